@@ -1,0 +1,50 @@
+# make demo   from a fresh clone to recommendations
+# make test   linters and the whole test suite
+# make lint   formatting, style, types, layers
+# make bench  speed beside peers, on this machine
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: demo test lint bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.package
+	$(BIN)/sdgar doctor
+	$(BIN)/sdgar demo --out runs/demo --overwrite
+
+# One thread a worker: the suite runs in two workers, and threads of two workers on two
+# cores only wait for each other.
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/evaluation.py
+
+$(VENV)/.package: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade "pip>=25.1"
+	$(PIP) install --constraint constraints.txt --editable ".[plot]"
+	touch $@
+
+# ir_measures asks for pytrec-eval-terrier, which has no wheel for every machine; the tests
+# use its ranx backend instead, so it is installed without its own dependencies.
+$(VENV)/.test: $(VENV)/.package
+	$(PIP) install --constraint constraints.txt --group test
+	$(PIP) install --constraint constraints.txt --no-deps ir_measures
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP) install --constraint constraints.txt --group bench
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,61 @@
+"""sdgar: recommendations from implicit feedback with learned negative sampling.
+
+    model = sdgar.BPR().fit(sdgar.read("events.csv"))
+    model.recommend(["ann"], k=10)
+
+Names are imported when first used, so that ``import sdgar`` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.data.readers import read
+    from sdgar.data.splits import split
+    from sdgar.data.synthetic import synthetic
+    from sdgar.errors import SdgarError
+    from sdgar.estimators import BPR, MostPopular
+    from sdgar.evaluation.report import compare
+    from sdgar.recommender import Recommender, load
+
+_HOME = {
+    "BPR": "sdgar.estimators",
+    "Interactions": "sdgar.data.interactions",
+    "MostPopular": "sdgar.estimators",
+    "Recommender": "sdgar.recommender",
+    "SdgarError": "sdgar.errors",
+    "compare": "sdgar.evaluation.report",
+    "load": "sdgar.recommender",
+    "read": "sdgar.data.readers",
+    "split": "sdgar.data.splits",
+    "synthetic": "sdgar.data.synthetic",
+}
+
+__all__ = [
+    "BPR",
+    "Interactions",
+    "MostPopular",
+    "Recommender",
+    "SdgarError",
+    "compare",
+    "load",
+    "read",
+    "split",
+    "synthetic",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        msg = f"module 'sdgar' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

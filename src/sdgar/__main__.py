@@ -1,0 +1,5 @@
+"""``python -m sdgar`` is ``sdgar``."""
+
+from sdgar.cli.main import run
+
+run()

@@ -1,0 +1,185 @@
+"""What people see: labelled lines, tables, a progress bar; or one JSON object for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sdgar.data.readers import Loaded
+    from sdgar.evaluation.report import Report
+    from sdgar.training.fit import EpochRecord
+    from sdgar.training.protocols import OnPhase, Phase
+
+
+class Screen:
+    """Lines for people on stdout; with ``--json`` on stderr, and the object alone on stdout."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        from rich.console import Console
+
+        self.as_json = as_json
+        self.console: Console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+
+    def say(self, label: str, text: str, style: str = "") -> None:
+        """One labelled line; text is printed as it is, never as markup."""
+        from rich.text import Text
+
+        line = Text(f"{label:<8}", style="bold cyan")
+        self.console.print(line.append(text, style=style or "none"))
+
+    def warn(self, text: str) -> None:
+        """A line that should not be missed."""
+        self.say("warning", text, style="yellow")
+
+    def result(self, value: dict[str, Any]) -> None:
+        """The JSON object, if it was asked for."""
+        if self.as_json:
+            typer.echo(json.dumps(value, allow_nan=False))
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A plain table; all columns but the first are numbers."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for i, name in enumerate(columns):
+            table.add_column(name, justify="right" if i else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self.console.print(table)
+
+    def loaded(self, label: str, loaded: Loaded, name: str) -> None:
+        """What was read: sizes, columns, the account of the rows."""
+        stats = loaded.interactions.stats()
+        self.say(
+            label,
+            f"{name}: {stats['users']:,} users · {stats['items']:,} items · "
+            f"{stats['interactions']:,} interactions · {stats['density']:.3%} filled",
+        )
+        self.say("columns", loaded.columns.sentence())
+        self.say("rows", loaded.interactions.rows.sentence())
+        for note in loaded.notes:
+            self.say("note", note)
+
+    def report(self, test: Report, popular: Report, name: str) -> None:
+        """All metrics, the main one with its interval beside the yardstick, and what they mean."""
+        from sdgar.evaluation.metrics import DEFINITIONS
+
+        means, beside = test.means(), popular.means()
+        kinds = list(dict.fromkeys(metric.partition("@")[0] for metric in means))
+        ks = list(dict.fromkeys(metric.partition("@")[2] for metric in means))
+        self.table(
+            (name, *(f"@{k}" for k in ks), *(f"popular @{k}" for k in ks)),
+            [
+                (kind, *(f"{values[f'{kind}@{k}']:.4f}" for values in (means, beside) for k in ks))
+                for kind in kinds
+            ],
+        )
+        main = f"ndcg@{ks[-1]}"
+        low, high = test.intervals()[main]
+        self.say(
+            "test",
+            f"{main} {means[main]:.4f}, 95 % interval over users [{low:.4f}, {high:.4f}], "
+            f"most popular {beside[main]:.4f}",
+            style="bold",
+        )
+        self.say("lists", test.definition)
+        for kind in kinds:
+            self.say("", f"{kind}: {DEFINITIONS[kind]}", style="dim")
+
+    @contextmanager
+    def training(self, epochs: int) -> Iterator[OnPhase]:
+        """A bar for the epochs, and a line for every look at the held-out rows."""
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("epochs · loss {task.fields[loss]}"),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self.console.print(
+            f"{'epoch':>8}{'loss':>10}{'NDCG@50':>10}{'':8}{'train':>9}{'evaluate':>10}",
+            style="bold",
+        )
+        with progress:
+            show = _Epochs(self.console, progress.add_task, progress.update, epochs)
+            yield show
+
+    @contextmanager
+    def bytes_bar(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
+        """A bar for a download."""
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TransferSpeedColumn,
+        )
+
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=self.console,
+            transient=True,
+        ) as progress:
+            task = progress.add_task(name, total=None)
+
+            def update(done: int, total: int | None) -> None:
+                progress.update(task, completed=done, total=total)
+
+            yield update
+
+
+class _Epochs:
+    """Called after each epoch; seconds are summed between two lines."""
+
+    def __init__(
+        self, console: Console, add: Callable[..., Any], update: Callable[..., Any], epochs: int
+    ) -> None:
+        self._console = console
+        self._add = add
+        self._update = update
+        self._epochs = epochs
+        self._tasks: dict[str, Any] = {}
+        self._train = 0.0
+        self._best = 0
+
+    def __call__(self, phase: Phase, epoch: EpochRecord) -> None:
+        if phase not in self._tasks:
+            final = phase == "final" and "choose" in self._tasks
+            total = self._best if final else self._epochs
+            what = "training on all rows" if final else "training"
+            if final:
+                self._console.print(f"{'':8}best epoch {self._best}; training on all rows as long")
+            self._tasks[phase] = self._add(what, total=total, loss="")
+        self._update(self._tasks[phase], completed=epoch.epoch, loss=f"{epoch.loss:.4f}")
+        self._train += epoch.train_seconds + epoch.refit_seconds
+        if epoch.metric is None:
+            return
+        self._best = epoch.epoch if epoch.best else self._best
+        mark = "best" if epoch.best else ""
+        self._console.print(
+            f"{epoch.epoch:>8}{epoch.loss:>10.4f}{epoch.metric:>10.4f}{mark:>8}"
+            f"{self._train:>7.1f} s{epoch.evaluate_seconds:>8.1f} s"
+        )
+        self._train = 0.0

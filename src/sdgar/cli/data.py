@@ -1,0 +1,126 @@
+"""``sdgar data …``: statistics, the paper's data sets, synthetic data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+
+app = typer.Typer(no_args_is_help=True, help="Look at data, prepare it, make it up.")
+
+
+@app.command()
+@options.reads_files
+def stats(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of events.")],
+    as_json: options.Json = False,
+    reading: options.Reading = None,
+) -> None:
+    """Print the columns of the paper's Table 1 for one data set in one or several files."""
+    from sdgar.data.readers import read_files
+
+    screen = Screen(as_json=as_json)
+    loaded = read_files(files, reading)
+    screen.loaded("data", loaded, ", ".join(file.name for file in files))
+    found = loaded.interactions.stats()
+    screen.table(
+        ("users", "items", "interactions", "density", "on top 5 % of items"),
+        [
+            (
+                f"{found['users']:,}",
+                f"{found['items']:,}",
+                f"{found['interactions']:,}",
+                f"{found['density']:.2e}",
+                f"{found['concentration']:.2%}",
+            )
+        ],
+    )
+    screen.result(found | {"rows": loaded.interactions.rows.as_dict()})
+
+
+@app.command()
+def prepare(
+    name: Annotated[str, typer.Argument(help="citeulike, gowalla, movielens, amazon or echonest.")],
+    raw: Annotated[Path, typer.Option("--raw", help="The publisher's file.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for interactions.parquet.")],
+    allow_bad_rows: options.AllowBadRows = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Prepare one of the paper's data sets from its raw file, as the paper does."""
+    from sdgar.data import datasets
+
+    screen = Screen(as_json=as_json)
+    prepared = datasets.prepare(name, raw, allow_bad_rows=allow_bad_rows)
+    data = prepared.interactions
+    stats = data.stats()
+    screen.say(
+        "data",
+        f"{prepared.dataset.title}: {stats['users']:,} users · {stats['items']:,} items · "
+        f"{stats['interactions']:,} interactions",
+    )
+    screen.say("rows", data.rows.sentence())
+    for note in prepared.notes:
+        screen.say("note", note)
+    folder = datasets.write_prepared(prepared, out, overwrite=overwrite)
+    screen.say("saved", str(folder))
+    screen.say("next", f"sdgar train {folder / 'interactions.parquet'} --split paper --out RUN")
+    screen.result(stats | {"rows": data.rows.as_dict(), "out": str(folder)})
+
+
+@app.command()
+def download(
+    name: Annotated[str, typer.Argument(help="citeulike, gowalla, movielens, amazon or echonest.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the raw file.")] = Path("data/raw"),
+    url: Annotated[str | None, typer.Option("--url", help="Another place to fetch from.")] = None,
+    sha256: Annotated[
+        str | None, typer.Option("--sha256", help="The digest that the file must have.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fetch the raw file of one of the paper's data sets; verified, resumed if interrupted."""
+    from sdgar.data import datasets
+    from sdgar.data.download import download as fetch
+
+    screen = Screen(as_json=as_json)
+    dataset = datasets.find(name)
+    screen.say("terms", dataset.terms)
+    with screen.bytes_bar(dataset.filename) as progress:
+        got = fetch(dataset, out, progress=progress, url=url, sha256=sha256)
+    screen.say("saved", f"{got.path} ({got.size:,} bytes)")
+    screen.say("note", got.note())
+    screen.say("next", f"sdgar data prepare {name} --raw {got.path} --out data/{name}")
+    screen.result({"path": str(got.path), "bytes": got.size, "sha256": got.sha256})
+
+
+@app.command()
+def synthetic(
+    preset: Annotated[
+        str, typer.Argument(help="demo, citeulike, gowalla, movielens, amazon or echonest.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="A .parquet, .csv or .jsonl file.")],
+    seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Make up events with the size and skew of a known data set."""
+    from sdgar.data.datasets import to_frame
+    from sdgar.data.synthetic import synthetic as make
+    from sdgar.data.tables import write_table
+
+    options.require_new(out, overwrite=overwrite)
+    screen = Screen(as_json=as_json)
+    data = make(preset, seed=seed)
+    write_table(to_frame(data), out)
+    stats = data.stats()
+    screen.say(
+        "saved",
+        f"{out}: {stats['users']:,} users · {stats['items']:,} items · "
+        f"{stats['interactions']:,} interactions, made up, seed {seed}",
+    )
+    screen.say("next", f"sdgar train {out} --out RUN")
+    screen.result(stats | {"out": str(out)})

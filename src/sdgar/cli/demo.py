@@ -1,0 +1,66 @@
+"""``sdgar demo``: everything once, on data made up on the spot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+from sdgar.cli.recommend import lists, show
+from sdgar.cli.train import split_off
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/demo"),
+    seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Make data, train, compare with most-popular, save, draw, recommend."""
+    from sdgar.data.synthetic import PRESETS, generate
+    from sdgar.estimators import BPR
+    from sdgar.experiments.figures import draw_training
+    from sdgar.experiments.run import run
+
+    screen = Screen(as_json=as_json)
+    data = generate(PRESETS["demo"], seed=seed)
+    stats = data.stats()
+    screen.say(
+        "data",
+        f"made up, seed {seed}: {stats['users']:,} users · {stats['items']:,} items · "
+        f"{stats['interactions']:,} interactions · {stats['density']:.2%} filled",
+    )
+    train, test = split_off(screen, data, None, seed)
+    estimator = BPR(seed=seed)
+    with screen.training(estimator.epochs) as on_epoch:
+        result = run(
+            estimator,
+            train,
+            test=test,
+            valid=None,
+            protocol="validated",
+            out=out,
+            overwrite=overwrite,
+            on_epoch=on_epoch,
+        )
+    if result.test is not None and result.popular is not None:
+        screen.report(result.test, result.popular, estimator.system_name)
+    picture = draw_training(
+        [record for phase, record in result.log if phase == "choose"],
+        out / "training.png",
+        title=f"{estimator.system_name} on the demo data, seed {seed}",
+        metric="NDCG@50",
+    )
+    some = result.model.users.values[0]
+    frame = result.model.recommend([some], k=5)
+    screen.say("for you", f"five items that {some} does not have yet")
+    show(screen, frame, "user")
+    screen.say("saved", f"{out} (model, log.jsonl, {picture.name})")
+    first = frame["item"][0]
+    screen.say("next", f"sdgar recommend {out} --user {some} -k 10")
+    screen.say("", f"sdgar similar {out} --item {first}")
+    screen.say("", "sdgar train your-events.csv --out runs/mine")
+    screen.result(result.summary | {"out": str(out), "recommendations": lists(frame, "user")})

@@ -1,0 +1,54 @@
+"""``sdgar evaluate``: measure a saved model on held-out events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+
+
+@options.reads_files
+def evaluate(
+    run: options.RunFolder,
+    test: Annotated[list[Path], typer.Option("--test", help="Held-out events.")],
+    train: Annotated[
+        list[Path] | None,
+        typer.Option("--train", help="Events to leave out of the lists; default: the model's own."),
+    ] = None,
+    ks: options.Ks = None,
+    as_json: options.Json = False,
+    reading: options.Reading = None,
+) -> None:
+    """Rank all items for every test user and compare with the test events."""
+    from sdgar.data.readers import read_files
+    from sdgar.recommender import load, most_popular
+
+    screen = Screen(as_json=as_json)
+    model = load(run)
+    lists = options.lists_of(ks)
+    held_out = read_files(test, reading)
+    screen.loaded("test", held_out, ", ".join(file.name for file in test))
+    seen = None
+    if train:
+        loaded = read_files(train, reading)
+        screen.loaded("train", loaded, ", ".join(file.name for file in train))
+        seen = loaded.interactions
+    report = model.evaluate(held_out.interactions, seen=seen, ks=lists)
+    popular = most_popular(model).evaluate(held_out.interactions, seen=seen, ks=lists)
+    system = str(model.about.get("system", "model"))
+    screen.report(report, popular, system)
+    screen.result(
+        {
+            "run": str(run),
+            "system": system,
+            "test": report.means(),
+            "intervals": report.intervals(),
+            "users": len(report.users_T),
+            "most_popular": popular.means(),
+            "definition": report.definition,
+        }
+    )

@@ -1,0 +1,178 @@
+"""Options that several commands share, and how they become records."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from sdgar.errors import UsageError, unknown_name
+
+Reading = Any
+"""A ``ReadOptions``; the name is not imported here, to keep ``sdgar --help`` quick."""
+
+_COLUMNS = "Columns"
+
+User = Annotated[
+    str | None, typer.Option("--user", help="Column of users.", rich_help_panel=_COLUMNS)
+]
+Item = Annotated[
+    str | None, typer.Option("--item", help="Column of items.", rich_help_panel=_COLUMNS)
+]
+Weight = Annotated[
+    str | None, typer.Option("--weight", help="Column of weights.", rich_help_panel=_COLUMNS)
+]
+Time = Annotated[
+    str | None, typer.Option("--time", help="Column of times.", rich_help_panel=_COLUMNS)
+]
+Rating = Annotated[
+    str | None, typer.Option("--rating", help="Column of ratings.", rich_help_panel=_COLUMNS)
+]
+MinRating = Annotated[
+    str | None,
+    typer.Option(
+        "--min-rating",
+        help="Keep ratings of at least this; 'none' counts every row.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option("--delimiter", help="Field separator of text files.", rich_help_panel=_COLUMNS),
+]
+Header = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        help="Column names of files without a header: user,item,time.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+Duplicates = Annotated[
+    str,
+    typer.Option(
+        "--duplicates",
+        help="Repeated pairs with different weights: error, sum, max or last.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+AllowBadRows = Annotated[
+    bool,
+    typer.Option(
+        "--allow-bad-rows",
+        help="Leave malformed rows out, counted, instead of refusing the load.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        parser=lambda text: _seed(text),
+        metavar="INTEGER",
+        help="Fixes everything that is drawn.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object as the last line of stdout.")]
+Ks = Annotated[
+    list[str] | None, typer.Option("--k", help="Length of the lists; repeatable, or 10,20,50.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a saved model.")]
+
+DEFAULT_KS = (10, 20, 50)
+
+
+def _reading(
+    user: User = None,
+    item: Item = None,
+    weight: Weight = None,
+    time: Time = None,
+    rating: Rating = None,
+    min_rating: MinRating = None,
+    delimiter: Delimiter = None,
+    columns: Header = None,
+    duplicates: Duplicates = "error",
+    allow_bad_rows: AllowBadRows = False,
+) -> Reading:
+    """Turn the options of one command into the record that readers take."""
+    from sdgar.data.readers import ReadOptions
+
+    rules = ("error", "sum", "max", "last")
+    if duplicates not in rules:
+        raise unknown_name("duplicates rule", duplicates, rules)
+    return ReadOptions(
+        user=user,
+        item=item,
+        weight=weight,
+        time=time,
+        rating=rating,
+        min_rating="unset" if min_rating is None else _threshold(min_rating),
+        delimiter=delimiter,
+        header_columns=None if columns is None else tuple(columns.split(",")),
+        duplicates=duplicates,  # type: ignore[arg-type]
+        allow_bad_rows=allow_bad_rows,
+    )
+
+
+def reads_files(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of ``_reading``; it receives them as one record, ``reading``."""
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "reading"]
+    shared = list(inspect.signature(_reading).parameters.values())
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        reading = _reading(**{p.name: values.pop(p.name) for p in shared})
+        command(reading=reading, **values)
+
+    hints = get_type_hints(command, include_extras=True) | get_type_hints(
+        _reading, include_extras=True
+    )
+    parameters = [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
+        for p in (*own, *shared)
+    ]
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapper
+
+
+def require_new(file: Path, *, overwrite: bool) -> None:
+    """Refuse a file that is there already, before any work is spent on it."""
+    if file.exists() and not overwrite:
+        raise UsageError(f"{file} exists. Choose another file, or --overwrite.", code="out_exists")
+
+
+def lists_of(texts: list[str] | None) -> tuple[int, ...]:
+    """Lengths of the lists, each an integer of at least 1."""
+    if not texts:
+        return DEFAULT_KS
+    words = ",".join(texts).split(",")
+    wrong = [w for w in words if not w.isdecimal() or int(w) < 1]
+    if wrong:
+        raise UsageError(f"--k takes integers of at least 1, got {wrong[0]!r}.", code="bad_k")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def _seed(text: str | int) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(
+            f"seed must be an integer from 0 to 2^64 - 1, got {text!r}.", code="bad_seed"
+        ) from None
+
+
+def _threshold(text: str) -> float | None:
+    if text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(
+            f"--min-rating must be a number or 'none', got {text!r}.", code="bad_min_rating"
+        ) from None

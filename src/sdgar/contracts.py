@@ -1,0 +1,238 @@
+"""The records and protocols that rooms share, with their shapes.
+
+Axis letters end a name, so that a silent broadcast is visible:
+
+    B rows of a batch      N negatives of a row     E interactions
+    U contexts (users)     I items                  D embedding
+    T held-out contexts    K length of a list, or states of the generator
+
+A context is what the paper calls c: with the default key it is the user. ``users_B``
+is an index into the table of contexts, nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from sdgar.optimizers import Optimizer
+from sdgar.rng import Draws
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Scorer(Protocol):
+    """Anything that can score the whole catalogue for a block of contexts."""
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the catalogue."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where ``score_all`` computes."""
+        ...
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """Scores s_BI; larger is better."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Scores by inner products: s_ui = u_u · v_i + b_i. What most models come down to."""
+
+    user_UD: Tensor
+    item_ID: Tensor
+    bias_I: Tensor
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the catalogue."""
+        return self.item_ID.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the factors live."""
+        return self.item_ID.device
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """s_BI = U_B V' + b."""
+        return torch.addmm(self.bias_I, self.user_UD[users_B], self.item_ID.T)
+
+
+@dataclass(frozen=True, slots=True)
+class Negatives:
+    """What a sampler proposes for each row."""
+
+    items_BN: Tensor
+    accepted_BN: Tensor
+    """False where every try met a known positive; such a draw must get weight 0."""
+    log_q_BN: Tensor | None = None
+    """log Q(item | context) up to a constant of the row, where the sampler knows it."""
+    tries_B: Tensor | None = None
+    """Draws it took to find the negative, for objectives that weigh by rank."""
+
+
+class KnownPositives(Protocol):
+    """The training positives, as sets of items by context."""
+
+    def contains(self, users_BN: Tensor, items_BN: Tensor) -> Tensor:
+        """Boolean, True where the pair is a known positive."""
+        ...
+
+    def n_unknown(self, users_BN: Tensor) -> Tensor:
+        """How many items are not known positives of the context."""
+        ...
+
+    def nth_unknown(self, users_BN: Tensor, r_BN: Tensor) -> Tensor:
+        """The r-th item, from 0, that is not a known positive of the context."""
+        ...
+
+
+Score = Callable[[Tensor, Tensor], Tensor]
+"""(users_B, items_BN) -> s_BN, at the current parameters, without a gradient."""
+
+
+class Sampler(Protocol):
+    """Proposes negatives. ``refit`` lets a learned sampler follow the discriminator."""
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """N negatives for each row; row b uses only the numbers of ``draws`` for row b."""
+        ...
+
+    def refit(self, score: Score, epoch: int) -> None:
+        """Follow the discriminator; static samplers do nothing."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything needed to go on from here; empty for static samplers."""
+        ...
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        ...
+
+
+class Discriminator(Scorer, Protocol):
+    """The model that learns to tell positives from proposals, and later recommends."""
+
+    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """Scores s_BN of N items for each row."""
+        ...
+
+    def score_and_norms(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """s_BN, and what L2 weighs: ‖parameters‖² of each context (B) and of each item (BN)."""
+        ...
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """What the optimiser moves."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Named parameters."""
+        ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> object:
+        """Take named parameters back."""
+        ...
+
+    def factors(self) -> Factors:
+        """Inner-product form of the scores, detached."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """Move the parameters."""
+        ...
+
+
+class Objective(Protocol):
+    """Turns scores into one loss a row; it never reduces over rows."""
+
+    def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+        """loss_B from s(c, i⁺), s(c, j) and what the sampler said of j."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A composition: who scores, who proposes, what is minimised and how."""
+
+    name: str
+    discriminator: Discriminator
+    sampler: Sampler
+    objective: Objective
+    optimizer: Optimizer
+    n_negatives: int
+    batch_size: int
+    l2: float
+    refit_every: int | None = None
+    """Epochs between refits of the sampler; None for static samplers."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStats:
+    """What one pass over the positives did."""
+
+    loss: float
+    positives: int
+    seconds: float
+    unanswered: int
+    """Rows for which no negative could be found (their context knows every item drawn)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The engine can run the system; the sentence says why it is a good choice."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotCovered:
+    """The engine cannot run the system; the sentence says why."""
+
+    why: str
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Executes epochs of one system on one data set."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+        """Say whether this engine runs the system on the device, and why."""
+        ...
+
+    def run_epoch(self, epoch: int) -> EpochStats:
+        """One pass over the training positives, in the order of the epoch's shuffle."""
+        ...
+
+    def refit(self, epoch: int) -> None:
+        """Let the sampler follow the discriminator."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters, optimiser and sampler state, for a checkpoint."""
+        ...
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        ...

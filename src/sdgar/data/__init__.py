@@ -1,0 +1,1 @@
+"""From files and frames to interactions, and from interactions to splits."""

@@ -1,0 +1,166 @@
+"""One expected file out of a plain, gzip or zip file, as a stream of blocks.
+
+Nothing is ever unpacked under a name that an archive chose: the caller says which member it
+expects, and an archive that holds anything suspicious is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import stat
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path, PureWindowsPath
+from typing import IO, cast
+
+from sdgar.data.whole_files import disk_error, replacing
+from sdgar.errors import DataError, UsageError
+
+MAX_UNPACKED_BYTES = 8 << 30
+"""More than twice the largest published file we read, Echonest's triplets."""
+MAX_RATIO = 200
+"""Unpacked bytes a packed byte may become; published text files stay below 10."""
+MAX_MEMBERS = 10_000
+
+_BLOCK_BYTES = 16 << 20
+_RATIO_COUNTS_FROM_BYTES = 1 << 20  # a few repetitive kilobytes are no bomb
+_ENCRYPTED_FLAGS = 0x1 | 0x40
+_BROKEN = (
+    gzip.BadGzipFile,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
+"""What gzip and zipfile raise on damaged bytes."""
+
+
+def read_blocks(raw: Path, member: str | None = None) -> Iterator[bytes]:
+    """Yield the content of a file, unpacked; magic bytes, not its name, say how it is packed.
+
+    ``member`` is the only file of a zip archive that is read.
+    """
+    try:
+        with ExitStack() as stack:
+            file = stack.enter_context(raw.open("rb"))
+            stream, packed_bytes = _unpacked(file, raw, member, stack)
+            yield from _capped(stream, packed_bytes, raw)
+    except _BROKEN as error:
+        raise _damaged(raw, error) from error
+    except FileNotFoundError as error:
+        raise UsageError(f"{raw}: there is no such file.", code="no_such_file") from error
+    except IsADirectoryError as error:
+        raise UsageError(
+            f"{raw} is a folder. Name the raw file in it.", code="not_a_file"
+        ) from error
+    except OSError as error:
+        # zipfile goes to any offset that a damaged directory names, even before the start.
+        damaged = error.errno == errno.EINVAL
+        raise (_damaged if damaged else disk_error)(raw, error) from error
+
+
+def extract(raw: Path, target: Path, member: str | None = None) -> Path:
+    """Write the unpacked content of ``raw`` to ``target``, a name that we choose."""
+    with replacing(target) as temporary, temporary.open("wb") as out:
+        for block in read_blocks(raw, member):
+            out.write(block)
+    return target
+
+
+def _unpacked(
+    file: IO[bytes], raw: Path, member: str | None, stack: ExitStack
+) -> tuple[IO[bytes], int]:
+    """Stream of the content, and how many packed bytes it comes from."""
+    magic = file.read(4)
+    file.seek(0)
+    if magic in (b"PK\x03\x04", b"PK\x05\x06"):
+        archive = stack.enter_context(zipfile.ZipFile(file))
+        info = _expected_member(archive, raw, member)
+        return stack.enter_context(archive.open(info)), info.compress_size
+    size = raw.stat().st_size
+    if magic[:2] == b"\x1f\x8b":
+        unzipped = gzip.open(file)  # noqa: SIM115  (the stack closes it)
+        stack.callback(unzipped.close)
+        return cast("IO[bytes]", unzipped), size
+    return file, size
+
+
+def _capped(stream: IO[bytes], packed_bytes: int, raw: Path) -> Iterator[bytes]:
+    total = 0
+    while block := stream.read(_BLOCK_BYTES):
+        total += len(block)
+        _refuse_bomb(total, packed_bytes, raw)
+        yield block
+
+
+def _expected_member(archive: zipfile.ZipFile, raw: Path, member: str | None) -> zipfile.ZipInfo:
+    """The one member to read, after every check that its header allows."""
+    if member is None:
+        raise _refused(raw, "a plain file is expected here. Unpack it and name the file in it")
+    infos = archive.infolist()
+    if len(infos) > MAX_MEMBERS:
+        raise _refused(raw, f"it has {len(infos):,} members, more than {MAX_MEMBERS:,}")
+    _refuse_hostile_names(infos, raw)
+    found = [info for info in infos if info.filename == member]
+    if not found:
+        raise _refused(raw, f"it has no member {member!r}, only {_some(infos)}")
+    (info,) = found
+    _refuse_odd_member(info, raw)
+    return info
+
+
+def _refuse_hostile_names(infos: list[zipfile.ZipInfo], raw: Path) -> None:
+    for info in infos:
+        # ``filename`` ends at the first NUL, so two different names could look the same there.
+        name = info.orig_filename
+        path = PureWindowsPath(name)  # takes both slashes and drive letters for what they are
+        if path.anchor or ".." in path.parts or "\0" in name:
+            raise _refused(raw, f"its member {name!r} points outside the archive")
+    clashes = [
+        name for name, n in Counter(info.filename.casefold() for info in infos).items() if n > 1
+    ]
+    if clashes:
+        raise _refused(raw, f"it has more than one member {clashes[0]!r}")
+
+
+def _refuse_odd_member(info: zipfile.ZipInfo, raw: Path) -> None:
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    if info.is_dir() or kind not in (0, stat.S_IFREG):
+        raise _refused(raw, f"its member {info.filename!r} is not a regular file")
+    if info.flag_bits & _ENCRYPTED_FLAGS:
+        raise _refused(raw, f"its member {info.filename!r} is encrypted")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise _refused(raw, f"its member {info.filename!r} is packed by an unusual method")
+
+
+def _refuse_bomb(unpacked_bytes: int, packed_bytes: int, raw: Path) -> None:
+    if unpacked_bytes > MAX_UNPACKED_BYTES:
+        raise _refused(raw, f"it unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
+    if unpacked_bytes > max(_RATIO_COUNTS_FROM_BYTES, MAX_RATIO * packed_bytes):
+        raise _refused(raw, f"it unpacks to more than {MAX_RATIO} times its size")
+
+
+def _refused(raw: Path, why: str) -> DataError:
+    return DataError(
+        f"{raw}: the archive is refused: {why}. Check where it came from.", code="unsafe_archive"
+    )
+
+
+def _damaged(raw: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{raw}: the archive is damaged or cut short ({error}). Download it again.",
+        code="bad_archive",
+    )
+
+
+def _some(infos: list[zipfile.ZipInfo]) -> str:
+    names = ", ".join(repr(info.filename) for info in infos[:5]) or "nothing"
+    return names + (", …" if len(infos) > 5 else "")

@@ -1,0 +1,201 @@
+"""From raw columns to interactions: every row is kept, filtered or rejected for one reason."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from sdgar.data.columns import Columns, ReadOptions, Role
+from sdgar.data.interactions import MAX_ID_BYTES, Ids, Interactions, RowAccount
+from sdgar.data.pieces import Table, int_overflow
+from sdgar.data.problems import MAX_PLACES, BadRows, ProblemLog
+from sdgar.data.times import parse_times
+from sdgar.errors import DataError
+
+_FLOAT32 = np.finfo(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A reason to leave out a row, the column at fault, and the rows it applies to."""
+
+    reason: str
+    role: Role
+    applies: pl.Expr
+    rejects: bool = True
+
+
+def to_interactions(
+    table: Table,
+    columns: Columns,
+    options: ReadOptions,
+    log: ProblemLog,
+    notes: list[str],
+    *,
+    untyped: bool,
+) -> Interactions:
+    """Sort out the rows, then turn ids into indices; adds to ``log`` and to ``notes``.
+
+    Ids of an untyped source are text that may spell integers.
+    """
+    frame = _with_parsed(table.frame)
+    checks = list(_checks(frame, options))
+    verdict = frame.select(
+        pl.coalesce(
+            pl.when(check.applies).then(pl.lit(at, pl.UInt8)) for at, check in enumerate(checks)
+        ).alias("verdict")
+    )["verdict"]
+    n_read = len(verdict) + sum(log.counts.values())
+    filtered = _sort_out(verdict, checks, table, columns, log)
+    if log.counts and not options.allow_bad_rows:
+        raise BadRows(log.problems(), n_read)
+    kept = frame.filter(verdict.is_null())
+    account = RowAccount(n_read, kept.height, filtered=filtered, rejected=dict(log.counts))
+    if kept.is_empty():
+        raise DataError(f"there is no row to learn from: {account.sentence()}.", code="no_rows")
+    users, users_E = _index(kept["user"], columns.user, untyped, notes)
+    items, items_E = _index(kept["item"], columns.item, untyped, notes)
+    return Interactions.from_indices(
+        users,
+        items,
+        users_E,
+        items_E,
+        weight_E=kept["weight_number"].to_numpy() if columns.weight else None,
+        time_E=kept["time_us"].to_numpy() if columns.time else None,
+        duplicates=options.duplicates,
+        account=account,
+    )
+
+
+def _with_parsed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the numbers that the raw columns mean; an empty text is a missing value."""
+    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    frame = frame.with_columns(
+        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in texts
+    )
+    for role in ("weight", "rating"):
+        if role in frame.columns:
+            number = pl.col(role).cast(pl.Float64, strict=False).alias(f"{role}_number")
+            frame = frame.with_columns(number)
+    if "time" in frame.columns:
+        times = parse_times(frame["time"])
+        frame = frame.with_columns(
+            times.micros.alias("time_us"), times.out_of_range.alias("time_odd")
+        )
+    return frame
+
+
+def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
+    """Reasons to leave a row out; the first that applies is the one that counts."""
+    yield _Check("missing_user", "user", pl.col("user").is_null())
+    yield _Check("missing_item", "item", pl.col("item").is_null())
+    roles: tuple[Role, Role] = ("user", "item")
+    for role in roles:
+        if frame[role].dtype == pl.String:
+            yield _Check("id_too_long", role, pl.col(role).str.len_bytes() > MAX_ID_BYTES)
+            yield _Check("nul_byte", role, pl.col(role).str.contains("\0", literal=True))
+    if "rating" in frame.columns:
+        yield from _rating_checks()
+    if "weight" in frame.columns:
+        yield from _weight_checks(frame["weight"].dtype == pl.String)
+    if "time" in frame.columns:
+        yield _Check("missing_timestamp", "time", _missing(frame, "time"))
+        yield _Check("timestamp_range", "time", pl.col("time_odd"))
+        yield _Check("bad_timestamp", "time", pl.col("time_us").is_null())
+    if "rating" in frame.columns:
+        below = pl.col("rating_number") < options.min_rating
+        yield _Check(f"rating_below_{options.min_rating:g}", "rating", below, rejects=False)
+    if "weight" in frame.columns:
+        yield _Check("zero_weight", "weight", pl.col("weight_number") == 0, rejects=False)
+
+
+def _rating_checks() -> Iterator[_Check]:
+    number = pl.col("rating_number")
+    yield _Check("missing_rating", "rating", pl.col("rating").is_null())
+    yield _Check("bad_rating", "rating", number.is_null() | ~number.is_finite())
+
+
+def _weight_checks(is_text: bool) -> Iterator[_Check]:
+    """What weights may not be: they end up as float32, so its limits are theirs."""
+    number = pl.col("weight_number")
+    too_small = (number > 0) & (number < float(_FLOAT32.tiny))
+    if is_text:  # 1e-400 is read as 0, though it was not written as 0
+        too_small |= (number == 0) & pl.col("weight").str.contains("^[^eE]*[1-9]")
+    yield _Check("missing_weight", "weight", pl.col("weight").is_null())
+    yield _Check("bad_weight", "weight", number.is_null())
+    yield _Check("nonfinite_weight", "weight", ~number.is_finite() | (number > float(_FLOAT32.max)))
+    yield _Check("negative_weight", "weight", number < 0)
+    yield _Check("weight_underflow", "weight", too_small)
+
+
+def _missing(frame: pl.DataFrame, role: Role) -> pl.Expr:
+    column = pl.col(role)
+    return column.is_null() | column.is_nan() if frame[role].dtype.is_float() else column.is_null()
+
+
+def _sort_out(
+    verdict: pl.Series, checks: list[_Check], table: Table, columns: Columns, log: ProblemLog
+) -> dict[str, int]:
+    """Log the rejected rows with their places; returns the filtered ones by reason."""
+    filtered = {}
+    counts = dict(verdict.drop_nulls().value_counts().sort("verdict").iter_rows())
+    for at, count in counts.items():
+        check = checks[at]
+        if not check.rejects:
+            filtered[check.reason] = count
+            continue
+        rows = (verdict == at).arg_true().head(MAX_PLACES)
+        column = columns.used[check.role]
+        places = [table.place(row, check.role, column) for row in rows]
+        log.add(check.reason, places, count)
+    return filtered
+
+
+def _index(
+    ids: pl.Series, column: str, untyped: bool, notes: list[str]
+) -> tuple[Ids, NDArray[np.integer[Any]]]:
+    """Distinct ids in ascending order (text by its UTF-8 bytes), and the index of each row."""
+    ids = _held(ids, column, untyped)
+    distinct = ids.unique().sort()
+    values = distinct.to_numpy()
+    if ids.dtype == pl.String:
+        notes += _lookalikes(distinct, column)
+        values = values.astype(object)
+    numbered = distinct.to_frame("id").with_row_index("index")
+    rows = ids.to_frame("id").join(numbered, on="id", how="left", maintain_order="left")
+    return Ids(values), rows["index"].to_numpy()
+
+
+def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
+    """Integers as int64 or uint64; so too text without types, if all of it spells integers."""
+    is_text = ids.dtype == pl.String
+    if is_text and not untyped:
+        return ids
+    for dtype in (pl.Int64, pl.UInt64):
+        integers = ids.cast(dtype, strict=False)
+        # 007, +7 and -0 are read as integers, but do not come out as they went in.
+        if integers.null_count() == 0 and (not is_text or (integers.cast(pl.String) == ids).all()):
+            return integers
+    if is_text:
+        return ids
+    raise int_overflow(column, "the input")
+
+
+def _lookalikes(distinct: pl.Series, column: str) -> list[str]:
+    """A note on ids that differ only in how Unicode composes the same characters."""
+    spelled = distinct.filter(distinct.str.len_bytes() != distinct.str.len_chars())
+    same = Counter(unicodedata.normalize("NFC", text) for text in spelled)
+    pairs = sum(count - 1 for count in same.values())
+    if not pairs:
+        return []
+    return [
+        f"{pairs:,} pairs of ids in column {column!r} look the same and differ only in their "
+        "Unicode form (NFC); they are kept as different ids."
+    ]

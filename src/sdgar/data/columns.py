@@ -1,0 +1,304 @@
+"""Which column is what: named by the caller, or guessed from the names people use."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from sdgar.data.interactions import Duplicates
+from sdgar.errors import DataError, UsageError
+
+Role = Literal["user", "item", "weight", "time", "rating"]
+
+# Names are compared without case, spaces, underscores and a `:type` suffix.
+_KNOWN_NAMES: dict[Role, str] = {
+    "user": """
+        user userid uid customer customerid custid client clientid visitor visitorid member
+        memberid account accountid session sessionid reviewer reviewerid buyer buyerid person
+        personid profile profileid viewer viewerid listener listenerid household householdid
+        householdkey""",
+    "item": """
+        item itemid iid product productid sku skuid asin movie movieid film filmid book bookid
+        song songid track trackid artist artistid article articleid business businessid location
+        locationid venue venueid poi poiid game gameid app appid video videoid news newsid
+        recipe recipeid anime animeid stockcode isbn gmapid""",
+    "time": """
+        time timestamp ts date datetime at eventtime eventtimestamp createdat occurredat
+        unixreviewtime unixtime utctime""",
+    "weight": """
+        weight count plays playcount nplays listens clicks views purchases hours hoursplayed
+        quantity qty frequency confidence""",
+    "rating": "rating ratings score stars overall",
+}
+_KNOWN = {role: frozenset(names.split()) for role, names in _KNOWN_NAMES.items()}
+
+_MAX_LISTED = 30
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """How to read interactions. What is not said is guessed from the column names."""
+
+    user: str | None = None
+    """Column of the user ids; ``None`` guesses."""
+    item: str | None = None
+    weight: str | None = None
+    """Column of the weights; ``"none"`` uses no column, even where one looks like a weight."""
+    time: str | None = None
+    rating: str | None = None
+    """Column that ``min_rating`` looks at."""
+    min_rating: float | Literal["unset"] | None = "unset"
+    """Keep rows rated at least so; ``None`` counts every row, whatever its rating."""
+    delimiter: str | None = None
+    """One character, or ``"tab"``; ``None`` takes it from the file extension."""
+    header_columns: tuple[str, ...] | None = None
+    """Names of the columns of files that have no header line."""
+    duplicates: Duplicates = "error"
+    """What to do with rows of one (user, item) whose weights differ."""
+    allow_bad_rows: bool = False
+    """Leave out and count rows that cannot be used, instead of refusing the input."""
+    max_uncompressed: int = 64 << 30
+    """Bytes a compressed file may unpack to."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work, before any file is opened."""
+        if self.duplicates not in get_args(Duplicates):
+            raise UsageError(
+                f"duplicates must be one of {', '.join(get_args(Duplicates))}, "
+                f"got {self.duplicates!r}.",
+                code="bad_option",
+            )
+        if self.delimiter is not None and not _fit_delimiter(self.delimiter):
+            raise UsageError(
+                f"delimiter must be one character (or 'tab'), got {self.delimiter!r}.",
+                code="bad_option",
+            )
+        named = self.min_rating not in (None, "unset")
+        if named and not (
+            isinstance(self.min_rating, (int, float)) and math.isfinite(self.min_rating)
+        ):
+            raise UsageError(
+                f"min_rating must be a number or none, got {self.min_rating!r}.", code="bad_option"
+            )
+        if twice := _repeated(self.header_columns or ()):
+            raise UsageError(f"--columns names {twice} more than once.", code="bad_option")
+
+    @property
+    def separator(self) -> str | None:
+        """The delimiter as the character itself."""
+        return "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column plays which part, and which of them were guessed."""
+
+    user: str
+    item: str
+    weight: str | None = None
+    time: str | None = None
+    rating: str | None = None
+    guessed: tuple[Role, ...] = ()
+
+    @property
+    def used(self) -> dict[Role, str]:
+        """The parts that are played, with their columns."""
+        return {role: name for role in get_args(Role) if (name := getattr(self, role)) is not None}
+
+    def sentence(self) -> str:
+        """One line for people."""
+        parts = [f"{role}={getattr(self, role) or 'none'}" for role in get_args(Role)]
+        if not self.guessed:
+            return " ".join(parts)
+        flags = ", ".join(f"--{role}" for role in self.guessed)
+        return f"{' '.join(parts)} (guessed: {', '.join(self.guessed)}; set with {flags})"
+
+
+def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[str, ...]]:
+    """Find the part of each column, and what a person should be told about the guess."""
+    _check_distinct(names)
+    named = {role: _named(role, names, options) for role in get_args(Role)}
+    given: dict[Role, str] = {role: name for role, name in named.items() if name}
+    if "user" in given and given["user"] == given.get("item"):
+        raise UsageError(
+            f"column {given['user']!r} cannot be both the user and the item.", code="same_column"
+        )
+    guess = _Guess(names, taken=set(given.values()))
+    notes: list[str] = []
+    optional = {role: guess.optional(role, notes) for role in _optional(options, given)}
+    parts: dict[Role, str | None] = {**given, **optional, **_rating_part(guess, options, given)}
+    user = given.get("user") or guess.needed("user")
+    item = given.get("item") or guess.needed("item")
+    if guess.by_position:
+        notes.append(
+            f"the two columns {names[0]!r} and {names[1]!r} are taken as user and item, by "
+            "position; say otherwise with --user and --item."
+        )
+    columns = Columns(user, item, parts.get("weight"), parts.get("time"), parts["rating"])
+    guessed = tuple(role for role in columns.used if role not in given)
+    return replace(columns, guessed=guessed), tuple(notes)
+
+
+def _check_distinct(names: Sequence[str]) -> None:
+    """Refuse a column name that occurs twice; nameless columns may."""
+    twice = _repeated(names)
+    if twice:
+        raise DataError(
+            f"the input has more than one column named {twice}. Rename or remove one of them.",
+            code="duplicate_columns",
+        )
+
+
+def _repeated(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name, n in Counter(names).items() if name and n > 1)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more
+
+
+def check_header(first: Sequence[str], where: str, options: ReadOptions) -> None:
+    """Refuse a header that is data, and data (with ``header_columns``) that is a header."""
+    line = ", ".join(first)[:80]
+    if options.header_columns is None:
+        chosen = options.user in first and options.item in first
+        if all(_NUMBER.fullmatch(name) for name in first) and not chosen:
+            raise _no_header(line, where)
+        return
+    expected = {_squash(name) for name in options.header_columns}.union(*_KNOWN.values())
+    if any(_squash(field) in expected for field in first):
+        raise DataError(
+            f"the first line of {where} looks like a header: {line}. "
+            "Leave out --columns, which is for files without one.",
+            code="unexpected_header",
+        )
+    if len(first) != len(options.header_columns):
+        raise DataError(
+            f"--columns names {len(options.header_columns)} columns, but the first line of "
+            f"{where} has {len(first)} fields: {line}. Name every column, or check --delimiter.",
+            code="columns_mismatch",
+        )
+
+
+class _Guess:
+    """Columns that look like a part and are not taken by another one."""
+
+    def __init__(self, names: Sequence[str], taken: Collection[str]) -> None:
+        self._names = names
+        self._taken = taken
+        self.by_position = (
+            len(names) == 2
+            and not taken
+            and not any(_squash(name) in known for name in names for known in _KNOWN.values())
+            and all(name.isprintable() and re.fullmatch(r"[^\W\d][^\d]*", name) for name in names)
+        )
+
+    def alike(self, role: Role) -> list[str]:
+        """Free columns named like a part."""
+        known = _KNOWN[role]
+        return [n for n in self._names if _squash(n) in known and n not in self._taken]
+
+    def optional(self, role: Role, notes: list[str]) -> str | None:
+        """The one column that looks like the part; with several, none and a note."""
+        found = self.alike(role)
+        if len(found) > 1:
+            notes.append(
+                f"{' and '.join(found)} all look like a {role}, so none is used; "
+                f"choose with --{role}."
+            )
+        return found[0] if len(found) == 1 else None
+
+    def needed(self, role: Literal["user", "item"]) -> str:
+        """The one column that looks like the part, or an error that lists what there is."""
+        if self.by_position:
+            return self._names[0 if role == "user" else 1]
+        found = self.alike(role)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(
+                f"{' and '.join(map(repr, found))} could all be the {role}. "
+                f"Choose one with --{role} NAME ({role}=… in Python).",
+                code="ambiguous_column",
+            )
+        if any(_NUMBER.fullmatch(name) for name in self._names):
+            raise _no_header(", ".join(self._names)[:80], "the input")
+        raise UsageError(
+            f"cannot tell which column is the {role}. Columns: {_listed(self._names)}. "
+            f"Name it with --{role} NAME ({role}=… in Python).",
+            code="missing_column",
+        )
+
+
+def _named(role: Role, names: Sequence[str], options: ReadOptions) -> str | None:
+    """The column the caller named; an empty text where the part shall not be played."""
+    name: str | None = getattr(options, role)
+    if name is None or name in names:
+        return name
+    if name == "none" and role not in ("user", "item"):
+        return ""
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise UsageError(
+        f"there is no column {name!r} (--{role}). {hint}Columns: {_listed(names)}.",
+        code="missing_column",
+    )
+
+
+def _optional(options: ReadOptions, given: Collection[Role]) -> list[Role]:
+    roles: tuple[Role, ...] = ("weight", "time")
+    return [role for role in roles if role not in given and getattr(options, role) != "none"]
+
+
+def _rating_part(
+    guess: _Guess, options: ReadOptions, given: dict[Role, str]
+) -> dict[Role, str | None]:
+    """The rating column if a threshold asks for it; an error if ratings are there and none does."""
+    alike = guess.alike("rating")
+    if options.min_rating is None:
+        return {"rating": None}
+    if options.min_rating == "unset":
+        rated = given.get("rating") or (alike[0] if alike else None)
+        if rated is None or _squash(given.get("weight", "")) in _KNOWN["rating"]:
+            return {"rating": None}
+        raise UsageError(
+            f"column {rated!r} looks like a rating, and a low rating is not a liking. Say what is "
+            "meant: --min-rating 4 keeps ratings of 4 and above, --min-rating none counts every "
+            f"row, --weight {rated} uses the rating as the weight.",
+            code="threshold_required",
+        )
+    if "rating" in given:
+        return {"rating": given["rating"]}
+    if _squash(given.get("weight", "")) in _KNOWN["rating"]:
+        return {"rating": given["weight"]}
+    if len(alike) == 1:
+        return {"rating": alike[0]}
+    what = f"{' and '.join(alike)} all look like one" if alike else "no column looks like one"
+    raise UsageError(
+        f"--min-rating needs a rating, and {what}. "
+        "Name it with --rating NAME (rating=… in Python).",
+        code="ambiguous_column" if alike else "missing_column",
+    )
+
+
+def _no_header(line: str, where: str) -> DataError:
+    return DataError(
+        f"{where} seems to have no header: its first line is {line}. "
+        "Name the columns with --columns user,item,… in their order.",
+        code="no_header",
+    )
+
+
+def _squash(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.split(":")[0]).lower()
+
+
+def _fit_delimiter(text: str) -> bool:
+    return text in ("tab", "\\t") or (len(text) == 1 and text.isascii() and text not in '"\r\n\0')

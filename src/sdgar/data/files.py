@@ -1,0 +1,245 @@
+"""Input files: found, checked, decompressed in bounded memory, and watched for change."""
+
+from __future__ import annotations
+
+import glob
+import stat
+import zlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import polars as pl
+
+from sdgar.errors import DataError, ResourceError, UsageError
+
+Format = Literal["delimited", "json_lines", "parquet"]
+Compression = Literal["gzip", "zstd"]
+
+CHUNK = 8 << 20
+"""Bytes that are decompressed and parsed at a time."""
+_PACKED = 1 << 20
+_LINES_PER_CHUNK = 200_000
+_EXTENSIONS: dict[str, tuple[Format, str]] = {
+    ".csv": ("delimited", ","),
+    ".tsv": ("delimited", "\t"),
+    ".jsonl": ("json_lines", ""),
+    ".ndjson": ("json_lines", ""),
+    ".parquet": ("parquet", ""),
+}
+_COMPRESSED: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
+_MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A regular, readable, non-empty file of a known format."""
+
+    path: Path
+    format: Format
+    separator: str
+    compression: Compression | None
+    stamp: tuple[int, int, int]
+    """Inode, size and time of change when it was found."""
+
+    @property
+    def name(self) -> str:
+        """How the file is called in messages."""
+        return str(self.path)
+
+
+def find_files(
+    paths: Sequence[str | Path], separator: str | None, notes: list[str]
+) -> list[SourceFile]:
+    """Check every path before any is read; a pattern such as ``logs/*.csv`` is expanded."""
+    if not paths:
+        raise UsageError("no input file was given.", code="no_such_file")
+    found = [_find(path, separator, notes) for pattern in paths for path in _expand(pattern)]
+    formats = {file.format: file for file in found}
+    if len(formats) > 1:
+        names = " and ".join(file.name for file in formats.values())
+        raise UsageError(
+            f"{names} are of different formats. Convert them to one, or load one format at a time.",
+            code="mixed_formats",
+        )
+    return found
+
+
+@contextmanager
+def reading(file: SourceFile) -> Iterator[None]:
+    """Turn failures to read into errors that name the file, and notice a change of it."""
+    try:
+        yield
+        changed = _stamp(file.path) != file.stamp
+    except OSError as error:
+        raise _unreadable(file.path, error) from error
+    if changed:
+        raise DataError(
+            f"{file.name} changed while it was read. Wait until it is complete, then load again.",
+            code="changed_during_read",
+        )
+
+
+def chunks(file: SourceFile, max_uncompressed: int, notes: list[str]) -> Iterator[bytes]:
+    """The decompressed bytes of a file, a bounded piece at a time."""
+    if file.compression == "zstd":
+        pieces = _zstd(file)
+    elif file.compression == "gzip":
+        pieces = _gzip(file, notes)
+    else:
+        pieces = _plain(file)
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if file.compression and total > max_uncompressed:
+            raise ResourceError(
+                f"{file.name} unpacks to more than {max_uncompressed:,} bytes. If that is meant, "
+                "raise --max-uncompressed.",
+                code="too_large",
+            )
+        yield piece
+
+
+def _expand(pattern: str | Path) -> list[Path]:
+    path = Path(pattern)
+    if not glob.has_magic(str(pattern)) or path.exists():
+        return [path]
+    matches = sorted(Path(match) for match in glob.glob(str(pattern)))  # noqa: PTH207
+    if not matches:
+        raise UsageError(f"no file matches {str(pattern)!r}.", code="no_such_file")
+    return matches
+
+
+def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise _not_a_file(path, mode)
+        with path.open("rb") as stream:
+            head = stream.read(4)
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {str(path)!r}.", code="no_such_file") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not head:
+        raise DataError(
+            f"{path} is empty (0 bytes). Was it written completely?", code="empty_input"
+        )
+    compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+    named = _COMPRESSED.get(path.suffix.lower())
+    if compression != named:
+        notes.append(
+            f"{path} is {compression or 'not compressed'}, whatever its name says; read as such."
+        )
+    format_, default = _format_of(path, separator)
+    if format_ == "parquet" and compression:
+        raise UsageError(
+            f"{path} is a compressed Parquet file; Parquet compresses itself. Unpack it first.",
+            code="unknown_format",
+        )
+    return SourceFile(path, format_, separator or default, compression, _stamp(path))
+
+
+def _format_of(path: Path, separator: str | None) -> tuple[Format, str]:
+    bare = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    extension = bare.suffix.lower()
+    if extension in _EXTENSIONS:
+        return _EXTENSIONS[extension]
+    if separator is not None:
+        return "delimited", separator
+    raise UsageError(
+        f"{path} has an unknown extension {extension!r}. Known: {', '.join(_EXTENSIONS)}, each "
+        "also with .gz or .zst (Parquet without). For delimited text of another name, give "
+        "--delimiter.",
+        code="unknown_format",
+    )
+
+
+def _not_a_file(path: Path, mode: int) -> UsageError:
+    if stat.S_ISDIR(mode):
+        return UsageError(
+            f"{path} is a directory. Name the files in it, such as {path}/*.parquet.",
+            code="not_a_file",
+        )
+    return UsageError(
+        f"{path} is not a regular file (a device, socket or pipe). Store the rows in a file first.",
+        code="not_a_file",
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> ResourceError:
+    return ResourceError(f"cannot read {path}: {error.strerror or error}.", code="unreadable")
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    now = path.stat()
+    return now.st_ino, now.st_size, now.st_mtime_ns
+
+
+def _plain(file: SourceFile) -> Iterator[bytes]:
+    with file.path.open("rb") as stream:
+        while piece := stream.read(CHUNK):
+            yield piece
+
+
+def _gzip(file: SourceFile, notes: list[str]) -> Iterator[bytes]:
+    """Like the gzip module, which does not tell a member's end from the file's."""
+    members = 0
+    with file.path.open("rb") as stream:
+        packed = stream.read(_PACKED)
+        while packed:
+            members += 1
+            packed = yield from _gzip_member(file, stream, packed)
+    if members > 1:
+        notes.append(
+            f"{file.name} consists of {members:,} gzip members, and nothing marks the last: if it "
+            "was cut between two of them, that cannot be seen. Compare the number of rows."
+        )
+
+
+def _gzip_member(
+    file: SourceFile, stream: BinaryIO, packed: bytes
+) -> Generator[bytes, None, bytes]:
+    """Unpack one member; returns the packed bytes that follow it."""
+    unpacker = zlib.decompressobj(wbits=31)
+    while not unpacker.eof:
+        if not packed:
+            raise DataError(
+                f"{file.name} ends in the middle of its gzip data, after {stream.tell():,} bytes: "
+                "it was cut. Copy or download it again.",
+                code="truncated_gzip",
+            )
+        try:
+            piece = unpacker.decompress(packed, CHUNK)
+        except zlib.error as error:
+            raise _corrupt(file, error) from error
+        if piece:
+            yield piece
+        packed = unpacker.unconsumed_tail or (b"" if unpacker.eof else stream.read(_PACKED))
+    # Tapes and some tools pad with zeros, which are no member.
+    return (unpacker.unused_data or stream.read(_PACKED)).lstrip(b"\0")
+
+
+def _zstd(file: SourceFile) -> Iterator[bytes]:
+    """Unpack by way of Polars, as Python 3.11 has no zstd: line by line, so CRLF becomes LF."""
+    try:
+        lines = pl.scan_lines(file.path, glob=False)
+        for batch in lines.collect_batches(chunk_size=_LINES_PER_CHUNK, lazy=True):
+            text: str = batch["line"].str.join("\n").item()
+            yield f"{text}\n".encode()
+    except OSError as error:
+        raise _corrupt(file, error) from error
+    except pl.exceptions.ComputeError as error:
+        raise DataError(
+            f"{file.name} contains bytes that are not UTF-8. Unpack it with `zstd -d` and load "
+            "the result to learn where.",
+            code="bad_encoding",
+        ) from error
+
+
+def _corrupt(file: SourceFile, error: Exception) -> DataError:
+    return DataError(
+        f"{file.name} is damaged ({error}). Copy or download it again.", code="corrupt_file"
+    )

@@ -1,0 +1,93 @@
+"""Tables that are in memory already: Polars, pandas, Arrow, DuckDB, or a dict of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sdgar.data.columns import Role
+from sdgar.data.pieces import ID_ROLES, Piece, id_column, typed_piece, value_column
+from sdgar.errors import UsageError
+
+_SOURCE = "the frame"
+
+
+class Frame:
+    """Any table with named columns, of which only the used ones are converted."""
+
+    def __init__(self, table: Any) -> None:
+        # pandas comes before Arrow: its own Arrow export needs pyarrow, which may be missing.
+        if _is_pandas(table):
+            self._table: Any = table
+            self.names = tuple(str(name) for name in table.columns)
+        elif isinstance(table, Mapping):
+            self._table = table
+            self.names = tuple(str(name) for name in table)
+        else:
+            self._table = _polars(table)
+            self.names = tuple(self._table.collect_schema().names())
+
+    def piece(self, used: dict[Role, str]) -> Piece:
+        """The used columns as a piece."""
+        if isinstance(self._table, pl.LazyFrame):
+            names = list(dict.fromkeys(used.values()))
+            return typed_piece(self._table.select(names).collect(), used, _SOURCE)
+        columns = {role: self._column(role, name) for role, name in used.items()}
+        lengths = {len(column) for column in columns.values()}
+        if len(lengths) > 1:
+            raise UsageError(
+                f"the columns differ in length: {sorted(lengths)}.", code="column_length"
+            )
+        return typed_piece(pl.DataFrame(columns), {role: role for role in used}, _SOURCE)
+
+    def _column(self, role: Role, name: str) -> pl.Series:
+        values = self._table[_original(self._table, name)]
+        if _is_pandas(self._table):
+            values = _pandas_values(values)
+        if isinstance(values, pl.Series):
+            return values
+        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+            return pl.Series(values.astype("M8[us]"))  # Polars knows no whole seconds
+        if isinstance(values, np.ndarray) and values.dtype.kind not in "OT":
+            return pl.Series(values)
+        plain = [v.item() if isinstance(v, np.generic) else v for v in values]
+        made = id_column if role in ID_ROLES else value_column
+        return made(plain, name, _SOURCE)
+
+
+def _is_pandas(table: object) -> bool:
+    return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns")
+
+
+def _pandas_values(column: Any) -> Any:
+    """Values of a pandas column, with None for every kind of missing in a column of objects."""
+    values = column.to_numpy()
+    if values.dtype.kind == "O":
+        values = values.copy()
+        values[column.isna().to_numpy()] = None
+    return values
+
+
+def _polars(table: Any) -> pl.LazyFrame:
+    if isinstance(table, pl.LazyFrame):
+        return table
+    if isinstance(table, pl.DataFrame):
+        return table.lazy()
+    if hasattr(table, "__arrow_c_stream__"):
+        return pl.DataFrame(table).lazy()
+    if hasattr(table, "pl"):
+        return pl.DataFrame(table.pl()).lazy()
+    raise UsageError(
+        f"cannot read interactions from a {type(table).__name__}. Give a Polars or pandas "
+        "DataFrame, an Arrow table, a DuckDB relation, or a dict of columns.",
+        code="unknown_frame",
+    )
+
+
+def _original(table: Any, name: str) -> Any:
+    """The name as the table spells it: pandas and dicts may have names that are not text."""
+    names = table.columns if _is_pandas(table) else table
+    return next(original for original in names if str(original) == name)

@@ -1,0 +1,483 @@
+"""Who met what: interactions in CSR order, with opaque ids and a full account of the rows.
+
+Ids are never parsed, rounded or normalised: they are int64, uint64 or text, and come out
+as they went in. Everything after this room speaks in indices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.errors import DataError, UsageError
+from sdgar.rng import Stream, sort_keys
+
+Duplicates = Literal["error", "sum", "max", "last"]
+"""What to do with rows of one (user, item) whose weights differ."""
+
+MAX_ID_BYTES = 256
+_MAX_WEIGHT_RATIO = 1e12
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Distinct ids in ascending order; the position of an id is its index."""
+
+    values: NDArray[Any]
+    """int64, uint64, or an object array of str."""
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Ids:
+        """Wrap ids that are distinct already, after checking their kind."""
+        if values.dtype.kind in "OUT":
+            values = np.array([str(v) for v in values], dtype=object)
+        elif values.dtype.kind == "u" and values.dtype.itemsize == 8:
+            values = values.astype(np.uint64)
+        elif values.dtype.kind in "iu":
+            values = values.astype(np.int64)
+        else:
+            raise DataError(
+                f"ids are of type {values.dtype}, which cannot be an id. Cast them to text or to "
+                "integers first; floats lose digits above 2^53.",
+                code="float_ids" if values.dtype.kind == "f" else "unsupported_type",
+            )
+        return cls(values)
+
+    @property
+    def kind(self) -> Literal["int64", "uint64", "text"]:
+        """How the ids are held."""
+        kinds: dict[str, Literal["int64", "uint64", "text"]] = {"i": "int64", "u": "uint64"}
+        return kinds.get(self.values.dtype.kind, "text")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def at(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Ids of some indices."""
+        chosen: NDArray[Any] = self.values[indices]
+        return chosen
+
+    def index_of(self, raw: Iterable[Any]) -> NDArray[np.int64]:
+        """Index of each raw id, -1 where it is unknown.
+
+        An integer and its plain decimal spelling name the same id, so that ``17`` typed on a
+        command line finds the integer 17, while ``017`` and ``17.0`` do not.
+        """
+        array = raw if isinstance(raw, np.ndarray) else np.asarray(list(raw), dtype=object)
+        if self.kind != "text" and array.dtype.kind in "iu":
+            at = np.searchsorted(self.values, array).clip(max=max(len(self) - 1, 0))
+            found = self.values[at] == array if len(self) else np.zeros(len(array), bool)
+            return np.where(found, at, -1).astype(np.int64)
+        return np.fromiter((self._index.get(str(v), -1) for v in array), np.int64, len(array))
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {str(v): i for i, v in enumerate(self.values.tolist())}
+
+
+@dataclass(frozen=True, slots=True)
+class RowAccount:
+    """What became of every row that was read: read = kept + duplicates + filtered + rejected."""
+
+    read: int
+    kept: int
+    duplicates: int = 0
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    """Good rows left out on request, by reason."""
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """Bad rows left out because the caller allowed it, by reason."""
+
+    def __post_init__(self) -> None:
+        """Assert that no row is unaccounted for."""
+        out = self.duplicates + sum(self.filtered.values()) + sum(self.rejected.values())
+        if self.read != self.kept + out:
+            msg = f"row accounting broken: read {self.read} != kept {self.kept} + left out {out}"
+            raise AssertionError(msg)
+
+    def sentence(self) -> str:
+        """One line for people."""
+        parts = [f"{self.kept:,} kept"]
+        parts += [f"{self.duplicates:,} duplicates"] if self.duplicates else []
+        parts += [f"{n:,} filtered ({why})" for why, n in self.filtered.items() if n]
+        parts += [f"{n:,} rejected ({why})" for why, n in self.rejected.items() if n]
+        return f"{self.read:,} rows read = " + " + ".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "read": self.read,
+            "kept": self.kept,
+            "duplicates": self.duplicates,
+            "filtered": dict(self.filtered),
+            "rejected": dict(self.rejected),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Known items of every context, as CSR; items ascend within a context."""
+
+    indptr_U1: NDArray[np.int64]
+    items_E: NDArray[np.int32]
+
+    @property
+    def n_users(self) -> int:
+        """Number of contexts."""
+        return len(self.indptr_U1) - 1
+
+    def of(self, user: int) -> NDArray[np.int32]:
+        """Items of one context."""
+        return self.items_E[self.indptr_U1[user] : self.indptr_U1[user + 1]]
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """Distinct (context, item) pairs in CSR order by context."""
+
+    users: Ids
+    items: Ids
+    indptr_U1: NDArray[np.int64]
+    items_E: NDArray[np.int32]
+    """Ascending within a context."""
+    rows: RowAccount
+    weight_E: NDArray[np.float32] | None = None
+    time_E: NDArray[np.int64] | None = None
+    """Microseconds since 1970, or any other order the caller gave as integers."""
+
+    @classmethod
+    def from_arrays(
+        cls,
+        users: Sequence[Any] | NDArray[Any],
+        items: Sequence[Any] | NDArray[Any],
+        *,
+        weight: Sequence[float] | NDArray[Any] | None = None,
+        time: Sequence[int] | NDArray[Any] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Interactions:
+        """Build from one array a column; NumPy alone is enough."""
+        user_ids, users_E = _factorize(users, "user")
+        item_ids, items_E = _factorize(items, "item")
+        return cls.from_indices(
+            user_ids,
+            item_ids,
+            users_E,
+            items_E,
+            weight_E=None if weight is None else np.asarray(weight, np.float64),
+            time_E=None if time is None else np.asarray(time).astype(np.int64),
+            duplicates=duplicates,
+        )
+
+    @classmethod
+    def from_csr(cls, matrix: Any, *, weighted: bool = False) -> Interactions:
+        """Build from a scipy sparse matrix of users × items; ids are row and column numbers.
+
+        An explicitly stored zero is not an interaction. Rows and columns without an entry
+        keep their number but get no id, as they would in a file of events.
+        """
+        coo = matrix.tocoo()
+        stored = np.asarray(coo.data) != 0
+        weight = np.asarray(coo.data)[stored] if weighted else None
+        made = cls.from_arrays(
+            np.asarray(coo.row)[stored].astype(np.int64),
+            np.asarray(coo.col)[stored].astype(np.int64),
+            weight=weight,
+            duplicates="sum",
+        )
+        zeros = int((~stored).sum())
+        account = replace(
+            made.rows, read=made.rows.read + zeros, filtered={"zero_weight": zeros} if zeros else {}
+        )
+        return replace(made, rows=account)
+
+    @classmethod
+    def from_indices(
+        cls,
+        users: Ids,
+        items: Ids,
+        users_E: NDArray[np.integer[Any]],
+        items_E: NDArray[np.integer[Any]],
+        *,
+        weight_E: NDArray[np.floating[Any]] | None = None,
+        time_E: NDArray[np.int64] | None = None,
+        duplicates: Duplicates = "error",
+        account: RowAccount | None = None,
+    ) -> Interactions:
+        """Sort into CSR order and collapse repeated pairs; the last row in time wins."""
+        if len(users_E) == 0:
+            raise DataError("there is no row to learn from.", code="no_rows")
+        key_E = users_E.astype(np.int64) * len(items) + items_E.astype(np.int64)
+        order = np.argsort(key_E, kind="stable") if time_E is None else np.lexsort((time_E, key_E))
+        key_E = key_E[order]
+        last_E = np.append(key_E[1:] != key_E[:-1], True)
+        kept = order[last_E]
+        weight = None
+        if weight_E is not None:
+            weight = _collapse(weight_E[order], key_E, last_E, duplicates, users, items)
+        indptr = np.zeros(len(users) + 1, np.int64)
+        np.cumsum(np.bincount(users_E[kept], minlength=len(users)), out=indptr[1:])
+        n_duplicates = len(key_E) - len(kept)
+        account = account or RowAccount(read=len(key_E), kept=len(key_E))
+        return cls(
+            users=users,
+            items=items,
+            indptr_U1=indptr,
+            items_E=items_E[kept].astype(np.int32),
+            rows=replace(
+                account,
+                kept=account.kept - n_duplicates,
+                duplicates=account.duplicates + n_duplicates,
+            ),
+            weight_E=weight,
+            time_E=None if time_E is None else time_E[kept],
+        )
+
+    def merge(self, other: Interactions) -> Interactions:
+        """Rows of both; a pair in both counts once, with the later time and its own weight."""
+        if (self.users.kind, self.items.kind) != (other.users.kind, other.items.kind):
+            raise DataError(
+                f"the two parts hold ids of different kinds: users {self.users.kind} and "
+                f"{other.users.kind}, items {self.items.kind} and {other.items.kind}. "
+                "Write both with the same column types.",
+                code="schema_mismatch",
+            )
+        n = len(self)
+        users, users_E = np.unique(
+            np.concatenate((self.users.at(self.users_E), other.users.at(other.users_E))),
+            return_inverse=True,
+        )
+        items, items_E = np.unique(
+            np.concatenate((self.items.at(self.items_E), other.items.at(other.items_E))),
+            return_inverse=True,
+        )
+
+        def both(mine: NDArray[Any] | None, theirs: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if mine is None or theirs is None else np.concatenate((mine, theirs))
+
+        return Interactions.from_indices(
+            Ids(users),
+            Ids(items),
+            users_E,
+            items_E,
+            weight_E=both(self.weight_E, other.weight_E),
+            time_E=both(self.time_E, other.time_E),
+            duplicates="last",
+            account=RowAccount(read=n + len(other), kept=n + len(other)),
+        )
+
+    @property
+    def n_users(self) -> int:
+        """Number of contexts."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.items)
+
+    def __len__(self) -> int:
+        """Number of distinct interactions."""
+        return len(self.items_E)
+
+    @cached_property
+    def users_E(self) -> NDArray[np.int64]:
+        """Context of each interaction."""
+        return np.repeat(np.arange(self.n_users), np.diff(self.indptr_U1))
+
+    @property
+    def history(self) -> History:
+        """The pairs alone."""
+        return History(self.indptr_U1, self.items_E)
+
+    def subset(self, keep_E: NDArray[np.bool_], reason: str) -> Interactions:
+        """Keep some interactions; users and items left without any lose their id."""
+        users_kept, users_E = np.unique(self.users_E[keep_E], return_inverse=True)
+        items_kept, items_E = np.unique(self.items_E[keep_E], return_inverse=True)
+        left_out = int((~keep_E).sum())
+        before = self.rows
+        account = replace(
+            before,
+            kept=before.kept - left_out,
+            filtered={**before.filtered, reason: before.filtered.get(reason, 0) + left_out},
+        )
+        return Interactions.from_indices(
+            Ids(self.users.at(users_kept)),
+            Ids(self.items.at(items_kept)),
+            users_E,
+            items_E,
+            weight_E=None if self.weight_E is None else self.weight_E[keep_E],
+            time_E=None if self.time_E is None else self.time_E[keep_E],
+            account=account,
+        )
+
+    def fingerprint(self) -> str:
+        """SHA-256 of ids, pairs, weights and times: equal for equal data, whatever the file."""
+        digest = hashlib.sha256()
+        for ids in (self.users, self.items):
+            digest.update(ids.kind.encode())
+            text = ids.kind == "text"
+            digest.update("\0".join(ids.values).encode() if text else ids.values.tobytes())
+        for array in (self.indptr_U1, self.items_E, self.weight_E, self.time_E):
+            digest.update(b"-" if array is None else array.tobytes())
+        return digest.hexdigest()
+
+    def stats(self) -> dict[str, float]:
+        """The columns of the paper's Table 1."""
+        per_item = np.bincount(self.items_E, minlength=self.n_items)
+        top = -(-self.n_items // 20)
+        return {
+            "users": self.n_users,
+            "items": self.n_items,
+            "interactions": len(self),
+            "density": len(self) / (self.n_users * self.n_items),
+            "concentration": float(np.sort(per_item)[::-1][:top].sum() / len(self)),
+        }
+
+
+class Catalogue(Protocol):
+    """Training data or a model: whatever gives users and items their indices."""
+
+    @property
+    def users(self) -> Ids:
+        """Ids of the contexts."""
+        ...
+
+    @property
+    def items(self) -> Ids:
+        """Ids of the items."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Interactions to be predicted, in the index space of the training data.
+
+    A held-out item that training never saw gets an index past the catalogue: no model can
+    recommend it, and it still counts as missed. A held-out user that training never saw has
+    no history to rank from and is left out, with its rows counted.
+    """
+
+    users_T: NDArray[np.int64]
+    indptr_T1: NDArray[np.int64]
+    items_E: NDArray[np.int64]
+    """Ascending within a user."""
+    unknown_users: int
+    unknown_user_rows: int
+    cold_items: int
+    cold_item_rows: int
+
+    @classmethod
+    def of(cls, held_out: Interactions, train: Catalogue) -> HeldOut:
+        """Translate held-out interactions into the indices of the training data or of a model."""
+        user_of = train.users.index_of(held_out.users.values)
+        item_of = train.items.index_of(held_out.items.values)
+        cold = item_of < 0
+        item_of[cold] = len(train.items) + np.arange(int(cold.sum()))
+        users_E, items_E = user_of[held_out.users_E], item_of[held_out.items_E]
+        known = users_E >= 0
+        order = np.lexsort((items_E[known], users_E[known]))
+        users_E, items_E_known = users_E[known][order], items_E[known][order]
+        users_T, counts = np.unique(users_E, return_counts=True)
+        if len(users_T) == 0:
+            raise DataError(
+                "no held-out user occurs in the training data, so nothing can be evaluated. "
+                "Are both files from the same data set, with the same id columns?",
+                code="no_common_users",
+            )
+        return cls(
+            users_T=users_T,
+            indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            items_E=items_E_known,
+            unknown_users=int((user_of < 0).sum()),
+            unknown_user_rows=int((~known).sum()),
+            cold_items=int(cold.sum()),
+            cold_item_rows=int((items_E_known >= len(train.items)).sum()),
+        )
+
+    def __len__(self) -> int:
+        """Number of users to evaluate."""
+        return len(self.users_T)
+
+    def sample(self, n: int, *, seed: int) -> HeldOut:
+        """A fixed random choice of at most n users, for quick looks during training."""
+        if n >= len(self):
+            return self
+        key_T = sort_keys(seed, Stream.VALID_SAMPLE, 0, self.users_T)
+        chosen = np.sort(np.argsort(key_T, kind="stable")[:n])
+        counts = np.diff(self.indptr_T1)[chosen]
+        rows = np.concatenate([np.arange(self.indptr_T1[t], self.indptr_T1[t + 1]) for t in chosen])
+        return replace(
+            self,
+            users_T=self.users_T[chosen],
+            indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            items_E=self.items_E[rows],
+        )
+
+
+def _factorize(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:
+    # Text goes through object arrays: NumPy's own text type drops trailing NUL characters.
+    array = raw if isinstance(raw, np.ndarray) else np.array([*raw, None], dtype=object)[:-1]
+    if len(array) == 0:
+        raise DataError("there is no row to learn from.", code="no_rows")
+    if array.dtype.kind == "U":
+        array = array.astype(object)
+    if array.dtype.kind == "O":
+        kinds = {type(v) for v in array}
+        if str in kinds and len(kinds) > 1:
+            raise DataError(
+                f"{what} ids mix types: {', '.join(sorted(k.__name__ for k in kinds))}. "
+                "Give all ids as text or all as integers.",
+                code="mixed_ids",
+            )
+        array = array if kinds == {str} else np.array(array.tolist())
+    if array.ndim != 1:
+        raise UsageError(f"{what} ids must be one-dimensional, got shape {array.shape}.")
+    distinct, index = np.unique(array, return_inverse=True)
+    return Ids.of(distinct), index.astype(np.int64)
+
+
+def _collapse(
+    weight_E: NDArray[Any],
+    key_E: NDArray[np.int64],
+    last_E: NDArray[np.bool_],
+    duplicates: Duplicates,
+    users: Ids,
+    items: Ids,
+) -> NDArray[np.float32]:
+    """One weight a pair, from rows sorted by pair; ``last_E`` marks the last row of each."""
+    bad = ~np.isfinite(weight_E) | (weight_E < 0)
+    if bad.any():
+        raise DataError(
+            f"weights must be finite and not negative, got {weight_E[bad][0]}.", code="bad_weight"
+        )
+    starts = np.concatenate(([0], np.flatnonzero(last_E)[:-1] + 1))
+    weight64 = weight_E.astype(np.float64)
+    if duplicates == "sum":
+        merged = np.add.reduceat(weight64, starts)
+    elif duplicates == "max":
+        merged = np.maximum.reduceat(weight64, starts)
+    else:
+        merged = weight64[last_E]
+        differs = np.maximum.reduceat(weight64, starts) != np.minimum.reduceat(weight64, starts)
+        if duplicates == "error" and differs.any():
+            key = int(key_E[last_E][differs][0])
+            user, item = divmod(key, len(items))
+            raise DataError(
+                f"{int(differs.sum()):,} (user, item) pairs occur with different weights, the "
+                f"first is user {users.values[user]!r}, item {items.values[item]!r}. "
+                "Say what is meant with --duplicates sum, max or last (duplicates=… in Python).",
+                code="differing_weights",
+            )
+    positive = merged[merged > 0]
+    if len(positive) and positive.max() > positive.min() * _MAX_WEIGHT_RATIO:
+        raise DataError(
+            f"weights range from {positive.min():g} to {positive.max():g}, more than a factor of "
+            "1e12: the smallest would be lost in rounding. Rescale or clip them.",
+            code="weight_range",
+        )
+    return merged.astype(np.float32)

@@ -1,0 +1,105 @@
+"""JSON Lines files: one object a line, read with Python's parser, which keeps integers exact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sdgar.data.columns import ReadOptions, Role
+from sdgar.data.delimited import check_encoding
+from sdgar.data.files import CHUNK, SourceFile, chunks
+from sdgar.data.pieces import ID_ROLES, Piece, id_column, value_column
+from sdgar.data.problems import Place, ProblemLog, shown
+from sdgar.data.text_scan import BOM, MAX_LINE, Broken, blocks
+from sdgar.errors import DataError
+
+_LOOKED_AT = 1000
+
+
+class JsonLinesFile:
+    """A file of JSON objects; its columns are the keys of the first of them."""
+
+    def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
+        self._file = file
+        self._max_uncompressed = options.max_uncompressed
+        head, _ = next(blocks(chunks(file, options.max_uncompressed, []), CHUNK))
+        check_encoding(head, file.name)
+        if head.startswith(BOM):
+            notes.append(f"{file.name} begins with a byte order mark, which was left out.")
+        self.names = _keys(head, file.name)
+
+    def pieces(
+        self, used: dict[Role, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
+    ) -> Iterator[Piece]:
+        """The used columns: ids as integers or text, everything else as text."""
+        first_line = 1
+        for block, _ in blocks(chunks(self._file, self._max_uncompressed, notes), block_size):
+            lines = _lines(block)
+            objects = _objects(lines, first_line, self._file.name, log)
+            columns = [
+                _column(role, name, [found.get(name) for found in objects.values()], self._file)
+                for role, name in used.items()
+            ]
+            rows = np.fromiter(objects, np.int64, len(objects))
+            yield Piece(self._file.name, pl.DataFrame(columns), rows)
+            first_line += len(lines)
+
+
+def _objects(
+    lines: list[bytes], first_line: int, source: str, log: ProblemLog
+) -> dict[int, dict[str, Any]]:
+    """The object of each line; lines without one go to the log."""
+    found = {}
+    for number, line in enumerate(lines, first_line):
+        try:
+            if line.strip():
+                found[number] = _object(line)
+        except Broken as broken:
+            log.add(broken.code, [Place(source, number, "line", None, shown(line), broken.detail)])
+    return found
+
+
+def _keys(head: bytes, source: str) -> tuple[str, ...]:
+    """Keys of the first objects, in the order met."""
+    first = list(islice(filter(bytes.strip, _lines(head)), _LOOKED_AT))
+    if not first:
+        raise DataError(f"{source} has nothing but blank lines.", code="empty_input")
+    objects = _objects(first, 1, source, ProblemLog()).values()
+    names = dict.fromkeys(key for found in objects for key in found)
+    if not names:
+        raise DataError(
+            f"the first lines of {source} have no JSON object with keys: {shown(first[0])}. "
+            'Every line must be an object such as {"user": 1, "item": 2}.',
+            code="bad_json",
+        )
+    return tuple(names)
+
+
+def _lines(block: bytes) -> list[bytes]:
+    return block.removeprefix(BOM).splitlines()
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_LINE:
+        raise Broken("line_too_long")
+    try:
+        found = json.loads(line.decode())
+        if b"\\u" in line:
+            json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    except UnicodeDecodeError as error:
+        raise Broken("bad_encoding", f"byte 0x{line[error.start]:02x}") from error
+    except (ValueError, RecursionError) as error:
+        raise Broken("bad_json", str(error)[:80]) from error
+    if not isinstance(found, dict):
+        raise Broken("bad_json", f"a {type(found).__name__}, not an object")
+    return found
+
+
+def _column(role: Role, name: str, values: list[Any], file: SourceFile) -> pl.Series:
+    made = id_column if role in ID_ROLES else value_column
+    return made(values, name, file.name).alias(role)

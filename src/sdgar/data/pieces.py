@@ -1,0 +1,165 @@
+"""Pieces of an input: the columns that are used, and where each row came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from sdgar.data.columns import Role
+from sdgar.data.problems import Place, shown
+from sdgar.errors import DataError
+
+ID_ROLES: tuple[Role, Role] = ("user", "item")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of one source; the columns of ``frame`` are named by the part they play."""
+
+    source: str
+    frame: pl.DataFrame
+    rows: range | NDArray[np.int64]
+    """Line or row number of each row in its source."""
+    unit: Literal["line", "row"] = "line"
+
+
+class Table:
+    """All pieces as one frame, which still knows where each row came from."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._starts = np.cumsum([0] + [piece.frame.height for piece in pieces])
+        types = {role: _common_type(pieces, role) for role in pieces[0].frame.columns}
+        whole = [pl.col(role).cast(dtype) for role, dtype in types.items()]
+        self.frame = pl.concat([piece.frame.select(whole) for piece in pieces])
+
+    def place(self, row: int, role: Role, column: str) -> Place:
+        """Where a row came from, and what stands in one of its columns."""
+        at = int(np.searchsorted(self._starts, row, side="right")) - 1
+        piece = self._pieces[at]
+        number = int(piece.rows[row - int(self._starts[at])])
+        value = self.frame[role][row]
+        return Place(
+            piece.source, number, piece.unit, column, shown("" if value is None else value)
+        )
+
+
+def typed_piece(frame: pl.DataFrame, used: dict[Role, str], source: str) -> Piece:
+    """A piece of a source that has types; the columns of ``frame`` still have its names."""
+    columns = [
+        _typed_ids(frame[name], source)
+        if role in ID_ROLES
+        else _typed_values(frame[name], source, role)
+        for role, name in used.items()
+    ]
+    parts = pl.DataFrame([column.alias(role) for column, role in zip(columns, used, strict=True)])
+    return Piece(source, parts, range(1, frame.height + 1), "row")
+
+
+def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
+    """Ids given as Python objects: all integers or all text, with None where there is none."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {str}:
+        return _text(values, column, source)
+    if kinds == {int, str}:
+        number, text = (next(v for v in values if type(v) is kind) for kind in (int, str))
+        raise DataError(
+            f"column {column!r} of {source} mixes integers and text, such as {shown(number)} and "
+            f"{shown(text)}: are 7 and '7' one id? Write all of them as text or all as integers.",
+            code="mixed_ids",
+        )
+    if kinds != {int}:
+        odd = next(kind for kind in kinds if kind not in (int, str))
+        raise _refused(column, source, odd.__name__, "float" in odd.__name__)
+    if all(v is None or -(2**63) <= v < 2**64 for v in values):
+        return pl.Series(column, values, dtype=pl.Int128)
+    raise int_overflow(column, source)
+
+
+def value_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
+    """Weights, ratings or times given as Python objects, as the text a file would have."""
+    texts = [v if v is None or isinstance(v, str) else str(v) for v in values]
+    return _text(texts, column, source)
+
+
+def int_overflow(column: str, source: str) -> DataError:
+    """The error for integers that neither int64 nor uint64 can hold."""
+    return DataError(
+        f"column {column!r} of {source} has integer ids that fit neither int64 nor uint64. "
+        "Write them as text.",
+        code="int_overflow",
+    )
+
+
+def _text(values: Sequence[str | None], column: str, source: str) -> pl.Series:
+    try:
+        return pl.Series(column, values, dtype=pl.String)
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"column {column!r} of {source} has a text that is not Unicode: {error}.",
+            code="bad_encoding",
+        ) from error
+
+
+def _typed_ids(ids: pl.Series, source: str) -> pl.Series:
+    if ids.dtype.is_integer() or ids.dtype == pl.String:
+        return ids
+    if ids.dtype in (pl.Categorical, pl.Enum, pl.Null):
+        return ids.cast(pl.String)
+    raise _refused(ids.name, source, str(ids.dtype), ids.dtype.is_float())
+
+
+def _typed_values(values: pl.Series, source: str, role: Role) -> pl.Series:
+    dtype = values.dtype
+    if role == "time" and dtype in (pl.Date, pl.Datetime):
+        return values.cast(pl.Datetime("us"))
+    if dtype == pl.Decimal:
+        return values.cast(pl.Float64)
+    if dtype == pl.Null:
+        return values.cast(pl.String)
+    if dtype.is_numeric() or dtype == pl.String:
+        return values
+    raise DataError(
+        f"column {values.name!r} of {source} is of type {dtype}, which cannot be a {role}. "
+        "Cast it to numbers (or a time to dates) where it is made.",
+        code="unsupported_type",
+    )
+
+
+def _refused(column: str, source: str, kind: str, is_float: bool) -> DataError:
+    why = "and a float loses digits above 2^53" if is_float else "which cannot be ids"
+    return DataError(
+        f"column {column!r} of {source} holds {kind} values, {why}. Cast it to integers or to "
+        f"text where it is made, such as CAST({column} AS BIGINT).",
+        code="float_ids" if is_float else "unsupported_type",
+    )
+
+
+def _common_type(pieces: Sequence[Piece], role: str) -> pl.DataType:
+    """The type that holds a column of all pieces exactly; an error where there is none.
+
+    Integers in one piece and text in another have none: nobody knows if 7 and '7' are one id.
+    """
+    types: dict[pl.DataType, str] = {}
+    for piece in pieces:
+        column = piece.frame[role]
+        if column.null_count() < len(column):
+            types.setdefault(column.dtype, piece.source)
+    if len(types) < 2:
+        return next(iter(types), pl.String())
+    if all(dtype.is_integer() for dtype in types):
+        return pl.Int128()
+    if all(dtype.is_numeric() for dtype in types):
+        return pl.Float64()
+    (one, where), (other, elsewhere) = islice(types.items(), 2)
+    raise DataError(
+        f"the {role} column is {one} in {where} and {other} in {elsewhere}. "
+        "Write it with one type everywhere.",
+        code="mixed_ids" if where == elsewhere else "schema_mismatch",
+    )

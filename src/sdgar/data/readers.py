@@ -1,0 +1,114 @@
+"""Files and frames of interactions, read with every row accounted for.
+
+    loaded = read_files(["plays.csv.gz"], ReadOptions(weight="plays"))
+    loaded.interactions.rows.sentence()   # 1,000 rows read = 990 kept + 10 duplicates
+
+Ids come out as they went in. Text has no types: a column of ids is held as integers if all of
+them are written as integers are (``7``, not ``007`` or ``7.0``), and as text otherwise. Typed
+sources (Parquet, JSON Lines, frames) say themselves what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from sdgar.data.cleaning import to_interactions
+from sdgar.data.columns import Columns, ReadOptions, Role, resolve
+from sdgar.data.delimited import DelimitedFile
+from sdgar.data.files import SourceFile, find_files, reading
+from sdgar.data.frames import Frame
+from sdgar.data.interactions import Interactions
+from sdgar.data.json_lines import JsonLinesFile
+from sdgar.data.parquet import ParquetFile
+from sdgar.data.pieces import Piece, Table
+from sdgar.data.problems import BadRows, Place, Problem, ProblemLog
+from sdgar.errors import DataError
+
+__all__ = [
+    "BadRows",
+    "Columns",
+    "Loaded",
+    "Place",
+    "Problem",
+    "ReadOptions",
+    "read_files",
+    "read_frame",
+]
+
+_DEFAULTS = ReadOptions()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Interactions, where they came from, and what a person should be told about them."""
+
+    interactions: Interactions
+    columns: Columns
+    notes: tuple[str, ...] = ()
+
+
+def read_files(paths: Sequence[str | Path], options: ReadOptions = _DEFAULTS) -> Loaded:
+    """Read CSV, TSV, JSON Lines or Parquet files as one input, plain or compressed (gz, zst)."""
+    notes: list[str] = []
+    log = ProblemLog()
+    files = find_files(paths, options.separator, notes)
+    sources = [_open(file, options, notes) for file in files]
+    _check_same_names(files, sources)
+    columns, told = resolve(sources[0].names, options)
+    pieces: list[Piece] = []
+    for file, source in zip(files, sources, strict=True):
+        with reading(file):
+            found = list(source.pieces(columns.used, log, notes))
+        if not any(piece.frame.height for piece in found):
+            notes.append(f"{file.name} has no row that can be read.")
+        pieces += found
+    notes += told
+    untyped = files[0].format == "delimited"
+    interactions = to_interactions(Table(pieces), columns, options, log, notes, untyped=untyped)
+    return Loaded(interactions, columns, tuple(notes))
+
+
+def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
+    """Read a Polars, pandas or Arrow table, a DuckDB relation, or a dict of columns."""
+    source = Frame(frame)
+    columns, told = resolve(source.names, options)
+    notes = list(told)
+    table = Table([source.piece(columns.used)])
+    interactions = to_interactions(table, columns, options, ProblemLog(), notes, untyped=False)
+    return Loaded(interactions, columns, tuple(notes))
+
+
+class _Source(Protocol):
+    """A file whose columns are known and whose rows are not read yet."""
+
+    names: tuple[str, ...]
+
+    def pieces(
+        self, used: dict[Role, str], log: ProblemLog, notes: list[str]
+    ) -> Iterator[Piece]: ...
+
+
+def _open(file: SourceFile, options: ReadOptions, notes: list[str]) -> _Source:
+    with reading(file):
+        if file.format == "delimited":
+            return DelimitedFile(file, options, notes)
+        if file.format == "json_lines":
+            return JsonLinesFile(file, options, notes)
+        return ParquetFile(file)
+
+
+def _check_same_names(files: list[SourceFile], sources: list[_Source]) -> None:
+    """Refuse files whose columns differ; their order may."""
+    first = sources[0].names
+    for file, source in zip(files, sources, strict=True):
+        if sorted(source.names) != sorted(first):
+            missing = ", ".join(name for name in first if name not in source.names) or "none"
+            extra = ", ".join(name for name in source.names if name not in first) or "none"
+            raise DataError(
+                f"{file.name} and {files[0].name} have different columns: {file.name} lacks "
+                f"{missing}, and has besides {extra}. Load them apart, or make them alike.",
+                code="schema_mismatch",
+            )

@@ -1,0 +1,178 @@
+"""Delimited text, record by record: slow, exact about lines, and never in doubt.
+
+A record whose quotes cannot be matched costs one line: reading goes on at the line after the
+one where it began, so that a stray quote does not swallow the rest of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from sdgar.data.columns import Role
+from sdgar.data.problems import Place, ProblemLog, shown
+
+MAX_LINE = 1 << 20
+BOM = b"\xef\xbb\xbf"
+
+_LINE_END = re.compile(rb"[\r\n]")
+
+
+class Broken(Exception):  # noqa: N818
+    """A record that cannot be read; never leaves this room."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(code)
+        self.code = code
+        self.detail = detail
+
+
+class Unfinished(Exception):  # noqa: N818
+    """The lines end within quotes, and more lines may follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a record looks like, and the positions of the fields that are wanted."""
+
+    separator: str
+    n_fields: int
+    wanted: dict[Role, int]
+
+
+@dataclass(slots=True)
+class Scanned:
+    """Wanted fields of the good records of a block, and the line each record began at."""
+
+    columns: dict[Role, list[str]]
+    lines: list[int] = field(default_factory=list)
+    taken: int = 0
+    """Lines that are done with."""
+    rest: bytes = b""
+    """The beginning of a record that ends in the next block."""
+
+
+def blocks(chunks: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
+    """Bytes cut at line ends into blocks of about ``size``; the last one is marked.
+
+    A line is kept only up to the byte that makes it too long, so that a file without line
+    ends takes no more memory than one with them.
+    """
+    held = b""
+    overlong = False
+    for chunk in chunks:
+        if overlong:
+            end = _LINE_END.search(chunk)
+            if end is None:
+                continue
+            chunk = chunk[end.start() :]
+            overlong = False
+        held += chunk
+        if len(held) < size:
+            continue
+        cut = _last_line_end(held)
+        if cut:
+            yield held[:cut], False
+        held = held[cut:]
+        if len(held) > MAX_LINE + 2:
+            overlong = not held.endswith(b"\r")
+            held = held[: MAX_LINE + 2] + (b"" if overlong else b"\r")
+    yield held, True
+
+
+def scan(
+    block: bytes, layout: Layout, first_line: int, source: str, log: ProblemLog, last: bool
+) -> Scanned:
+    """Read a block that begins at a line of its file; broken records go to the log."""
+    lines = block.splitlines(keepends=True)
+    found = Scanned({role: [] for role in layout.wanted})
+    at = 0
+    while at < len(lines):
+        taken = 1
+        try:
+            raw, taken = record(lines, at, layout.separator, last)
+            fields = decoded(raw)
+            if fields and len(fields) != layout.n_fields:
+                raise Broken("field_count", f"{len(fields)} fields, {layout.n_fields} expected")
+        except Unfinished:
+            found.rest = b"".join(lines[at:])
+            break
+        except Broken as broken:
+            value = shown(lines[at].rstrip(b"\r\n"))
+            place = Place(source, first_line + at, "line", None, value, broken.detail)
+            log.add(broken.code, [place])
+        else:
+            if fields:
+                found.lines.append(first_line + at)
+                for role, position in layout.wanted.items():
+                    found.columns[role].append(fields[position])
+        at += taken
+    found.taken = at
+    return found
+
+
+def record(lines: list[bytes], at: int, separator: str, last: bool) -> tuple[list[bytes], int]:
+    """Fields of the record that begins at a line (none if it is blank), and its lines."""
+    bare = lines[at].rstrip(b"\r\n")
+    if len(bare) > MAX_LINE:
+        raise Broken("line_too_long")
+    if b'"' in bare:
+        return _quoted_record(lines, at, separator.encode(), last)
+    return (bare.split(separator.encode()) if bare else []), 1
+
+
+def decoded(fields: list[bytes]) -> list[str]:
+    """The fields as text."""
+    try:
+        return [field.decode() for field in fields]
+    except UnicodeDecodeError as error:
+        raise Broken("bad_encoding", f"byte 0x{error.object[error.start]:02x}") from error
+
+
+def _quoted_record(
+    lines: list[bytes], start: int, mark: bytes, last: bool
+) -> tuple[list[bytes], int]:
+    """A record with quotes, which may run over several lines (RFC 4180)."""
+    text = bytearray(lines[start])
+    taken = 1
+    at = 0
+    fields: list[bytes] = []
+    while True:
+        if text[at : at + 1] == b'"':
+            close = text.find(b'"', at + 1)
+            while close < 0 or text[close + 1 : close + 2] == b'"':
+                if close >= 0:  # a doubled quote stands for one quote
+                    close = text.find(b'"', close + 2)
+                    continue
+                searched = len(text)
+                text += _next_line(lines, start + taken, searched, last)
+                taken += 1
+                close = text.find(b'"', searched)
+            fields.append(bytes(text[at + 1 : close]).replace(b'""', b'"'))
+            at = close + 1
+        else:
+            end = text.find(mark, at)
+            end = end if end >= 0 else len(text.rstrip(b"\r\n"))
+            fields.append(bytes(text[at:end]))
+            at = end
+        if text[at : at + 1] != mark:
+            break
+        at += 1
+    if text[at:].rstrip(b"\r\n"):
+        raise Broken("bad_quoting")
+    return fields, taken
+
+
+def _next_line(lines: list[bytes], at: int, length: int, last: bool) -> bytes:
+    if length > MAX_LINE or (last and at == len(lines)):
+        raise Broken("unterminated_quote")
+    if at == len(lines):
+        raise Unfinished
+    return lines[at]
+
+
+def _last_line_end(held: bytes) -> int:
+    """Where the last complete line ends; a CR at the very end may be half of a CRLF."""
+    newline = held.rfind(b"\n") + 1
+    return max(newline, held.rfind(b"\r", newline, len(held) - 1) + 1)

@@ -1,0 +1,87 @@
+"""Times of any spelling as microseconds since 1970."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+# A count of at least so much is of the next finer unit: seconds reach the year 5138,
+# milliseconds begin in 1973, and so on up to nanoseconds.
+_FINER_FROM = (10**11, 10**14, 10**17)
+_MICROS = (10**6, 10**3, 1, 1)
+_NANOS = 3
+
+# Tried in turn on text with a blank for `T` and `+00:00` for `Z`.
+_ISO_8601 = ("%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Microseconds, null where the value is no time, and which of them are out of range."""
+
+    micros: pl.Series
+    out_of_range: pl.Series
+
+
+def parse_times(raw: pl.Series) -> Times:
+    """Read integers, decimals, dates or ISO 8601 text; text without a zone is UTC.
+
+    Integers may count seconds, milliseconds, microseconds or nanoseconds: the unit is that of
+    most rows, by magnitude, and a row of another magnitude is out of range. Small integers
+    such as the position in a list count as seconds, which keeps their order.
+    """
+    if raw.dtype == pl.String:
+        return _parse_text(raw)
+    if raw.dtype.is_temporal():
+        return _in_range(raw.cast(pl.Datetime("us")).dt.epoch("us"))
+    return _from_numbers(raw)
+
+
+def _parse_text(raw: pl.Series) -> Times:
+    """Numbers if most values are, else ISO 8601; a column is not both."""
+    numbers: pl.Series = raw.cast(pl.Int64, strict=False)
+    if numbers.null_count() > raw.null_count():
+        decimals = raw.cast(pl.Float64, strict=False).fill_nan(None)
+        numbers = decimals if decimals.null_count() < numbers.null_count() else numbers
+    if numbers.null_count() * 2 <= len(raw) + raw.null_count():
+        return _from_numbers(numbers)
+    text = raw.str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00")
+    found = text.str.to_datetime(_ISO_8601[0], time_unit="us", strict=False).dt.epoch("us")
+    for spelling in _ISO_8601[1:]:
+        if found.null_count() == raw.null_count():
+            break
+        naive = text.str.to_datetime(spelling, time_unit="us", strict=False).dt.epoch("us")
+        found = found.fill_null(naive)
+    return _in_range(found)
+
+
+def _from_numbers(counts: pl.Series) -> Times:
+    is_float = counts.dtype.is_float()
+    counts = (
+        counts.cast(pl.Float64).fill_nan(None) if is_float else counts.cast(pl.Int64, strict=False)
+    )
+    unit = pl.sum_horizontal([(counts >= bound).cast(pl.UInt8) for bound in _FINER_FROM])
+    frame = pl.select(counts.alias("count"), unit.alias("unit"))
+    usual = _most_common(frame.filter(pl.col("count") >= 0)["unit"])
+    divisor = 1000 if usual == _NANOS else 1
+    micros = (
+        (pl.col("count") * (_MICROS[usual] / divisor)).round().cast(pl.Int64, strict=False)
+        if is_float
+        else pl.col("count") // divisor * _MICROS[usual]
+    )
+    odd = (pl.col("count") < 0) | (pl.col("unit") != usual)
+    times = frame.select(micros=pl.when(odd).then(0).otherwise(micros), odd=odd)
+    return Times(times["micros"], times["odd"])
+
+
+def _most_common(units: pl.Series) -> int:
+    if units.is_empty():
+        return 0
+    # The finer unit wins a tie, whatever the order of the rows.
+    counts = units.value_counts().sort("count", "unit")
+    return int(counts["unit"][-1])
+
+
+def _in_range(micros: pl.Series) -> Times:
+    return Times(micros, micros < 0)

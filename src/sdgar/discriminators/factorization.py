@@ -1,0 +1,61 @@
+"""Matrix factorization, the paper's discriminator (section 3.2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from sdgar.contracts import Factors
+from sdgar.errors import UsageError
+from sdgar.rng import Stream, normal
+
+
+class MatrixFactorization(nn.Module):
+    """g(c, i) = u_c · v_i + b_i, with u and v drawn from N(0, σ²) and b = 0 at the start."""
+
+    def __init__(
+        self, n_users: int, n_items: int, dim: int, *, seed: int, init_scale: float = 0.1
+    ) -> None:
+        super().__init__()
+        if dim < 1:
+            raise UsageError(f"dim must be at least 1, got {dim}.", code="bad_dim")
+        # σ shrinks with √D, so that a first score is of the same size at every D.
+        sigma = init_scale / dim**0.5
+        self.user_UD = nn.Parameter(_normal(seed, Stream.INIT_CONTEXT, n_users, dim, sigma))
+        self.item_ID = nn.Parameter(_normal(seed, Stream.INIT_ITEM, n_items, dim, sigma))
+        self.bias_I = nn.Parameter(torch.zeros(n_items))
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the catalogue."""
+        return self.item_ID.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return self.item_ID.device
+
+    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """s_BN of N items for each row."""
+        return self.score_and_norms(users_B, items_BN)[0]
+
+    def score_and_norms(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """s_BN, ‖u‖²_B and (‖v‖² + b²)_BN, from one gather of the rows."""
+        u_BD = embedding(users_B, self.user_UD)
+        v_BND = embedding(items_BN, self.item_ID)
+        b_BN = self.bias_I[items_BN]
+        s_BN = (u_BD[:, None] * v_BND).sum(dim=2) + b_BN
+        return s_BN, u_BD.square().sum(dim=1), v_BND.square().sum(dim=2) + b_BN.square()
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """s_BI of the whole catalogue."""
+        return self.factors().score_all(users_B)
+
+    def factors(self) -> Factors:
+        """The parameters, detached, as inner products."""
+        return Factors(self.user_UD.detach(), self.item_ID.detach(), self.bias_I.detach())
+
+
+def _normal(seed: int, stream: Stream, rows: int, dim: int, sigma: float) -> Tensor:
+    return torch.from_numpy(normal(seed, stream, rows * dim)).reshape(rows, dim) * sigma

@@ -1,0 +1,1 @@
+"""Ways to execute an epoch."""

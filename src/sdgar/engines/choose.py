@@ -1,0 +1,48 @@
+"""Which engine runs a system, and a sentence why. Never a silent fallback."""
+
+from __future__ import annotations
+
+import torch
+
+from sdgar.contracts import Covered, Engine, System
+from sdgar.data.interactions import Interactions
+from sdgar.engines.eager import EagerEngine
+from sdgar.errors import ResourceError, UsageError, unknown_name
+
+ENGINES = {"eager": EagerEngine}
+"""By preference: ``auto`` takes the first that covers the system."""
+
+
+def choose_device(name: str) -> torch.device:
+    """The named device; ``auto`` is the GPU if torch sees one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise unknown_name("device", name, ("auto", "cpu", "cuda"))
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ResourceError(
+            'device "cuda" was asked for, and torch sees no GPU here. Use device="cpu", or '
+            "install a torch build for your GPU; `sdgar doctor` shows what is found.",
+            code="no_gpu",
+        )
+    return torch.device(name)
+
+
+def choose_engine(
+    name: str, system: System, data: Interactions, *, seed: int, device: torch.device
+) -> tuple[Engine, str]:
+    """The named engine, or for ``auto`` the first that covers the system; and why."""
+    if name != "auto" and name not in ENGINES:
+        raise unknown_name("engine", name, ("auto", *ENGINES))
+    reasons = []
+    for engine_name, engine in ENGINES.items():
+        if name not in ("auto", engine_name):
+            continue
+        answer = engine.covers(system, device)
+        if isinstance(answer, Covered):
+            return engine(system, data, seed=seed, device=device), answer.why
+        reasons.append(f"{engine_name}: {answer.why}")
+    raise UsageError(
+        f'no engine runs system {system.name!r} ({"; ".join(reasons)}). Use engine="auto".',
+        code="not_covered",
+    )

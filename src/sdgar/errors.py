@@ -1,0 +1,61 @@
+"""Every error a user can cause: what happened, the value, what to do.
+
+The exit code of the command line is the class attribute; ``code`` is a stable
+word for machines, so that a script need not parse sentences.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SdgarError(Exception):
+    """Base of all errors raised on purpose; anything else is a bug."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, code: str = "error") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UsageError(SdgarError):
+    """An option, a name or a call that cannot work."""
+
+    exit_code = 2
+
+
+class DataError(SdgarError):
+    """Input rows that cannot be read, or that no model can be made from."""
+
+    exit_code = 3
+
+
+class ArtifactError(SdgarError):
+    """A saved model that is missing, damaged, foreign or of another version."""
+
+    exit_code = 4
+
+
+class ResourceError(SdgarError):
+    """Disk, memory, device or network that is not there."""
+
+    exit_code = 5
+
+
+class NumericalError(SdgarError):
+    """A score, a loss or a parameter that is not finite."""
+
+    exit_code = 6
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:
+    """Build the error for a misspelt name, with the nearest known one."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(name, choices, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    return UsageError(
+        f"unknown {what} {name!r}. {hint}Known: {', '.join(choices)}.",
+        code=f"unknown_{what.replace(' ', '_')}",
+    )

@@ -1,0 +1,286 @@
+"""Models in scikit-learn's manner: hyper-parameters in the constructor, ``fit`` returns self.
+
+Fitted attributes end in an underscore. Nothing is checked before ``fit``, so that
+``get_params``, ``set_params`` and scikit-learn's ``clone`` work on any values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+import sdgar
+from sdgar import systems
+from sdgar.artifact import Artifact
+from sdgar.contracts import Factors, System
+from sdgar.data import splits
+from sdgar.data.interactions import HeldOut, Interactions
+from sdgar.engines.choose import choose_device
+from sdgar.errors import DataError, UsageError, unknown_name
+from sdgar.evaluation.report import Report
+from sdgar.recommender import Raw, Recommender, popularity
+from sdgar.rng import check_seed
+from sdgar.training import protocols
+from sdgar.training.fit import FitOptions
+from sdgar.training.protocols import OnPhase, Trained
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Self
+
+
+@dataclass(kw_only=True, eq=False)
+class Estimator:
+    """What every model shares: parameters, recommending, saving."""
+
+    system_name: ClassVar[str] = ""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Hyper-parameters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change hyper-parameters by name."""
+        known = [f.name for f in fields(self)]
+        for name, value in params.items():
+            if name not in known:
+                raise unknown_name(f"parameter of {type(self).__name__}", name, known)
+            setattr(self, name, value)
+        return self
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        on_epoch: OnPhase | None = None,
+    ) -> Self:
+        """Learn from interactions."""
+        raise NotImplementedError
+
+    @property
+    def recommender_(self) -> Recommender:
+        """The fitted model."""
+        fitted = self.__dict__.get("_recommender")
+        if fitted is None:
+            raise UsageError(
+                f"this {type(self).__name__} is not fitted. Call fit(train) first, or load a saved "
+                "model with sdgar.load(path).",
+                code="not_fitted",
+            )
+        return fitted  # type: ignore[no-any-return]
+
+    def recommend(
+        self,
+        users: Raw | None = None,
+        k: int = 10,
+        *,
+        items: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        exclude_seen: bool = True,
+    ) -> Any:
+        """The k best items of each user; see :meth:`Recommender.recommend`."""
+        return self.recommender_.recommend(
+            users, k, items=items, exclude=exclude, exclude_seen=exclude_seen
+        )
+
+    def similar_items(self, items: Raw, k: int = 10) -> Any:
+        """The k most similar items; see :meth:`Recommender.similar_items`."""
+        return self.recommender_.similar_items(items, k)
+
+    def evaluate(self, test: Interactions, *, ks: tuple[int, ...] = (10, 20, 50)) -> Report:
+        """Rank all items for every test user; see :meth:`Recommender.evaluate`."""
+        return self.recommender_.evaluate(test, ks=ks)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fitted model as a folder."""
+        return self.recommender_.save(path, overwrite=overwrite)
+
+    def _keep(self, factors: Factors, train: Interactions, about: dict[str, Any]) -> None:
+        self.__dict__["_recommender"] = Recommender(
+            Artifact(
+                factors=factors,
+                users=train.users,
+                items=train.items,
+                history=train.history,
+                about={
+                    "created_by": f"sdgar {sdgar.__version__}",
+                    "system": self.system_name,
+                    "hyper_parameters": self.get_params(),
+                    "data": {"fingerprint": train.fingerprint(), "rows": train.rows.as_dict()},
+                    **about,
+                },
+            )
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class MostPopular(Estimator):
+    """Everyone gets the items that most users have: the yardstick of every report."""
+
+    system_name: ClassVar[str] = "popular"
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        on_epoch: OnPhase | None = None,
+    ) -> Self:
+        """Count the users of each item."""
+        self._keep(popularity(train.history, train.n_items), train, {})
+        return self
+
+
+@dataclass(kw_only=True, eq=False)
+class Learner(Estimator):
+    """A model trained by the one loop, with early stopping on validation rows."""
+
+    epochs: int = 200
+    """Most passes over the training positives."""
+    evaluate_every: int = 5
+    """Epochs between looks at the validation rows."""
+    patience: int = 3
+    """Looks without a gain before training stops."""
+    early_stopping: bool = True
+    """Choose the number of epochs on validation rows; otherwise run ``epochs``."""
+    seed: int = 0
+    """Fixes everything that is drawn."""
+    engine: str = "auto"
+    """``auto`` or the name of an engine."""
+    device: str = "auto"
+    """``auto``, ``cpu`` or ``cuda``."""
+
+    def compose(self, n_users: int, n_items: int, *, seed: int) -> System:
+        """Make the parts of the system."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        refit: bool = False,
+        on_epoch: OnPhase | None = None,
+    ) -> Self:
+        """Learn from interactions.
+
+        With ``valid`` the epoch is chosen on it and the best weights are kept; ``refit=True``
+        then trains once more, as long, on both parts. Without ``valid``, 10 % of the rows are
+        set aside to choose the number of epochs, and the model is then trained as long on all.
+        """
+        run = self._run(train, on_epoch)
+        if not self.early_stopping:
+            return self._keep_trained(protocols.fixed(run, train), train)
+        if valid is None:
+            part = splits.validation(train, seed=self.seed)
+            return self._keep_trained(
+                protocols.validated(run, part.train, part.held_out, refit_on=train), train
+            )
+        everything = train.merge(valid) if refit else None
+        trained = protocols.validated(run, train, valid, refit_on=everything)
+        return self._keep_trained(trained, everything or train)
+
+    def fit_as_the_paper(
+        self, train: Interactions, test: Interactions, *, on_epoch: OnPhase | None = None
+    ) -> Self:
+        """Choose the epoch on the TEST rows, as the paper's published logs do.
+
+        Only for comparing with its table: the number is optimistic.
+        """
+        run = self._run(train, on_epoch)
+        return self._keep_trained(protocols.paper(run, train, HeldOut.of(test, train)), train)
+
+    def _run(self, train: Interactions, on_epoch: OnPhase | None) -> protocols.Run:
+        _require_learnable(train)
+        return protocols.Run(
+            recipe=self,
+            options=self.fit_options(),
+            seed=check_seed(self.seed),
+            engine=self.engine,
+            device=choose_device(self.device),
+            on_epoch=on_epoch,
+        )
+
+    def fit_options(self) -> FitOptions:
+        """The fields that steer the loop, checked."""
+        return FitOptions(
+            epochs=self.epochs,
+            evaluate_every=self.evaluate_every,
+            patience=self.patience,
+            early_stopping=self.early_stopping,
+        )
+
+    def _keep_trained(self, trained: Trained, train: Interactions) -> Self:
+        self.trained_ = trained
+        self._keep(
+            trained.factors,
+            train,
+            {
+                "engine": {"name": trained.engine, "why": trained.why, "deterministic": True},
+                "seed": self.seed,
+                "best_epoch": trained.best_epoch,
+                "valid": trained.valid,
+            },
+        )
+        return self
+
+
+@dataclass(kw_only=True, eq=False)
+class BPR(systems.BPR, Learner):
+    """Bayesian personalised ranking: one uniform negative a positive, pairwise logistic loss."""
+
+
+ESTIMATORS: dict[str, type[Estimator]] = {e.system_name: e for e in (MostPopular, BPR)}
+"""By the name that the command line uses."""
+
+
+def make(
+    system: str, settings: Mapping[str, str], *, common: Mapping[str, Any] | None = None
+) -> Estimator:
+    """An estimator by name, from settings given as text: ``{"dim": "64", "l2": "0.03"}``.
+
+    ``common`` settings, such as the seed, are for those systems that have them.
+    """
+    if system not in ESTIMATORS:
+        raise unknown_name("system", system, ESTIMATORS)
+    kind = ESTIMATORS[system]
+    types = get_type_hints(kind)
+    known = [f.name for f in fields(kind)]
+    values = {name: value for name, value in (common or {}).items() if name in known}
+    for name, text in settings.items():
+        if name not in known:
+            raise unknown_name(f"setting of {system}", name, known)
+        values[name] = _parse(name, text, types[name])
+    return kind(**values)
+
+
+def _parse(name: str, text: str, kind: type) -> Any:
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise UsageError(f"{name} must be true or false, got {text!r}.", code="bad_setting")
+        return text.lower() == "true"
+    try:
+        return kind(text)
+    except ValueError:
+        raise UsageError(
+            f"{name} must be of type {kind.__name__}, got {text!r}.", code="bad_setting"
+        ) from None
+
+
+def _require_learnable(train: Interactions) -> None:
+    """Refuse data from which nobody can learn what is liked better than what."""
+    for n, what, code in ((train.n_users, "user", "one_user"), (train.n_items, "item", "one_item")):
+        if n < 2:
+            raise DataError(
+                f"the training data has {n} {what}; learning needs at least 2. Use --system "
+                "popular, or more data.",
+                code=code,
+            )
+    if len(train) == train.n_users * train.n_items:
+        raise DataError(
+            f"all {train.n_users:,} users have all {train.n_items:,} items, so there is no "
+            "negative to learn from. Were the ratings below a threshold kept? See --min-rating.",
+            code="no_negatives",
+        )

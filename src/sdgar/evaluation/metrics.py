@@ -1,0 +1,114 @@
+"""Ranking metrics, one value a user; means and intervals are made elsewhere.
+
+With rel_r = 1 if the item at rank r is held out for the user, P the set of held-out items:
+
+    precision@k = Σ_{r≤k} rel_r / k
+    recall@k    = Σ_{r≤k} rel_r / |P|
+    ndcg@k      = Σ_{r≤k} rel_r / log2(r + 1)  /  Σ_{r ≤ min(|P|, k)} 1 / log2(r + 1)
+    mrr@k       = 1 / min{ r ≤ k : rel_r = 1 },  0 if there is none
+    map@k       = Σ_{r≤k} rel_r · precision@r / |P|
+    hit@k       = 1 if any rel_r = 1 for r ≤ k, else 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import HeldOut
+
+DEFINITIONS: dict[str, str] = {
+    "precision": "held-out items among the first k, divided by k (also where fewer than k items "
+    "could be recommended)",
+    "recall": "held-out items among the first k, divided by the number of held-out items (not "
+    "capped at k)",
+    "ndcg": "sum of 1 / log2(rank + 1) over held-out items among the first k, divided by the same "
+    "sum for the ideal list, which starts with min(held-out items, k) of them",
+    "mrr": "1 / rank of the first held-out item among the first k, 0 if there is none",
+    "map": "precision at the rank of each held-out item among the first k, summed and divided by "
+    "the number of held-out items (trec_eval's map_cut, not capped at k)",
+    "hit": "1 if any held-out item is among the first k, else 0",
+}
+"""What each number means, to be printed with it."""
+
+
+def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
+    """Return the list lengths, ascending and distinct, or say what is wrong with them."""
+    if not ks or min(ks) < 1:
+        raise UsageError(
+            f"ks must name at least one list length of 1 or more, got {tuple(ks)}.", code="bad_k"
+        )
+    return tuple(sorted(set(ks)))
+
+
+def per_user(
+    items_TK: NDArray[np.integer[Any]], held_out: HeldOut, ks: Sequence[int]
+) -> dict[str, NDArray[np.float64]]:
+    """Every metric at every k, keyed ``ndcg@50``, one float64 a held-out user.
+
+    Row t of ``items_TK`` is the list of ``held_out.users_T[t]``; -1 is no item.
+    """
+    ks = check_ks(ks)
+    n_users, length = items_TK.shape
+    positives_T = np.diff(held_out.indptr_T1)
+    if n_users != len(held_out):
+        raise UsageError(f"{n_users} lists were given for {len(held_out)} held-out users.")
+    if ks[-1] > length:
+        raise UsageError(
+            f"metrics at k = {ks[-1]} need lists of that length, got {length} items a user. "
+            f"Rank with k = {ks[-1]} or more.",
+            code="bad_k",
+        )
+    if n_users and positives_T.min() < 1:
+        raise UsageError(
+            f"user index {held_out.users_T[positives_T.argmin()]} has no held-out item, so its "
+            "recall is 0 / 0. Leave it out, as HeldOut.of does.",
+            code="no_positives",
+        )
+
+    # Hits are few, so everything below is a sum over hits (H) rather than over ranks.
+    row_H, rank_H = np.nonzero(_hits(items_TK, held_out))
+    rank_H += 1
+    nth_H = np.arange(1, len(row_H) + 1) - np.searchsorted(row_H, row_H)
+    discount_K = 1 / np.log2(np.arange(2, length + 2))
+    ideal_K = np.cumsum(discount_K)
+
+    found: dict[str, NDArray[np.float64]] = {}
+    for k in ks:
+        within = rank_H <= k
+        row, rank, nth = row_H[within], rank_H[within], nth_H[within]
+        hits_T = np.bincount(row, minlength=n_users).astype(np.float64)
+        first_T = np.zeros(n_users)
+        first_T[row[nth == 1]] = 1 / rank[nth == 1]
+        gain_T = np.bincount(row, discount_K[rank - 1], n_users)
+        found[f"precision@{k}"] = hits_T / k
+        found[f"recall@{k}"] = hits_T / positives_T
+        found[f"ndcg@{k}"] = gain_T / ideal_K[np.minimum(positives_T, k) - 1]
+        found[f"mrr@{k}"] = first_T
+        found[f"map@{k}"] = np.bincount(row, nth / rank, n_users) / positives_T
+        found[f"hit@{k}"] = (hits_T > 0).astype(np.float64)
+    return {f"{name}@{k}": found[f"{name}@{k}"] for name in DEFINITIONS for k in ks}
+
+
+def _hits(items_TK: NDArray[np.integer[Any]], held_out: HeldOut) -> NDArray[np.bool_]:
+    """rel_TK: whether each listed item is held out for its user.
+
+    A pair (user, item) is one integer, t · stride + item; the held-out pairs are sorted by it
+    already, so one binary search answers all.
+    """
+    if items_TK.size == 0:
+        return np.zeros(items_TK.shape, np.bool_)
+    stride = max(int(items_TK.max()), int(held_out.items_E.max())) + 1
+    rows_T = np.arange(len(held_out))
+    key_E = np.repeat(rows_T, np.diff(held_out.indptr_T1)) * stride + held_out.items_E
+    key_TK = rows_T[:, None] * stride + items_TK
+    at_TK = np.searchsorted(key_E, key_TK).clip(max=len(key_E) - 1)
+    # Without the second test, the -1 of a row would be the last item of the row above.
+    hits_TK: NDArray[np.bool_] = (key_E[at_TK] == key_TK) & (items_TK >= 0)
+    return hits_TK

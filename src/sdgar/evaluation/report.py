@@ -1,0 +1,242 @@
+"""What an evaluation says: means with intervals over users, and paired comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.errors import UsageError, unknown_name
+from sdgar.evaluation.metrics import DEFINITIONS, check_ks, per_user
+from sdgar.evaluation.topk import top_k
+from sdgar.rng import check_seed
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Scorer
+    from sdgar.data.interactions import HeldOut, History
+
+_DRAWS_AT_ONCE = 1 << 21
+_FLIPS = 9_999
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was evaluated, and what could not be."""
+
+    items: int
+    """Size of the catalogue that was ranked."""
+    users: int
+    rows: int
+    """Held-out interactions of the evaluated users."""
+    unknown_users: int
+    """Held-out users that training never saw: left out."""
+    unknown_user_rows: int
+    cold_items: int
+    """Held-out items that training never saw: they count as missed."""
+    cold_item_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Metrics of one scorer on one held-out set, one value a user."""
+
+    users_T: NDArray[np.int64]
+    per_user: dict[str, NDArray[np.float64]]
+    counts: Counts
+
+    @property
+    def definition(self) -> str:
+        """How the lists were made, to be printed with the numbers."""
+        return (
+            f"Full ranking of all {self.counts.items:,} items for each user, without the items in "
+            "the user's history; ties go to the lower item index; mean over "
+            f"{self.counts.users:,} users with held-out items."
+        )
+
+    def means(self) -> dict[str, float]:
+        """Mean over users of each metric."""
+        return {name: float(values_T.mean()) for name, values_T in self.per_user.items()}
+
+    def intervals(
+        self, level: float = 0.95, resamples: int = 1000, seed: int = 0
+    ) -> dict[str, tuple[float, float]]:
+        """(low, high) of each mean by the percentile bootstrap over users.
+
+        All metrics see the same resamples. The interval is about the choice of users, not of the
+        training seed: another seed can move the mean by more.
+        """
+        low_M, high_M = _interval(
+            np.stack(list(self.per_user.values()), axis=1), level, resamples, seed
+        )
+        return dict(
+            zip(self.per_user, zip(low_M.tolist(), high_M.tolist(), strict=True), strict=True)
+        )
+
+    def as_dict(self, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        means, intervals = self.means(), self.intervals(level, resamples, seed)
+        return {
+            "definition": self.definition,
+            "definitions": dict(DEFINITIONS),
+            "counts": asdict(self.counts),
+            "interval": {
+                "method": "percentile bootstrap over users",
+                "level": level,
+                "resamples": resamples,
+                "seed": seed,
+            },
+            "metrics": {
+                name: {"mean": means[name], "low": low, "high": high}
+                for name, (low, high) in intervals.items()
+            },
+        }
+
+
+def evaluate(
+    scorer: Scorer, held_out: HeldOut, *, seen: History, ks: Sequence[int] = (10, 20, 50)
+) -> Report:
+    """Rank the whole catalogue for every held-out user and measure the lists.
+
+    ``seen`` are the items left out of a user's list: the training items, and the validation
+    items too when the model was trained on them.
+    """
+    ks = check_ks(ks)
+    best = top_k(scorer, held_out.users_T, ks[-1], seen=seen)
+    return Report(
+        users_T=held_out.users_T,
+        per_user=per_user(best.items_TK, held_out, ks),
+        counts=Counts(
+            items=scorer.n_items,
+            users=len(held_out),
+            rows=len(held_out.items_E),
+            unknown_users=held_out.unknown_users,
+            unknown_user_rows=held_out.unknown_user_rows,
+            cold_items=held_out.cold_items,
+            cold_item_rows=held_out.cold_item_rows,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """How two scorers differ on the same users: a - b."""
+
+    metric: str
+    users: int
+    mean_a: float
+    mean_b: float
+    difference: float
+    relative: float | None
+    """difference / mean_b; None where mean_b is 0."""
+    low: float
+    """95 % percentile bootstrap interval of the difference, over users."""
+    high: float
+    t_p: float
+    """Two-sided p of the paired t-test."""
+    sign_flip_p: float
+    """Two-sided p of the sign-flip permutation test of the mean difference, 9,999 flips.
+
+    Chosen over Wilcoxon's test because it tests the mean that is reported, and because most
+    differences between two lists are exactly 0, which Wilcoxon's ranks have no place for.
+    """
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def compare(a: Report, b: Report, metric: str, *, seed: int = 0) -> Paired:
+    """Test over users whether ``a`` and ``b`` differ in the mean of ``metric``.
+
+    d_u = a_u - b_u,   t = mean(d) / (std(d) / √n)
+    """
+    for report in (a, b):
+        if metric not in report.per_user:
+            raise unknown_name("metric", metric, report.per_user)
+    if not np.array_equal(a.users_T, b.users_T) or a.counts.rows != b.counts.rows:
+        raise UsageError(
+            f"the reports are not about the same held-out data ({a.counts.users:,} users with "
+            f"{a.counts.rows:,} rows, and {b.counts.users:,} with {b.counts.rows:,}), so their "
+            "values cannot be paired. Evaluate both on one split.",
+            code="unpaired_reports",
+        )
+    n_users = len(a.users_T)
+    if n_users < 2:
+        raise UsageError(f"a comparison needs at least 2 users, got {n_users}.", code="few_users")
+    mean_a, mean_b = a.means()[metric], b.means()[metric]
+    difference_T = a.per_user[metric] - b.per_user[metric]
+    difference = float(difference_T.mean())
+    low_M, high_M = _interval(difference_T[:, None], 0.95, 1000, seed)
+    return Paired(
+        metric=metric,
+        users=n_users,
+        mean_a=mean_a,
+        mean_b=mean_b,
+        difference=difference,
+        relative=difference / mean_b if mean_b else None,
+        low=float(low_M[0]),
+        high=float(high_M[0]),
+        t_p=_t_test(difference_T),
+        sign_flip_p=_sign_flip(difference_T, seed),
+    )
+
+
+def _interval(
+    values_TM: NDArray[np.float64], level: float, resamples: int, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Percentile bootstrap interval of the mean over T of each column.
+
+    A resample is how often each user was drawn, so all its means are one matrix product.
+    """
+    if not 0 < level < 1:
+        raise UsageError(f"level must be between 0 and 1, got {level}.", code="bad_level")
+    if resamples < 1:
+        raise UsageError(f"resamples must be at least 1, got {resamples}.", code="bad_resamples")
+    rng = np.random.default_rng(check_seed(seed))
+    n_users, n_metrics = values_TM.shape
+    means_RM = np.empty((resamples, n_metrics))
+    at_once = max(1, _DRAWS_AT_ONCE // n_users)
+    for start in range(0, resamples, at_once):
+        n = min(at_once, resamples - start)
+        draws_RT = rng.integers(0, n_users, (n, n_users))
+        draws_RT += np.arange(n)[:, None] * n_users
+        times_RT = np.bincount(draws_RT.ravel(), minlength=n * n_users).reshape(n, n_users)
+        means_RM[start : start + n] = times_RT.astype(np.float64) @ values_TM / n_users
+    low_M, high_M = np.quantile(means_RM, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return low_M, high_M
+
+
+def _t_test(difference_T: NDArray[np.float64]) -> float:
+    from scipy.special import stdtr
+
+    error = difference_T.std(ddof=1) / np.sqrt(len(difference_T))
+    if error == 0:
+        return 1.0 if difference_T[0] == 0 else 0.0
+    return float(2 * stdtr(len(difference_T) - 1, -abs(difference_T.mean() / error)))
+
+
+def _sign_flip(difference_T: NDArray[np.float64], seed: int) -> float:
+    """Two-sided p of the mean: with no difference between the two, every sign is a coin.
+
+    p = (1 + #{ |Σ ±d_u| ≥ |Σ d_u| }) / (1 + flips)
+    """
+    difference_T = difference_T[difference_T != 0]
+    n_users = len(difference_T)
+    if n_users == 0:
+        return 1.0
+    rng = np.random.default_rng(check_seed(seed))
+    total = difference_T.sum()
+    # Sums of the same numbers in another order differ in the last digits, and count as equal.
+    reached = abs(total) - 1e-12 * np.abs(difference_T).sum()
+    as_large = 0
+    at_once = max(1, _DRAWS_AT_ONCE // n_users)
+    for start in range(0, _FLIPS, at_once):
+        n = min(at_once, _FLIPS - start)
+        bits = np.frombuffer(rng.bytes(n * (-(-n_users // 8))), np.uint8).reshape(n, -1)
+        plus_RT = np.unpackbits(bits, axis=1, count=n_users).astype(np.float64)
+        sums_R = 2 * (plus_RT @ difference_T) - total
+        as_large += int((np.abs(sums_R) >= reached).sum())
+    return (1 + as_large) / (1 + _FLIPS)

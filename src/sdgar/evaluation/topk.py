@@ -1,0 +1,224 @@
+"""The k best items of every user, over the whole catalogue, in bounded memory.
+
+    rank of i for u: position of i among { j : j not seen by u, j not blocked, s_uj > -inf },
+    ordered by score descending, then item index ascending
+
+The order is total, so no tie depends on a thread, a block or a partition algorithm. Scores
+come in blocks of users; a block is reduced to its k best before the next one is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sdgar.errors import NumericalError, UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from sdgar.contracts import Scorer
+    from sdgar.data.interactions import History
+
+# What a score costs while its block is alive: the kernel only reads what the scorer made (and
+# the scorer may need a temporary of the same size); the torch path also holds a masked copy
+# and, where there are ties, a sort with int64 indices.
+_KERNEL_BYTES_PER_SCORE = 8
+_TORCH_BYTES_PER_SCORE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The best items of each user, best first."""
+
+    items_TK: NDArray[np.int32]
+    """-1 where a user has fewer than K recommendable items."""
+    scores_TK: NDArray[np.float32]
+    """-inf where the item is -1."""
+
+
+def top_k(
+    scorer: Scorer,
+    users_T: NDArray[np.int64],
+    k: int,
+    *,
+    seen: History | None = None,
+    blocked_I: NDArray[np.bool_] | None = None,
+    memory_bytes: int = 128 << 20,
+) -> TopK:
+    """Rank the whole catalogue for each user and keep the k best.
+
+    A seen or blocked item is never returned, nor one with the score -inf: the row is padded
+    instead. A score that is NaN or +inf anywhere in the catalogue is an error, since every rank
+    below it would be meaningless.
+    """
+    n_items = scorer.n_items
+    users_T = np.ascontiguousarray(users_T, np.int64)
+    _check(users_T, k, n_items, seen, blocked_I)
+    kept = min(k, n_items)
+    items_TK = np.full((len(users_T), k), -1, np.int32)
+    scores_TK = np.full((len(users_T), k), -np.inf, np.float32)
+    kernel = _kernel() if scorer.device.type == "cpu" else None
+    rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=kernel is not None)
+    with torch.no_grad(), ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
+        for start in range(0, len(users_T), rows):
+            users_B = users_T[start : start + rows]
+            scores_BI = scorer.score_all(torch.tensor(users_B, device=scorer.device))
+            if scores_BI.shape != (len(users_B), n_items):
+                raise UsageError(
+                    f"score_all gave scores of shape {tuple(scores_BI.shape)} for {len(users_B)} "
+                    f"users and {n_items} items. It must give a row a user and a column an item.",
+                    code="bad_scores",
+                )
+            scores_BI = scores_BI.to(torch.float32).contiguous()
+            block = slice(start, start + len(users_B))
+            if kernel is None:
+                found = _select_torch(scores_BI, users_B, kept, seen, blocked_I)
+            else:
+                found = _select_numba(kernel, pool, scores_BI, users_B, kept, seen, blocked_I)
+            items_TK[block, :kept], scores_TK[block, :kept] = found
+    return TopK(items_TK, scores_TK)
+
+
+def block_rows(n_items: int, *, memory_bytes: int, compiled: bool) -> int:
+    """Users a block: as many as ``memory_bytes`` hold by either path, at least one."""
+    per_score = _KERNEL_BYTES_PER_SCORE if compiled else _TORCH_BYTES_PER_SCORE
+    return max(1, memory_bytes // (per_score * n_items))
+
+
+def _check(
+    users_T: NDArray[np.int64],
+    k: int,
+    n_items: int,
+    seen: History | None,
+    blocked_I: NDArray[np.bool_] | None,
+) -> None:
+    # The kernel checks no bounds, so nothing out of range may reach it.
+    if k < 1:
+        raise UsageError(f"k must be at least 1, got {k}.", code="bad_k")
+    if n_items < 1:
+        raise UsageError("the scorer has no items, so there is nothing to rank.", code="no_items")
+    if users_T.ndim != 1:
+        raise UsageError(f"users must be one-dimensional, got shape {users_T.shape}.")
+    if len(users_T) and users_T.min() < 0:
+        raise UsageError(
+            f"user index {users_T.min()} is negative. Leave unknown users out before ranking.",
+            code="unknown_user",
+        )
+    if seen is not None and len(users_T) and users_T.max() >= seen.n_users:
+        raise UsageError(
+            f"user index {users_T.max()} is outside the history of {seen.n_users} users. "
+            "Give the history of the data the model was trained on.",
+            code="unknown_user",
+        )
+    if blocked_I is not None and (blocked_I.shape != (n_items,) or blocked_I.dtype != np.bool_):
+        raise UsageError(
+            f"blocked_I must be {n_items} booleans, one an item, got {blocked_I.dtype} of shape "
+            f"{blocked_I.shape}.",
+            code="bad_blocked",
+        )
+
+
+def _not_finite(scores_I: Tensor, user: int) -> NumericalError:
+    item = int(torch.nonzero(~(scores_I < torch.inf))[0, 0])
+    return NumericalError(
+        f"the score of user index {user} for item index {item} is {float(scores_I[item])}, so "
+        "nothing can be ranked. The model has diverged or its file is damaged: train again with "
+        "a smaller learning rate, or load an earlier checkpoint.",
+        code="non_finite_scores",
+    )
+
+
+def _kernel() -> Callable[..., int] | None:
+    """The compiled selection, or None where Numba cannot be had; the torch path ranks the same."""
+    try:
+        from sdgar.kernels.numba_topk import select_rows
+    # RuntimeError: Numba found no writable folder for its cache (read-only container).
+    except (ImportError, RuntimeError):
+        return None
+    compiled: Callable[..., int] = select_rows
+    return compiled
+
+
+def _select_numba(
+    kernel: Callable[..., int],
+    pool: ThreadPoolExecutor,
+    scores_BI: Tensor,
+    users_B: NDArray[np.int64],
+    k: int,
+    seen: History | None,
+    blocked_I: NDArray[np.bool_] | None,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k best of each row, rows split over threads; see ``kernels/numba_topk.py``."""
+    n_rows = len(users_B)
+    items_BK, top_BK = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
+    if seen is None:
+        starts_B = ends_B = np.zeros(n_rows, np.int64)
+        seen_E = np.empty(0, np.int32)
+    else:
+        starts_B, ends_B = seen.indptr_U1[users_B], seen.indptr_U1[users_B + 1]
+        seen_E = np.ascontiguousarray(seen.items_E)
+    blocked = np.empty(0, np.bool_) if blocked_I is None else np.ascontiguousarray(blocked_I)
+    scores = scores_BI.detach().numpy()
+
+    def part(first: int, last: int) -> int:
+        return kernel(scores, starts_B, ends_B, seen_E, blocked, first, last, items_BK, top_BK)
+
+    parts = min(n_rows, torch.get_num_threads())
+    if parts == 1:
+        bad = [part(0, n_rows)]
+    else:
+        edges = [n_rows * p // parts for p in range(parts + 1)]
+        bad = list(pool.map(part, edges[:-1], edges[1:]))
+    first_bad = min((row for row in bad if row >= 0), default=None)
+    if first_bad is not None:
+        raise _not_finite(scores_BI[first_bad], int(users_B[first_bad]))
+    return items_BK, top_BK
+
+
+def _select_torch(
+    scores_BI: Tensor,
+    users_B: NDArray[np.int64],
+    k: int,
+    seen: History | None,
+    blocked_I: NDArray[np.bool_] | None,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k best of each row with torch operations only, on any device; the same total order.
+
+    ``torch.topk`` promises nothing about ties. Inside the k best, sorting by item and then
+    stably by score restores the order; only a row whose k-th score occurs once more outside
+    them may hold the wrong items, and is sorted whole.
+    """
+    device = scores_BI.device
+    bad_B = ~(scores_BI < torch.inf).all(dim=1)
+    if bad_B.any():
+        row = int(torch.nonzero(bad_B)[0, 0])
+        raise _not_finite(scores_BI[row], int(users_B[row]))
+    # Adding zero copies, and makes -0.0 and 0.0 one value for sorts that look at the bits.
+    masked_BI = scores_BI + 0.0
+    if seen is not None:
+        starts_B, ends_B = seen.indptr_U1[users_B], seen.indptr_U1[users_B + 1]
+        rows_E = np.repeat(np.arange(len(users_B)), ends_B - starts_B)
+        shift_B = starts_B - np.concatenate(([0], np.cumsum(ends_B - starts_B)[:-1]))
+        items_E = seen.items_E[np.arange(len(rows_E)) + shift_B[rows_E]].astype(np.int64)
+        at = torch.tensor(rows_E, device=device), torch.tensor(items_E, device=device)
+        masked_BI[at] = -torch.inf
+    if blocked_I is not None:
+        masked_BI[:, torch.tensor(blocked_I, device=device)] = -torch.inf
+
+    items_BK = masked_BI.topk(k, dim=1).indices.sort(dim=1).values
+    top_BK, order_BK = masked_BI.gather(1, items_BK).sort(dim=1, descending=True, stable=True)
+    items_BK = items_BK.gather(1, order_BK)
+    last_B1 = top_BK[:, -1:]
+    tied_B = ((masked_BI >= last_B1).sum(dim=1) > k) & (last_B1[:, 0] > -torch.inf)
+    if tied_B.any():
+        whole = masked_BI[tied_B].sort(dim=1, descending=True, stable=True)
+        top_BK[tied_B], items_BK[tied_B] = whole.values[:, :k], whole.indices[:, :k]
+    items_BK = items_BK.masked_fill(top_BK == -torch.inf, -1)
+    return items_BK.to(torch.int32).cpu().numpy(), top_BK.cpu().numpy()

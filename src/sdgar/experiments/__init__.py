@@ -1,0 +1,1 @@
+"""Runs, tables and figures: data first, drawn from that data alone."""

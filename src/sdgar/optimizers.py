@@ -1,0 +1,39 @@
+"""Optimisers as records: torch reads them in the eager engine, kernels read their fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdgar.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """A step rule with its rate."""
+
+    learning_rate: float
+
+    def __post_init__(self) -> None:
+        """Refuse a rate that cannot train."""
+        if not 0 < self.learning_rate < float("inf"):
+            raise UsageError(
+                f"learning_rate must be a positive number, got {self.learning_rate}.",
+                code="bad_learning_rate",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Adam(Optimizer):
+    """m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², θ ← θ - η m̂/(√v̂ + ε)  (Kingma & Ba 2015).
+
+    Dense: rows a batch does not touch still move by their momentum, as in the authors' code.
+    """
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class SGD(Optimizer):
+    """θ ← θ - η g."""

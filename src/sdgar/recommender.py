@@ -1,0 +1,219 @@
+"""From a saved model to recommendations: raw ids in, a frame out. No training code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sdgar import artifact
+from sdgar.artifact import Artifact
+from sdgar.contracts import Factors
+from sdgar.data.interactions import HeldOut, History, Ids, Interactions
+from sdgar.errors import UsageError
+from sdgar.evaluation.report import Report
+from sdgar.evaluation.report import evaluate as _evaluate
+from sdgar.evaluation.topk import TopK, top_k
+
+Raw = str | int | Iterable[Any]
+"""One raw id, or several."""
+
+
+class Recommender:
+    """A trained model that answers questions; it needs no data set."""
+
+    def __init__(self, saved: Artifact) -> None:
+        self._saved = saved
+
+    @property
+    def users(self) -> Ids:
+        """Ids of the contexts."""
+        return self._saved.users
+
+    @property
+    def items(self) -> Ids:
+        """Ids of the items."""
+        return self._saved.items
+
+    @property
+    def factors(self) -> Factors:
+        """The scores as inner products."""
+        return self._saved.factors
+
+    @property
+    def history(self) -> History:
+        """What each context is known to have."""
+        return self._saved.history
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """How the model was made."""
+        return self._saved.about
+
+    def recommend(
+        self,
+        users: Raw | None = None,
+        k: int = 10,
+        *,
+        items: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        exclude_seen: bool = True,
+    ) -> Any:
+        """The k best items of each user: a frame with user, rank (from 1), item, score, short.
+
+        ``users=None`` means all. ``items`` allows only these, ``exclude`` leaves these out.
+        A user with fewer than k items to choose from gets fewer rows, all flagged ``short``;
+        one with none gets a single row without an item.
+        """
+        index_T = np.arange(len(self.users)) if users is None else self._users_of(users)
+        top = top_k(
+            self.factors,
+            index_T,
+            min(k, self.factors.n_items) if k > 0 else k,
+            seen=self.history if exclude_seen else None,
+            blocked_I=self._blocked(items, exclude),
+        )
+        return self._frame("user", self.users.at(index_T), top, k, like=users)
+
+    def similar_items(self, items: Raw, k: int = 10) -> Any:
+        """The k items with the most similar vectors (cosine), the item itself left out."""
+        index_T = self._items_of(_several(items))
+        vectors = self.factors.item_ID
+        if vectors.shape[1] == 0:
+            raise UsageError(
+                f"a {self.about.get('system', 'popularity')} model has no item vectors, so no item "
+                "is similar to another. Train a learning system, such as bpr.",
+                code="no_vectors",
+            )
+        unit_ID = torch.nn.functional.normalize(vectors, dim=1)
+        zero_I = torch.zeros(self.factors.n_items, device=vectors.device)
+        itself = History(np.arange(len(index_T) + 1), index_T.astype(np.int32))
+        top = top_k(
+            Factors(unit_ID[torch.from_numpy(index_T)], unit_ID, zero_I),
+            np.arange(len(index_T)),
+            min(k, self.factors.n_items) if k > 0 else k,
+            seen=itself,
+        )
+        return self._frame("like", self.items.at(index_T), top, k, like=items)
+
+    def evaluate(
+        self,
+        test: Interactions,
+        *,
+        ks: tuple[int, ...] = (10, 20, 50),
+        seen: Interactions | None = None,
+    ) -> Report:
+        """Rank the whole catalogue for every test user and compare with the test rows.
+
+        Items a user is known to have are left out of the list: the model's own training
+        rows, or ``seen`` if it is given.
+        """
+        known = self.history if seen is None else _history_of(seen, self)
+        return _evaluate(self.factors, HeldOut.of(test, self), seen=known, ks=ks)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        attachments: Mapping[str, bytes] | None = None,
+    ) -> Path:
+        """Write the model as a folder, with other files beside it if wanted."""
+        return artifact.save(self._saved, path, overwrite=overwrite, attachments=attachments)
+
+    def _users_of(self, users: Raw) -> NDArray[np.int64]:
+        return _indices(self.users, _several(users), "user")
+
+    def _items_of(self, items: Iterable[Any]) -> NDArray[np.int64]:
+        return _indices(self.items, items, "item")
+
+    def _blocked(
+        self, allow: Iterable[Any] | None, exclude: Iterable[Any] | None
+    ) -> NDArray[np.bool_] | None:
+        if allow is None and exclude is None:
+            return None
+        blocked_I = np.zeros(self.factors.n_items, bool)
+        if allow is not None:
+            blocked_I[:] = True
+            blocked_I[self._items_of(_several(allow))] = False
+        if exclude is not None:
+            blocked_I[self._items_of(_several(exclude))] = True
+        return blocked_I
+
+    def _frame(self, key: str, asked_T: NDArray[Any], top: TopK, k: int, *, like: object) -> Any:
+        from sdgar.data.tables import to_table
+
+        found_TK = top.items_TK >= 0
+        n_T = found_TK.sum(axis=1)
+        # Who has nothing to be recommended still shows: one row without an item.
+        shown_TK = found_TK.copy()
+        shown_TK[:, 0] = True
+        row_R, place_R = np.nonzero(shown_TK)
+        has_R = found_TK[row_R, place_R]
+        items_R = self.items.at(top.items_TK[row_R, place_R].clip(min=0)).tolist()
+        scores_R = top.scores_TK[row_R, place_R].tolist()
+        return to_table(
+            {
+                key: asked_T[row_R].tolist(),
+                "rank": [
+                    p + 1 if h else None for p, h in zip(place_R.tolist(), has_R, strict=True)
+                ],
+                "item": [i if h else None for i, h in zip(items_R, has_R, strict=True)],
+                "score": [s if h else None for s, h in zip(scores_R, has_R, strict=True)],
+                "short": (n_T < k)[row_R].tolist(),
+            },
+            like=like,
+        )
+
+
+def load(path: str | Path) -> Recommender:
+    """Load a saved model; its files are verified first, and no code in them can run."""
+    return Recommender(artifact.load(path))
+
+
+def popularity(history: History, n_items: int) -> Factors:
+    """b_i = number of users of item i, and no vectors: the yardstick of every report."""
+    count_I = np.bincount(history.items_E, minlength=n_items).astype(np.float32)
+    return Factors(
+        torch.zeros(history.n_users, 0), torch.zeros(n_items, 0), torch.from_numpy(count_I)
+    )
+
+
+def most_popular(model: Recommender) -> Recommender:
+    """The yardstick of a model: the same users, items and histories, ranked by popularity."""
+    factors = popularity(model.history, len(model.items))
+    return Recommender(
+        Artifact(factors, model.users, model.items, model.history, {"system": "popular"})
+    )
+
+
+def _history_of(seen: Interactions, model: Recommender) -> History:
+    """Known rows in the indices of the model; rows it has no index for cannot be recommended."""
+    users_E = model.users.index_of(seen.users.values)[seen.users_E]
+    items_E = model.items.index_of(seen.items.values)[seen.items_E]
+    known = (users_E >= 0) & (items_E >= 0)
+    order = np.lexsort((items_E[known], users_E[known]))
+    counts = np.bincount(users_E[known], minlength=len(model.users))
+    return History(np.concatenate(([0], np.cumsum(counts))), items_E[known][order].astype(np.int32))
+
+
+def _several(raw: Raw) -> list[Any]:
+    return [raw] if isinstance(raw, str | int) else list(raw)
+
+
+def _indices(ids: Ids, raw: Iterable[Any], what: str) -> NDArray[np.int64]:
+    wanted = list(raw)
+    index = ids.index_of(wanted)
+    if (index < 0).any():
+        unknown = [wanted[i] for i in np.flatnonzero(index < 0)[:5]]
+        raise UsageError(
+            f"{int((index < 0).sum()):,} {what} ids are unknown to the model, the first are "
+            f"{unknown!r}. It knows {len(ids):,} {what}s with ids such as "
+            f"{ids.values[:3].tolist()!r}.",
+            code=f"unknown_{what}",
+        )
+    return index

@@ -1,0 +1,128 @@
+"""One seed, named streams, addressable numbers: Philox4x32-10 (Salmon et al. 2011).
+
+Every random number is a pure function of (seed, stream, epoch, row, slot):
+
+    words = philox(key = seed, counter = (row, slot, stream | epoch))
+
+so a number does not depend on the thread count, on the batch it is drawn in, or on
+what was drawn before it, and a resumed run continues exactly. The arithmetic is plain
+int64 on arrays, written with operators only: the same function serves NumPy and torch
+on any device. Triton's ``tl.philox`` gives the same four words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.errors import UsageError
+
+_MASK = 0xFFFFFFFF
+_ROUND_A, _ROUND_B = 0xD2511F53, 0xCD9E8D57
+_KEY_A, _KEY_B = 0x9E3779B9, 0xBB67AE85
+_ROUNDS = 10
+
+Array = Any
+"""An int64 NumPy array or torch tensor; the functions below use operators both have."""
+
+Words = tuple[Array, Array, Array, Array]
+
+
+class Stream(IntEnum):
+    """What a number is for. A new sampler must not move the split, so each has its own stream."""
+
+    INIT_CONTEXT = 0
+    INIT_ITEM = 1
+    SHUFFLE = 2
+    NEGATIVES = 3
+    SPLIT_TEST = 4
+    SPLIT_VALID = 5
+    VALID_SAMPLE = 6
+    SYNTHETIC = 7
+
+
+def check_seed(seed: object) -> int:
+    """Return ``seed`` if it is an integer of 64 bits, else say what a seed is."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
+        raise UsageError(
+            f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}.", code="bad_seed"
+        )
+    return seed
+
+
+def philox(key: int, c0: Array, c1: Array, c2: Array, c3: Array) -> Words:
+    """Ten rounds of Philox4x32 on 32-bit words held in int64 arrays.
+
+    The 64-bit product of two words wraps in int64 but keeps its bits, so high and low
+    halves come out by shift and mask.
+    """
+    k0, k1 = key & _MASK, (key >> 32) & _MASK
+    for _ in range(_ROUNDS):
+        a, b = c0 * _ROUND_A, c2 * _ROUND_B
+        c0, c1, c2, c3 = (
+            ((b >> 32) & _MASK) ^ c1 ^ k0,
+            b & _MASK,
+            ((a >> 32) & _MASK) ^ c3 ^ k1,
+            a & _MASK,
+        )
+        k0, k1 = (k0 + _KEY_A) & _MASK, (k1 + _KEY_B) & _MASK
+    return c0, c1, c2, c3
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The random numbers of some rows in one epoch of one stream."""
+
+    seed: int
+    stream: Stream
+    epoch: int
+    rows: Array
+    """Row numbers, int64, any shape that broadcasts with the slots."""
+
+    def words(self, slots: Array) -> Words:
+        """Four independent 32-bit words for each (row, slot), shape of rows + slots broadcast."""
+        rows = self.rows + 0 * slots
+        slots = slots + 0 * self.rows
+        tail = (int(self.stream) << 24) | self.epoch
+        return philox(self.seed, rows & _MASK, rows >> 32, slots, 0 * rows + tail)
+
+    def at(self, rows: Array) -> Draws:
+        """Return the same stream for other rows."""
+        return Draws(self.seed, self.stream, self.epoch, rows)
+
+
+def below(n: Array, high: Array, low: Array) -> Array:
+    """floor(n · u / 2^64) for the 64-bit number u = (high, low): an index in 0 … n - 1.
+
+    Multiply-shift on integers; n < 2^31. The largest relative bias is n / 2^64.
+    """
+    return (high * n + ((low * n) >> 32)) >> 32
+
+
+def sort_keys(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
+    """63-bit keys, one a row; sorting by them (stably) is a random permutation."""
+    w0, w1, _, _ = Draws(seed, stream, epoch, rows).words(0 * rows)
+    return (w0 << 31) ^ w1
+
+
+def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
+    """N standard normal numbers by Box and Muller, two pairs from each four words.
+
+    In blocks, so that a table of 10^8 numbers needs no more than itself.
+    """
+    out = np.empty(-(-n // 4) * 4, np.float32)
+    block = 1 << 18
+    for start in range(0, len(out) // 4, block):
+        rows = np.arange(start, min(start + block, len(out) // 4))
+        w0, w1, w2, w3 = Draws(seed, stream, 0, rows).words(0 * rows)
+        pairs = []
+        for w_radius, w_angle in ((w0, w1), (w2, w3)):
+            radius = np.sqrt(-2.0 * np.log((w_radius + 0.5) * 2.0**-32))
+            angle = 2.0 * np.pi * (w_angle * 2.0**-32)
+            pairs += [radius * np.cos(angle), radius * np.sin(angle)]
+        out[4 * start : 4 * (start + len(rows))] = np.stack(pairs, axis=1).ravel()
+    return out[:n]

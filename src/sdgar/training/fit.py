@@ -1,0 +1,171 @@
+"""THE loop: refit the sampler? → epoch → evaluate? → better, or time to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sdgar.contracts import Engine, Factors, System
+from sdgar.data.interactions import HeldOut, History
+from sdgar.errors import NumericalError, UsageError
+from sdgar.evaluation.report import evaluate
+from sdgar.systems import at_least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitOptions:
+    """How long to train and when to look."""
+
+    epochs: int = 200
+    """Most passes over the training positives."""
+    evaluate_every: int = 5
+    """Epochs between looks at the held-out rows."""
+    patience: int = 3
+    """Looks without a gain before training stops."""
+    early_stopping: bool = True
+    """Stop when patience runs out; otherwise run all epochs and take the best look."""
+    metric: str = "ndcg@50"
+    """What a look compares."""
+    valid_users: int = 10_000
+    """Most users a look at validation rows ranks for: a fixed random choice, above that."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot train."""
+        at_least("epochs", self.epochs, 1)
+        at_least("evaluate_every", self.evaluate_every, 1)
+        at_least("patience", self.patience, 1)
+        at_least("valid_users", self.valid_users, 1)
+        name, _, k = self.metric.partition("@")
+        if not name or not k.isdigit() or int(k) < 1:
+            raise UsageError(f"metric must look like ndcg@50, got {self.metric!r}.")
+
+    @property
+    def k(self) -> int:
+        """Length of the lists that a look ranks."""
+        return int(self.metric.partition("@")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """One line of the log."""
+
+    epoch: int
+    loss: float
+    train_seconds: float
+    refit_seconds: float = 0.0
+    evaluate_seconds: float = 0.0
+    metric: float | None = None
+    best: bool = False
+    unanswered: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for the JSONL log."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class Fitted:
+    """What training gave."""
+
+    factors: Factors
+    best_epoch: int
+    log: list[EpochRecord] = field(default_factory=list)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that were run."""
+        return len(self.log)
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether epochs after the best one were run and thrown away."""
+        return self.best_epoch < self.epochs
+
+
+OnEpoch = Callable[[EpochRecord], None]
+
+
+def fit(
+    system: System,
+    engine: Engine,
+    options: FitOptions,
+    *,
+    held_out: HeldOut | None = None,
+    seen: History,
+    on_epoch: OnEpoch | None = None,
+) -> Fitted:
+    """Train; with held-out rows keep the best weights, without them the last."""
+    log: list[EpochRecord] = []
+    best_metric, best_epoch, best = float("-inf"), 0, None
+    stale = 0
+    for epoch in range(1, options.epochs + 1):
+        refit_seconds = _refit(system, engine, epoch)
+        stats = engine.run_epoch(epoch)
+        metric, evaluate_seconds, better = None, 0.0, False
+        look = epoch % options.evaluate_every == 0 or epoch == options.epochs
+        if held_out is not None and look:
+            start = time.perf_counter()
+            metric = _look(system.discriminator.factors(), held_out, seen, options)
+            evaluate_seconds = time.perf_counter() - start
+            better = metric > best_metric
+            stale = 0 if better else stale + 1
+            if better:
+                best_metric, best_epoch = metric, epoch
+                best = _copy(system.discriminator.factors())
+        log.append(
+            EpochRecord(
+                epoch,
+                stats.loss,
+                stats.seconds,
+                refit_seconds,
+                evaluate_seconds,
+                metric,
+                better,
+                stats.unanswered,
+            )
+        )
+        if on_epoch is not None:
+            on_epoch(log[-1])
+        if options.early_stopping and stale >= options.patience:
+            break
+    if best is None:
+        best, best_epoch = system.discriminator.factors(), len(log)
+    _require_finite(best)
+    return Fitted(best, best_epoch, log)
+
+
+def _refit(system: System, engine: Engine, epoch: int) -> float:
+    """Before the first epoch, and every ``refit_every`` epochs after it."""
+    if system.refit_every is None or (epoch - 1) % system.refit_every:
+        return 0.0
+    start = time.perf_counter()
+    engine.refit(epoch)
+    return time.perf_counter() - start
+
+
+def _look(factors: Factors, held_out: HeldOut, seen: History, options: FitOptions) -> float:
+    return evaluate(factors, held_out, seen=seen, ks=(options.k,)).means()[options.metric]
+
+
+def _copy(factors: Factors) -> Factors:
+    return Factors(factors.user_UD.clone(), factors.item_ID.clone(), factors.bias_I.clone())
+
+
+def _require_finite(factors: Factors) -> None:
+    tensors: dict[str, Tensor] = {
+        "user vectors": factors.user_UD,
+        "item vectors": factors.item_ID,
+        "item biases": factors.bias_I,
+    }
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise NumericalError(
+                f"the {name} hold a number that is not finite: the model diverged. Lower the "
+                "learning rate or raise l2.",
+                code="diverged",
+            )

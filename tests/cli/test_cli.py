@@ -1,0 +1,429 @@
+"""The command line as a user meets it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from sdgar.cli import main
+from sdgar.data.synthetic import Shape, generate
+
+SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
+QUICK = ("--set", "epochs=6", "--set", "evaluate_every=3", "--set", "batch_size=512")
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def sdgar(*words: object, cwd: Path | None = None) -> Done:
+    """Run the command in this process: it is the same code, without another import of torch."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["sdgar", *map(str, words)])
+        patch.setenv("COLUMNS", "200")
+        if cwd is not None:
+            patch.chdir(cwd)
+        try:
+            main.run()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def result_of(done: Done) -> dict:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("events")
+    data = generate(SMALL, seed=0)
+    frame = pl.DataFrame(
+        {
+            "user_id": data.users.at(data.users_E).tolist(),
+            "item_id": data.items.at(data.items_E).tolist(),
+            "ts": data.time_E // 1_000_000,
+        }
+    )
+    frame.write_csv(folder / "events.csv")
+    frame.drop("ts").write_parquet(folder / "pairs.parquet")
+    test = frame.drop("ts").group_by("user_id", maintain_order=True).tail(3)
+    test.write_parquet(folder / "test.parquet")
+    frame.drop("ts").join(test, on=["user_id", "item_id"], how="anti").write_parquet(
+        folder / "train.parquet"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(events) -> tuple[Path, dict]:
+    out = events / "run"
+    done = sdgar("train", events / "events.csv", "--out", out, "--json", *QUICK)
+    return out, result_of(done)
+
+
+def test_train_says_everything_a_machine_needs(trained):
+    _, result = trained
+    assert result["system"] == "bpr"
+    assert result["engine"] == "eager"
+    assert result["seed"] == 0
+    assert result["protocol"] == "validated"
+    assert 1 <= result["best_epoch"] <= result["epochs"] == 6
+    assert set(result["seconds"]) == {"train", "refit", "evaluate", "total"}
+    assert result["seconds"]["total"] >= result["seconds"]["train"] > 0
+    assert result["positives_per_second"] > 0
+    assert 100 < result["data"]["users"] <= 120
+    kinds = ("precision", "recall", "ndcg", "mrr", "map", "hit")
+    keys = {f"{kind}@{k}" for kind in kinds for k in (10, 20, 50)}
+    assert set(result["test"]) == set(result["valid"]) == set(result["most_popular"]) == keys
+    low, high = result["test_intervals"]["ndcg@50"]
+    assert low <= result["test"]["ndcg@50"] <= high
+
+
+def test_train_tells_people_what_it_did(events):
+    done = sdgar("train", events / "events.csv", "--out", events / "told", *QUICK)
+    assert done.returncode == 0, done.stderr
+    for said in (
+        "120 users · 80 items · 2,400 interactions",
+        "user=user_id item=item_id",
+        "2,400 rows read = 2,400 kept",
+        "by time, last 10% of the rows",
+        "best epoch",
+        "ndcg@50",
+        "popular @50",
+        "divided by the same sum for the ideal list",
+        "s training",
+        f"sdgar recommend {events / 'told'} --user user-",
+    ):
+        assert said in done.stdout
+
+
+def test_a_run_holds_the_model_its_manifest_and_a_log_line_an_epoch(trained):
+    out, result = trained
+    assert sorted(p.name for p in out.iterdir()) == [
+        "history.safetensors",
+        "ids.safetensors",
+        "log.jsonl",
+        "manifest.json",
+        "model.safetensors",
+    ]
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [r["epoch"] for r in log if r["phase"] == "choose"] == [1, 2, 3, 4, 5, 6]
+    assert len([r for r in log if r["phase"] == "final"]) == result["best_epoch"]
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["about"]["report"]["test"] == result["test"]
+    assert not list(out.parent.glob("*.partial"))
+
+
+def test_the_same_command_gives_the_same_model_bytes_for_one_and_two_threads(events):
+    for threads in (1, 2):
+        out = events / f"threads{threads}"
+        environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "sdgar",
+                "train",
+                events / "pairs.parquet",
+                "--out",
+                out,
+                *QUICK,
+                "--seed",
+                "7",
+            ],
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
+    one, two = ((events / f"threads{t}" / "model.safetensors").read_bytes() for t in (1, 2))
+    assert one == two
+
+
+def test_given_test_and_validation_files_are_used(events):
+    train, test = events / "train.parquet", events / "test.parquet"
+    result = result_of(
+        sdgar(
+            "train", train, "--test", test, "--valid", test, "--out", events / "given", "--json",
+            *QUICK, "--k", "5",
+        )
+    )  # fmt: skip
+    assert set(result["test"]) == {
+        f"{m}@5" for m in ("precision", "recall", "ndcg", "mrr", "map", "hit")
+    }
+    # The final model was trained on training and validation rows, which here are the test rows:
+    # none of them may be recommended any more.
+    assert result["test"]["ndcg@5"] == 0
+
+
+def test_the_papers_protocol_is_labelled(events):
+    done = sdgar(
+        "train", events / "train.parquet", "--test", events / "test.parquet", "--protocol",
+        "paper", "--out", events / "paper", "--json", "--set", "batch_size=2048",
+    )  # fmt: skip
+    result = result_of(done)
+    assert result["protocol"] == "paper"
+    assert result["epochs"] == 75
+    assert result["valid"] == {}
+    assert "chosen on test rows" in done.stderr
+
+
+def test_evaluate_repeats_the_numbers_of_train(events):
+    train, test, out = events / "train.parquet", events / "test.parquet", events / "again"
+    first = result_of(sdgar("train", train, "--test", test, "--out", out, "--json", *QUICK))
+    for extra in ((), ("--train", train)):
+        second = result_of(sdgar("evaluate", out, "--test", test, "--json", *extra))
+        assert second["test"] == first["test"]
+        assert second["most_popular"] == first["most_popular"]
+
+
+def test_most_popular_is_a_system_like_any_other(events):
+    out = events / "popular"
+    result = result_of(
+        sdgar("train", events / "events.csv", "--system", "popular", "--out", out, "--json")
+    )
+    assert result["test"] == result["most_popular"]
+    assert result_of(sdgar("recommend", out, "--user", "user-0001", "--json"))
+
+
+def test_recommend_gives_k_unseen_items_as_a_table_as_json_and_as_a_file(trained, events):
+    out, _ = trained
+    table = sdgar("recommend", out, "--user", "user-0001", "-k", "3")
+    answer = result_of(sdgar("recommend", out, "--user", "user-0001", "-k", "3", "--json"))
+    [only] = answer["recommendations"]
+    assert only["user"] == "user-0001"
+    assert len(only["items"]) == 3
+    assert all(entry["item"] in table.stdout for entry in only["items"])
+    file = events / "lists.csv"
+    assert sdgar("recommend", out, "--all", "-k", "3", "-o", file).returncode == 0
+    frame = pl.read_csv(file)
+    assert frame.height == 3 * frame["user"].n_unique()
+    mine = frame.filter(pl.col("user") == "user-0001")["item"].to_list()
+    assert mine == [entry["item"] for entry in only["items"]]
+
+
+def test_similar_finds_other_items(trained):
+    out, _ = trained
+    answer = result_of(sdgar("similar", out, "--item", "item-0001", "-k", "4", "--json"))
+    items = [entry["item"] for entry in answer["similar"][0]["items"]]
+    assert len(set(items)) == 4
+    assert "item-0001" not in items
+
+
+def test_doctor_shows_versions_and_devices():
+    found = result_of(sdgar("doctor", "--json"))
+    assert found["packages"]["torch"]
+    assert "eager" in found["engines"]
+
+
+def test_stats_are_those_of_the_data(events):
+    found = result_of(
+        sdgar("data", "stats", events / "train.parquet", events / "test.parquet", "--json")
+    )
+    assert (found["users"], found["items"], found["interactions"]) == (120, 80, 2400)
+    assert found["concentration"] == pytest.approx(0.15, abs=0.01)
+
+
+def test_synthetic_data_can_be_written_and_trained_on(tmp_path):
+    file = tmp_path / "demo.parquet"
+    made = result_of(sdgar("data", "synthetic", "demo", "--out", file, "--json"))
+    assert made["interactions"] == pl.read_parquet(file).height
+    again = sdgar("data", "synthetic", "demo", "--out", file)
+    assert again.returncode == 2
+    assert "--overwrite" in again.stderr
+
+
+def test_citeulike_is_prepared_from_its_raw_file(shared_data, tmp_path):
+    raw = shared_data / "citeulike-t" / "raw" / "users.dat"
+    out = tmp_path / "citeulike"
+    found = result_of(sdgar("data", "prepare", "citeulike", "--raw", raw, "--out", out, "--json"))
+    assert (found["users"], found["interactions"]) == (7947, 134_860)
+    stats = result_of(sdgar("data", "stats", out / "interactions.parquet", "--json"))
+    assert stats["interactions"] == 134_860
+
+
+@pytest.mark.parametrize(
+    ("files", "users", "items", "interactions"),
+    [
+        (("gowalla/train.parquet", "gowalla/test.parquet"), 29_858, 40_988, 1_027_464),
+        (("citeulike-t/train.parquet", "citeulike-t/test.parquet"), 7_947, 25_584, 134_860),
+        (("movielens-10m/interactions.parquet",), 60_655, 8_641, 2_105_971),
+    ],
+)
+def test_the_papers_data_sets_have_their_published_sizes(
+    shared_data, files, users, items, interactions
+):
+    found = result_of(sdgar("data", "stats", *(shared_data / f for f in files), "--json"))
+    assert (found["users"], found["items"], found["interactions"]) == (users, items, interactions)
+
+
+def test_the_demo_does_everything_once(tmp_path):
+    done = sdgar("demo", "--out", tmp_path / "demo", "--json")
+    result = result_of(done)
+    assert result["test"]["ndcg@50"] > result["most_popular"]["ndcg@50"]
+    assert (tmp_path / "demo" / "training.png").read_bytes().startswith(b"\x89PNG")
+    assert len(result["recommendations"][0]["items"]) == 5
+    assert "sdgar train" in done.stderr
+
+
+def test_help_does_not_import_torch():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "sdgar", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
+    assert not imported & {"torch", "numpy", "polars", "numba", "scipy", "matplotlib"}
+
+
+BAD = {
+    "no_file": (("train", "nowhere.csv", "--out", "o"), 2, "nowhere.csv"),
+    "no_out": (("train", "{events}/events.csv"), 2, "--out"),
+    "unknown_system": (
+        ("train", "{events}/events.csv", "--out", "o", "--system", "brp"),
+        2,
+        "Did you mean 'bpr'",
+    ),
+    "unknown_setting": (
+        ("train", "{events}/events.csv", "--out", "o", "--set", "dimm=3"),
+        2,
+        "Did you mean 'dim'",
+    ),
+    "setting_without_value": (
+        ("train", "{events}/events.csv", "--out", "o", "--set", "dim"),
+        2,
+        "KEY=VALUE",
+    ),
+    "setting_of_wrong_type": (
+        ("train", "{events}/events.csv", "--out", "o", "--set", "l2=0,5"),
+        2,
+        "must be of type float",
+    ),
+    "seed_by_set": (
+        ("train", "{events}/events.csv", "--out", "o", "--set", "seed=3"),
+        2,
+        "use --seed",
+    ),
+    "zero_dim": (("train", "{events}/events.csv", "--out", "o", "--set", "dim=0"), 2, "at least 1"),
+    "zero_epochs": (
+        ("train", "{events}/events.csv", "--out", "o", "--set", "epochs=0"),
+        2,
+        "epochs must be an integer of at least 1, got 0",
+    ),
+    "negative_seed": (("train", "{events}/events.csv", "--out", "o", "--seed", "-1"), 2, "got -1"),
+    "word_as_seed": (("train", "{events}/events.csv", "--out", "o", "--seed", "abc"), 2, "abc"),
+    "huge_seed": (
+        ("train", "{events}/events.csv", "--out", "o", "--seed", str(2**64)),
+        2,
+        "2^64 - 1",
+    ),
+    "unknown_engine": (
+        ("train", "{events}/events.csv", "--out", "o", "--engine", "warp"),
+        2,
+        "unknown engine 'warp'",
+    ),
+    "no_gpu": (("train", "{events}/events.csv", "--out", "o", "--device", "cuda"), 5, "no GPU"),
+    "unknown_protocol": (
+        ("train", "{events}/events.csv", "--out", "o", "--protocol", "best"),
+        2,
+        "unknown protocol 'best'",
+    ),
+    "unknown_split": (
+        ("train", "{events}/events.csv", "--out", "o", "--split", "tme"),
+        2,
+        "Did you mean 'time'",
+    ),
+    "paper_without_test": (
+        ("train", "{events}/events.csv", "--out", "o", "--split", "none", "--protocol", "paper"),
+        2,
+        "there are none",
+    ),
+    "bad_k": (("train", "{events}/events.csv", "--out", "o", "--k", "ten"), 2, "got 'ten'"),
+    "diverges": (
+        ("train", "{events}/events.csv", "--out", "o", "--set", "learning_rate=1e38"),
+        6,
+        "Lower the learning rate",
+    ),
+    "out_taken": (("train", "{events}/events.csv", "--out", "{events}"), 2, "--overwrite"),
+    "missing_column": (
+        ("train", "{events}/events.csv", "--out", "o", "--user", "customer"),
+        2,
+        "user_id",
+    ),
+    "no_model": (("recommend", "nowhere", "--all"), 4, "is not a saved model"),
+    "not_a_model": (("recommend", "{events}", "--all"), 4, "holds no manifest.json"),
+    "nobody": (("recommend", "{run}"), 2, "--user ID"),
+    "user_and_all": (("recommend", "{run}", "--user", "a", "--all"), 2, "--user ID"),
+    "unknown_user": (("recommend", "{run}", "--user", "eve"), 2, "eve"),
+    "unknown_item": (("similar", "{run}", "--item", "eve"), 2, "eve"),
+    "no_places": (("recommend", "{run}", "--all", "-k", "0"), 2, "at least 1"),
+    "unknown_format": (("recommend", "{run}", "--all", "-o", "lists.xlsx"), 2, ".parquet"),
+    "unknown_dataset": (
+        ("data", "prepare", "citulike", "--raw", "x", "--out", "o"),
+        2,
+        "Did you mean 'citeulike'",
+    ),
+    "unknown_preset": (("data", "synthetic", "dmo", "--out", "o.csv"), 2, "Did you mean 'demo'"),
+    "common_users": (
+        ("evaluate", "{run}", "--test", "{events}/strangers.csv"),
+        3,
+        "no held-out user occurs",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+def test_a_mistake_gets_one_clear_message_its_exit_code_and_leaves_nothing(
+    case, events, trained, tmp_path
+):
+    words, code, message = BAD[case]
+    (events / "strangers.csv").write_text("user_id,item_id\nnobody,item-0001\nnoone,item-0002\n")
+    filled = [w.format(events=events, run=trained[0]) for w in words]
+    done = sdgar(*filled, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    left = [p.name for p in tmp_path.iterdir()]
+    # A run that fails after its first epoch leaves its log; nothing else leaves anything.
+    assert left in ([], ["o.partial"]) if case == "diverges" else left == []
+
+
+def test_an_error_is_json_too_where_json_was_asked_for(tmp_path):
+    done = sdgar("train", "nowhere.csv", "--out", tmp_path / "o", "--json")
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert error["exit_code"] == done.returncode == 2
+    assert error["code"] == "no_such_file"
+
+
+def test_two_runs_do_not_write_to_one_place(events, tmp_path):
+    (tmp_path / "o.partial").mkdir()
+    done = sdgar("train", events / "events.csv", "--out", tmp_path / "o", *QUICK)
+    assert done.returncode == 2
+    assert "another run writes there" in done.stderr
+
+
+def test_overwriting_replaces_the_run(events, tmp_path):
+    command = ("train", events / "events.csv", "--out", tmp_path / "o", *QUICK)
+    assert sdgar(*command).returncode == 0
+    assert sdgar(*command).returncode == 2
+    assert sdgar(*command, "--overwrite").returncode == 0

@@ -1,0 +1,55 @@
+"""What every discriminator owes: its three ways of scoring agree."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.errors import UsageError
+
+DISCRIMINATORS = {"matrix factorization": MatrixFactorization}
+
+
+@pytest.fixture(params=sorted(DISCRIMINATORS))
+def model(request):
+    made = DISCRIMINATORS[request.param](7, 11, 5, seed=3, init_scale=3.0)
+    with torch.no_grad():
+        made.bias_I += torch.arange(11) / 10
+    return made
+
+
+def test_scores_of_some_items_are_those_of_all_items(model):
+    users_B = torch.tensor([0, 6, 3])
+    items_BN = torch.tensor([[0, 10], [5, 5], [2, 9]])
+    assert_close(model.score(users_B, items_BN), model.score_all(users_B).gather(1, items_BN))
+    assert_close(model.factors().score_all(users_B), model.score_all(users_B))
+
+
+def test_a_row_of_scores_depends_on_that_row_only(model):
+    users_B, items_BN = torch.arange(7), torch.arange(14).reshape(7, 2) % 11
+    whole_BN = model.score(users_B, items_BN)
+    for b in range(7):
+        assert_close(model.score(users_B[b : b + 1], items_BN[b : b + 1])[0], whole_BN[b])
+
+
+def test_norms_are_those_of_the_rows_touched(model):
+    users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1], [8]])
+    _, user_B, item_BN = model.score_and_norms(users_B, items_BN)
+    f = model.factors()
+    assert_close(user_B, f.user_UD[users_B].square().sum(1))
+    assert_close(
+        item_BN[:, 0], f.item_ID[items_BN[:, 0]].square().sum(1) + f.bias_I[items_BN[:, 0]] ** 2
+    )
+
+
+def test_the_same_seed_starts_the_same_and_another_does_not():
+    first, same, other = (MatrixFactorization(5, 6, 4, seed=s).user_UD for s in (1, 1, 2))
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+
+
+def test_an_embedding_without_dimensions_is_refused():
+    with pytest.raises(UsageError, match="dim must be at least 1, got 0"):
+        MatrixFactorization(5, 6, 0, seed=1)

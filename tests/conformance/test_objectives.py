@@ -1,0 +1,80 @@
+"""What every objective owes: one loss a row, from that row alone, with the right gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+from torch.testing import assert_close
+
+from sdgar.contracts import Negatives
+from sdgar.objectives import PairwiseLogistic
+
+OBJECTIVES = {"pairwise logistic": PairwiseLogistic()}
+
+
+@pytest.fixture(params=sorted(OBJECTIVES))
+def objective(request):
+    return OBJECTIVES[request.param]
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    pos_B = torch.randn(9, generator=generator, dtype=torch.float64)
+    neg_BN = torch.randn(9, 4, generator=generator, dtype=torch.float64)
+    accepted_BN = torch.rand(9, 4, generator=generator) < 0.8
+    accepted_BN[3] = False
+    log_q_BN = torch.randn(9, 4, generator=generator, dtype=torch.float64)
+    return pos_B, neg_BN, Negatives(torch.zeros(9, 4).long(), accepted_BN, log_q_BN)
+
+
+def row(negatives: Negatives, b: slice) -> Negatives:
+    return Negatives(negatives.items_BN[b], negatives.accepted_BN[b], negatives.log_q_BN[b])
+
+
+def test_a_row_of_the_loss_depends_on_that_row_only(objective, batch):
+    pos_B, neg_BN, negatives = batch
+    whole_B = objective(pos_B, neg_BN, negatives)
+    assert whole_B.shape == pos_B.shape
+    for b in range(len(pos_B)):
+        one = slice(b, b + 1)
+        assert_close(objective(pos_B[one], neg_BN[one], row(negatives, one)), whole_B[one])
+
+
+def test_a_rejected_negative_has_no_weight(objective, batch):
+    pos_B, neg_BN, negatives = batch
+    changed_BN = torch.where(negatives.accepted_BN, neg_BN, neg_BN + 100)
+    assert_close(objective(pos_B, changed_BN, negatives), objective(pos_B, neg_BN, negatives))
+
+
+def test_the_gradient_is_the_derivative_of_the_loss(objective, batch):
+    pos_B, neg_BN, negatives = batch
+    pos_B.requires_grad_()
+    neg_BN.requires_grad_()
+    assert gradcheck(lambda p, n: objective(p, n, negatives), (pos_B, neg_BN))
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_extreme_scores_stay_finite(objective, batch, scale):
+    pos_B, neg_BN, negatives = batch
+    pos_B = (pos_B.float() * scale).requires_grad_()
+    neg_BN = (neg_BN.float() * scale).requires_grad_()
+    loss_B = objective(pos_B, neg_BN, negatives)
+    loss_B.sum().backward()
+    assert torch.isfinite(loss_B).all()
+    assert torch.isfinite(pos_B.grad).all()
+    assert torch.isfinite(neg_BN.grad).all()
+
+
+def test_pairwise_logistic_is_the_mean_of_log_one_plus_exp():
+    pos_B, neg_BN = torch.tensor([1.0]), torch.tensor([[0.5, 2.0]])
+    accepted_BN = torch.ones(1, 2, dtype=torch.bool)
+    loss_B = PairwiseLogistic()(pos_B, neg_BN, Negatives(torch.zeros(1, 2).long(), accepted_BN))
+    expected = (torch.log1p(torch.exp(torch.tensor([-0.5, 1.0])))).mean()
+    assert_close(loss_B[0], expected)
+
+
+def test_a_row_without_any_negative_costs_nothing(batch):
+    pos_B, neg_BN, negatives = batch
+    assert PairwiseLogistic()(pos_B, neg_BN, negatives)[3] == 0

@@ -1,0 +1,38 @@
+"""Shared fixtures. Real data lies beside the repository, and tests on it skip without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from sdgar.data.interactions import Interactions
+
+settings.register_profile(
+    "sdgar", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("sdgar")
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data sets; the test skips where it is not there."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("the real data sets are not on this machine (../shared/data)")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def checkerboard() -> Interactions:
+    """Even users like even items, odd users odd items; each lacks the item of its own number.
+
+    So the right first recommendation of user u is item u, whatever the model.
+    """
+    n = 40
+    users, items = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    liked = (users % 2 == items % 2) & (users != items)
+    return Interactions.from_arrays(users[liked], items[liked])

@@ -1,0 +1,475 @@
+"""Bad input files, numbered as in the design notes on reliability, with the error of each."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+import tracemalloc
+import zlib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sdgar.data import readers
+from sdgar.data.readers import BadRows, ReadOptions, read_files
+from sdgar.errors import DataError, ResourceError, SdgarError, UsageError
+
+GOOD = b"user,item\n1,2\n3,4\n"
+GZIPPED = gzip.compress(b"user,item\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(9999)))
+ZIPPED = bytes(pa.Codec("zstd").compress(GOOD * 1000, asbytes=True))
+
+
+def parquet(**columns: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def case(
+    number: int,
+    name: str,
+    content: bytes,
+    code: str,
+    message: str,
+    *,
+    error: type[SdgarError] = DataError,
+    **options: Any,
+) -> Any:
+    return pytest.param(name, content, options, error, code, message, id=f"{number:02d} {code}")
+
+
+WHOLE_FILES = [
+    case(1, "x.csv", b"", "empty_input", "is empty"),
+    case(1, "x.csv.gz", gzip.compress(b""), "empty_input", "blank lines"),
+    case(1, "x.csv", b"\n\r\n\n", "empty_input", "blank lines"),
+    case(1, "x.jsonl", b"\n\n", "empty_input", "blank lines"),
+    case(2, "x.csv", b"user,item\n", "no_rows", "0 rows read"),
+    case(11, "x.csv", b"user,item,plays\n1,2,3\n1,2,4\n", "differing_weights", "--duplicates"),
+    case(17, "x.csv", b"user,item,plays\n1,2,1e30\n1,3,1\n", "weight_range", "1e12"),
+    case(
+        18,
+        "x.csv",
+        b"user,item,Rating\n1,2,3\n",
+        "threshold_required",
+        "--min-rating 4 keeps ratings of 4 and above",
+        error=UsageError,
+    ),
+    case(26, "x.jsonl", b'{"user":18446744073709551616,"item":1}', "int_overflow", "as text"),
+    case(
+        26,
+        "x.jsonl",
+        b'{"user":18446744073709551615,"item":1}\n{"user":-1,"item":1}',
+        "int_overflow",
+        "as text",
+    ),
+    case(30, "x.parquet", parquet(user=[1.0, 2.0], item=[1, 2]), "float_ids", "CAST"),
+    case(30, "x.jsonl", b'{"user":1.0,"item":1}', "float_ids", "2^53"),
+    case(30, "x.jsonl", b'{"user":true,"item":1}', "unsupported_type", "bool"),
+    case(30, "x.jsonl", b'{"user":1,"item":1}\n{"user":"1","item":2}', "mixed_ids", "1 and '1'"),
+    case(39, "x.csv", b"us\xffer,item\n1,2\n", "bad_encoding", "header"),
+    case(40, "x.csv", "user,item\n1,2\n".encode("utf-16"), "looks_like_utf16", "iconv"),
+    case(40, "x.csv", "user,item\n1,2\n".encode("utf-16-le"), "looks_like_utf16", "iconv"),
+    case(45, "x.csv", b'"user,item\n1,2\n', "unterminated_quote", "line 1"),
+    case(46, "x.csv", b"x" * (3 << 20), "line_too_long", "1 MiB"),
+    case(47, "x.csv", b"user\titem\n1\t2\n", "one_column", "--delimiter 'tab'"),
+    case(47, "x.csv", b"user;item\n1;2\n", "one_column", "--delimiter ';'"),
+    case(47, "x.tsv", b"user,item\n1,2\n", "one_column", "--delimiter ','"),
+    case(47, "x.csv", b"user\n1\n", "one_column", "two are needed"),
+    case(48, "x.csv", b"17,42,5\n18,43,4\n", "no_header", "17, 42, 5"),
+    case(48, "x.csv", b"alice,42\nbob,43\n", "no_header", "--columns user,item"),
+    case(48, "x.csv", GOOD, "unexpected_header", "user, item", header_columns=("user", "item")),
+    case(48, "x.csv", b"1,2,3\n", "columns_mismatch", "3 fields", header_columns=("a", "b")),
+    case(49, "x.csv", b"user,item,item\n1,2,3\n", "duplicate_columns", "'item'"),
+    case(
+        49,
+        "x.csv",
+        b"user,item,plays\n1,2,3\n",
+        "missing_column",
+        "Did you mean 'plays'? Columns: user, item, plays",
+        error=UsageError,
+        weight="play",
+    ),
+    case(55, "x.csv.gz", GZIPPED[:-100], "truncated_gzip", "was cut"),
+    case(55, "x.csv.gz", GZIPPED[:-4], "truncated_gzip", f"after {len(GZIPPED) - 4:,} bytes"),
+    case(55, "x.csv.zst", ZIPPED[:-5], "corrupt_file", "incomplete frame"),
+    case(57, "x.csv.gz", GZIPPED[:-8] + b"\0" * 8, "corrupt_file", "is damaged"),
+    case(57, "x.csv.gz", gzip.compress(GOOD) + b"garbage", "corrupt_file", "is damaged"),
+    case(57, "x.csv.zst", ZIPPED[:9] + b"\xff" * 9 + ZIPPED[18:], "corrupt_file", "is damaged"),
+    case(
+        58,
+        "x.csv.gz",
+        gzip.compress(GOOD + b"1,2\n" * (1 << 20)),
+        "too_large",
+        "--max-uncompressed",
+        error=ResourceError,
+        max_uncompressed=1 << 20,
+    ),
+    case(
+        58,
+        "x.jsonl.zst",
+        bytes(pa.Codec("zstd").compress(b'{"user":1,"item":2}\n' * 99_999, asbytes=True)),
+        "too_large",
+        "--max-uncompressed",
+        error=ResourceError,
+        max_uncompressed=1 << 20,
+    ),
+    case(60, "x.parquet", parquet(user=[1], item=[2])[:-20], "bad_parquet", "Parquet"),
+    case(60, "x.parquet", b"PAR1", "bad_parquet", "Parquet"),
+    case(65, "x.parquet", parquet(user=[Decimal(1)], item=[2]), "unsupported_type", "CAST"),
+    case(65, "x.parquet", parquet(user=[[1]], item=[2]), "unsupported_type", "List"),
+    case(
+        65,
+        "x.parquet",
+        parquet(user=pa.array([1], pa.date32()), item=[2]),
+        "unsupported_type",
+        "Date",
+    ),
+    case(65, "x.parquet", parquet(user=[1], item=[2], plays=[True]), "unsupported_type", "weight"),
+    case(68, "x.xlsx", b"PK", "unknown_format", ".parquet", error=UsageError),
+    case(68, "x.parquet.gz", gzip.compress(b"1"), "unknown_format", "Unpack", error=UsageError),
+    case(68, "x.jsonl", b"[1, 2]\n", "bad_json", "must be an object"),
+    case(
+        38,
+        "x.csv.zst",
+        bytes(pa.Codec("zstd").compress(b"user,item\n\xff,1\n", asbytes=True)),
+        "bad_encoding",
+        "zstd -d",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "options", "error", "code", "message"), WHOLE_FILES)
+def test_a_file_that_cannot_be_read_is_refused(
+    tmp_path: Path,
+    name: str,
+    content: bytes,
+    options: dict[str, Any],
+    error: type[SdgarError],
+    code: str,
+    message: str,
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(error) as caught:
+        read_files([path], ReadOptions(**options))
+    assert caught.value.code == code
+    assert message in str(caught.value)
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+def row(number: int, content: bytes, code: str, line: int, value: str, **options: Any) -> Any:
+    return pytest.param(content, options, code, line, value, id=f"{number:02d} {code}")
+
+
+WEIGHTED = b"user,item,plays\n1,2,3\n"
+TIMED = b"user,item,ts\n1,2,1704110400\n"
+
+ROWS = [
+    row(13, WEIGHTED + b"1,3,-2\n", "negative_weight", 3, "'-2'"),
+    row(15, WEIGHTED + b"1,3,NaN\n", "nonfinite_weight", 3, "'NaN'"),
+    row(15, WEIGHTED + b"1,3,-inf\n", "nonfinite_weight", 3, "'-inf'"),
+    row(15, WEIGHTED + b"1,3,1e400\n", "nonfinite_weight", 3, "'1e400'"),
+    row(15, WEIGHTED + b"1,3,lots\n", "bad_weight", 3, "'lots'"),
+    row(15, WEIGHTED + b"1,3,\n", "missing_weight", 3, "''"),
+    row(16, WEIGHTED + b"1,3,1e-320\n", "weight_underflow", 3, "'1e-320'"),
+    row(16, WEIGHTED + b"1,3,0.1e-400\n", "weight_underflow", 3, "'0.1e-400'"),
+    row(18, b"user,item,stars\n1,2,3\n1,3,\n", "missing_rating", 3, "''", min_rating=1),
+    row(18, b"user,item,stars\n1,2,3\n1,3,nan\n", "bad_rating", 3, "'nan'", min_rating=1),
+    row(19, GOOD + b",5\n", "missing_user", 4, "''"),
+    row(19, GOOD + b'5,""\n', "missing_item", 4, "''"),
+    row(27, GOOD + b"7" * 5000 + b",1\n", "id_too_long", 4, "'7777777"),
+    row(34, GOOD + "é".encode() * 129 + b",1\n", "id_too_long", 4, "'ééé"),
+    row(37, GOOD + b"a\0b,1\n", "nul_byte", 4, r"'a\x00b'"),
+    row(38, GOOD + b"\xe9,1\n", "bad_encoding", 4, r"'\\xe9,1'"),
+    row(44, b"user,item,x\n1,2,3\n4,5\n", "field_count", 3, "'4,5'"),
+    row(44, b"user,item,x\n1,2,3\n4,5,6,7\n", "field_count", 3, "'4,5,6,7'"),
+    row(44, b"user,item,x\n1,2,3\n4,5,6,\n", "field_count", 3, "'4,5,6,'"),
+    row(44, b'user,item,x\n"1","2","3"\n"4","5"\n', "field_count", 3, '\'"4","5"\''),
+    row(44, b"user,item,x\n1,2,3\n4,5,6,7\n8,9\n", "field_count", 3, "'4,5,6,7'"),
+    row(45, b'user,item\n"1,2\n' + b"3,4\n" * 99, "unterminated_quote", 2, "'\"1,2'"),
+    row(45, b'user,item\n"1"x,2\n3,4\n', "bad_quoting", 2, "'\"1\"x,2'"),
+    row(46, GOOD + b"a" * (1 << 20) + b",1\n", "line_too_long", 4, "'aaaaaa"),
+    row(48, b"user,item\n1,2\nuser,\n", "missing_item", 3, "''"),
+    row(51, b"user,item\n1,2\n# the end\n", "field_count", 3, "'# the end'"),
+    row(52, TIMED + b"1,3,-1\n", "timestamp_range", 3, "'-1'"),
+    row(52, TIMED + b"1,3,1704110400\n1,4,1704110400000\n", "timestamp_range", 4, "'17041104000"),
+    row(52, b"user,item,ts\n1,2,2024-01-01\n1,3,0001-01-01\n", "timestamp_range", 3, "'0001-01"),
+    row(52, TIMED + b"1,3,soon\n", "bad_timestamp", 3, "'soon'"),
+    row(52, TIMED + b"1,3,\n", "missing_timestamp", 3, "''"),
+    row(52, b"user,item,ts\n1,2,-1704110400\n1,3,5\n", "timestamp_range", 2, "'-1704110400'"),
+    row(52, b"user,item,ts\n1,2,2024-01-01\n1,3,2024-02-30\n", "bad_timestamp", 3, "'2024-02-30"),
+]
+
+
+@pytest.mark.parametrize(("content", "options", "code", "line", "value"), ROWS)
+def test_a_row_that_cannot_be_used_is_refused_with_its_place(
+    tmp_path: Path, content: bytes, options: dict[str, Any], code: str, line: int, value: str
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    with pytest.raises(BadRows) as caught:
+        read_files([path], ReadOptions(**options))
+    (problem,) = caught.value.problems
+    assert problem.code == code
+    assert problem.places[0].row == line
+    assert problem.places[0].value.startswith(value)
+    allowed = read_files([path], ReadOptions(**options, allow_bad_rows=True)).interactions.rows
+    assert allowed.rejected == {code: problem.count}
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "detail"),
+    [
+        (b'{"user": 1', "bad_json", "Expecting"),
+        (b"[1, 2]", "bad_json", "a list, not an object"),
+        (b'{"user": 1, "item": "\\ud800"}', "bad_json", "surrogates"),
+        (b'{"user": 1, "item": "\xff"}', "bad_encoding", "byte 0xff"),
+        (b'{"item": "b"}', "missing_user", ""),
+        (b'{"user": null, "item": "b"}', "missing_user", ""),
+        (b'{"user": ' + b"9" * 5000 + b', "item": "a"}', "bad_json", "digits"),
+        (b"[" * 100_000, "bad_json", "recursion"),
+        (b'{"user": "' + b"9" * (1 << 20) + b'", "item": "a"}', "line_too_long", ""),
+    ],
+    ids=["cut", "list", "surrogate", "encoding", "absent", "null", "digits", "deep", "long"],
+)
+def test_a_bad_line_of_json_is_refused_with_its_place(
+    tmp_path: Path, line: bytes, code: str, detail: str
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"user": 1, "item": "a"}\n\n' + line)
+    with pytest.raises(BadRows) as caught:
+        read_files([path])
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.places[0].row) == (code, 3)
+    assert detail in problem.places[0].detail
+
+
+def test_a_bad_row_of_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    path.write_bytes(parquet(user=[1, None, 3], item=["a", "b", "c\0"], plays=[1.0, 1.0, 1.0]))
+    with pytest.raises(BadRows, match=r"x\.parquet, row 2, column user: ''") as caught:
+        read_files([path])
+    assert [(p.code, p.places[0].row) for p in caught.value.problems] == [
+        ("missing_user", 2),
+        ("nul_byte", 3),
+    ]
+
+
+def test_41_a_lone_cr_within_lf_lines_ends_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"user,item\n1,2\r3,4\n5,6\n")
+    assert read_files([path]).interactions.rows.kept == 3
+
+
+def test_45_an_unclosed_quote_costs_one_line_however_long_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b'user,item\n0,"5\n' + b"".join(b"%d,7\n" % i for i in range(200_000)))
+    rows = read_files([path], ReadOptions(allow_bad_rows=True)).interactions.rows
+    assert (rows.kept, rows.rejected) == (200_000, {"unterminated_quote": 1})
+
+
+def test_46_a_line_of_many_megabytes_is_not_held(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(GOOD + b"a" * (100 << 20) + b"\n5,6\n", compresslevel=1))
+    tracemalloc.start()
+    rows = read_files([path], ReadOptions(allow_bad_rows=True)).interactions.rows
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (rows.kept, rows.rejected) == (3, {"line_too_long": 1})
+    assert peak < 80 << 20
+
+
+def test_56_gzip_members_are_concatenated_and_noted(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(GOOD) + gzip.compress(b"5,6\n") + b"\0" * 512)
+    loaded = read_files([path])
+    assert loaded.interactions.rows.kept == 3
+    assert "2 gzip members" in loaded.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "note"),
+    [
+        ("x.csv.gz", GOOD, "not compressed"),
+        ("x.csv", gzip.compress(GOOD), "gzip"),
+        ("x.csv", bytes(pa.Codec("zstd").compress(GOOD, asbytes=True)), "zstd"),
+    ],
+)
+def test_59_the_first_bytes_decide_on_the_compression(
+    tmp_path: Path, name: str, content: bytes, note: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    loaded = read_files([path])
+    assert loaded.interactions.rows.kept == 2
+    assert f"is {note}, whatever its name says" in loaded.notes[0]
+
+
+def test_61_a_flipped_byte_of_parquet_never_crashes(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"user": range(500), "item": [f"i{n}" for n in range(500)]})
+    path = tmp_path / "x.parquet"
+    frame.write_parquet(path)
+    content = path.read_bytes()
+    for at in range(0, len(content), 97):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+        try:
+            read_files([path])
+        except SdgarError as error:
+            assert error.code  # noqa: PT017
+
+
+def test_63_invalid_utf8_in_parquet_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    text = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
+    )
+    path.write_bytes(parquet(user=text, item=[1]))
+    with pytest.raises(DataError) as caught:
+        read_files([path])
+    assert caught.value.code == "bad_parquet"
+
+
+def test_66_an_empty_shard_is_named_not_skipped(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes(GOOD)
+    (tmp_path / "2.csv").write_bytes(b"")
+    with pytest.raises(DataError, match=r"2\.csv is empty") as caught:
+        read_files([tmp_path / "1.csv", tmp_path / "2.csv"])
+    assert caught.value.code == "empty_input"
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "two", "message"),
+    [
+        ("csv", GOOD, b"user,item,plays\n1,2,3\n", "has besides plays"),
+        ("csv", b"user,item,plays\n1,2,3\n", GOOD, "lacks plays"),
+        ("csv", GOOD, b"user,item,item\n1,2,3\n", "different columns"),
+        ("parquet", parquet(user=[1], item=[1]), parquet(user=["a"], item=[1]), "Int64 in"),
+        ("jsonl", b'{"user":1,"item":1}', b'{"user":"a","item":1}', "String in"),
+        (
+            "parquet",
+            parquet(user=[1], item=[1], ts=["2024-01-01"]),
+            parquet(user=[1], item=[1], ts=[5]),
+            "time column",
+        ),
+    ],
+    ids=["more columns", "fewer columns", "a column twice", "parquet ids", "jsonl ids", "times"],
+)
+def test_67_shards_of_different_columns_are_refused(
+    tmp_path: Path, name: str, one: bytes, two: bytes, message: str
+) -> None:
+    paths = [tmp_path / f"1.{name}", tmp_path / f"2.{name}"]
+    for path, content in zip(paths, (one, two), strict=True):
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        read_files(paths)
+    assert caught.value.code == "schema_mismatch"
+    assert all(str(path) in str(caught.value) for path in paths)
+
+
+def test_67_files_of_different_formats_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes(GOOD)
+    (tmp_path / "2.parquet").write_bytes(parquet(user=[1], item=[2]))
+    with pytest.raises(UsageError, match="different formats"):
+        read_files([tmp_path / "1.csv", tmp_path / "2.parquet"])
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("missing.csv", "no_such_file"), ("*.csv", "no_such_file"), ("", "not_a_file")],
+    ids=["68 missing", "68 pattern", "72 directory"],
+)
+def test_a_path_without_a_file_is_a_usage_error(tmp_path: Path, path: str, code: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_files([tmp_path / path])
+    assert caught.value.code == code
+
+
+def test_68_no_path_at_all_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="no input file"):
+        read_files([])
+
+
+def test_70_a_file_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(GOOD)
+    resolve = readers.resolve
+
+    def resolve_while_another_process_writes(*arguments: Any) -> Any:
+        path.write_bytes(GOOD * 2)
+        return resolve(*arguments)
+
+    monkeypatch.setattr(readers, "resolve", resolve_while_another_process_writes)
+    with pytest.raises(DataError) as caught:
+        read_files([path], ReadOptions(allow_bad_rows=True))
+    assert caught.value.code == "changed_during_read"
+
+
+def test_72_a_pipe_is_a_usage_error_and_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.csv")
+    with pytest.raises(UsageError, match="not a regular file"):
+        read_files([tmp_path / "x.csv"])
+
+
+@pytest.mark.parametrize("when", ["found", "read"])
+def test_73_a_file_that_may_not_be_read_is_a_resource_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(GOOD)
+    opened = Path.open
+    allowed = {"found": 0, "read": 1}[when]
+    calls = []
+
+    def refuse(self: Path, *arguments: Any) -> Any:
+        calls.append(self)
+        if len(calls) > allowed:
+            raise PermissionError(13, "Permission denied")
+        return opened(self, *arguments)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ResourceError, match=r"cannot read .*x\.csv: Permission denied"):
+        read_files([path])
+
+
+def test_75_a_disk_that_fails_is_a_resource_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    path = tmp_path / "x.parquet"
+    path.write_bytes(parquet(user=[1], item=[2]))
+    monkeypatch.setattr(pl, "read_parquet", fail)
+    with pytest.raises(ResourceError, match=r"x\.parquet: Input/output error"):
+        read_files([path])
+
+
+def test_74_a_loop_of_links_is_a_resource_error(tmp_path: Path) -> None:
+    loop = tmp_path / "x.csv"
+    loop.symlink_to(loop)
+    with pytest.raises(ResourceError):
+        read_files([loop])
+
+
+def test_a_gzip_bomb_is_stopped_without_being_unpacked(tmp_path: Path) -> None:
+    packer = zlib.compressobj(wbits=31)
+    block = b"1,2\n" * (1 << 18)
+    path = tmp_path / "x.csv.gz"
+    with path.open("wb") as stream:
+        stream.write(packer.compress(b"user,item\n"))
+        for _ in range(200):
+            stream.write(packer.compress(block))
+        stream.write(packer.flush())
+    tracemalloc.start()
+    with pytest.raises(ResourceError):
+        read_files([path], ReadOptions(max_uncompressed=32 << 20))
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()

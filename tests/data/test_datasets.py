@@ -1,0 +1,696 @@
+"""The five data sets: what a raw file of the published format becomes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdgar.data import archives, raw_formats
+from sdgar.data.archives import extract, read_blocks
+from sdgar.data.datasets import DATASETS, Prepared, find, prepare, to_frame, write_prepared
+from sdgar.data.filters import at_least
+from sdgar.data.interactions import Interactions
+from sdgar.data.raw_formats import numbered_lines
+from sdgar.data.whole_files import replacing
+from sdgar.errors import DataError, ResourceError, UsageError
+
+MEMBER = "ml-10M100K/ratings.dat"
+
+
+def rows_of(prepared: Prepared) -> list[tuple[object, ...]]:
+    return to_frame(prepared.interactions).rows()
+
+
+def write(folder: Path, name: str, *lines: str) -> Path:
+    path = folder / name
+    path.write_text("".join(f"{line}\n" for line in lines), newline="")
+    return path
+
+
+def movielens(user: int, items: range, rating: str = "5", time: int = 838985046) -> list[str]:
+    return [f"{user}::{item}::{rating}::{time + item}" for item in items]
+
+
+def check_in(user: int, item: int, day: int = 19) -> str:
+    return f"{user}\t2010-10-{day:02}T23:55:27Z\t30.2359091167\t-97.7951395833\t{item}"
+
+
+# Lookup
+
+
+def test_the_five_data_sets_of_the_paper_are_known():
+    assert list(DATASETS) == ["citeulike", "gowalla", "movielens-10m", "amazon", "echonest"]
+
+
+def test_a_misspelt_name_gets_the_nearest_one():
+    with pytest.raises(UsageError, match="Did you mean 'gowalla'") as caught:
+        find("gowala")
+    assert caught.value.code == "unknown_dataset"
+
+
+# CiteULike
+
+
+def test_citeulike_raw_gives_the_papers_users_and_interactions(shared_data):
+    raw = shared_data / "citeulike-t/raw/users.dat"
+    prepared = prepare("citeulike", raw)
+    assert (prepared.interactions.n_users, len(prepared.interactions)) == (7_947, 134_860)
+    assert prepared.interactions.rows.as_dict() == {
+        "read": 134_860,
+        "kept": 134_860,
+        "duplicates": 0,
+        "filtered": {},
+        "rejected": {},
+    }
+    assert prepared.sha256 == find("citeulike").sha256
+    assert raw.stat().st_size == find("citeulike").size
+    published = pl.read_parquet(shared_data / "citeulike-t/interactions.parquet")
+    assert to_frame(prepared.interactions).equals(published.cast(pl.Int64))
+
+
+def test_notes_compare_each_size_with_the_paper(shared_data):
+    notes = prepare("citeulike", shared_data / "citeulike-t/raw/users.dat").notes
+    assert "7,947 users, equal to the paper's Table 1." in notes
+    assert "25,584 items, differs by -391 from the paper's 25,975." in notes
+
+
+def test_a_citeulike_user_is_a_line_number_from_zero(tmp_path):
+    raw = write(tmp_path, "users.dat", "2 7 5", "0", "1 7")
+    assert rows_of(prepare("citeulike", raw)) == [(0, 5), (0, 7), (2, 7)]
+
+
+def test_a_raw_file_other_than_the_pinned_one_is_noted(tmp_path):
+    notes = prepare("citeulike", write(tmp_path, "users.dat", "1 7")).notes
+    assert any("not the one we know" in note for note in notes)
+
+
+def test_an_article_named_twice_in_a_library_counts_once(tmp_path):
+    prepared = prepare("citeulike", write(tmp_path, "users.dat", "3 7 7 5"))
+    assert rows_of(prepared) == [(0, 5), (0, 7)]
+    assert prepared.interactions.rows.duplicates == 1
+
+
+@pytest.mark.parametrize("line", ["2 7", "1 7 5", "x", "", "1 07", "1  7", "1 7 ", "1 -7", "01 7"])
+def test_a_library_that_does_not_fit_its_count_is_refused(tmp_path, line):
+    with pytest.raises(DataError, match="line 2: ") as caught:
+        prepare("citeulike", write(tmp_path, "users.dat", "1 7", line, "1 8"))
+    assert caught.value.code == "bad_rows"
+
+
+# Gowalla
+
+
+def gowalla_core(days: int = 1) -> list[str]:
+    """Ten users at ten places, on each of some days."""
+    return [
+        check_in(user, 22847 + place, day)
+        for day in range(1, days + 1)
+        for user in range(10)
+        for place in range(10)
+    ]
+
+
+def test_gowalla_keeps_the_ten_core_and_the_last_time_of_a_pair(tmp_path):
+    lines = [*gowalla_core(days=3), check_in(99, 22847), *(check_in(u, 5) for u in range(9))]
+    prepared = prepare("gowalla", write(tmp_path, "checkins.txt", *lines))
+    frame = to_frame(prepared.interactions)
+    assert (prepared.interactions.n_users, prepared.interactions.n_items) == (10, 10)
+    assert frame["timestamp"].dt.day().unique().to_list() == [3]
+    account = prepared.interactions.rows
+    assert (account.read, account.kept, account.duplicates) == (310, 100, 200)
+    assert account.filtered == {"user_below_10": 1, "item_below_10": 9}
+
+
+def test_gowalla_is_read_from_gzip_as_published(tmp_path):
+    raw = tmp_path / "loc-gowalla_totalCheckins.txt.gz"
+    raw.write_bytes(gzip.compress("\n".join(gowalla_core()).encode()))
+    frame = to_frame(prepare("gowalla", raw).interactions)
+    assert frame.columns == ["user", "item", "timestamp"]
+    assert str(frame["timestamp"][0]) == "2010-10-01 23:55:27+00:00"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0\t2010-13-19T23:55:27Z\t30.2\t-97.7\t22847",
+        "0\t2010-02-30T23:55:27Z\t30.2\t-97.7\t22847",
+        "0\t2010-10-19 23:55:27\t30.2\t-97.7\t22847",
+        "0\t2010-10-19T23:55:27Z\t30.2\t22847",
+        "0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\t1",
+        "0 2010-10-19T23:55:27Z 30.2 -97.7 22847",
+        "0.0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847",
+    ],
+)
+def test_a_malformed_check_in_is_refused(tmp_path, line):
+    with pytest.raises(DataError, match="line 101: ") as caught:
+        prepare("gowalla", write(tmp_path, "checkins.txt", *gowalla_core(), line))
+    assert caught.value.code == "bad_rows"
+
+
+def test_an_odd_coordinate_is_no_reason_to_refuse_a_check_in(tmp_path):
+    odd = "0\t2010-10-20T23:55:27Z\t4.05E-4\t\t22847"
+    prepared = prepare("gowalla", write(tmp_path, "checkins.txt", *gowalla_core(), odd))
+    assert prepared.interactions.rows.read == 101
+
+
+def test_the_published_gowalla_is_a_ten_core(shared_data):
+    """The filter that we apply to the raw check-ins leaves the paper's own matrix as it is."""
+    both = pl.concat(
+        pl.read_parquet(shared_data / f"gowalla/{part}.parquet") for part in ("train", "test")
+    )
+    published = Interactions.from_arrays(both["user"].to_numpy(), both["item"].to_numpy())
+    core = at_least(published, users=10, items=10)
+    wanted = find("gowalla")
+    assert (core.n_users, core.n_items, len(core)) == (
+        wanted.paper_users,
+        wanted.paper_items,
+        wanted.paper_ratings,
+    )
+
+
+# MovieLens
+
+
+def test_movielens_keeps_scores_strictly_above_four(tmp_path):
+    lines = [*movielens(1, range(5)), *movielens(1, range(5, 9), "4"), "1::9::4.5::838985046"]
+    prepared = prepare("movielens-10m", write(tmp_path, "ratings.dat", *lines))
+    assert to_frame(prepared.interactions)["item"].to_list() == [0, 1, 2, 3, 4, 9]
+    assert prepared.interactions.rows.filtered == {"score_at_most_4": 4}
+
+
+def test_a_user_needs_five_items_after_the_score_filter(tmp_path):
+    short = [*movielens(2, range(4)), *movielens(2, range(4, 20), "3.5")]
+    prepared = prepare(
+        "movielens-10m", write(tmp_path, "ratings.dat", *movielens(1, range(5)), *short)
+    )
+    assert prepared.interactions.users.values.tolist() == [1]
+    assert prepared.interactions.rows.as_dict() == {
+        "read": 25,
+        "kept": 5,
+        "duplicates": 0,
+        "filtered": {"score_at_most_4": 16, "user_below_5": 4},
+        "rejected": {},
+    }
+
+
+def test_movielens_is_read_from_its_zip(tmp_path):
+    raw = tmp_path / "ml-10m.zip"
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ml-10M100K/README.html", "<html>")
+        archive.writestr(MEMBER, "\n".join(movielens(1, range(5))))
+    assert len(prepare("movielens-10m", raw).interactions) == 5
+
+
+def test_windows_line_ends_are_accepted(tmp_path):
+    raw = tmp_path / "ratings.dat"
+    raw.write_bytes("\r\n".join(movielens(1, range(5))).encode())
+    assert len(prepare("movielens-10m", raw).interactions) == 5
+
+
+def test_seconds_become_instants(tmp_path):
+    raw = write(tmp_path, "ratings.dat", *movielens(1, range(5), time=838985046))
+    assert str(to_frame(prepare("movielens-10m", raw).interactions)["timestamp"][0]) == (
+        "1996-08-02 11:24:06+00:00"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1::2::5",
+        "1::2::5::8::9",
+        "1:2:5:838985046",
+        "1\t2\t5\t838985046",
+        "1::2::6::838985046",
+        "1::2::5.5::838985046",
+        "1::2::nan::838985046",
+        "1::2::5::-1",
+        "::2::5::838985046",
+        "007::2::5::838985046",
+        "+7::2::5::838985046",
+        "1_0::2::5::838985046",
+        "١::2::5::838985046",
+        "1::9223372036854775808::5::838985046",
+        " 1::2::5::838985046",
+        "1::2::5::838985046\0",
+        "UserID::MovieID::Rating::Timestamp",
+        "",
+    ],
+)
+def test_a_malformed_rating_is_refused(tmp_path, line):
+    raw = tmp_path / "ratings.dat"
+    raw.write_text("\n".join([*movielens(1, range(5)), line, "1::9::5::838985046"]), "utf-8")
+    with pytest.raises(DataError, match="line 6: ") as caught:
+        prepare("movielens-10m", raw)
+    assert caught.value.code == "bad_rows"
+
+
+# Amazon
+
+
+def amazon(user: str, items: list[str], rating: str = "5.0") -> list[str]:
+    return [f"{user},{item},{rating},1369699200" for item in items]
+
+
+def test_amazon_ids_stay_text_with_their_leading_zeros(tmp_path):
+    books = ["0001473123", "000100039X", "0205616461", "1", "01"]
+    raw = write(
+        tmp_path, "ratings_Books.csv", *amazon("A39HTATAQ9V7YF", books), *amazon("B", books, "4.0")
+    )
+    prepared = prepare("amazon", raw)
+    assert prepared.interactions.users.values.tolist() == ["A39HTATAQ9V7YF"]
+    assert to_frame(prepared.interactions)["item"].to_list() == sorted(books)
+    assert any("did not publish" in note for note in prepared.notes)
+
+
+def test_a_pair_rated_twice_above_four_counts_once(tmp_path):
+    lines = [*amazon("A", list("abcde")), "A,a,5.0,1400000000"]
+    prepared = prepare("amazon", write(tmp_path, "ratings_Books.csv", *lines))
+    assert len(prepared.interactions) == 5
+    assert prepared.interactions.rows.duplicates == 1
+    assert to_frame(prepared.interactions)["timestamp"][0].timestamp() == 1_400_000_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["user,item,rating,timestamp", "A,b,4.5,1", "A,b,0.0,1", '"A",b,5.0,1', "A,,5.0,1", "A,b,5.0"],
+)
+def test_a_malformed_amazon_row_is_refused(tmp_path, line):
+    raw = write(tmp_path, "ratings_Books.csv", line, *amazon("A", list("abcde")))
+    with pytest.raises(DataError, match="line 1: ") as caught:
+        prepare("amazon", raw)
+    assert caught.value.code == "bad_rows"
+
+
+# Echonest
+
+
+def plays(user: str, songs: int, count: int = 1) -> list[str]:
+    return [f"{user}\tSOAKIMP12A8C1{song:05}\t{count + song}" for song in range(songs)]
+
+
+USER = "b80344d063b5ccb3212f76538f3d9e43d87dca9e"
+
+
+def test_echonest_keeps_play_counts_as_weights(tmp_path):
+    raw = write(tmp_path, "train_triplets.txt", *plays(USER, 5), *plays("few", 4))
+    frame = to_frame(prepare("echonest", raw).interactions)
+    assert frame.columns == ["user", "item", "weight"]
+    assert frame["user"].unique().to_list() == [USER]
+    assert frame["weight"].to_list() == [1, 2, 3, 4, 5]
+
+
+def test_play_counts_of_a_repeated_pair_add_up(tmp_path):
+    raw = write(tmp_path, "train_triplets.txt", *plays(USER, 5), *plays(USER, 5, count=10))
+    prepared = prepare("echonest", raw)
+    assert prepared.interactions.weight_E is not None
+    assert prepared.interactions.weight_E.tolist() == [11, 13, 15, 17, 19]
+    assert prepared.interactions.rows.duplicates == 5
+
+
+def test_echonest_is_read_from_its_zip(tmp_path):
+    raw = tmp_path / "train_triplets.txt.zip"
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("train_triplets.txt", "\n".join(plays(USER, 5)))
+    assert len(prepare("echonest", raw).interactions) == 5
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1.5", "inf", "", "1e3", "1 "])
+def test_a_play_count_is_a_positive_integer(tmp_path, count):
+    raw = write(tmp_path, "train_triplets.txt", *plays(USER, 5), f"{USER}\tSOX\t{count}")
+    with pytest.raises(DataError, match="line 6: "):
+        prepare("echonest", raw)
+
+
+# Bad rows
+
+
+def test_all_bad_lines_are_counted_and_the_first_twenty_shown(tmp_path):
+    raw = write(tmp_path, "ratings.dat", *movielens(1, range(5)), *(f"bad {i}" for i in range(30)))
+    with pytest.raises(DataError, match="30 lines are malformed") as caught:
+        prepare("movielens-10m", raw)
+    message = str(caught.value)
+    assert "line 6: 'bad 0'" in message
+    assert "line 25: 'bad 19'" in message
+    assert "bad 20" not in message
+    assert "and 10 more" in message
+
+
+def test_bad_lines_can_be_left_out_on_request_and_are_counted(tmp_path):
+    raw = write(tmp_path, "ratings.dat", "oops", *movielens(1, range(5)), "1::2")
+    prepared = prepare("movielens-10m", raw, allow_bad_rows=True)
+    assert prepared.interactions.rows.rejected == {"malformed": 2}
+    assert prepared.interactions.rows.read == 7
+    assert any("2 malformed lines were left out. line 1: 'oops'" in n for n in prepared.notes)
+
+
+def test_bytes_that_are_no_text_are_shown_escaped(tmp_path):
+    raw = tmp_path / "ratings.dat"
+    raw.write_bytes("\n".join(movielens(1, range(5))).encode() + b"\n\xff\x1b[31m::2\n")
+    with pytest.raises(DataError, match=r"line 6: '\\xff\\x1b\[31m::2'"):
+        prepare("movielens-10m", raw)
+
+
+def test_an_empty_file_is_refused(tmp_path):
+    with pytest.raises(DataError) as caught:
+        prepare("amazon", write(tmp_path, "ratings_Books.csv"))
+    assert caught.value.code == "empty_input"
+
+
+def test_a_file_without_a_positive_row_is_refused_with_its_account(tmp_path):
+    with pytest.raises(DataError, match="5 filtered") as caught:
+        prepare("movielens-10m", write(tmp_path, "r.dat", *movielens(1, range(5), "4")))
+    assert caught.value.code == "no_rows"
+
+
+def test_a_missing_file_and_a_folder_are_usage_errors(tmp_path):
+    with pytest.raises(UsageError, match="no such file"):
+        prepare("amazon", tmp_path / "nowhere.csv")
+    with pytest.raises(UsageError, match="is a folder"):
+        prepare("amazon", tmp_path)
+
+
+def test_lines_and_their_numbers_do_not_depend_on_where_blocks_end():
+    text = b"a\nbb\n\nccc\n"
+    for size in range(1, len(text) + 1):
+        blocks = [text[at : at + size] for at in range(0, len(text), size)]
+        assert pl.concat(numbered_lines(blocks)).rows() == [
+            (1, "a"),
+            (2, "bb"),
+            (3, ""),
+            (4, "ccc"),
+        ]
+
+
+def test_a_line_without_end_is_refused_by_number(monkeypatch):
+    monkeypatch.setattr(raw_formats, "MAX_LINE_BYTES", 10)
+    with pytest.raises(DataError, match="line 3 has more than 10 bytes") as caught:
+        list(numbered_lines([b"a\nb\n", b"c" * 6, b"c" * 6]))
+    assert caught.value.code == "line_too_long"
+
+
+# Filters
+
+
+def test_at_least_alternates_until_nothing_changes():
+    """Leaving out item 9 makes user 3 too small, which makes item 2 too rare, and so on."""
+    users = np.array([1, 1, 2, 2, 3, 3, 4, 4, 4])
+    items = np.array([0, 1, 0, 1, 2, 9, 2, 0, 1])
+    core = at_least(Interactions.from_arrays(users, items), users=2, items=2)
+    assert sorted(to_frame(core).rows()) == [(1, 0), (1, 1), (2, 0), (2, 1), (4, 0), (4, 1)]
+    assert core.rows.filtered == {"user_below_2": 1, "item_below_2": 2}
+
+
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=60),
+    k=st.integers(0, 4),
+)
+def test_every_user_and_item_of_a_k_core_has_k_and_none_is_missing(pairs, k):
+    everything = Interactions.from_arrays(*np.array(pairs).T)
+    left = set(pairs)
+    while small := {
+        pair
+        for pair in left
+        if min(sum(p[side] == pair[side] for p in left) for side in (0, 1)) < k
+    }:
+        left -= small
+    if not left:
+        with pytest.raises(DataError, match="nothing is left"):
+            at_least(everything, users=k, items=k)
+        return
+    core = at_least(everything, users=k, items=k)
+    assert to_frame(core).rows() == sorted(left)
+    assert core.rows.read == len(pairs)
+
+
+def test_nothing_to_leave_out_leaves_everything_as_it_is():
+    everything = Interactions.from_arrays(np.array([1, 2]), np.array([1, 2]))
+    assert at_least(everything) is everything
+
+
+def test_a_negative_minimum_is_refused():
+    everything = Interactions.from_arrays(np.array([1]), np.array([1]))
+    with pytest.raises(UsageError, match="got -1"):
+        at_least(everything, users=-1)
+
+
+# Writing
+
+
+@pytest.fixture
+def prepared(tmp_path) -> Prepared:
+    return prepare("movielens-10m", write(tmp_path, "ratings.dat", *movielens(1, range(5))))
+
+
+def test_what_is_written_reads_back_sorted_with_its_description(tmp_path, prepared):
+    folder = write_prepared(prepared, tmp_path / "new/ml")
+    frame = pl.read_parquet(folder / "interactions.parquet")
+    assert frame.equals(to_frame(prepared.interactions))
+    assert frame.equals(frame.sort("user", "item"))
+    description = json.loads((folder / "dataset.json").read_text("utf-8"))
+    assert description["name"] == "movielens-10m"
+    assert description["source"]["file"] == "ratings.dat"
+    assert description["source"]["sha256"] == prepared.sha256
+    assert description["rows"] == prepared.interactions.rows.as_dict()
+    assert description["statistics"] == prepared.interactions.stats()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "dataset.json",
+        "interactions.parquet",
+    ]
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path, prepared):
+    (tmp_path / "out").mkdir()
+    mine = write(tmp_path / "out", "mine.txt", "keep")
+    with pytest.raises(UsageError, match="is not empty") as caught:
+        write_prepared(prepared, tmp_path / "out")
+    assert caught.value.code == "not_empty"
+    assert [*mine.parent.iterdir()] == [mine]
+
+
+def test_overwriting_replaces_our_files_and_no_others(tmp_path, prepared):
+    folder = write_prepared(prepared, tmp_path / "out")
+    mine = write(folder, "mine.txt", "keep")
+    (folder / "dataset.json").write_text("old")
+    write_prepared(prepared, folder, overwrite=True)
+    assert mine.read_text() == "keep\n"
+    assert json.loads((folder / "dataset.json").read_text("utf-8"))["name"] == "movielens-10m"
+
+
+def test_a_full_disk_leaves_no_half_written_file(tmp_path, prepared, monkeypatch):
+    def full(*_: object) -> None:
+        raise pl.exceptions.ComputeError("No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(ResourceError, match="No space left") as caught:
+        write_prepared(prepared, tmp_path / "out")
+    assert caught.value.code == "disk_full"
+    assert [*(tmp_path / "out").iterdir()] == []
+
+
+def test_a_file_in_place_of_the_folder_is_a_resource_error(tmp_path, prepared):
+    with pytest.raises(ResourceError):
+        write_prepared(prepared, write(tmp_path, "out", "a file"))
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    old = write(tmp_path, "file", "old")
+
+    def fail() -> None:
+        with replacing(old) as temporary:
+            temporary.write_text("half")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(ResourceError, match="disk is full"):
+        fail()
+    assert old.read_text() == "old\n"
+    assert [*tmp_path.iterdir()] == [old]
+
+
+# Archives
+
+
+class Zip:
+    """A zip archive that a test can spoil."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bytes = io.BytesIO()
+        self.archive = zipfile.ZipFile(self.bytes, "w", zipfile.ZIP_DEFLATED)
+
+    def add(self, name: str, content: bytes = b"1::1::5::1\n", mode: int = 0) -> Zip:
+        info = zipfile.ZipInfo(name)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = mode << 16
+        self.archive.writestr(info, content)
+        return self
+
+    def save(self, spoil: Callable[[bytes], bytes] = lambda data: data) -> Path:
+        self.archive.close()
+        self.path.write_bytes(spoil(self.bytes.getvalue()))
+        return self.path
+
+
+@pytest.fixture
+def new_zip(tmp_path) -> Zip:
+    return Zip(tmp_path / "hostile.zip")
+
+
+def refuse(raw: Path, code: str, match: str) -> None:
+    """Reading and extracting both refuse, and no file appears."""
+    target = raw.with_name("out.dat")
+    before = {*raw.parent.rglob("*")}
+    with pytest.raises(DataError, match=match) as caught:
+        extract(raw, target, MEMBER)
+    assert caught.value.code == code
+    assert {*raw.parent.rglob("*")} == before
+
+
+def test_the_expected_member_is_written_under_our_own_name(new_zip, tmp_path):
+    raw = new_zip.add("ml-10M100K/README.html").add(MEMBER, b"content").save()
+    assert extract(raw, tmp_path / "out.dat", MEMBER).read_bytes() == b"content"
+    assert {path.name for path in tmp_path.iterdir()} == {"hostile.zip", "out.dat"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../ratings.dat",
+        "ml-10M100K/../../ratings.dat",
+        "..\\ratings.dat",
+        "/etc/ratings.dat",
+        "\\\\server\\share\\ratings.dat",
+        "C:\\ratings.dat",
+        "C:/ratings.dat",
+    ],
+)
+def test_a_name_that_points_outside_refuses_the_archive(new_zip, name):
+    refuse(new_zip.add(MEMBER).add(name).save(), "unsafe_archive", "points outside")
+
+
+def test_a_name_with_a_nul_refuses_the_archive(new_zip):
+    raw = new_zip.add(MEMBER + "X.exe").save(lambda data: data.replace(b"datX", b"dat\0"))
+    refuse(raw, "unsafe_archive", "points outside")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_member_that_is_there_twice_refuses_the_archive(new_zip):
+    refuse(new_zip.add(MEMBER).add(MEMBER, b"other").save(), "unsafe_archive", "more than one")
+
+
+def test_names_that_differ_by_case_only_refuse_the_archive(new_zip):
+    refuse(new_zip.add(MEMBER).add(MEMBER.upper()).save(), "unsafe_archive", "more than one")
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO, stat.S_IFDIR])
+def test_a_member_that_is_no_regular_file_is_refused(new_zip, kind):
+    raw = new_zip.add(MEMBER, b"/etc/passwd", mode=kind | 0o777).save()
+    refuse(raw, "unsafe_archive", "not a regular file")
+
+
+def test_an_encrypted_member_is_refused(new_zip):
+    def set_flag(data: bytes) -> bytes:
+        at = data.index(b"PK\x01\x02") + 8
+        return data[:at] + b"\x01" + data[at + 1 :]
+
+    refuse(new_zip.add(MEMBER).save(set_flag), "unsafe_archive", "encrypted")
+
+
+def test_an_unusual_packing_method_is_refused(tmp_path):
+    raw = tmp_path / "lzma.zip"
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr(MEMBER, "1::1::5::1")
+    refuse(raw, "unsafe_archive", "unusual method")
+
+
+def test_a_zip_bomb_is_refused_by_its_ratio(new_zip):
+    refuse(new_zip.add(MEMBER, bytes(3 << 20)).save(), "unsafe_archive", "200 times")
+
+
+def test_a_bomb_with_a_small_declared_size_is_cut_and_found_by_its_checksum(new_zip):
+    def declare_ten_bytes(data: bytes) -> bytes:
+        at = data.index(b"PK\x01\x02") + 24
+        return data[:at] + (10).to_bytes(4, "little") + data[at + 4 :]
+
+    refuse(new_zip.add(MEMBER, bytes(3 << 20)).save(declare_ten_bytes), "bad_archive", "CRC")
+
+
+def test_a_gzip_bomb_is_stopped_while_it_unpacks(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "_BLOCK_BYTES", 1 << 16)
+    raw = tmp_path / "bomb.gz"
+    raw.write_bytes(gzip.compress(bytes(8 << 20)))
+    received: list[int] = []
+    with pytest.raises(DataError, match="200 times"):
+        received.extend(len(block) for block in read_blocks(raw))
+    assert 0 < sum(received) <= 200 * raw.stat().st_size
+
+
+def test_an_archive_beyond_the_size_cap_is_refused(new_zip, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 10)
+    refuse(new_zip.add(MEMBER, b"12345678901").save(), "unsafe_archive", "more than 10 bytes")
+
+
+def test_an_archive_with_too_many_members_is_refused(new_zip, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
+    refuse(new_zip.add("a").add("b").add(MEMBER).save(), "unsafe_archive", "3 members")
+
+
+def test_a_wrong_checksum_is_refused(new_zip):
+    def flip(data: bytes) -> bytes:
+        at = data.index(b"PK\x01\x02") + 16
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+    refuse(new_zip.add(MEMBER).save(flip), "bad_archive", "CRC")
+
+
+def test_an_archive_without_the_expected_member_says_what_it_holds(new_zip):
+    refuse(new_zip.add("other.dat").save(), "unsafe_archive", "only 'other.dat'")
+
+
+def test_an_archive_cut_short_is_refused(new_zip):
+    raw = new_zip.add(MEMBER, bytes(range(256)) * 40).save(lambda data: data[:-40])
+    refuse(raw, "bad_archive", "damaged or cut short")
+
+
+def test_local_and_central_names_that_differ_are_refused(new_zip):
+    raw = new_zip.add(MEMBER).save(lambda data: data.replace(b"ratings", b"Ratings", 1))
+    refuse(raw, "bad_archive", "differ")
+
+
+def test_a_zip_where_a_plain_file_is_expected_is_refused(new_zip):
+    with pytest.raises(DataError, match="Unpack it"):
+        prepare("amazon", new_zip.add("ratings_Books.csv").save())
+
+
+@pytest.mark.parametrize("cut", [5, -1])
+def test_a_gzip_file_cut_short_is_refused(tmp_path, cut):
+    raw = tmp_path / "cut.gz"
+    raw.write_bytes(gzip.compress(b"\n".join(s.encode() for s in gowalla_core()))[:cut])
+    with pytest.raises(DataError, match="damaged or cut short") as caught:
+        prepare("gowalla", raw)
+    assert caught.value.code == "bad_archive"
+
+
+@given(at=st.integers(0, 10_000), value=st.integers(0, 255))
+def test_a_spoilt_byte_gives_the_true_content_or_our_own_error(tmp_path_factory, at, value):
+    folder = tmp_path_factory.getbasetemp()
+    raw = Zip(folder / "spoilt.zip").add(MEMBER, b"content").save()
+    data = bytearray(raw.read_bytes())
+    data[at % len(data)] = value
+    raw.write_bytes(data)
+    try:
+        content = b"".join(read_blocks(raw, MEMBER))
+    except DataError:
+        return
+    assert content == b"content" or content == bytes(data)

@@ -1,0 +1,438 @@
+"""Files of interactions: formats, ids, weights, times, and the account of the rows."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sdgar.data.interactions import Interactions
+from sdgar.data.readers import BadRows, Loaded, ReadOptions, read_files
+from sdgar.errors import DataError
+
+Load = Callable[..., Loaded]
+
+PLAIN = "user,item\n1,10\n1,11\n2,10\n"
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Write one file and read it."""
+
+    def write_and_read(content: str | bytes, name: str = "x.csv", **options: object) -> Loaded:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return read_files([path], ReadOptions(**options))  # type: ignore[arg-type]
+
+    return write_and_read
+
+
+def pairs(interactions: Interactions) -> set[tuple[object, object]]:
+    users = interactions.users.values[interactions.users_E].tolist()
+    items = interactions.items.values[interactions.items_E].tolist()
+    return set(zip(users, items, strict=True))
+
+
+def zstd(content: bytes) -> bytes:
+    return bytes(pa.Codec("zstd").compress(content, asbytes=True))
+
+
+# Formats
+
+
+def parquet_bytes(tmp_path: Path) -> bytes:
+    path = tmp_path / "made.parquet"
+    pl.DataFrame({"user": [1, 1, 2], "item": [10, 11, 10]}).write_parquet(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", PLAIN.encode()),
+        ("x.tsv", PLAIN.replace(",", "\t").encode()),
+        ("X.CSV", PLAIN.encode()),
+        ("x.csv.gz", gzip.compress(PLAIN.encode())),
+        ("x.csv.zst", zstd(PLAIN.encode())),
+        ("x.jsonl", b'{"user":1,"item":10}\n{"user":1,"item":11}\n\n{"user":2,"item":10}'),
+        (
+            "x.ndjson.gz",
+            gzip.compress(
+                b'{"user":1,"item":10}\n' * 2 + b'{"user":1,"item":11}\n{"user":2,"item":10}\n'
+            ),
+        ),
+    ],
+    ids=["csv", "tsv", "upper case", "gzip", "zstd", "jsonl", "ndjson.gz"],
+)
+def test_every_format_gives_the_same_pairs(load: Load, name: str, content: bytes) -> None:
+    loaded = load(content, name)
+    assert pairs(loaded.interactions) == {(1, 10), (1, 11), (2, 10)}
+    assert loaded.notes == ()
+
+
+def test_csv_and_parquet_of_the_same_rows_are_equal(load: Load, tmp_path: Path) -> None:
+    from_csv = load(PLAIN).interactions
+    from_parquet = load(parquet_bytes(tmp_path), "x.parquet").interactions
+    assert from_csv.fingerprint() == from_parquet.fingerprint()
+
+
+def test_several_files_are_one_input_whatever_their_order(tmp_path: Path) -> None:
+    one, two = tmp_path / "1.csv", tmp_path / "2.csv"
+    one.write_text("user,item\nb,x\na,y\n")
+    two.write_text("item,user\nx,a\n")
+    there, back = read_files([one, two]), read_files([two, one])
+    assert pairs(there.interactions) == {("b", "x"), ("a", "y"), ("a", "x")}
+    assert there.interactions.fingerprint() == back.interactions.fingerprint()
+
+
+def test_a_shard_with_a_header_only_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text(PLAIN)
+    (tmp_path / "2.csv").write_text("user,item\n")
+    loaded = read_files([tmp_path / "1.csv", tmp_path / "2.csv"])
+    assert loaded.interactions.rows.read == 3
+    assert "2.csv has no row" in loaded.notes[0]
+
+
+def test_a_pattern_is_expanded(tmp_path: Path) -> None:
+    for shard in (1, 2):
+        (tmp_path / f"{shard}.csv").write_text(f"user,item\n{shard},5\n")
+    assert read_files([tmp_path / "*.csv"]).interactions.n_users == 2
+
+
+def test_another_extension_is_read_if_the_delimiter_is_given(load: Load) -> None:
+    loaded = load("1|10\n2|11\n", "u.data", delimiter="|", header_columns=("user", "item"))
+    assert pairs(loaded.interactions) == {(1, 10), (2, 11)}
+
+
+def test_the_name_tab_stands_for_a_tab(load: Load) -> None:
+    assert len(load("user\titem\n1\t2\n", delimiter="tab").interactions) == 1
+
+
+def test_reading_imports_neither_torch_nor_pandas() -> None:
+    code = (
+        "import sys, sdgar.data.readers\n"
+        "assert not {'torch', 'pandas', 'pyarrow'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Lines
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "user,item\r\n1,10\r\n1,11\r\n2,10\r\n",
+        "user,item\r1,10\r1,11\r2,10\r",
+        "user,item\r\n1,10\n1,11\r2,10",
+        "user,item\n1,10\n1,11\n2,10\n\n\r\n\n",
+        "\n\nuser,item\n\n1,10\n1,11\n\n2,10\n",
+        '"user","item"\n"1","10"\n"1",11\n2,"10"\n',
+        "\ufeffuser,item\n1,10\n1,11\n2,10\n",
+    ],
+    ids=["CRLF", "CR", "mixed", "blank end", "blank lines", "quoted", "BOM"],
+)
+def test_line_ends_blank_lines_and_quotes_do_not_matter(load: Load, content: str) -> None:
+    loaded = load(content)
+    assert pairs(loaded.interactions) == {(1, 10), (1, 11), (2, 10)}
+    assert loaded.interactions.rows.read == 3
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+def test_the_line_of_a_problem_is_its_physical_line(load: Load, end: str) -> None:
+    lines = ["user,item", "", '"a', 'b",1', "2", "", "3,4", ",5"]
+    with pytest.raises(BadRows) as caught:
+        load(end.join(lines))
+    places = {problem.code: problem.places[0].row for problem in caught.value.problems}
+    assert places == {"field_count": 5, "missing_user": 8}
+
+
+def test_a_long_last_column_of_blanks_is_no_problem(load: Load) -> None:
+    assert load("user,item,remark\n1,2,\n3,4,\n").interactions.rows.kept == 2
+
+
+def test_a_byte_order_mark_is_noted(load: Load) -> None:
+    assert "byte order mark" in load("\ufeffuser,item\n1,2\n").notes[0]
+    assert "byte order mark" in load('\ufeff{"user":1,"item":2}', "x.jsonl").notes[0]
+
+
+# Ids
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["007", "7"],
+        ["1_000", "1000"],
+        ["١٢٣", "123"],
+        [" 7", "7 ", "+7", "7.0", "7e0", "-0"],
+        ["NaN", "null", "None", "NA", "nan"],
+        ["é", "e\u0301", "😀", "אב", "a\u200bb", "\u202e"],
+        ["a,b", 'say "hi"', "two\nlines", "cr\r\nlf", "tab\t"],
+        ["../../etc/passwd", "=cmd()", "<script>", "#comment"],
+        ["9" * 200, "1"],
+        ["-1", str(2**64 - 1)],
+        ["x" * 256],
+        ["\x0b\x0c\x1c\u2028\x85"],
+    ],
+    ids=lambda ids: repr(ids[0][:10]),
+)
+def test_text_ids_come_out_as_they_went_in(tmp_path: Path, ids: list[str]) -> None:
+    path = tmp_path / "x.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([("user", "item"), *((i, "z") for i in ids)])
+    users = read_files([path]).interactions.users
+    assert users.kind == "text"
+    assert users.values.tolist() == sorted(ids, key=str.encode)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        ([-(2**63), -1, 0, 2**31, 2**32, 2**53 + 1, 2**63 - 1], "int64"),
+        ([0, 5, 2**63, 2**64 - 1], "uint64"),
+        ([4_000_000_000, 7], "int64"),
+    ],
+    ids=["int64", "uint64", "gap"],
+)
+def test_integer_ids_are_exact(tmp_path: Path, suffix: str, ids: list[int], kind: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    dtype = pl.UInt64 if kind == "uint64" else pl.Int64
+    frame = pl.DataFrame({"user": pl.Series(ids, dtype=dtype), "item": [1] * len(ids)})
+    write = {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}
+    write[suffix](path)
+    users = read_files([path]).interactions.users
+    assert users.kind == kind
+    assert users.values.tolist() == sorted(ids)
+
+
+def test_text_ids_of_a_typed_source_stay_text(load: Load) -> None:
+    users = load('{"user":"7","item":1}\n{"user":"8","item":1}\n', "x.jsonl").interactions.users
+    assert users.values.tolist() == ["7", "8"]
+
+
+def test_a_blank_among_long_integers_costs_no_digit(load: Load) -> None:
+    ids = [2**62 + 1, 2**62 + 3]
+    rows = f"user,item\n{ids[0]},1\n,1\n{ids[1]},1\n"
+    assert load(rows, allow_bad_rows=True).interactions.users.values.tolist() == ids
+
+
+def test_a_row_that_is_left_out_does_not_turn_integers_into_text(load: Load) -> None:
+    rows = "user,item,plays\n1,2,3\nuser,item,plays\n"
+    assert load(rows, allow_bad_rows=True).interactions.users.kind == "int64"
+
+
+def test_integers_of_several_widths_are_one_column(tmp_path: Path) -> None:
+    for name, dtype, user in (("1", pl.Int8, -3), ("2", pl.UInt64, 2**63 - 1)):
+        frame = pl.DataFrame({"user": pl.Series([user], dtype=dtype), "item": ["a"]})
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    users = read_files([tmp_path / "*.parquet"]).interactions.users
+    assert users.values.tolist() == [-3, 2**63 - 1]
+
+
+def test_ids_that_differ_in_unicode_form_only_are_two_ids_and_noted(load: Load) -> None:
+    loaded = load("user,item\n1,é\n1,e\u0301\n")
+    assert loaded.interactions.n_items == 2
+    assert "1 pairs of ids in column 'item'" in loaded.notes[0]
+
+
+# Weights and ratings
+
+
+def test_equal_duplicates_collapse_and_are_counted(load: Load) -> None:
+    rows = load("user,item\n" + "1,2\n" * 1000).interactions.rows
+    assert (rows.read, rows.kept, rows.duplicates) == (1000, 1, 999)
+
+
+@pytest.mark.parametrize(("duplicates", "weight"), [("sum", 5.0), ("max", 3.0), ("last", 2.0)])
+def test_differing_weights_are_merged_as_asked(load: Load, duplicates: str, weight: float) -> None:
+    rows = "user,item,plays\n1,2,3\n1,2,2\n"
+    merged = load(rows, duplicates=duplicates).interactions
+    assert merged.weight_E is not None
+    assert merged.weight_E.tolist() == [weight]
+
+
+def test_a_zero_weight_is_filtered_not_rejected(load: Load) -> None:
+    rows = load("user,item,plays\n1,2,0\n1,3,-0.0\n1,4,0e5\n1,5,1\n").interactions.rows
+    assert (rows.kept, rows.filtered) == (1, {"zero_weight": 3})
+
+
+def test_ratings_below_the_threshold_are_filtered(load: Load) -> None:
+    ratings = "user,item,rating\n1,2,3.5\n1,3,4\n1,4,5\n"
+    kept = load(ratings, min_rating=4).interactions
+    assert kept.items.values.tolist() == [3, 4]
+    assert kept.rows.filtered == {"rating_below_4": 1}
+    assert kept.weight_E is None
+
+
+def test_ratings_can_be_ignored_or_be_weights(load: Load) -> None:
+    ratings = "user,item,rating\n1,2,3.5\n1,3,4\n"
+    assert load(ratings, min_rating=None).interactions.weight_E is None
+    weighted = load(ratings, weight="rating").interactions
+    assert weighted.weight_E is not None
+    assert weighted.weight_E.tolist() == [3.5, 4]
+
+
+def test_a_rating_of_any_name_can_be_named(load: Load) -> None:
+    loaded = load("user,item,grade\n1,2,3\n1,3,5\n", min_rating=4, rating="grade")
+    assert loaded.interactions.items.values.tolist() == [3]
+
+
+def test_weights_of_several_numeric_types_are_one_column(tmp_path: Path) -> None:
+    for name, plays in (("1", [2]), ("2", [0.5])):
+        frame = pl.DataFrame({"user": [int(name)], "item": [1], "plays": plays})
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    weights = read_files([tmp_path / "*.parquet"]).interactions.weight_E
+    assert weights is not None
+    assert weights.tolist() == [2, 0.5]
+
+
+def test_a_rating_can_be_both_threshold_and_weight(load: Load) -> None:
+    loaded = load("user,item,stars\n1,2,3\n1,3,5\n", min_rating=4, weight="stars")
+    assert loaded.columns.rating == loaded.columns.weight == "stars"
+    assert loaded.interactions.items.values.tolist() == [3]
+
+
+# Times
+
+
+NOON = 1_704_110_400_000_000
+
+
+@pytest.mark.parametrize(
+    "noon",
+    [
+        "1704110400",
+        "1704110400.0",
+        "1704110400000",
+        "1704110400000000",
+        "1704110400000000000",
+        "2024-01-01T12:00:00Z",
+        "2024-01-01T12:00:00.000",
+        "2024-01-01 12:00",
+        "2024-01-01T14:00:00+02:00",
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_times_of_any_spelling_are_microseconds(load: Load, noon: str, suffix: str) -> None:
+    rows = {
+        "csv": f"user,item,ts\n1,2,{noon}\n",
+        "jsonl": f'{{"user":1,"item":2,"ts":"{noon}"}}\n',
+    }
+    times = load(rows[suffix], f"x.{suffix}").interactions.time_E
+    assert times is not None
+    assert times.tolist() == [NOON]
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_times_of_parquet_are_microseconds(tmp_path: Path, unit: str) -> None:
+    noon = pl.Series([NOON]).cast(pl.Datetime("us", "UTC")).dt.convert_time_zone("Asia/Tokyo")
+    path = tmp_path / "x.parquet"
+    pl.DataFrame({"user": [1], "item": [2], "ts": noon.dt.cast_time_unit(unit)}).write_parquet(path)  # type: ignore[arg-type]
+    times = read_files([path]).interactions.time_E
+    assert times is not None
+    assert times.tolist() == [NOON]
+
+
+def test_dates_of_parquet_are_midnight(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    day = pl.Series([NOON]).cast(pl.Datetime("us")).dt.date()
+    pl.DataFrame({"user": [1], "item": [2], "date": day}).write_parquet(path)
+    times = read_files([path]).interactions.time_E
+    assert times is not None
+    assert times.tolist() == [NOON - 12 * 3600 * 10**6]
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt16, pl.Int32, pl.UInt64, pl.Int128, pl.Float32])
+def test_times_of_any_numeric_type_are_read(tmp_path: Path, dtype: pl.DataType) -> None:
+    path = tmp_path / "x.parquet"
+    frame = pl.DataFrame({"user": [1, 1], "item": [2, 3], "ts": pl.Series([7, 5], dtype=dtype)})
+    frame.write_parquet(path)
+    times = read_files([path]).interactions.time_E
+    assert times is not None
+    assert times.tolist() == [7_000_000, 5_000_000]
+
+
+def test_positions_are_times_in_their_order(load: Load) -> None:
+    rows = "user,item,position\n" + "".join(f"1,{300 - i},{i}\n" for i in range(300))
+    loaded = load(rows, time="position").interactions
+    assert loaded.time_E is not None
+    assert np.all(np.diff(loaded.time_E) < 0)
+
+
+def test_the_unit_of_most_rows_decides(load: Load) -> None:
+    rows = "user,item,ts\n1,2,1704110400\n1,3,1704110401\n1,4,1704110400000\n1,5,-1\n"
+    kept = load(rows, allow_bad_rows=True).interactions
+    assert kept.rows.rejected == {"timestamp_range": 2}
+    assert kept.items.values.tolist() == [2, 3]
+
+
+# The account
+
+
+def test_fourteen_kinds_of_defects_are_counted_exactly_in_one_report(load: Load) -> None:
+    good = [f"{i},{i % 7},1,5,1704110400" for i in range(2000)]
+    bad = {
+        "field_count": ["1,2", "1,2,3,4,5,6"],
+        "bad_quoting": ['"a"b,2,1,5,1'],
+        "bad_encoding": ["\udcff,2,1,5,1"],
+        "missing_user": [",2,1,5,1", '"",2,1,5,1'],
+        "missing_item": ["1,,1,5,1"],
+        "id_too_long": ["x" * 257 + ",1,1,5,1"],
+        "nul_byte": ["a\0b,1,1,5,1", "1,a\0,1,5,1"],
+        "bad_rating": ["1,2,1,good,1704110400"],
+        "bad_weight": ["1,2,many,5,1704110400"],
+        "nonfinite_weight": ["1,2,inf,5,1704110400", "1,2,1e39,5,1704110400"],
+        "negative_weight": ["1,2,-1,5,1704110400"],
+        "weight_underflow": ["1,2,1e-320,5,1704110400"],
+        "bad_timestamp": ["1,2,1,5,yesterday"],
+        "timestamp_range": ["1,2,1,5,-5"],
+    }
+    rows = good + [row for kind in bad.values() for row in kind]
+    np.random.default_rng(1).shuffle(rows)
+    content = "\n".join(["user,item,plays,rating,ts", *rows]).encode("utf-8", "surrogateescape")
+    with pytest.raises(BadRows) as caught:
+        load(content, min_rating=1)
+    assert {p.code: p.count for p in caught.value.problems} == {k: len(v) for k, v in bad.items()}
+    assert all(len(p.places) >= 1 for p in caught.value.problems)
+    assert sum(len(p.places) for p in caught.value.problems) <= 20
+    for problem in caught.value.problems:
+        assert rows[problem.places[0].row - 2] in bad[problem.code]
+    account = load(content, min_rating=1, allow_bad_rows=True, duplicates="last").interactions.rows
+    assert account.rejected == {k: len(v) for k, v in bad.items()}
+    assert account.read == len(rows)
+
+
+def test_many_places_of_one_kind_are_cut_to_twenty(load: Load) -> None:
+    with pytest.raises(BadRows) as caught:
+        load("user,item\n" + ",1\n" * 100)
+    assert [len(p.places) for p in caught.value.problems] == [20]
+
+
+def test_the_message_names_file_line_column_value_and_cure(load: Load) -> None:
+    with pytest.raises(BadRows, match=r"x\.csv, line 2, column plays: 'a\\u202eb'") as caught:
+        load("user,item,plays\n1,2,a\u202eb\n")
+    assert "1 of 1 rows cannot be used" in str(caught.value)
+    assert str(caught.value).endswith("--allow-bad-rows (allow_bad_rows=True).")
+    assert caught.value.code == "bad_rows"
+
+
+def test_a_long_value_is_cut_in_the_report(load: Load) -> None:
+    with pytest.raises(BadRows) as caught:
+        load("user,item\n" + "x" * 5000 + ",2\n")
+    assert len(caught.value.problems[0].places[0].value) <= 80
+
+
+def test_rows_that_are_all_left_out_are_an_error_that_says_why(load: Load) -> None:
+    with pytest.raises(DataError, match=r"1 filtered \(zero_weight\)") as caught:
+        load("user,item,plays\n1,2,0\n")
+    assert caught.value.code == "no_rows"

@@ -1,0 +1,375 @@
+"""Synthetic data: exact margins, a taste worth learning, and shapes refused at birth only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sdgar.data import synthetic
+from sdgar.data.interactions import Interactions
+from sdgar.data.synthetic import PRESETS, Shape, generate
+from sdgar.errors import UsageError
+
+SMALL = Shape(users=60, items=80, interactions=900, concentration=0.2)
+
+TABLE_1 = {
+    "citeulike": (7_947, 25_975, 134_860, 6.53e-04, 0.3156),
+    "gowalla": (29_858, 40_988, 1_027_464, 8.40e-04, 0.2915),
+    "amazon": (130_380, 128_939, 2_415_650, 1.44e-04, 0.3298),
+    "movielens": (60_655, 8_939, 2_105_971, 3.88e-03, 0.6198),
+    "echonest": (217_966, 60_654, 4_422_471, 3.35e-04, 0.4563),
+}
+
+
+@cache
+def made(name: str) -> Interactions:
+    return generate(PRESETS[name], seed=0)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Interactions:
+    return made("demo")
+
+
+def assert_exact(data: Interactions, shape: Shape) -> None:
+    """Every user and item occurs, no pair twice, arrays in the order that Interactions promises."""
+    assert (data.n_users, data.n_items, len(data)) == (
+        shape.users,
+        shape.items,
+        shape.interactions,
+    )
+    assert np.diff(data.indptr_U1).min() >= shape.min_per_user
+    assert np.bincount(data.items_E, minlength=shape.items).min() >= 1
+    assert (np.diff(data.users_E * shape.items + data.items_E) > 0).all()
+    assert data.indptr_U1.dtype == np.int64
+    assert data.items_E.dtype == np.int32
+    assert data.time_E is not None
+    assert data.time_E.dtype == np.int64
+    assert len(data.time_E) == len(data)
+    assert data.rows.read == data.rows.kept == len(data)
+
+
+def rebuilt(data: Interactions) -> Interactions:
+    """The same rows shuffled and read back the way a file would be."""
+    assert data.time_E is not None
+    shuffled_E = np.random.default_rng(5).permutation(len(data))
+    return Interactions.from_arrays(
+        data.users.at(data.users_E)[shuffled_E],
+        data.items.at(data.items_E)[shuffled_E],
+        time=data.time_E[shuffled_E],
+    )
+
+
+# Margins -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_has_its_users_items_interactions_and_concentration(name: str) -> None:
+    shape = PRESETS[name]
+    data = made(name)
+    assert_exact(data, shape)
+    assert abs(data.stats()["concentration"] - shape.concentration) < 0.001
+
+
+@pytest.mark.parametrize("name", TABLE_1)
+def test_the_shapes_are_those_of_table_1(name: str) -> None:
+    shape = PRESETS[name]
+    users, items, interactions, density, concentration = TABLE_1[name]
+    assert (shape.users, shape.items, shape.interactions) == (users, items, interactions)
+    assert shape.concentration == concentration
+    assert interactions / (users * items) == pytest.approx(density, rel=5e-3)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    users, items = draw(st.integers(1, 30)), draw(st.integers(2, 45))
+    least = draw(st.integers(1, 4))
+    low, high = max(users * least, items), users * items // 2
+    assume(low <= high)
+    interactions = draw(st.integers(low, high))
+    top = -(-items // 20)
+    each, over = divmod(interactions, items)
+    flat = (top * each + min(top, over)) / interactions
+    steep = min(top * users, interactions - (items - top)) / interactions
+    return Shape(
+        users=users,
+        items=items,
+        interactions=interactions,
+        concentration=flat + draw(st.floats(0, 1)) * (steep - flat),
+        min_per_user=least,
+        activity=draw(st.floats(0, 4)),
+        head=draw(st.floats(0, 1)),
+        interests=draw(st.floats(1, 9)),
+        home=draw(st.floats(0, 1)),
+        niche=draw(st.floats(0, items)),
+        breadth=draw(st.floats(0, items)),
+        mainstream=draw(st.floats(0, 1)),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(shape=shapes(), seed=st.integers(0, 2**64 - 1))
+def test_every_shape_that_can_be_written_down_can_be_generated(shape: Shape, seed: int) -> None:
+    data = generate(shape, seed=seed)
+    assert_exact(data, shape)
+    # One interaction more or less is all that whole numbers leave open, and ties double it.
+    off = abs(data.stats()["concentration"] - shape.concentration) * shape.interactions
+    assert off <= max(2.0, 0.01 * shape.interactions)
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_rerouting_alone_also_ends_in_distinct_pairs_and_the_same_degrees(
+    monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    by_swaps = generate(SMALL, seed=3)
+    monkeypatch.setattr(synthetic, "_SWAP_ROUNDS", rounds)
+    by_paths = generate(SMALL, seed=3)
+    assert_exact(by_paths, SMALL)
+    np.testing.assert_array_equal(by_swaps.indptr_U1, by_paths.indptr_U1)
+    np.testing.assert_array_equal(np.bincount(by_swaps.items_E), np.bincount(by_paths.items_E))
+    assert (by_swaps.items_E != by_paths.items_E).any()
+
+
+def test_degrees_are_judged_graphical_exactly_when_a_matrix_has_them() -> None:
+    user_degrees: set[tuple[int, ...]] = set()
+    pairs = set()
+    for bits in range(2**9):
+        matrix = np.array([bits >> k & 1 for k in range(9)]).reshape(3, 3)
+        user_degrees.add(tuple(matrix.sum(1)))
+        pairs.add((tuple(matrix.sum(1)), tuple(matrix.sum(0))))
+    for left in user_degrees:
+        for right in user_degrees:
+            if sum(left) == sum(right):
+                judged = synthetic._graphical(np.array(left), np.array(right))
+                assert judged == ((left, right) in pairs), (left, right)
+
+
+def test_activity_is_flattened_where_no_set_of_distinct_pairs_has_such_degrees(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shape = Shape(
+        users=20, items=40, interactions=400, concentration=0.1, activity=4.0, min_per_user=1
+    )
+    graphical, judged = synthetic._graphical, []
+
+    def spy(degree_U: np.ndarray, degree_I: np.ndarray) -> bool:
+        judged.append(graphical(degree_U, degree_I))
+        return judged[-1]
+
+    monkeypatch.setattr(synthetic, "_graphical", spy)
+    data = generate(shape, seed=0)
+    assert judged[0] is False
+    assert judged[-1] is True
+    assert_exact(data, shape)
+
+
+# Activity, popularity, time ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["demo", "citeulike", "gowalla"])
+def test_activity_is_heavy_tailed(name: str) -> None:
+    degree_U = np.diff(made(name).indptr_U1)
+    assert np.median(degree_U) < 0.7 * degree_U.mean()
+    assert degree_U.max() > 7 * degree_U.mean()
+
+
+def test_popularity_falls_as_a_power_of_the_shifted_rank(demo: Interactions) -> None:
+    shape = PRESETS["demo"]
+    degree_I = np.sort(np.bincount(demo.items_E))[::-1]
+    rank_I = np.arange(1, shape.items + 1) + shape.head * shape.items
+    log_rank_I, log_excess_I = np.log(rank_I[:600]), np.log(degree_I[:600] - 1)
+    slope, intercept = np.polyfit(log_rank_I, log_excess_I, 1)
+    assert slope < -0.5
+    assert np.abs(slope * log_rank_I + intercept - log_excess_I).max() < 0.05
+
+
+def test_an_item_is_not_popular_for_its_number(demo: Interactions) -> None:
+    degree_I = np.bincount(demo.items_E)
+    assert abs(np.corrcoef(np.arange(len(degree_I)), degree_I)[0, 1]) < 0.1
+
+
+def test_times_lie_in_two_years_and_come_in_sessions(demo: Interactions) -> None:
+    assert demo.time_E is not None
+    start, end = (int(np.datetime64(d, "us").astype(int)) for d in ("2022-01-01", "2024-01-01"))
+    assert demo.time_E.min() >= start
+    assert demo.time_E.max() < end
+    assert np.ptp(demo.time_E) > 0.95 * (end - start)
+    order_E = np.lexsort((demo.time_E, demo.users_E))
+    gap_E = np.diff(demo.time_E[order_E])[np.diff(demo.users_E[order_E]) == 0]
+    within_an_hour = gap_E < 3_600_000_000
+    assert 0.6 < within_an_hour.mean() < 0.95
+
+
+# Randomness and ids ------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_data(demo: Interactions) -> None:
+    assert generate(PRESETS["demo"], seed=0).fingerprint() == demo.fingerprint()
+
+
+@pytest.mark.parametrize("other", [1, 2**32, 2**63])
+def test_another_seed_gives_other_pairs_activity_and_popularity(
+    demo: Interactions, other: int
+) -> None:
+    data = generate(PRESETS["demo"], seed=other)
+    assert (data.indptr_U1 != demo.indptr_U1).any()
+    assert (data.items_E != demo.items_E).any()
+    assert (np.bincount(data.items_E) != np.bincount(demo.items_E)).any()
+
+
+def test_the_global_random_state_is_neither_read_nor_moved() -> None:
+    np.random.seed(1)  # noqa: NPY002
+    first = generate(SMALL, seed=3)
+    drawn = np.random.random()  # noqa: NPY002
+    np.random.seed(1)  # noqa: NPY002
+    assert drawn == np.random.random()  # noqa: NPY002
+    second = generate(SMALL, seed=3)
+    np.testing.assert_array_equal(first.items_E, second.items_E)
+
+
+def test_the_demo_has_ids_that_people_can_read(demo: Interactions) -> None:
+    assert demo.users.values[41] == "user-0042"
+    assert demo.items.values[136] == "item-0137"
+    assert demo.users.kind == demo.items.kind == "text"
+
+
+@pytest.mark.parametrize("shape", [SMALL, replace(SMALL, ids="text")])
+def test_rows_written_out_and_read_back_are_the_same_data(shape: Shape) -> None:
+    data = generate(shape, seed=4)
+    assert rebuilt(data).fingerprint() == data.fingerprint()
+
+
+def test_text_ids_ascend_past_four_digits() -> None:
+    shape = Shape(users=2, items=12_000, interactions=12_000, concentration=0.05, ids="text")
+    data = generate(shape, seed=0)
+    assert data.items.values[-1] == "item-12000"
+    assert (data.items.values[1:] > data.items.values[:-1]).all()
+
+
+# Taste -------------------------------------------------------------------------------------
+
+
+def split(data: Interactions) -> tuple[np.ndarray, np.ndarray]:
+    """Dense train and test matrices; a fifth of every user's items is for testing."""
+    rng = np.random.default_rng(0)
+    order_E = np.lexsort((rng.random(len(data)), data.users_E))
+    rank_E = np.arange(len(data)) - data.indptr_U1[data.users_E]
+    test_E = np.empty(len(data), bool)
+    test_E[order_E] = rank_E < np.diff(data.indptr_U1)[data.users_E] // 5
+    whole = np.zeros((2, data.n_users, data.n_items), np.float32)
+    whole[test_E.astype(int), data.users_E, data.items_E] = 1
+    return whole[0], whole[1]
+
+
+def ndcg(scores_UI: np.ndarray, train_UI: np.ndarray, test_UI: np.ndarray, k: int = 20) -> float:
+    """Mean NDCG@k of users with a test item, over the full catalogue less the train items."""
+    ranked_UK = np.argsort(-np.where(train_UI > 0, -np.inf, scores_UI), axis=1)[:, :k]
+    gain_K = 1 / np.log2(np.arange(k) + 2)
+    dcg_U = (np.take_along_axis(test_UI, ranked_UK, 1) * gain_K).sum(1)
+    relevant_U = test_UI.sum(1).astype(int)
+    some_U = relevant_U > 0
+    ideal_U = np.cumsum(gain_K)[np.minimum(relevant_U[some_U], k) - 1]
+    return float((dcg_U[some_U] / ideal_U).mean())
+
+
+def most_popular(train_UI: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(train_UI.sum(0), train_UI.shape)
+
+
+def item_cosine(train_UI: np.ndarray) -> np.ndarray:
+    unit_UI = train_UI / np.maximum(np.sqrt(train_UI.sum(0)), 1)
+    cosine_II = unit_UI.T @ unit_UI
+    np.fill_diagonal(cosine_II, 0)
+    return train_UI @ cosine_II
+
+
+def truncated_svd(train_UI: np.ndarray, rank: int = 16) -> np.ndarray:
+    v_II = np.linalg.eigh(train_UI.T @ train_UI).eigenvectors[:, -rank:]
+    return train_UI @ v_II @ v_II.T
+
+
+@pytest.mark.parametrize("recommender", [item_cosine, truncated_svd])
+def test_on_the_demo_taste_beats_popularity_by_far(demo: Interactions, recommender) -> None:
+    train_UI, test_UI = split(demo)
+    popular = ndcg(most_popular(train_UI), train_UI, test_UI)
+    personal = ndcg(recommender(train_UI), train_UI, test_UI)
+    assert popular > 0.05
+    assert personal > 1.8 * popular
+
+
+def test_without_taste_popularity_is_the_best_guess() -> None:
+    """The margin above comes from the taste model, not from the degrees."""
+    data = generate(replace(PRESETS["demo"], mainstream=1.0), seed=0)
+    train_UI, test_UI = split(data)
+    popular = ndcg(most_popular(train_UI), train_UI, test_UI)
+    assert ndcg(truncated_svd(train_UI), train_UI, test_UI) < 1.05 * popular
+
+
+@pytest.mark.parametrize("name", ["citeulike", "gowalla"])
+def test_at_the_size_of_table_1_users_who_share_an_item_share_more(name: str) -> None:
+    data = made(name)
+    rng = np.random.default_rng(0)
+    by_item_E = np.argsort(data.items_E, kind="stable")
+    degree_I = np.bincount(data.items_E, minlength=data.n_items)
+    first_I = np.cumsum(degree_I) - degree_I
+    # Two holders of one item of modest popularity, against two users drawn by activity.
+    items = rng.choice(np.flatnonzero((degree_I >= 2) & (degree_I < 50)), 2000)
+
+    def overlap(left: np.ndarray, right: np.ndarray) -> float:
+        common = 0
+        for a, b in zip(left, right, strict=True):
+            common += len(np.intersect1d(data.history.of(a), data.history.of(b))) if a != b else 0
+        return common / len(left)
+
+    mates = [
+        rng.choice(data.users_E[by_item_E[first_I[i] : first_I[i] + degree_I[i]]], 2, replace=False)
+        for i in items
+    ]
+    left, right = np.array(mates).T
+    strangers = data.users_E[rng.integers(0, len(data), (2, 2000))]
+    assert overlap(left, right) - 1 > 3 * overlap(*strangers)
+
+
+# Shapes that cannot be ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"users": 0}, r"users must be a whole number of at least 1, got 0"),
+        ({"items": 3.5}, r"items must be a whole number .* got 3\.5"),
+        ({"min_per_user": True}, r"min_per_user must be a whole number .* got True"),
+        ({"interactions": 2_401}, r"more than half of all pairs .* at most 2,400"),
+        ({"interactions": 299}, r"too few for 60 users .* at least 300"),
+        ({"min_per_user": 16}, r"at least 960, or lower min_per_user"),
+        ({"items": 1_000}, r"1,000 items with at least one.* at least 1,000"),
+        ({"concentration": 0.04}, r"cannot be reached.* from 0\.0533 to 0\.2667"),
+        ({"concentration": 0.27}, r"cannot be reached.* from 0\.0533 to 0\.2667"),
+        ({"concentration": float("nan")}, r"concentration nan cannot be reached"),
+        ({"activity": -1.0}, r"activity must lie from 0 to 4, got -1\.0"),
+        ({"head": 2.0}, r"head must lie from 0 to 1"),
+        ({"interests": 0.5}, r"interests must lie from 1 to 1000"),
+        ({"home": float("nan")}, r"home must lie from 0 to 1, got nan"),
+        ({"niche": 81.0}, r"niche must lie from 0 to 80"),
+        ({"breadth": -0.1}, r"breadth must lie from 0 to 80"),
+        ({"mainstream": 1.1}, r"mainstream must lie from 0 to 1"),
+        ({"ids": "uuid"}, r"ids must be 'integer' or 'text', got 'uuid'"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused_at_birth_with_a_way_out(
+    change: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence) as caught:
+        replace(SMALL, **change)
+    assert caught.value.code == "bad_shape"
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.0, None])
+def test_a_seed_is_an_integer_of_64_bits(seed: object) -> None:
+    with pytest.raises(UsageError, match="seed must be"):
+        generate(SMALL, seed=seed)  # type: ignore[arg-type]

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from sdgar.contracts import System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.engines.choose import ENGINES, choose_device, choose_engine
+from sdgar.engines.eager import EagerEngine
+from sdgar.errors import NumericalError, ResourceError, UsageError
+from sdgar.objectives import PairwiseLogistic
+from sdgar.optimizers import SGD, Adam
+from sdgar.rng import Draws, Stream, sort_keys
+from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.static import Uniform
+
+CPU = torch.device("cpu")
+
+
+def a_system(data: Interactions, **changes) -> System:
+    parts = {
+        "name": "test",
+        "discriminator": MatrixFactorization(data.n_users, data.n_items, 4, seed=0),
+        "sampler": Uniform(),
+        "objective": PairwiseLogistic(),
+        "optimizer": Adam(0.01),
+        "n_negatives": 2,
+        "batch_size": 64,
+        "l2": 0.01,
+    }
+    return System(**{**parts, **changes})
+
+
+def engine_of(data: Interactions, **changes) -> EagerEngine:
+    return EagerEngine(a_system(data, **changes), data, seed=5, device=CPU)
+
+
+def parameters(engine: EagerEngine) -> dict:
+    return {k: v for k, v in engine.state().items() if k.startswith("model.")}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_epoch_of_gradient_descent_is_what_the_docstring_says(checkerboard, weighted):
+    """A float64 oracle in plain NumPy, with the same draws: every step written out."""
+    weight = np.random.default_rng(0).uniform(0.5, 3, len(checkerboard)) if weighted else None
+    data = Interactions.from_arrays(checkerboard.users_E, checkerboard.items_E, weight=weight)
+    engine = engine_of(data, optimizer=SGD(0.5), batch_size=100)
+    start = {k: v.double().numpy() for k, v in parameters(engine).items()}
+    user, item, bias = (start[f"model.{n}"].copy() for n in ("user_UD", "item_ID", "bias_I"))
+    omega = np.ones(len(data)) if weight is None else data.weight_E / data.weight_E.mean()
+    order = np.argsort(sort_keys(5, Stream.SHUFFLE, 1, np.arange(len(data))), kind="stable")
+    known = KnownItems(data.history, data.n_items, CPU)
+    for begin in range(0, len(order), 100):
+        rows = order[begin : begin + 100]
+        draws = Draws(5, Stream.NEGATIVES, 1, torch.from_numpy(rows)[:, None])
+        negatives = Uniform().sample(
+            torch.from_numpy(data.users_E[rows]),
+            torch.from_numpy(data.items_E[rows]).long(),
+            2,
+            score=lambda u, i: i,
+            draws=draws,
+            known=known,
+        )
+        g_user, g_item, g_bias = np.zeros_like(user), np.zeros_like(item), np.zeros_like(bias)
+        for b, r in enumerate(rows):
+            u, i = data.users_E[r], data.items_E[r]
+            g_user[u] += 0.01 * user[u]
+            g_item[i] += 0.01 * item[i]
+            g_bias[i] += 0.01 * bias[i]
+            for j in negatives.items_BN[b].tolist():
+                difference = user[u] @ (item[i] - item[j]) + bias[i] - bias[j]
+                slope = -omega[r] / (1 + np.exp(difference)) / 2
+                g_user[u] += slope * (item[i] - item[j])
+                g_item[i] += slope * user[u]
+                g_item[j] += -slope * user[u] + 0.01 * item[j] / 2
+                g_bias[i] += slope
+                g_bias[j] += -slope + 0.01 * bias[j] / 2
+        user -= 0.5 * g_user / len(rows)
+        item -= 0.5 * g_item / len(rows)
+        bias -= 0.5 * g_bias / len(rows)
+    stats = engine.run_epoch(1)
+    after = parameters(engine)
+    assert stats.positives == len(data)
+    np.testing.assert_allclose(after["model.user_UD"], user, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(after["model.item_ID"], item, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(after["model.bias_I"], bias, rtol=1e-4, atol=1e-6)
+
+
+def test_the_number_of_threads_changes_no_bit(checkerboard):
+    states = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            engine = engine_of(checkerboard)
+            for epoch in (1, 2, 3):
+                engine.run_epoch(epoch)
+            states.append(engine.state())
+    finally:
+        torch.set_num_threads(before)
+    for state in states[1:]:
+        assert state.keys() == states[0].keys()
+        assert all(torch.equal(state[k], states[0][k]) for k in state)
+
+
+def test_training_goes_on_from_a_state_as_if_never_interrupted(checkerboard):
+    unbroken = engine_of(checkerboard)
+    for epoch in (1, 2):
+        unbroken.run_epoch(epoch)
+    half = engine_of(checkerboard)
+    half.run_epoch(1)
+    resumed = engine_of(checkerboard)
+    resumed.load_state(half.state())
+    resumed.run_epoch(2)
+    assert all(torch.equal(v, unbroken.state()[k]) for k, v in resumed.state().items())
+
+
+def test_rows_without_a_possible_negative_are_counted(checkerboard):
+    users = np.concatenate((np.zeros(10, int), [1, 1]))
+    items = np.concatenate((np.arange(10), [0, 1]))
+    stats = engine_of(Interactions.from_arrays(users, items)).run_epoch(1)
+    assert stats.unanswered == 10
+
+
+def test_divergence_stops_the_run_and_says_what_to_lower(checkerboard):
+    engine = engine_of(checkerboard, optimizer=SGD(1e30), l2=1e3)
+
+    def train():
+        for epoch in range(1, 20):
+            engine.run_epoch(epoch)
+
+    with pytest.raises(NumericalError, match="Lower the learning rate"):
+        train()
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_learning_rate_that_cannot_train_is_refused(rate):
+    with pytest.raises(UsageError, match="learning_rate must be a positive number"):
+        Adam(rate)
+
+
+def test_choosing_says_why_and_never_falls_back_silently(checkerboard):
+    system = a_system(checkerboard)
+    engine, why = choose_engine("auto", system, checkerboard, seed=0, device=CPU)
+    assert engine.name in ENGINES
+    assert why
+    with pytest.raises(UsageError, match=r"unknown engine 'egaer'\. Did you mean 'eager'"):
+        choose_engine("egaer", system, checkerboard, seed=0, device=CPU)
+
+
+def test_asking_for_a_gpu_that_is_not_there_is_an_error():
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(ResourceError, match="torch sees no GPU"):
+        choose_device("cuda")
+    with pytest.raises(UsageError, match="unknown device 'gpu'"):
+        choose_device("gpu")
+    assert choose_device("auto") == CPU
+
+
+def test_weights_scale_with_their_mean_only(checkerboard):
+    states = []
+    for factor in (1.0, 8.0):
+        data = Interactions.from_arrays(
+            checkerboard.users_E,
+            checkerboard.items_E,
+            weight=factor * (1 + checkerboard.items_E % 3),
+        )
+        engine = engine_of(data)
+        engine.run_epoch(1)
+        states.append(parameters(engine))
+    for name in states[0]:
+        assert_close(states[0][name], states[1][name])

@@ -1,0 +1,288 @@
+"""The k best items: a total order, nothing forbidden, nothing meaningless, bounded memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from numpy.testing import assert_array_equal
+from torch import Tensor
+
+from sdgar.contracts import Factors
+from sdgar.errors import NumericalError, UsageError
+from sdgar.evaluation import topk
+from sdgar.evaluation.topk import TopK, block_rows, top_k
+
+from .problems import Problem, Table, history, problems
+
+PATHS = ["numba", "torch"]
+
+
+def ranked(path: str, *args, **kwargs) -> TopK:
+    """Return ``top_k`` by the compiled kernel, or as it is where Numba cannot be imported."""
+    if path == "numba":
+        assert topk._kernel() is not None
+        return top_k(*args, **kwargs)
+    with patch.object(topk, "_kernel", return_value=None):
+        return top_k(*args, **kwargs)
+
+
+def solve(path: str, problem: Problem, **kwargs) -> TopK:
+    return ranked(
+        path,
+        Table(problem.scores_UI),
+        np.arange(len(problem.seen)),
+        problem.k,
+        seen=history(problem.seen),
+        blocked_I=problem.blocked_I,
+        **kwargs,
+    )
+
+
+@pytest.mark.parametrize("path", PATHS)
+@given(problem=problems())
+def test_the_list_is_what_sorting_the_allowed_items_gives(path: str, problem: Problem) -> None:
+    best = solve(path, problem)
+    assert best.items_TK.dtype == np.int32
+    assert best.scores_TK.dtype == np.float32
+    for user in range(len(problem.seen)):
+        expected = problem.best(user)
+        padding = problem.k - len(expected)
+        assert best.items_TK[user].tolist() == expected + [-1] * padding
+        scores = problem.scores_UI[user, expected].tolist() + [-np.inf] * padding
+        assert best.scores_TK[user].tolist() == scores
+
+
+@pytest.mark.parametrize("path", PATHS)
+@given(problem=problems())
+def test_no_user_is_recommended_an_item_they_have_seen_or_one_that_is_blocked(
+    path: str, problem: Problem
+) -> None:
+    best = solve(path, problem)
+    for user, seen in enumerate(problem.seen):
+        assert not set(best.items_TK[user].tolist()) & (seen | problem.blocked)
+
+
+@given(problem=problems())
+def test_the_kernel_and_the_torch_path_agree_exactly(problem: Problem) -> None:
+    compiled, plain = solve("numba", problem), solve("torch", problem)
+    assert_array_equal(compiled.items_TK, plain.items_TK)
+    assert_array_equal(compiled.scores_TK, plain.scores_TK)
+
+
+@given(problem=problems())
+def test_blocks_do_not_change_the_lists(problem: Problem) -> None:
+    whole, single = solve("numba", problem), solve("numba", problem, memory_bytes=1)
+    assert_array_equal(whole.items_TK, single.items_TK)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 64])
+def test_the_number_of_threads_does_not_change_the_lists(threads: int) -> None:
+    table = Table(torch.randint(0, 9, (10, 300), generator=torch.Generator().manual_seed(1)))
+    with patch.object(torch, "get_num_threads", return_value=threads):
+        best = top_k(table, np.arange(10), 7)
+    assert_array_equal(best.items_TK, ranked("torch", table, np.arange(10), 7).items_TK)
+
+
+def test_a_model_that_is_being_trained_can_be_ranked_with() -> None:
+    class Trained(Table):
+        def score_all(self, users_B: Tensor) -> Tensor:
+            return self.scores_UI
+
+    scorer = Trained(torch.nn.Parameter(torch.tensor([[1.0, 2.0]])))
+    assert top_k(scorer, np.array([0]), 1).items_TK.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("levels", [2, 50, 10**6])
+def test_the_two_paths_agree_on_a_catalogue_of_real_size(levels: int) -> None:
+    generator = torch.Generator().manual_seed(levels)
+    scores_UI = torch.randint(0, levels, (40, 20_000), generator=generator).float() / 64
+    seen = history([set(range(user, 20_000, 7 + user)) for user in range(40)])
+    lists = [ranked(p, Table(scores_UI), np.arange(40), 50, seen=seen) for p in PATHS]
+    assert_array_equal(lists[0].items_TK, lists[1].items_TK)
+    assert_array_equal(lists[0].scores_TK, lists[1].scores_TK)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_thousand_equal_scores_come_in_item_order(path: str) -> None:
+    best = ranked(path, Table(torch.ones(3, 1000)), np.arange(3), 20)
+    assert_array_equal(best.items_TK, np.tile(np.arange(20), (3, 1)))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_k_may_be_larger_than_the_catalogue(path: str) -> None:
+    best = ranked(path, Table(torch.tensor([[1.0, 3.0, 2.0]])), np.array([0]), 5)
+    assert best.items_TK.tolist() == [[1, 2, 0, -1, -1]]
+    assert best.scores_TK.tolist() == [[3.0, 2.0, 1.0, -np.inf, -np.inf]]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_user_who_has_seen_all_but_one_item_gets_that_one(path: str) -> None:
+    seen = history([{0, 1, 3, 4}])
+    best = ranked(path, Table(torch.arange(5.0)[None]), np.array([0]), 3, seen=seen)
+    assert best.items_TK.tolist() == [[2, -1, -1]]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_users_give_no_lists(path: str) -> None:
+    best = ranked(path, Table(torch.zeros(2, 4)), np.empty(0, np.int64), 3)
+    assert best.items_TK.shape == best.scores_TK.shape == (0, 3)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("item", [0, 31, 32, 99])
+def test_a_score_that_is_not_finite_is_an_error_naming_the_user(
+    path: str, bad: float, item: int
+) -> None:
+    scores_UI = torch.linspace(1, 0, 100).repeat(9, 1)
+    scores_UI[7, item] = bad
+    scores_UI[8, 5] = bad
+    with pytest.raises(NumericalError, match=f"user index 7 for item index {item} is {bad}.*rate"):
+        ranked(path, Table(scores_UI), np.arange(9), 3)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_nan_is_an_error_even_where_the_item_would_not_be_recommended(path: str) -> None:
+    scores_UI = torch.tensor([[0.5, float("nan"), 0.1]])
+    with pytest.raises(NumericalError, match="user index 0 for item index 1"):
+        ranked(path, Table(scores_UI), np.array([0]), 1, seen=history([{1}]))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_scores_of_the_scorer_are_left_as_they_were(path: str) -> None:
+    class Popularity:
+        n_items, device = 4, torch.device("cpu")
+        popularity_I = torch.tensor([0.4, 0.3, 0.2, 0.1])
+
+        def score_all(self, users_B: Tensor) -> Tensor:
+            return self.popularity_I.expand(len(users_B), -1)
+
+    scorer, seen = Popularity(), history([{0}, {1}])
+    best = ranked(path, scorer, np.arange(2), 2, seen=seen, blocked_I=np.arange(4) == 2)
+    assert best.items_TK.tolist() == [[1, 3], [0, 3]]
+    assert_array_equal(scorer.popularity_I, torch.tensor([0.4, 0.3, 0.2, 0.1]))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_scores_of_other_precision_are_ranked_as_float32(path: str, dtype: torch.dtype) -> None:
+    scores_UI = torch.tensor([[1.0, 3.0, 2.0]], dtype=dtype)
+    assert ranked(path, Table(scores_UI), np.array([0]), 2).items_TK.tolist() == [[1, 2]]
+
+
+def test_read_only_inputs_are_as_good_as_any() -> None:
+    users, seen, blocked_I = np.arange(2), history([{0}, {1}]), np.zeros(3, np.bool_)
+    for array in (users, seen.indptr_U1, seen.items_E, blocked_I):
+        array.flags.writeable = False
+    best = top_k(Table(torch.zeros(2, 3)), users, 2, seen=seen, blocked_I=blocked_I)
+    assert best.items_TK.tolist() == [[1, 2], [0, 2]]
+
+
+def test_factors_rank_by_inner_product_plus_bias() -> None:
+    factors = Factors(torch.tensor([[1.0], [-1.0]]), torch.tensor([[1.0], [2.0]]), torch.zeros(2))
+    assert top_k(factors, np.arange(2), 1).items_TK.tolist() == [[1], [0]]
+    biased = Factors(factors.user_UD, factors.item_ID, torch.tensor([9.0, 0.0]))
+    assert top_k(biased, np.arange(2), 1).items_TK.tolist() == [[0], [0]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"k": 0}, "k must be at least 1, got 0"),
+        ({"users_T": np.array([-1])}, "-1 is negative"),
+        ({"users_T": np.array([5])}, "5 is outside the history of 2 users"),
+        ({"users_T": np.array([[0]])}, "one-dimensional"),
+        ({"blocked_I": np.zeros(4, np.bool_)}, "3 booleans"),
+        ({"blocked_I": np.zeros(3, np.int64)}, "3 booleans"),
+        ({"scorer": Table(torch.zeros(2, 0))}, "no items"),
+    ],
+)
+def test_a_call_that_cannot_work_says_why(change: dict, words: str) -> None:
+    call = {"scorer": Table(torch.zeros(2, 3)), "users_T": np.arange(2), "k": 1}
+    with pytest.raises(UsageError, match=words):
+        top_k(**{**call, "seen": history([set(), set()]), **change})
+
+
+def test_a_scorer_that_gives_the_wrong_shape_is_named() -> None:
+    class Transposed(Table):
+        def score_all(self, users_B: Tensor) -> Tensor:
+            return super().score_all(users_B).T
+
+    with pytest.raises(UsageError, match=r"shape \(3, 2\) for 2 users and 3 items"):
+        top_k(Transposed(torch.zeros(2, 3)), np.arange(2), 1)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("n_items", [1, 1_682, 40_988, 10_000_000])
+def test_a_block_fits_the_memory_it_is_given(n_items: int, compiled: bool) -> None:
+    for memory_bytes in (1, 1 << 20, 128 << 20):
+        rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=compiled)
+        assert rows >= 1
+        assert rows == 1 or rows * n_items * (8 if compiled else 32) <= memory_bytes
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_more_users_are_scored_at_once_than_a_block_holds(path: str) -> None:
+    largest = 0
+
+    class Watched(Table):
+        def score_all(self, users_B: Tensor) -> Tensor:
+            nonlocal largest
+            largest = max(largest, len(users_B))
+            return super().score_all(users_B)
+
+    ranked(path, Watched(torch.zeros(100, 64)), np.arange(100), 3, memory_bytes=64 * 32 * 10)
+    assert largest == block_rows(64, memory_bytes=64 * 32 * 10, compiled=path == "numba") < 100
+
+
+@pytest.mark.parametrize(
+    "obstacle",
+    [
+        'sys.modules["numba"] = None  # an import of it fails from here on',
+        # As in a read-only container: no folder that Numba could keep compiled code in.
+        'os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = "UserProvidedCacheLocator"',
+    ],
+)
+def test_where_numba_cannot_be_had_the_lists_are_the_same(obstacle: str) -> None:
+    program = f"""
+import os, sys
+{obstacle}
+import numpy as np, torch
+from sdgar.contracts import Factors
+from sdgar.evaluation import top_k, topk
+assert topk._kernel() is None
+factors = Factors(torch.eye(3), torch.eye(3), torch.zeros(3))
+print(top_k(factors, np.arange(3), 2).items_TK.tolist())
+"""
+    without = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=without
+    )
+    assert done.stdout.strip() == "[[0, 1], [1, 0], [2, 0]]"
+
+
+def test_importing_the_package_does_not_import_numba_or_scipy() -> None:
+    program = (
+        "import sys, sdgar.evaluation; "
+        "print([m for m in ('numba', 'scipy', 'polars', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@given(problem=problems())
+def test_the_lists_on_a_gpu_are_those_of_the_cpu(problem: Problem) -> None:
+    on_gpu = Table(problem.scores_UI.cuda())
+    users, seen = np.arange(len(problem.seen)), history(problem.seen)
+    there = top_k(on_gpu, users, problem.k, seen=seen, blocked_I=problem.blocked_I)
+    assert_array_equal(there.items_TK, solve("numba", problem).items_TK)

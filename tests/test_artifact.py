@@ -1,0 +1,424 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdgar import artifact
+from sdgar.artifact import Artifact
+from sdgar.contracts import Factors
+from sdgar.data.interactions import History, Ids, Interactions
+from sdgar.errors import ArtifactError, ResourceError, UsageError
+
+
+def a_model(seed: int = 0, *, text: bool = True, dim: int = 3) -> Artifact:
+    rng = np.random.default_rng(seed)
+    users = [f"u{i}" for i in range(5)] if text else list(range(5))
+    data = Interactions.from_arrays(users * 2, [1, 2, 3, 4, 5, 2, 3, 4, 5, 6])
+    return Artifact(
+        factors=Factors(
+            torch.from_numpy(rng.normal(size=(data.n_users, dim)).astype(np.float32)),
+            torch.from_numpy(rng.normal(size=(data.n_items, dim)).astype(np.float32)),
+            torch.from_numpy(rng.normal(size=data.n_items).astype(np.float32)),
+        ),
+        users=data.users,
+        items=data.items,
+        history=data.history,
+        about={"system": "test", "seed": seed},
+    )
+
+
+def same(a: Artifact, b: Artifact) -> bool:
+    return (
+        all(
+            torch.equal(getattr(a.factors, n), getattr(b.factors, n))
+            for n in ("user_UD", "item_ID", "bias_I")
+        )
+        and a.users.values.tolist() == b.users.values.tolist()
+        and a.items.values.tolist() == b.items.values.tolist()
+        and np.array_equal(a.history.indptr_U1, b.history.indptr_U1)
+        and np.array_equal(a.history.items_E, b.history.items_E)
+        and a.about == b.about
+    )
+
+
+def rewrite(folder: Path, name: str, data: bytes) -> None:
+    """Replace a file and mend the manifest, as a forger would."""
+    (folder / name).write_bytes(data)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def edit_manifest(folder: Path, **changes) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text()) | changes
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    return artifact.save(a_model(), tmp_path / "model")
+
+
+@pytest.mark.parametrize("text", [True, False])
+@pytest.mark.parametrize("dim", [3, 0])
+def test_what_is_saved_is_what_is_loaded(tmp_path, text, dim):
+    model = a_model(text=text, dim=dim)
+    assert same(artifact.load(artifact.save(model, tmp_path / "model")), model)
+
+
+@given(
+    st.one_of(
+        st.lists(st.text(min_size=1), min_size=2, max_size=20, unique=True),
+        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=20, unique=True),
+        st.lists(
+            st.integers(2**63, 2**64 - 1).map(np.uint64), min_size=2, max_size=20, unique=True
+        ),
+    )
+)
+def test_ids_of_every_kind_survive_byte_for_byte(tmp_path_factory, raw):
+    data = Interactions.from_arrays(raw, np.arange(len(raw)))
+    n = len(raw)
+    model = Artifact(
+        Factors(torch.zeros(n, 1), torch.zeros(n, 1), torch.zeros(n)),
+        data.users,
+        data.items,
+        data.history,
+    )
+    loaded = artifact.load(artifact.save(model, tmp_path_factory.mktemp("ids") / "model"))
+    assert loaded.users.values.tolist() == data.users.values.tolist()
+    assert loaded.users.kind == data.users.kind
+
+
+def test_the_same_model_is_saved_as_the_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        artifact.save(a_model(), tmp_path / name)
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+
+
+def test_every_flipped_bit_is_noticed(saved):
+    rng = np.random.default_rng(0)
+    for name in ("model.safetensors", "ids.safetensors", "history.safetensors"):
+        good = (saved / name).read_bytes()
+        for at in rng.integers(0, len(good), 60):
+            bad = bytearray(good)
+            bad[at] ^= 1 << rng.integers(0, 8)
+            (saved / name).write_bytes(bytes(bad))
+            with pytest.raises(ArtifactError, match="SHA-256"):
+                artifact.load(saved)
+        (saved / name).write_bytes(good)
+
+
+def test_every_truncated_or_longer_file_is_noticed(saved):
+    for name in ("model.safetensors", "ids.safetensors", "history.safetensors"):
+        good = (saved / name).read_bytes()
+        for bad in (b"", good[:1], good[:-1], good[: len(good) // 2], good + b"\0"):
+            (saved / name).write_bytes(bad)
+            with pytest.raises(ArtifactError, match="is damaged"):
+                artifact.load(saved)
+        (saved / name).write_bytes(good)
+
+
+def test_files_swapped_between_two_models_are_noticed(tmp_path):
+    one = artifact.save(a_model(1), tmp_path / "one")
+    two = artifact.save(a_model(2), tmp_path / "two")
+    (one / "model.safetensors").write_bytes((two / "model.safetensors").read_bytes())
+    with pytest.raises(ArtifactError, match="SHA-256"):
+        artifact.load(one)
+
+
+def test_a_pickle_by_another_name_is_refused_and_never_run(saved, tmp_path):
+    canary = tmp_path / "ran"
+
+    class Evil:
+        def __reduce__(self):
+            return (os.system, (f"touch {canary}",))
+
+    rewrite(saved, "model.safetensors", pickle.dumps(Evil()))
+    with pytest.raises(ArtifactError, match="is damaged"):
+        artifact.load(saved)
+    assert not canary.exists()
+
+
+def test_no_load_path_can_import_a_pickle_reader():
+    sources = Path(artifact.__file__).parent.rglob("*.py")
+    banned = ("import pickle", "torch.load", "joblib", "allow_pickle", "import dill", "marshal")
+    for source in sources:
+        text = source.read_text()
+        assert not [word for word in banned if word in text], source
+
+
+HEADERS = {
+    "length_2_63": (2**63).to_bytes(8, "little") + b"{}",
+    "length_past_the_end": (2**20).to_bytes(8, "little") + b"{}",
+    "not_json": (4).to_bytes(8, "little") + b"nope",
+    "offsets_past_the_end": None,
+    "negative_shape": None,
+    "overlap": None,
+    "unknown_dtype": None,
+}
+
+
+def header(table: dict, body: bytes = b"\0" * 8) -> bytes:
+    text = json.dumps(table).encode()
+    return len(text).to_bytes(8, "little") + text + body
+
+
+HEADERS["offsets_past_the_end"] = header(
+    {"user_UD": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}
+)
+HEADERS["negative_shape"] = header(
+    {"user_UD": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}}
+)
+HEADERS["overlap"] = header(
+    {
+        "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+        "b": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]},
+    }
+)
+HEADERS["unknown_dtype"] = header({"a": {"dtype": "OBJ", "shape": [1], "data_offsets": [0, 8]}})
+
+
+@pytest.mark.parametrize("case", sorted(HEADERS))
+def test_a_hostile_header_is_refused(saved, case):
+    rewrite(saved, "model.safetensors", HEADERS[case])
+    with pytest.raises(ArtifactError, match="is damaged"):
+        artifact.load(saved)
+
+
+def change_tensors(folder: Path, name: str, change) -> None:
+    tensors = dict(safetensors.numpy.load((folder / name).read_bytes()))
+    change(tensors)
+    rewrite(folder, name, safetensors.numpy.save(tensors))
+
+
+def plant(name: str, value: float):
+    def change(tensors):
+        tensors[name] = tensors[name].copy()
+        tensors[name].reshape(-1)[-1] = value
+
+    return change
+
+
+TENSORS = {
+    "nan_user": ("model.safetensors", plant("user_UD", np.nan), "user_UD holds a number"),
+    "inf_item": ("model.safetensors", plant("item_ID", np.inf), "item_ID holds a number"),
+    "inf_bias": ("model.safetensors", plant("bias_I", -np.inf), "bias_I holds a number"),
+    "missing": ("model.safetensors", lambda t: t.pop("bias_I"), "expected"),
+    "extra": (
+        "model.safetensors",
+        lambda t: t.update(more=np.zeros(1, np.float32)),
+        "expected",
+    ),
+    "transposed": (
+        "model.safetensors",
+        lambda t: t.update(user_UD=np.ascontiguousarray(t["user_UD"].T)),
+        "expected float32",
+    ),
+    "double": (
+        "model.safetensors",
+        lambda t: t.update(user_UD=t["user_UD"].astype(np.float64)),
+        "is float64",
+    ),
+    "history_outside": ("history.safetensors", plant("items_E", 999), "outside the catalogue"),
+    "history_backwards": ("history.safetensors", plant("indptr_U1", 1), "indptr_U1"),
+    "id_twice": (
+        "ids.safetensors",
+        lambda t: t.update(items=np.full_like(t["items"], 1)),
+        "occurs twice",
+    ),
+    "ids_short": (
+        "ids.safetensors",
+        lambda t: t.update(items=t["items"][:-1]),
+        "are not 6 numbers",
+    ),
+    "ids_offsets": ("ids.safetensors", plant("users.offsets", 1), "do not fit their bytes"),
+    "ids_not_utf8": (
+        "ids.safetensors",
+        lambda t: t.update({"users.bytes": np.full_like(t["users.bytes"], 0xFF)}),
+        "not UTF-8",
+    ),
+    "ids_missing": ("ids.safetensors", lambda t: t.pop("users.bytes"), "are missing"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(TENSORS))
+def test_a_well_formed_file_with_wrong_contents_is_refused_by_name(saved, case):
+    name, change, message = TENSORS[case]
+    change_tensors(saved, name, change)
+    with pytest.raises(ArtifactError, match=message) as error:
+        artifact.load(saved)
+    assert name in str(error.value)
+
+
+MANIFESTS = {
+    "newer": ({"format_version": 99}, "Upgrade sdgar"),
+    "older": ({"format_version": 0}, "Train the model again"),
+    "foreign": ({"format": "llm"}, "does not describe an sdgar model"),
+    "no_sizes": ({"sizes": None}, "no table 'sizes'"),
+    "text_size": ({"sizes": {"users": "5"}}, "sizes.users is missing"),
+    "no_ids": ({"ids": {}}, "ids.users is missing"),
+    "no_files": ({"files": {}}, "files.model.safetensors is missing"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(MANIFESTS))
+def test_a_manifest_of_another_kind_says_what_to_do(saved, case):
+    changes, message = MANIFESTS[case]
+    edit_manifest(saved, **changes)
+    with pytest.raises(ArtifactError, match=message):
+        artifact.load(saved)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "nonsense", "[" * 100_000])
+def test_a_manifest_that_is_no_json_object_is_refused(saved, text):
+    (saved / "manifest.json").write_text(text)
+    with pytest.raises(ArtifactError):
+        artifact.load(saved)
+
+
+def test_sizes_that_do_not_fit_the_files_are_refused(saved):
+    edit_manifest(saved, sizes={"users": 6, "items": 6, "dim": 3, "interactions": 10})
+    with pytest.raises(ArtifactError, match="expected float32"):
+        artifact.load(saved)
+
+
+def test_what_is_no_model_folder_is_said_to_be_none(tmp_path):
+    with pytest.raises(ArtifactError, match="is not a saved model"):
+        artifact.load(tmp_path / "nowhere")
+    with pytest.raises(ArtifactError, match=r"holds no manifest.json"):
+        artifact.load(tmp_path)
+
+
+def test_a_missing_file_is_named(saved):
+    (saved / "ids.safetensors").unlink()
+    with pytest.raises(ArtifactError, match=r"ids.safetensors is damaged: the file is missing"):
+        artifact.load(saved)
+
+
+def test_an_existing_model_is_replaced_only_on_request(saved):
+    with pytest.raises(UsageError, match="--overwrite"):
+        artifact.save(a_model(1), saved)
+    assert same(artifact.load(saved), a_model(0))
+    artifact.save(a_model(1), saved, overwrite=True)
+    assert same(artifact.load(saved), a_model(1))
+    assert [p.name for p in saved.parent.iterdir()] == ["model"]
+
+
+def test_a_folder_of_other_things_is_never_replaced(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match="not a saved model"):
+        artifact.save(a_model(), tmp_path, overwrite=True)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_file_in_the_way_is_refused(tmp_path):
+    (tmp_path / "model").write_text("")
+    with pytest.raises(UsageError, match="not a folder"):
+        artifact.save(a_model(), tmp_path / "model", overwrite=True)
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    (tmp_path / "model").mkdir()
+    artifact.save(a_model(), tmp_path / "model")
+    assert same(artifact.load(tmp_path / "model"), a_model())
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "replace"])
+def test_a_failing_disk_is_loud_and_leaves_the_old_model(saved, monkeypatch, call):
+    def fail(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    targets = {
+        "write": (artifact, "_write"),
+        "fsync": (os, "fsync"),
+        "replace": (artifact, "_move_into_place"),
+    }
+    monkeypatch.setattr(*targets[call], fail)
+    with pytest.raises(ResourceError, match="No space left on device"):
+        artifact.save(a_model(1), saved, overwrite=True)
+    monkeypatch.undo()
+    assert same(artifact.load(saved), a_model(0))
+    assert [p.name for p in saved.parent.iterdir()] == ["model"]
+
+
+def test_temporary_folders_of_dead_writers_are_removed_and_those_of_living_ones_kept(saved):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    orphan = saved.parent / f".model.tmp-{dead.pid}-abcd"
+    busy = saved.parent / f".model.tmp-{os.getpid()}-abcd"
+    orphan.mkdir()
+    busy.mkdir()
+    artifact.save(a_model(1), saved, overwrite=True)
+    assert not orphan.exists()
+    assert busy.exists()
+
+
+def big_model(seed: int) -> Artifact:
+    n = 20_000
+    generator = torch.Generator().manual_seed(seed)
+    ids = Ids(np.arange(n))
+    history = History(np.arange(n + 1), np.arange(n, dtype=np.int32))
+    user, item = torch.randn(2, n, 16, generator=generator)
+    return Artifact(Factors(user, item, torch.zeros(n)), ids, ids, history, {"seed": seed})
+
+
+SAVER = """
+import os, runpy, sys
+from sdgar import artifact
+models = [runpy.run_path({tests!r})["big_model"](seed) for seed in (0, 1)]
+while True:  # fork a saver for every line that comes in; the parent is quick to fork again
+    if not sys.stdin.readline():
+        break
+    child = os.fork()
+    if child == 0:
+        print(os.getpid(), flush=True)
+        n = 0
+        while True:
+            artifact.save(models[n % 2], {path!r}, overwrite=True)
+            n += 1
+    os.waitpid(child, 0)
+    print("dead", flush=True)
+"""
+
+
+def test_kill_9_at_30_random_moments_of_saving_never_leaves_a_wrong_model(tmp_path):
+    """The folder is absent, or loads, verified, as one of the two models being saved."""
+    path = tmp_path / "model"
+    script = SAVER.format(tests=__file__, path=str(path))
+    legal = [big_model(0), big_model(1)]
+    rng = np.random.default_rng(0)
+    found = []
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        for _ in range(30):
+            parent.stdin.write("go\n")
+            parent.stdin.flush()
+            saver = int(parent.stdout.readline())
+            time.sleep(rng.uniform(0, 0.15))
+            os.kill(saver, signal.SIGKILL)
+            assert parent.stdout.readline() == "dead\n"
+            if path.exists():
+                loaded = artifact.load(path)
+                found.append(loaded.about["seed"])
+                assert same(loaded, legal[loaded.about["seed"]])
+        parent.stdin.close()
+    assert len(found) >= 15
+    assert set(found) == {0, 1}
+    artifact.save(legal[0], path, overwrite=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]

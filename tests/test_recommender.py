@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+import sdgar
+from sdgar.artifact import Artifact
+from sdgar.contracts import Factors
+from sdgar.data.interactions import Interactions
+from sdgar.errors import NumericalError, UsageError
+from sdgar.estimators import MostPopular
+from sdgar.recommender import Recommender, load, most_popular
+
+
+@pytest.fixture
+def data() -> Interactions:
+    return Interactions.from_arrays(
+        ["ann", "ann", "bob", "cid", "cid", "cid", "cid"], ["a", "b", "a", "a", "b", "c", "d"]
+    )
+
+
+@pytest.fixture
+def model(data) -> Recommender:
+    """Scores are known: user vectors pick a column, items a..d hold 4, 3, 2, 1."""
+    item_ID = torch.tensor([[4.0, 0], [3, 0], [2, 1], [1, 2]])
+    user_UD = torch.tensor([[1.0, 0], [0, 1], [1, 0]])
+    return Recommender(
+        Artifact(
+            Factors(user_UD, item_ID, torch.zeros(4)), data.users, data.items, data.history, {}
+        )
+    )
+
+
+def items_of(frame, user) -> list:
+    return frame.filter(pl.col("user") == user)["item"].to_list()
+
+
+def test_the_best_unknown_items_come_first(model):
+    frame = model.recommend(["ann", "bob"], k=2)
+    assert frame.columns == ["user", "rank", "item", "score", "short"]
+    assert items_of(frame, "ann") == ["c", "d"]
+    assert items_of(frame, "bob") == ["d", "c"]
+    assert frame["rank"].to_list() == [1, 2, 1, 2]
+    assert frame["score"].to_list() == [2, 1, 2, 1]
+    assert not frame["short"].any()
+
+
+def test_one_id_may_be_given_alone_and_none_means_everyone(model):
+    assert items_of(model.recommend("ann", k=1), "ann") == ["c"]
+    assert set(model.recommend(k=1)["user"]) == {"ann", "bob", "cid"}
+
+
+def test_seen_items_may_be_asked_for(model):
+    assert items_of(model.recommend("ann", k=2, exclude_seen=False), "ann") == ["a", "b"]
+
+
+def test_items_allow_and_exclude_forbids(model):
+    frame = model.recommend("ann", k=4, items=["a", "b", "d"], exclude_seen=False)
+    assert items_of(frame, "ann") == ["a", "b", "d"]
+    assert items_of(model.recommend("ann", k=1, exclude=["c"]), "ann") == ["d"]
+
+
+def test_a_short_list_is_flagged_and_an_empty_one_still_shows(model):
+    frame = model.recommend(["ann", "cid"], k=3)
+    assert items_of(frame, "ann") == ["c", "d"]
+    assert frame.filter(pl.col("user") == "ann")["short"].to_list() == [True, True]
+    nothing = frame.filter(pl.col("user") == "cid").row(0, named=True)
+    assert nothing == {"user": "cid", "rank": None, "item": None, "score": None, "short": True}
+
+
+def test_more_items_than_there_are_may_be_asked_for(model):
+    frame = model.recommend("ann", k=1000, exclude_seen=False)
+    assert frame.height == 4
+    assert frame["short"].all()
+
+
+def test_an_unknown_user_or_item_is_named_with_examples_of_known_ones(model):
+    with pytest.raises(UsageError, match=r"\['eve'\].*ids such as \['ann'") as error:
+        model.recommend(["ann", "eve"])
+    assert error.value.code == "unknown_user"
+    with pytest.raises(UsageError, match=r"\['z'\]") as error:
+        model.recommend("ann", exclude=["z"])
+    assert error.value.code == "unknown_item"
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_list_without_places_is_refused(model, k):
+    with pytest.raises(UsageError):
+        model.recommend("ann", k=k)
+    with pytest.raises(UsageError):
+        model.similar_items("a", k=k)
+
+
+def test_pandas_in_pandas_out(model):
+    assert isinstance(model.recommend(pd.Series(["ann"]), k=1), pd.DataFrame)
+    assert isinstance(model.recommend(pl.Series(["ann"]), k=1), pl.DataFrame)
+
+
+def test_similar_items_are_those_in_the_same_direction_without_the_item_itself(model):
+    frame = model.similar_items("a", k=3)
+    assert frame["item"].to_list() == ["b", "c", "d"]
+    np.testing.assert_allclose(frame["score"], [1, 2 / 5**0.5, 1 / 5**0.5], rtol=1e-6)
+
+
+def test_integer_ids_are_found_as_integers_and_as_text():
+    data = Interactions.from_arrays([10, 20], [7, 8])
+    model = MostPopular().fit(data)
+    assert model.recommend([10])["item"].to_list() == [8]
+    assert model.recommend(["10"])["item"].to_list() == [8]
+
+
+def test_a_saved_model_answers_as_before_and_needs_no_data(model, tmp_path):
+    model.save(tmp_path / "m")
+    again = sdgar.load(tmp_path / "m")
+    assert again.recommend(k=3).equals(model.recommend(k=3))
+    assert again.similar_items("a").equals(load(tmp_path / "m").similar_items("a"))
+
+
+def test_most_popular_ranks_by_number_of_users_and_has_no_similar_items(data, model):
+    for popular in (MostPopular().fit(data), most_popular(model)):
+        frame = popular.recommend("bob", k=3)
+        assert frame["item"].to_list() == ["b", "c", "d"]
+        assert frame["score"].to_list() == [2, 1, 1]
+        with pytest.raises(UsageError, match="no item vectors"):
+            popular.similar_items("a")
+
+
+def test_evaluation_leaves_out_the_training_rows_or_those_it_is_given(data, model):
+    test = Interactions.from_arrays(["ann", "bob"], ["c", "b"])
+    own = model.evaluate(test, ks=(1,)).means()
+    assert own["ndcg@1"] == 0.5
+    nothing_seen = Interactions.from_arrays(["cid"], ["a"])
+    assert model.evaluate(test, ks=(1,), seen=nothing_seen).means()["ndcg@1"] == 0.0
+
+
+def test_a_score_that_is_not_a_number_is_never_recommended(data):
+    broken = Recommender(
+        Artifact(
+            Factors(torch.full((3, 1), torch.nan), torch.ones(4, 1), torch.zeros(4)),
+            data.users,
+            data.items,
+            data.history,
+        )
+    )
+    with pytest.raises(NumericalError):
+        broken.recommend()
