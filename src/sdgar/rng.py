@@ -43,6 +43,9 @@ class Stream(IntEnum):
     SPLIT_VALID = 5
     VALID_SAMPLE = 6
     SYNTHETIC = 7
+    INIT_GENERATOR = 8
+    GENERATOR = 9
+    HEALTH = 10
 
 
 def check_seed(seed: object) -> int:
@@ -95,12 +98,19 @@ class Draws:
         return Draws(self.seed, self.stream, self.epoch, rows)
 
 
-def below(n: Array, high: Array, low: Array) -> Array:
-    """floor(n · u / 2^64) for the 64-bit number u = (high, low): an index in 0 … n - 1.
+def index_and_fraction(n: Array, high: Array, low: Array) -> tuple[Array, Array]:
+    """Split n · u / 2^64 for the 64-bit number u = (high, low) into integer and fraction.
 
-    Multiply-shift on integers; n < 2^31. The largest relative bias is n / 2^64.
+    The integer is an index in 0 … n - 1; the fraction, 32 bits of it, is independent of the
+    index. Multiply-shift on integers, n < 2^31; the largest relative bias is n / 2^64.
     """
-    return (high * n + ((low * n) >> 32)) >> 32
+    product = high * n + ((low * n) >> 32)
+    return product >> 32, product & _MASK
+
+
+def below(n: Array, high: Array, low: Array) -> Array:
+    """An index in 0 … n - 1 from the 64-bit number (high, low)."""
+    return index_and_fraction(n, high, low)[0]
 
 
 def sort_keys(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:

@@ -1,0 +1,153 @@
+"""Alias tables (Walker 1977; Vose 1991) on integers, many distributions at once.
+
+A distribution over n entries is held as integer masses m_i that sum to n · 2^32 exactly. Bin i
+of 2^32 belongs to entry i below its threshold and to one other entry, its alias, above it:
+
+    m_i = threshold_i + Σ_{j : alias_j = i} (2^32 - threshold_j)        exactly, for every i
+
+so the table draws precisely the distribution that ``probability`` reports, an entry of weight 0
+cannot be drawn, and importance weights computed from the masses are those of the draws.
+
+A draw takes one 64-bit number u: with n·u/2^64 = i + f, bin i and the fraction f are independent
+and uniform, up to n/2^64; the outcome is i if f < threshold_i / 2^32, else alias_i.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sdgar.errors import NumericalError
+from sdgar.rng import index_and_fraction
+
+_FULL = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class AliasTables:
+    """R distributions over N entries each."""
+
+    mass_RN: Tensor
+    """int64; each row sums to N · 2^32."""
+    threshold_RN: Tensor
+    """int64 in 0 … 2^32 - 1; a bin that is all its own has itself as alias."""
+    alias_RN: Tensor
+    """int32."""
+
+    @classmethod
+    def of(cls, weight_RN: Tensor) -> AliasTables:
+        """Build from weights; rows need not be normalised."""
+        mass_RN = quantize(weight_RN)
+        build = _build_numba if mass_RN.device.type == "cpu" else build_torch
+        return cls(mass_RN, *build(mass_RN))
+
+    @property
+    def n(self) -> int:
+        """Entries of a distribution."""
+        return self.mass_RN.shape[1]
+
+    def draw(self, rows: Tensor, high: Tensor, low: Tensor) -> Tensor:
+        """One entry from distribution ``rows`` for each 64-bit number (high, low); O(1)."""
+        entry, fraction = index_and_fraction(self.n, high, low)
+        own = fraction < self.threshold_RN[rows, entry]
+        return torch.where(own, entry, self.alias_RN[rows, entry].long())
+
+    def probability(self) -> Tensor:
+        """The distributions that are drawn, float32."""
+        return (self.mass_RN.double() / (self.n * _FULL)).float()
+
+
+def quantize(weight_RN: Tensor) -> Tensor:
+    """Integer masses that sum to N · 2^32 in each row; 0 for weight 0, at least 1 otherwise.
+
+    Weights become integers relative to the largest of their row, so that prefix sums are exact
+    and do not depend on the order of summation; then one quantum goes to every positive entry
+    and the rest is shared by rounding the prefix sums down. A probability p is off by at most
+    2^-32 (p + 2 / N); the tables draw, and log Q reports, the rounded one.
+    """
+    n = weight_RN.shape[1]
+    weight_RN = weight_RN.double()
+    top_R1 = weight_RN.amax(dim=1, keepdim=True)
+    if not (torch.isfinite(weight_RN).all() and (weight_RN >= 0).all() and (top_R1 > 0).all()):
+        raise NumericalError(
+            "a distribution to be sampled has a negative weight, one that is not finite, or no "
+            "positive weight at all.",
+            code="bad_distribution",
+        )
+    positive_RN = weight_RN > 0
+    bits = min(52, 62 - max(n - 1, 1).bit_length())
+    share_RN = (weight_RN / top_R1 * 2.0**bits).long().clamp(min=1) * positive_RN
+    share_RN = share_RN.cumsum(dim=1)
+    quanta_RN = positive_RN.long().cumsum(dim=1)
+    rest_R1 = n * _FULL - quanta_RN[:, -1:]
+    upto_RN = (share_RN.double() / share_RN[:, -1:].double() * rest_R1.double()).long()
+    upto_RN = torch.minimum(upto_RN, rest_R1)
+    upto_RN = torch.where(share_RN == share_RN[:, -1:], rest_R1, upto_RN) + quanta_RN
+    return upto_RN.diff(dim=1, prepend=torch.zeros_like(rest_R1))
+
+
+def _build_numba(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
+    """The sweep, rows split over threads; torch's build where Numba is not installed."""
+    try:
+        from sdgar.kernels.numba_alias import sweep
+    except ImportError:
+        return build_torch(mass_RN)
+    mass = mass_RN.numpy()
+    threshold = np.empty(mass.shape, np.uint32)
+    alias = np.empty(mass.shape, np.int32)
+    threads = torch.get_num_threads()
+    cuts = np.linspace(0, len(mass), threads + 1).astype(int)
+    with ThreadPoolExecutor(threads) as pool:
+        jobs = [
+            pool.submit(sweep, mass, threshold, alias, first, last)
+            for first, last in zip(cuts[:-1], cuts[1:], strict=True)
+            if first < last
+        ]
+        for job in jobs:
+            job.result()
+    return torch.from_numpy(threshold.astype(np.int64)), torch.from_numpy(alias)
+
+
+def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
+    """The same sweep by prefix sums, on any device (after Hübschle-Schneider & Sanders 2019).
+
+    With C the running deficit of the lights and E the running excess of the heavies, in order:
+    light a is served by the first heavy b with E_b > C_{a-1}; heavy b is overdrawn by
+    C_a* - E_b at the first light a* with C_a* >= E_b, and is served by the next heavy.
+    """
+    n = mass_RN.shape[1]
+    light_RN = mass_RN < _FULL
+    gap_RN = (mass_RN - _FULL).abs()
+    # Lights first, heavies behind them, each in order of their index.
+    order_RN = torch.argsort((~light_RN).to(torch.int8), dim=1, stable=True)
+    lights_R1 = light_RN.sum(dim=1, keepdim=True)
+    place_N = torch.arange(n, device=mass_RN.device)
+    is_light_RN = place_N < lights_R1
+    gap_RN = gap_RN.gather(1, order_RN)
+    never = torch.iinfo(torch.int64).max
+    deficit_RN = torch.where(is_light_RN, gap_RN, 0).cumsum(dim=1)
+    excess_RN = torch.where(is_light_RN, 0, gap_RN).cumsum(dim=1)
+    before_RN = deficit_RN - torch.where(is_light_RN, gap_RN, 0)
+    served_by_RN = torch.searchsorted(
+        torch.where(is_light_RN, -1, excess_RN), before_RN.contiguous(), right=True
+    ).clamp(max=n - 1)
+    light_threshold_RN = _FULL - gap_RN
+    drained_RN = torch.searchsorted(
+        torch.where(is_light_RN, deficit_RN, never), excess_RN.contiguous()
+    ).clamp(max=n - 1)
+    overdraft_RN = (deficit_RN.gather(1, drained_RN) - excess_RN).clamp(min=0)
+    overdraft_RN = torch.where(excess_RN == 0, 0, overdraft_RN)  # full before the first light
+    full_RN = ~is_light_RN & (overdraft_RN == 0)
+    heavy_threshold_RN = torch.where(full_RN, _FULL - 1, _FULL - overdraft_RN)
+    next_RN = torch.where(full_RN, place_N, (place_N + 1).clamp(max=n - 1))
+    threshold_RN = torch.where(is_light_RN, light_threshold_RN, heavy_threshold_RN)
+    target_RN = torch.where(is_light_RN, served_by_RN, next_RN)
+    alias_RN = order_RN.gather(1, target_RN).to(torch.int32)
+    return (
+        torch.empty_like(threshold_RN).scatter_(1, order_RN, threshold_RN),
+        torch.empty_like(alias_RN).scatter_(1, order_RN, alias_RN),
+    )
