@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sdgar.data.columns import Columns, ReadOptions, resolve
+from sdgar.data.readers.columns import Columns, ReadOptions, resolve
 from sdgar.errors import DataError, UsageError
 
 

@@ -16,12 +16,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.data import archives, raw_formats
-from sdgar.data.archives import extract, read_blocks
-from sdgar.data.datasets import DATASETS, Prepared, find, prepare, to_frame, write_prepared
+from sdgar.data.datasets import (
+    DATASETS,
+    Prepared,
+    archives,
+    events,
+    find,
+    prepare,
+    raw_formats,
+    write_prepared,
+)
+from sdgar.data.datasets.archives import extract, read_blocks
+from sdgar.data.datasets.raw_formats import numbered_lines
 from sdgar.data.filters import at_least
 from sdgar.data.interactions import Interactions
-from sdgar.data.raw_formats import numbered_lines
 from sdgar.data.whole_files import replacing
 from sdgar.errors import DataError, ResourceError, UsageError
 
@@ -29,7 +37,7 @@ MEMBER = "ml-10M100K/ratings.dat"
 
 
 def rows_of(prepared: Prepared) -> list[tuple[object, ...]]:
-    return to_frame(prepared.interactions).rows()
+    return events(prepared.interactions).rows()
 
 
 def write(folder: Path, name: str, *lines: str) -> Path:
@@ -76,7 +84,7 @@ def test_citeulike_raw_gives_the_papers_users_and_interactions(shared_data):
     assert prepared.sha256 == find("citeulike").sha256
     assert raw.stat().st_size == find("citeulike").size
     published = pl.read_parquet(shared_data / "citeulike-t/interactions.parquet")
-    assert to_frame(prepared.interactions).equals(published.cast(pl.Int64))
+    assert events(prepared.interactions).equals(published.cast(pl.Int64))
 
 
 def test_notes_compare_each_size_with_the_paper(shared_data):
@@ -124,7 +132,7 @@ def gowalla_core(days: int = 1) -> list[str]:
 def test_gowalla_keeps_the_ten_core_and_the_last_time_of_a_pair(tmp_path):
     lines = [*gowalla_core(days=3), check_in(99, 22847), *(check_in(u, 5) for u in range(9))]
     prepared = prepare("gowalla", write(tmp_path, "checkins.txt", *lines))
-    frame = to_frame(prepared.interactions)
+    frame = events(prepared.interactions)
     assert (prepared.interactions.n_users, prepared.interactions.n_items) == (10, 10)
     assert frame["timestamp"].dt.day().unique().to_list() == [3]
     account = prepared.interactions.rows
@@ -135,7 +143,7 @@ def test_gowalla_keeps_the_ten_core_and_the_last_time_of_a_pair(tmp_path):
 def test_gowalla_is_read_from_gzip_as_published(tmp_path):
     raw = tmp_path / "loc-gowalla_totalCheckins.txt.gz"
     raw.write_bytes(gzip.compress("\n".join(gowalla_core()).encode()))
-    frame = to_frame(prepare("gowalla", raw).interactions)
+    frame = events(prepare("gowalla", raw).interactions)
     assert frame.columns == ["user", "item", "timestamp"]
     assert str(frame["timestamp"][0]) == "2010-10-01 23:55:27+00:00"
 
@@ -185,7 +193,7 @@ def test_the_published_gowalla_is_a_ten_core(shared_data):
 def test_movielens_keeps_scores_strictly_above_four(tmp_path):
     lines = [*movielens(1, range(5)), *movielens(1, range(5, 9), "4"), "1::9::4.5::838985046"]
     prepared = prepare("movielens-10m", write(tmp_path, "ratings.dat", *lines))
-    assert to_frame(prepared.interactions)["item"].to_list() == [0, 1, 2, 3, 4, 9]
+    assert events(prepared.interactions)["item"].to_list() == [0, 1, 2, 3, 4, 9]
     assert prepared.interactions.rows.filtered == {"score_at_most_4": 4}
 
 
@@ -220,7 +228,7 @@ def test_windows_line_ends_are_accepted(tmp_path):
 
 def test_seconds_become_instants(tmp_path):
     raw = write(tmp_path, "ratings.dat", *movielens(1, range(5), time=838985046))
-    assert str(to_frame(prepare("movielens-10m", raw).interactions)["timestamp"][0]) == (
+    assert str(events(prepare("movielens-10m", raw).interactions)["timestamp"][0]) == (
         "1996-08-02 11:24:06+00:00"
     )
 
@@ -270,7 +278,7 @@ def test_amazon_ids_stay_text_with_their_leading_zeros(tmp_path):
     )
     prepared = prepare("amazon", raw)
     assert prepared.interactions.users.values.tolist() == ["A39HTATAQ9V7YF"]
-    assert to_frame(prepared.interactions)["item"].to_list() == sorted(books)
+    assert events(prepared.interactions)["item"].to_list() == sorted(books)
     assert any("did not publish" in note for note in prepared.notes)
 
 
@@ -279,7 +287,7 @@ def test_a_pair_rated_twice_above_four_counts_once(tmp_path):
     prepared = prepare("amazon", write(tmp_path, "ratings_Books.csv", *lines))
     assert len(prepared.interactions) == 5
     assert prepared.interactions.rows.duplicates == 1
-    assert to_frame(prepared.interactions)["timestamp"][0].timestamp() == 1_400_000_000
+    assert events(prepared.interactions)["timestamp"][0].timestamp() == 1_400_000_000
 
 
 @pytest.mark.parametrize(
@@ -305,7 +313,7 @@ USER = "b80344d063b5ccb3212f76538f3d9e43d87dca9e"
 
 def test_echonest_keeps_play_counts_as_weights(tmp_path):
     raw = write(tmp_path, "train_triplets.txt", *plays(USER, 5), *plays("few", 4))
-    frame = to_frame(prepare("echonest", raw).interactions)
+    frame = events(prepare("echonest", raw).interactions)
     assert frame.columns == ["user", "item", "weight"]
     assert frame["user"].unique().to_list() == [USER]
     assert frame["weight"].to_list() == [1, 2, 3, 4, 5]
@@ -408,7 +416,7 @@ def test_at_least_alternates_until_nothing_changes():
     users = np.array([1, 1, 2, 2, 3, 3, 4, 4, 4])
     items = np.array([0, 1, 0, 1, 2, 9, 2, 0, 1])
     core = at_least(Interactions.from_arrays(users, items), users=2, items=2)
-    assert sorted(to_frame(core).rows()) == [(1, 0), (1, 1), (2, 0), (2, 1), (4, 0), (4, 1)]
+    assert sorted(events(core).rows()) == [(1, 0), (1, 1), (2, 0), (2, 1), (4, 0), (4, 1)]
     assert core.rows.filtered == {"user_below_2": 1, "item_below_2": 2}
 
 
@@ -430,7 +438,7 @@ def test_every_user_and_item_of_a_k_core_has_k_and_none_is_missing(pairs, k):
             at_least(everything, users=k, items=k)
         return
     core = at_least(everything, users=k, items=k)
-    assert to_frame(core).rows() == sorted(left)
+    assert events(core).rows() == sorted(left)
     assert core.rows.read == len(pairs)
 
 
@@ -456,7 +464,7 @@ def prepared(tmp_path) -> Prepared:
 def test_what_is_written_reads_back_sorted_with_its_description(tmp_path, prepared):
     folder = write_prepared(prepared, tmp_path / "new/ml")
     frame = pl.read_parquet(folder / "interactions.parquet")
-    assert frame.equals(to_frame(prepared.interactions))
+    assert frame.equals(events(prepared.interactions))
     assert frame.equals(frame.sort("user", "item"))
     description = json.loads((folder / "dataset.json").read_text("utf-8"))
     assert description["name"] == "movielens-10m"

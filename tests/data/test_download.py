@@ -14,9 +14,9 @@ from typing import IO
 
 import pytest
 
-from sdgar.data import download as module
 from sdgar.data.datasets import DATASETS, Dataset
-from sdgar.data.download import Downloaded, DownloadInterruptedError, download
+from sdgar.data.datasets import download as module
+from sdgar.data.datasets.download import Downloaded, DownloadInterruptedError, download
 from sdgar.errors import ResourceError, UsageError
 
 BODY = b"".join(b"%d 7 11 13\n" % n for n in range(20_000))

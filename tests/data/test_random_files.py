@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdgar.data import delimited
-from sdgar.data.columns import ReadOptions
-from sdgar.data.files import find_files
-from sdgar.data.pieces import Table
-from sdgar.data.problems import ProblemLog
-from sdgar.data.readers import Loaded, read_files
-from sdgar.data.text_scan import MAX_LINE, blocks
+from sdgar.data.readers import Loaded, delimited, read_files
+from sdgar.data.readers.columns import ReadOptions
+from sdgar.data.readers.files import find_files
+from sdgar.data.readers.pieces import Table
+from sdgar.data.readers.problems import ProblemLog
+from sdgar.data.readers.text_scan import MAX_LINE, blocks
 from sdgar.errors import SdgarError
 
 ALLOW = ReadOptions(user="user", item="item", weight="plays", allow_bad_rows=True, duplicates="sum")

@@ -32,7 +32,7 @@ def test_an_unknown_format_is_refused(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ResourceError, match="could not write"):
+    with pytest.raises(ResourceError, match="Check the path"):
         write_table(FRAME, tmp_path / "file" / "lists.csv")
 
 

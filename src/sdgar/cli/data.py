@@ -84,7 +84,7 @@ def download(
 ) -> None:
     """Fetch the raw file of one of the paper's data sets; verified, resumed if interrupted."""
     from sdgar.data import datasets
-    from sdgar.data.download import download as fetch
+    from sdgar.data.datasets.download import download as fetch
 
     screen = Screen(as_json=as_json)
     dataset = datasets.find(name)
@@ -108,14 +108,13 @@ def synthetic(
     as_json: options.Json = False,
 ) -> None:
     """Make up events with the size and skew of a known data set."""
-    from sdgar.data.datasets import to_frame
     from sdgar.data.synthetic import synthetic as make
-    from sdgar.data.tables import write_table
+    from sdgar.data.tables import events, write_table
 
     options.require_new(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     data = make(preset, seed=seed)
-    write_table(to_frame(data), out)
+    write_table(events(data), out)
     stats = data.stats()
     screen.say(
         "saved",

@@ -212,9 +212,11 @@ class Interactions:
         if len(users_E) == 0:
             raise DataError("there is no row to learn from.", code="no_rows")
         key_E = users_E.astype(np.int64) * len(items) + items_E.astype(np.int64)
-        order = np.argsort(key_E, kind="stable") if time_E is None else np.lexsort((time_E, key_E))
+        order = np.argsort(key_E, kind="stable")
+        last_E = np.append(np.diff(key_E[order]) != 0, True)
+        if time_E is not None and not last_E.all():
+            order = np.lexsort((time_E, key_E))
         key_E = key_E[order]
-        last_E = np.append(key_E[1:] != key_E[:-1], True)
         kept = order[last_E]
         weight = None
         if weight_E is not None:

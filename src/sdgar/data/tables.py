@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from sdgar.data.interactions import Interactions
+from sdgar.data.whole_files import disk_error, replacing
 from sdgar.errors import ResourceError, UsageError
 
 
@@ -17,6 +19,19 @@ def to_table(columns: dict[str, Any], *, like: object = None) -> Any:
         import pandas as pd
 
         return pd.DataFrame(columns)
+    return pl.DataFrame(columns)
+
+
+def events(interactions: Interactions) -> pl.DataFrame:
+    """Columns user, item and, where known, weight and timestamp, sorted by user and item."""
+    columns = {
+        "user": pl.Series(interactions.users.values.tolist()).gather(interactions.users_E),
+        "item": pl.Series(interactions.items.values.tolist()).gather(interactions.items_E),
+    }
+    if interactions.weight_E is not None:
+        columns["weight"] = pl.Series(interactions.weight_E)
+    if interactions.time_E is not None:
+        columns["timestamp"] = pl.Series(interactions.time_E).cast(pl.Datetime("us", "UTC"))
     return pl.DataFrame(columns)
 
 
@@ -34,12 +49,15 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
             f"cannot tell a format from {path.name!r}. Name it .csv, .tsv, .jsonl or .parquet.",
             code="unknown_format",
         )
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        writers[path.suffix](temporary)
-        temporary.replace(path)
     except OSError as error:
-        raise ResourceError(f"could not write {path}: {error}.", code="save_failed") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise disk_error(path.parent, error) from error
+    with replacing(path) as temporary:
+        try:
+            writers[path.suffix](temporary)
+        except pl.exceptions.ComputeError as error:  # what Polars makes of a full disk
+            raise ResourceError(
+                f"{path} cannot be written ({error}). Free some space or choose another folder.",
+                code="disk_full",
+            ) from error

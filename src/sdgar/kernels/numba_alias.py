@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 _FULL = np.int64(1 << 32)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)
 def _next_heavy(mass_N: NDArray[np.int64], start: int) -> Any:
     while start < len(mass_N) and mass_N[start] < _FULL:
         start += 1
     return start
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)
 def sweep(
     mass_RN: NDArray[np.int64],
     threshold_RN: NDArray[np.uint32],

@@ -14,6 +14,7 @@ and uniform, up to n/2^64; the outcome is i if f < threshold_i / 2^32, else alia
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -104,7 +105,7 @@ def _build_numba(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
     with ThreadPoolExecutor(threads) as pool:
         jobs = [
             pool.submit(sweep, mass, threshold, alias, first, last)
-            for first, last in zip(cuts[:-1], cuts[1:], strict=True)
+            for first, last in itertools.pairwise(cuts)
             if first < last
         ]
         for job in jobs:

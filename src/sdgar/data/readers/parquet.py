@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import polars as pl
 
-from sdgar.data.columns import Role
-from sdgar.data.files import SourceFile
-from sdgar.data.pieces import Piece, typed_piece
-from sdgar.data.problems import ProblemLog
+from sdgar.data.readers.columns import Role
+from sdgar.data.readers.files import SourceFile
+from sdgar.data.readers.pieces import Piece, typed_piece
+from sdgar.data.readers.problems import ProblemLog
 from sdgar.errors import DataError
 
 

@@ -9,11 +9,20 @@ from functools import cache
 import numpy as np
 import polars as pl
 
-from sdgar.data.columns import ReadOptions, Role, check_header
-from sdgar.data.files import CHUNK, SourceFile, chunks
-from sdgar.data.pieces import Piece
-from sdgar.data.problems import MEANING, ProblemLog, shown
-from sdgar.data.text_scan import BOM, MAX_LINE, Broken, Layout, blocks, decoded, record, scan
+from sdgar.data.readers.columns import ReadOptions, Role, check_header
+from sdgar.data.readers.files import CHUNK, SourceFile, chunks
+from sdgar.data.readers.pieces import Piece
+from sdgar.data.readers.problems import MEANING, ProblemLog, shown
+from sdgar.data.readers.text_scan import (
+    BOM,
+    MAX_LINE,
+    Broken,
+    Layout,
+    blocks,
+    decoded,
+    record,
+    scan,
+)
 from sdgar.errors import DataError
 
 _HEAD = 2 * MAX_LINE

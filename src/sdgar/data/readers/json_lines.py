@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sdgar.data.columns import ReadOptions, Role
-from sdgar.data.delimited import check_encoding
-from sdgar.data.files import CHUNK, SourceFile, chunks
-from sdgar.data.pieces import ID_ROLES, Piece, id_column, value_column
-from sdgar.data.problems import Place, ProblemLog, shown
-from sdgar.data.text_scan import BOM, MAX_LINE, Broken, blocks
+from sdgar.data.readers.columns import ReadOptions, Role
+from sdgar.data.readers.delimited import check_encoding
+from sdgar.data.readers.files import CHUNK, SourceFile, chunks
+from sdgar.data.readers.pieces import ID_ROLES, Piece, id_column, value_column
+from sdgar.data.readers.problems import Place, ProblemLog, shown
+from sdgar.data.readers.text_scan import BOM, MAX_LINE, Broken, blocks
 from sdgar.errors import DataError
 
 _LOOKED_AT = 1000

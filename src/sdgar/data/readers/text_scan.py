@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from sdgar.data.columns import Role
-from sdgar.data.problems import Place, ProblemLog, shown
+from sdgar.data.readers.columns import Role
+from sdgar.data.readers.problems import Place, ProblemLog, shown
 
 MAX_LINE = 1 << 20
 BOM = b"\xef\xbb\xbf"

@@ -16,13 +16,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data import raw_formats
-from sdgar.data.archives import read_blocks
+from sdgar.data.datasets import raw_formats
+from sdgar.data.datasets.archives import read_blocks
+from sdgar.data.datasets.raw_formats import RawFormat, numbered_lines
 from sdgar.data.filters import at_least
 from sdgar.data.interactions import Ids, Interactions, RowAccount
-from sdgar.data.raw_formats import RawFormat, numbered_lines
+from sdgar.data.tables import events, write_table
 from sdgar.data.whole_files import digest, disk_error, replacing
-from sdgar.errors import DataError, ResourceError, UsageError, unknown_name
+from sdgar.errors import DataError, UsageError, unknown_name
 
 _SHOWN_BAD_LINES = 20
 _SHOWN_CHARACTERS = 80
@@ -217,36 +218,11 @@ def write_prepared(prepared: Prepared, out_dir: Path, *, overwrite: bool = False
         description.unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(out_dir, error) from error
-    with replacing(out_dir / "interactions.parquet") as temporary:
-        _write_parquet(to_frame(prepared.interactions), temporary)
+    write_table(events(prepared.interactions), out_dir / "interactions.parquet")
     with replacing(description) as temporary:
         text = json.dumps(_description(prepared), indent=2, ensure_ascii=False)
         temporary.write_text(text + "\n", encoding="utf-8")
     return out_dir
-
-
-def to_frame(interactions: Interactions) -> pl.DataFrame:
-    """Columns user, item and, where known, weight and timestamp, sorted by user and item."""
-    columns = {
-        "user": pl.Series(interactions.users.values.tolist()).gather(interactions.users_E),
-        "item": pl.Series(interactions.items.values.tolist()).gather(interactions.items_E),
-    }
-    if interactions.weight_E is not None:
-        columns["weight"] = pl.Series(interactions.weight_E)
-    if interactions.time_E is not None:
-        columns["timestamp"] = pl.Series(interactions.time_E).cast(pl.Datetime("us", "UTC"))
-    return pl.DataFrame(columns)
-
-
-def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    try:
-        frame.write_parquet(path)
-    except pl.exceptions.ComputeError as error:  # what Polars makes of a full disk
-        raise ResourceError(
-            f"{path.parent}: the interactions cannot be written ({error}). Free some space or "
-            "choose another folder.",
-            code="disk_full",
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)

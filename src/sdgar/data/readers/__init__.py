@@ -10,22 +10,24 @@ sources (Parquet, JSON Lines, frames) say themselves what they hold.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from sdgar.data.cleaning import to_interactions
-from sdgar.data.columns import Columns, ReadOptions, Role, resolve
-from sdgar.data.delimited import DelimitedFile
-from sdgar.data.files import SourceFile, find_files, reading
-from sdgar.data.frames import Frame
 from sdgar.data.interactions import Interactions
-from sdgar.data.json_lines import JsonLinesFile
-from sdgar.data.parquet import ParquetFile
-from sdgar.data.pieces import Piece, Table
-from sdgar.data.problems import BadRows, Place, Problem, ProblemLog
-from sdgar.errors import DataError
+from sdgar.data.readers.cleaning import to_interactions
+from sdgar.data.readers.columns import Columns, ReadOptions, Role, resolve
+from sdgar.data.readers.delimited import DelimitedFile
+from sdgar.data.readers.files import SourceFile, find_files, reading
+from sdgar.data.readers.frames import Frame
+from sdgar.data.readers.json_lines import JsonLinesFile
+from sdgar.data.readers.parquet import ParquetFile
+from sdgar.data.readers.pieces import Piece, Table
+from sdgar.data.readers.problems import BadRows, Place, Problem, ProblemLog
+from sdgar.errors import DataError, unknown_name
 
 __all__ = [
     "BadRows",
@@ -34,6 +36,7 @@ __all__ = [
     "Place",
     "Problem",
     "ReadOptions",
+    "read",
     "read_files",
     "read_frame",
 ]
@@ -48,6 +51,30 @@ class Loaded:
     interactions: Interactions
     columns: Columns
     notes: tuple[str, ...] = ()
+
+
+def read(source: Any, **options: Any) -> Interactions:
+    """Interactions from a file, several files, or a frame; options as in ``ReadOptions``.
+
+    Which column was taken for what is logged; what a person should be told is a warning.
+    """
+    several = [source] if isinstance(source, str | Path) else source
+    of_paths = isinstance(several, list | tuple) and all(isinstance(p, str | Path) for p in several)
+    chosen = read_options(**options)
+    loaded = read_files(several, chosen) if of_paths else read_frame(source, chosen)
+    logging.getLogger("sdgar").info("columns: %s", loaded.columns.sentence())
+    for note in loaded.notes:
+        warnings.warn(note, stacklevel=2)
+    return loaded.interactions
+
+
+def read_options(**options: Any) -> ReadOptions:
+    """``ReadOptions`` by name, with an unknown name refused beside the nearest known one."""
+    known = [f.name for f in fields(ReadOptions)]
+    for name in options:
+        if name not in known:
+            raise unknown_name("reading option", name, known)
+    return ReadOptions(**options)
 
 
 def read_files(paths: Sequence[str | Path], options: ReadOptions = _DEFAULTS) -> Loaded:

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.columns import Role
-from sdgar.data.problems import Place, shown
+from sdgar.data.readers.columns import Role
+from sdgar.data.readers.problems import Place, shown
 from sdgar.errors import DataError
 
 ID_ROLES: tuple[Role, Role] = ("user", "item")

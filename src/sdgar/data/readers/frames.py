@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sdgar.data.columns import Role
-from sdgar.data.pieces import ID_ROLES, Piece, id_column, typed_piece, value_column
+from sdgar.data.readers.columns import Role
+from sdgar.data.readers.pieces import ID_ROLES, Piece, id_column, typed_piece, value_column
 from sdgar.errors import UsageError
 
 _SOURCE = "the frame"

@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.columns import Columns, ReadOptions, Role
 from sdgar.data.interactions import MAX_ID_BYTES, Ids, Interactions, RowAccount
-from sdgar.data.pieces import Table, int_overflow
-from sdgar.data.problems import MAX_PLACES, BadRows, ProblemLog
-from sdgar.data.times import parse_times
+from sdgar.data.readers.columns import Columns, ReadOptions, Role
+from sdgar.data.readers.pieces import Table, int_overflow
+from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog
+from sdgar.data.readers.times import parse_times
 from sdgar.errors import DataError
 
 _FLOAT32 = np.finfo(np.float32)
