@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sdgar.data.splits import split
     from sdgar.data.synthetic import synthetic
     from sdgar.errors import SdgarError
-    from sdgar.estimators import BPR, MostPopular
+    from sdgar.estimators import BPR, SDGAR, MostPopular
     from sdgar.evaluation.report import compare
     from sdgar.recommender import Recommender, load
 
@@ -28,6 +28,7 @@ _HOME = {
     "Interactions": "sdgar.data.interactions",
     "MostPopular": "sdgar.estimators",
     "Recommender": "sdgar.recommender",
+    "SDGAR": "sdgar.estimators",
     "SdgarError": "sdgar.errors",
     "compare": "sdgar.evaluation.report",
     "load": "sdgar.recommender",
@@ -38,6 +39,7 @@ _HOME = {
 
 __all__ = [
     "BPR",
+    "SDGAR",
     "Interactions",
     "MostPopular",
     "Recommender",

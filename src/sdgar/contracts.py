@@ -79,6 +79,15 @@ class Negatives:
     tries_B: Tensor | None = None
     """Draws it took to find the negative, for objectives that weigh by rank."""
 
+    def rows(self, part: slice) -> Negatives:
+        """Those of some rows."""
+        return Negatives(
+            self.items_BN[part],
+            self.accepted_BN[part],
+            None if self.log_q_BN is None else self.log_q_BN[part],
+            None if self.tries_B is None else self.tries_B[part],
+        )
+
 
 class KnownPositives(Protocol):
     """The training positives, as sets of items by context."""
@@ -103,6 +112,9 @@ Score = Callable[[Tensor, Tensor], Tensor]
 class Sampler(Protocol):
     """Proposes negatives. ``refit`` lets a learned sampler follow the discriminator."""
 
+    uses_scores: ClassVar[bool]
+    """Whether draws depend on the current scores; if not, many batches can be drawn at once."""
+
     def sample(
         self,
         users_B: Tensor,
@@ -116,8 +128,12 @@ class Sampler(Protocol):
         """N negatives for each row; row b uses only the numbers of ``draws`` for row b."""
         ...
 
-    def refit(self, score: Score, epoch: int) -> None:
-        """Follow the discriminator; static samplers do nothing."""
+    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+        """Follow the discriminator, and say how the proposals are; static samplers do neither."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """Move the tables."""
         ...
 
     def state(self) -> dict[str, Tensor]:
@@ -168,6 +184,10 @@ class Objective(Protocol):
         """loss_B from s(c, i⁺), s(c, j) and what the sampler said of j."""
         ...
 
+    def effective(self, neg_BN: Tensor, negatives: Negatives) -> Tensor | None:
+        """How many equally weighted negatives a row's weights are worth; None without weights."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
@@ -194,6 +214,8 @@ class EpochStats:
     seconds: float
     unanswered: int
     """Rows for which no negative could be found (their context knows every item drawn)."""
+    effective: float | None = None
+    """Mean effective sample size of the negatives' weights, where the objective has weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +247,8 @@ class Engine(Protocol):
         """One pass over the training positives, in the order of the epoch's shuffle."""
         ...
 
-    def refit(self, epoch: int) -> None:
-        """Let the sampler follow the discriminator."""
+    def refit(self, epoch: int) -> dict[str, float]:
+        """Let the sampler follow the discriminator, and say how its proposals are."""
         ...
 
     def state(self) -> dict[str, Tensor]:

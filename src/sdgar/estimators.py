@@ -152,7 +152,7 @@ class Learner(Estimator):
     device: str = "auto"
     """``auto``, ``cpu`` or ``cuda``."""
 
-    def compose(self, n_users: int, n_items: int, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int) -> System:
         """Make the parts of the system."""
         raise NotImplementedError
 
@@ -232,7 +232,12 @@ class BPR(systems.BPR, Learner):
     """Bayesian personalised ranking: one uniform negative a positive, pairwise logistic loss."""
 
 
-ESTIMATORS: dict[str, type[Estimator]] = {e.system_name: e for e in (MostPopular, BPR)}
+@dataclass(kw_only=True, eq=False)
+class SDGAR(systems.SDGAR, Learner):
+    """Sampling-decomposable generative adversarial recommender, the paper's system."""
+
+
+ESTIMATORS: dict[str, type[Estimator]] = {e.system_name: e for e in (MostPopular, BPR, SDGAR)}
 """By the name that the command line uses."""
 
 

@@ -44,8 +44,10 @@ class Stream(IntEnum):
     VALID_SAMPLE = 6
     SYNTHETIC = 7
     INIT_GENERATOR = 8
-    GENERATOR = 9
-    HEALTH = 10
+    GENERATOR_CONTEXTS = 9
+    GENERATOR_ITEMS = 10
+    HEALTH = 11
+    SCRAMBLE = 12
 
 
 def check_seed(seed: object) -> int:
@@ -117,6 +119,12 @@ def sort_keys(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
     """63-bit keys, one a row; sorting by them (stably) is a random permutation."""
     w0, w1, _, _ = Draws(seed, stream, epoch, rows).words(0 * rows)
     return (w0 << 31) ^ w1
+
+
+def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
+    """Numbers in (0, 1), one a row: 32 random bits, never 0 and never 1."""
+    w0, _, _, _ = Draws(seed, stream, epoch, rows).words(0 * rows)
+    return (w0 + 0.5) * 2.0**-32
 
 
 def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:

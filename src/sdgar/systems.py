@@ -5,20 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from sdgar.contracts import System
+import numpy as np
+import torch
+
+from sdgar.contracts import Sampler, System
+from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.errors import UsageError
-from sdgar.objectives import PairwiseLogistic
+from sdgar.errors import UsageError, unknown_name
+from sdgar.objectives import PairwiseLogistic, WeightedLogistic
 from sdgar.optimizers import Adam
-from sdgar.samplers.static import Uniform
+from sdgar.samplers.closed_form import (
+    LEAST_TEMPERATURE,
+    MOST_TEMPERATURE,
+    ClosedForm,
+    within,
+)
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.static import Popularity, Uniform
 
 
 class Recipe(Protocol):
-    """Hyper-parameters that compose into a system once the sizes are known."""
+    """Hyper-parameters that compose into a system once the data is known."""
 
     system_name: ClassVar[str]
 
-    def compose(self, n_users: int, n_items: int, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int) -> System:
         """Make the parts."""
         ...
 
@@ -43,11 +54,11 @@ class BPR:
     batch_size: int = 4096
     """Positives a step."""
 
-    def compose(self, n_users: int, n_items: int, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int) -> System:
         """Uniform proposals, pairwise logistic loss, matrix factorization."""
         return System(
             name=self.system_name,
-            discriminator=MatrixFactorization(n_users, n_items, self.dim, seed=seed),
+            discriminator=MatrixFactorization(data.n_users, data.n_items, self.dim, seed=seed),
             sampler=Uniform(),
             objective=PairwiseLogistic(),
             optimizer=Adam(self.learning_rate),
@@ -55,6 +66,100 @@ class BPR:
             batch_size=at_least("batch_size", self.batch_size, 1),
             l2=not_negative("l2", self.l2),
         )
+
+
+@dataclass(kw_only=True, eq=False)
+class SDGAR:
+    """Sampling-decomposable generative adversarial recommender (Jin et al. 2020), Algorithm 1.
+
+    A generator Q(i|c) = Σ_k x_ck y_ik proposes negatives in O(1) and follows the discriminator
+    by closed-form updates; importance weights correct for what it cannot follow.
+    """
+
+    system_name: ClassVar[str] = "sdgar"
+
+    dim: int = 32
+    """Embedding size D."""
+    learning_rate: float = 4e-3
+    """Rate of Adam."""
+    l2: float = 0.01
+    """Weight λ of the squared norm of the rows a batch touches."""
+    n_negatives: int = 5
+    """|S_c|: negatives drawn for each positive."""
+    batch_size: int = 4096
+    """Positives a step."""
+    temperature: float = 0.5
+    """T of the target P(i|c) ∝ exp(f_c(i)/T)."""
+    hold_weights: bool = False
+    """Stop the gradient at the importance weights."""
+    proposal: str = "decomposable"
+    """decomposable, or for ablations: frozen (never updated), scrambled (updated, then dealt to
+    other contexts), uniform, popularity."""
+    states: int = 64
+    """K: states of the generator."""
+    refit_every: int = 5
+    """l_g: epochs between updates of the generator; the first is before epoch 1."""
+    lambda_x: float = 0.1
+    """Entropy weight of x_c."""
+    lambda_y: float = 1.0
+    """Entropy weight of y_k."""
+    generator_samples: int = 64
+    """|S_c| and |S_i| of the generator's update."""
+    target: str = "kl"
+    """kl, or linear as in Eq. 7."""
+    integrand: str = "loss"
+    """loss (h = f), or deviation (h = |f - μ|) as in Eq. 7."""
+    calibration: str = "relative"
+    """relative (λ in units of the largest b), or literal."""
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """Proposals from the generator, importance-weighted logistic loss, factorization."""
+        return System(
+            name=self.system_name,
+            discriminator=MatrixFactorization(data.n_users, data.n_items, self.dim, seed=seed),
+            sampler=self._sampler(data, seed),
+            objective=WeightedLogistic(
+                within("temperature", self.temperature, LEAST_TEMPERATURE, MOST_TEMPERATURE),
+                self.hold_weights,
+            ),
+            optimizer=Adam(self.learning_rate),
+            n_negatives=at_least("n_negatives", self.n_negatives, 1),
+            batch_size=at_least("batch_size", self.batch_size, 1),
+            l2=not_negative("l2", self.l2),
+            refit_every=at_least("refit_every", self.refit_every, 1),
+        )
+
+    def _sampler(self, data: Interactions, seed: int) -> Sampler:
+        learned = ("decomposable", "frozen", "scrambled")
+        one_of("proposal", self.proposal, (*learned, "uniform", "popularity"))
+        if self.proposal == "uniform":
+            return Uniform()
+        if self.proposal == "popularity":
+            return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
+        update = ClosedForm(
+            temperature=self.temperature,
+            lambda_x=self.lambda_x,
+            lambda_y=self.lambda_y,
+            samples=at_least("generator_samples", self.generator_samples, 1),
+            target=one_of("target", self.target, ("kl", "linear")),
+            integrand=one_of("integrand", self.integrand, ("loss", "deviation")),
+            calibration=one_of("calibration", self.calibration, ("relative", "literal")),
+        )
+        return Decomposable(
+            data.n_users,
+            data.n_items,
+            at_least("states", self.states, 1),
+            seed=seed,
+            update=None if self.proposal == "frozen" else update,
+            scramble=self.proposal == "scrambled",
+        )
+
+
+def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:
+    """Return ``value`` if it is one of the choices."""
+    if value not in choices:
+        raise unknown_name(name, str(value), choices)
+    return value
 
 
 def at_least(name: str, value: Any, least: int) -> int:

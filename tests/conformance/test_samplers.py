@@ -118,5 +118,5 @@ def test_log_q_is_a_distribution_over_the_unknown_items(make):
 
 def test_a_static_sampler_keeps_no_state(make):
     sampler = make(problem())
-    sampler.refit(lambda u, i: torch.zeros(i.shape), 1)
+    sampler.refit(lambda u, i: torch.zeros(i.shape), seed=0, epoch=1)
     sampler.load_state(sampler.state())

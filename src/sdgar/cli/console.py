@@ -174,12 +174,25 @@ class _Epochs:
             self._tasks[phase] = self._add(what, total=total, loss="")
         self._update(self._tasks[phase], completed=epoch.epoch, loss=f"{epoch.loss:.4f}")
         self._train += epoch.train_seconds + epoch.refit_seconds
+        if epoch.complaint is not None:
+            self._console.print(f"warning {epoch.complaint}", style="yellow")
         if epoch.metric is None:
             return
         self._best = epoch.epoch if epoch.best else self._best
         mark = "best" if epoch.best else ""
         self._console.print(
             f"{epoch.epoch:>8}{epoch.loss:>10.4f}{epoch.metric:>10.4f}{mark:>8}"
-            f"{self._train:>7.1f} s{epoch.evaluate_seconds:>8.1f} s"
+            f"{self._train:>7.1f} s{epoch.evaluate_seconds:>8.1f} s{_generator(epoch)}"
         )
         self._train = 0.0
+
+
+def _generator(epoch: EpochRecord) -> str:
+    """The generator's health, behind the line of an epoch."""
+    said = "" if epoch.effective is None else f"   ess {epoch.effective:.2f}"
+    if epoch.health:
+        h = epoch.health
+        said += f" · X {h['x_perplexity']:.1f}/{h['states']:.0f}"
+        said += f" · Y {h['y_perplexity']:,.0f}/{h['items']:,.0f}"
+        said += f" · KL {h['kl']:.2f}" if "kl" in h else ""
+    return said

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, NotCovered, System
+from sdgar.contracts import Covered, EpochStats, Negatives, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError
 from sdgar.optimizers import SGD, Adam, Optimizer
 from sdgar.rng import Draws, Stream, sort_keys
 from sdgar.samplers.reject import KnownItems
+
+_ROWS_AHEAD = 1 << 16
 
 
 class EagerEngine:
@@ -35,6 +37,7 @@ class EagerEngine:
         self._seed = seed
         self._device = device
         self._model = system.discriminator.to(device)
+        system.sampler.to(device)
         self._users_E = torch.from_numpy(data.users_E).to(device)
         self._items_E = torch.from_numpy(data.items_E).to(device).long()
         self._weight_E: Tensor | None = None
@@ -56,10 +59,13 @@ class EagerEngine:
         order_E = torch.argsort(sort_keys(self._seed, Stream.SHUFFLE, epoch, rows_E), stable=True)
         total = torch.zeros((), dtype=torch.float64, device=self._device)
         unanswered = torch.zeros((), dtype=torch.int64, device=self._device)
-        for rows_B in torch.split(order_E, self._system.batch_size):
-            loss_B, answered_B = self._step(rows_B, epoch)
+        effective: Tensor | None = None
+        for rows_B, negatives in self._batches(order_E, epoch):
+            loss_B, answered_B, effective_B = self._step(rows_B, negatives)
             total += loss_B.double().sum()
             unanswered += (~answered_B).sum()
+            if effective_B is not None:
+                effective = effective_B.double().sum() + (0 if effective is None else effective)
         loss = total.item() / len(order_E)
         if not torch.isfinite(total):
             raise NumericalError(
@@ -69,19 +75,29 @@ class EagerEngine:
                 code="diverged",
             )
         seconds = time.perf_counter() - start
-        return EpochStats(loss, len(order_E), seconds, int(unanswered.item()))
+        mean_effective = None if effective is None else effective.item() / len(order_E)
+        return EpochStats(loss, len(order_E), seconds, int(unanswered.item()), mean_effective)
 
-    def _step(self, rows_B: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    def _batches(self, order_E: Tensor, epoch: int) -> Iterator[tuple[Tensor, Negatives]]:
+        """Batches with their negatives, which are drawn for many batches at once if they may be."""
+        size = self._system.batch_size
+        ahead = size if self._system.sampler.uses_scores else size * max(1, _ROWS_AHEAD // size)
+        for rows in torch.split(order_E, ahead):
+            negatives = self._system.sampler.sample(
+                self._users_E[rows],
+                self._items_E[rows],
+                self._system.n_negatives,
+                score=self._score,
+                draws=Draws(self._seed, Stream.NEGATIVES, epoch, rows[:, None]),
+                known=self._known,
+            )
+            for start in range(0, len(rows), size):
+                part = slice(start, start + size)
+                yield rows[part], negatives.rows(part)
+
+    def _step(self, rows_B: Tensor, negatives: Negatives) -> tuple[Tensor, Tensor, Tensor | None]:
         system = self._system
         users_B, pos_B = self._users_E[rows_B], self._items_E[rows_B]
-        negatives = system.sampler.sample(
-            users_B,
-            pos_B,
-            system.n_negatives,
-            score=self._score,
-            draws=Draws(self._seed, Stream.NEGATIVES, epoch, rows_B[:, None]),
-            known=self._known,
-        )
         items_BN = torch.cat((pos_B[:, None], negatives.items_BN), dim=1)
         s_BN, user_norm_B, item_norm_BN = self._model.score_and_norms(users_B, items_BN)
         loss_B = system.objective(s_BN[:, 0], s_BN[:, 1:], negatives)
@@ -91,11 +107,13 @@ class EagerEngine:
         self._optimizer.zero_grad(set_to_none=True)
         (loss_B + 0.5 * system.l2 * norm_B).mean().backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
-        return loss_B.detach(), negatives.accepted_BN.any(dim=1)
+        effective_B = system.objective.effective(s_BN[:, 1:].detach(), negatives)
+        return loss_B.detach(), negatives.accepted_BN.any(dim=1), effective_B
 
-    def refit(self, epoch: int) -> None:
-        """Let the sampler follow the discriminator."""
-        self._system.sampler.refit(self._score, epoch)
+    @torch.no_grad()
+    def refit(self, epoch: int) -> dict[str, float]:
+        """Let the sampler follow the discriminator, and say how its proposals are."""
+        return self._system.sampler.refit(self._score, seed=self._seed, epoch=epoch)
 
     @torch.no_grad()
     def _score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:

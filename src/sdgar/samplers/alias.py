@@ -42,9 +42,19 @@ class AliasTables:
     @classmethod
     def of(cls, weight_RN: Tensor) -> AliasTables:
         """Build from weights; rows need not be normalised."""
-        mass_RN = quantize(weight_RN)
+        return cls.from_mass(quantize(weight_RN))
+
+    @classmethod
+    def from_mass(cls, mass_RN: Tensor) -> AliasTables:
+        """Build from masses that a table had before."""
         build = _build_numba if mass_RN.device.type == "cpu" else build_torch
         return cls(mass_RN, *build(mass_RN))
+
+    def to(self, device: torch.device) -> AliasTables:
+        """Move the tables."""
+        return AliasTables(
+            self.mass_RN.to(device), self.threshold_RN.to(device), self.alias_RN.to(device)
+        )
 
     @property
     def n(self) -> int:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from sdgar.contracts import KnownPositives
 from sdgar.data.interactions import History
+from sdgar.rng import Draws
+
+MAX_TRIES = 16
 
 
 class KnownItems:
@@ -38,3 +44,30 @@ class KnownItems:
         key_BN = users_BN * (self._n_items + 1) + r_BN
         shift_BN = torch.searchsorted(self._unknown_below_E, key_BN, right=True)
         return r_BN + shift_BN - self._start_U1[users_BN]
+
+
+def redraw_known(
+    draw: Callable[[Tensor, Draws, Tensor], Tensor],
+    users_B: Tensor,
+    n: int,
+    draws: Draws,
+    known: KnownPositives,
+) -> tuple[Tensor, Tensor]:
+    """N draws a row, those that are known positives drawn again, at most 16 times in all.
+
+    Try t of draw j uses slot t·n + j. After the last try a known positive stays, marked as not
+    accepted: a context whose proposals are all its own positives must not hang the run.
+    """
+    slots_N = torch.arange(n, device=users_B.device)
+    users_BN = users_B[:, None].expand(-1, n)
+    items_BN = draw(users_BN, draws, slots_N)
+    known_BN = known.contains(users_BN, items_BN)
+    for t in range(1, MAX_TRIES):
+        row_R, slot_R = known_BN.nonzero(as_tuple=True)
+        if len(row_R) == 0:
+            break
+        again = draws.at(draws.rows[row_R, 0])
+        items_R = draw(users_B[row_R], again, t * n + slot_R)
+        items_BN[row_R, slot_R] = items_R
+        known_BN[row_R, slot_R] = known.contains(users_B[row_R], items_R)
+    return items_BN, ~known_BN

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import KnownPositives, Negatives, Score
 from sdgar.rng import Draws, below
+from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.reject import redraw_known
+
+
+class Static:
+    """What samplers share that neither learn nor hold anything to be moved or kept."""
+
+    __slots__ = ()
+
+    uses_scores: ClassVar[bool] = False
+
+    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+        """Nothing to follow."""
+        return {}
+
+    def to(self, device: torch.device) -> Self:
+        """Nothing to move."""
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        """Nothing to keep."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Nothing to take back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class Uniform(Static):
     r"""Q(i | c) = 1 / |I \\ I_c| for every item i that is not a known positive of c.
 
     Drawn from the complement directly: one number, one binary search, no rejection, so a
@@ -41,12 +67,36 @@ class Uniform:
         items_BN = torch.where(accepted_BN, known.nth_unknown(users_BN, r_BN), pos_B[:, None])
         return Negatives(items_BN, accepted_BN, log_q_BN=-unknown_BN.clamp(min=1).log())
 
-    def refit(self, score: Score, epoch: int) -> None:
-        """Nothing to follow."""
 
-    def state(self) -> dict[str, Tensor]:
-        """Nothing to keep."""
-        return {}
+class Popularity(Static):
+    """Q(i | c) ∝ n_i^power for every context, with n_i the number of users of item i."""
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing to take back."""
+    __slots__ = ("_log_q_I", "_table")
+
+    def __init__(self, count_I: Tensor, power: float = 1.0) -> None:
+        self._table = AliasTables.of(count_I.double().pow(power)[None])
+        self._log_q_I = self._table.probability()[0].log()
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """N independent draws a row; known positives are drawn again."""
+        items_BN, accepted_BN = redraw_known(self._draw, users_B, n, draws, known)
+        return Negatives(items_BN, accepted_BN, self._log_q_I[items_BN])
+
+    def to(self, device: torch.device) -> Self:
+        """Move the table."""
+        self._table = self._table.to(device)
+        self._log_q_I = self._log_q_I.to(device)
+        return self
+
+    def _draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
+        high, low, _, _ = draws.words(slots)
+        return self._table.draw(torch.zeros_like(users), high, low)

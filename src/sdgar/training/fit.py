@@ -14,6 +14,7 @@ from sdgar.contracts import Engine, Factors, System
 from sdgar.data.interactions import HeldOut, History
 from sdgar.errors import NumericalError, UsageError
 from sdgar.evaluation.report import evaluate
+from sdgar.samplers.health import complaint
 from sdgar.systems import at_least
 
 
@@ -62,6 +63,12 @@ class EpochRecord:
     metric: float | None = None
     best: bool = False
     unanswered: int = 0
+    effective: float | None = None
+    """Mean effective sample size of the negatives' weights."""
+    health: dict[str, float] = field(default_factory=dict)
+    """How the generator is since its last refit."""
+    complaint: str | None = None
+    """What is wrong with the generator, said once after the refit that showed it."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the JSONL log."""
@@ -103,8 +110,14 @@ def fit(
     log: list[EpochRecord] = []
     best_metric, best_epoch, best = float("-inf"), 0, None
     stale = 0
+    health: dict[str, float] = {}
     for epoch in range(1, options.epochs + 1):
-        refit_seconds = _refit(system, engine, epoch)
+        refit_seconds, problem = 0.0, None
+        if system.refit_every is not None and (epoch - 1) % system.refit_every == 0:
+            start = time.perf_counter()
+            health = engine.refit(epoch)
+            refit_seconds = time.perf_counter() - start
+            problem = complaint(health)
         stats = engine.run_epoch(epoch)
         metric, evaluate_seconds, better = None, 0.0, False
         look = epoch % options.evaluate_every == 0 or epoch == options.epochs
@@ -127,6 +140,9 @@ def fit(
                 metric,
                 better,
                 stats.unanswered,
+                stats.effective,
+                health,
+                problem,
             )
         )
         if on_epoch is not None:
@@ -137,15 +153,6 @@ def fit(
         best, best_epoch = system.discriminator.factors(), len(log)
     _require_finite(best)
     return Fitted(best, best_epoch, log)
-
-
-def _refit(system: System, engine: Engine, epoch: int) -> float:
-    """Before the first epoch, and every ``refit_every`` epochs after it."""
-    if system.refit_every is None or (epoch - 1) % system.refit_every:
-        return 0.0
-    start = time.perf_counter()
-    engine.refit(epoch)
-    return time.perf_counter() - start
 
 
 def _look(factors: Factors, held_out: HeldOut, seen: History, options: FitOptions) -> float:

@@ -79,7 +79,7 @@ class Run:
         self, phase: Phase, data: Interactions, options: FitOptions, held_out: HeldOut | None
     ) -> Fitted:
         """One pass of the loop with a fresh system."""
-        system = self.recipe.compose(data.n_users, data.n_items, seed=self.seed)
+        system = self.recipe.compose(data, seed=self.seed)
         engine, self.why = choose_engine(
             self.engine, system, data, seed=self.seed, device=self.device
         )

@@ -1,0 +1,139 @@
+"""Train many settings of a system on one data set and write what each reached, as JSON lines.
+
+Needs only torch and NumPy, so that it runs on a bare GPU machine:
+
+    python benchmarks/accuracy_grid.py pack ../shared/data carry          # here: Parquet → npz
+    PYTHONPATH=src python benchmarks/accuracy_grid.py run carry/citeulike.npz grid.json out.jsonl
+
+``grid.json`` is a list of {"name", "system", "seed", "protocol", "settings"}; settings are fields
+of the system or of FitOptions. Protocol ``valid`` trains on 90 % of the training rows and reports
+the validation metric only (for choosing); ``validated`` and ``paper`` are those of the package.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing as mp
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sdgar import systems
+from sdgar.data import splits
+from sdgar.data.interactions import HeldOut, Interactions
+from sdgar.evaluation.report import evaluate
+from sdgar.training import protocols
+from sdgar.training.fit import FitOptions
+
+RECIPES = {r.system_name: r for r in (systems.BPR, systems.SDGAR)}
+
+
+def pack(shared: Path, out: Path) -> None:
+    import polars as pl
+
+    out.mkdir(exist_ok=True)
+    for name, folder in (("citeulike", "citeulike-t"), ("gowalla", "gowalla")):
+        arrays = {}
+        for part in ("train", "test"):
+            frame = pl.read_parquet(shared / folder / f"{part}.parquet")
+            arrays |= {f"{part}_user": frame["user"], f"{part}_item": frame["item"]}
+        np.savez_compressed(out / f"{name}.npz", **arrays)
+    frame = pl.read_parquet(shared / "movielens-10m" / "interactions.parquet")
+    data = Interactions.from_arrays(frame["user"].to_numpy(), frame["item"].to_numpy())
+    arrays = {}
+    for part, rows in zip(("train", "test"), splits.per_user(data, seed=0), strict=True):
+        arrays |= {
+            f"{part}_user": rows.users.at(rows.users_E).astype(np.int32),
+            f"{part}_item": rows.items.at(rows.items_E).astype(np.int32),
+        }
+    np.savez_compressed(out / "movielens.npz", **arrays)
+
+
+def load(path: Path) -> tuple[Interactions, Interactions]:
+    file = np.load(path)
+    return tuple(
+        Interactions.from_arrays(file[f"{part}_user"], file[f"{part}_item"])
+        for part in ("train", "test")
+    )
+
+
+def one(path: Path, job: dict, device: str) -> dict:
+    train, test = load(path)
+    recipe_fields = {f.name for f in fields(RECIPES[job["system"]])}
+    settings = job.get("settings", {})
+    recipe = RECIPES[job["system"]](**{k: v for k, v in settings.items() if k in recipe_fields})
+    options = FitOptions(**{k: v for k, v in settings.items() if k not in recipe_fields})
+    seed = job.get("seed", 0)
+    run = protocols.Run(
+        recipe=recipe, options=options, seed=seed, engine="auto", device=torch.device(device)
+    )
+    started = time.perf_counter()
+    if job["protocol"] == "paper":
+        trained = protocols.paper(run, train, HeldOut.of(test, train))
+    else:
+        part = splits.validation(train, seed=seed)
+        refit = train if job["protocol"] == "validated" else None
+        trained = protocols.validated(run, part.train, part.held_out, refit_on=refit)
+    result = {
+        **job,
+        "epochs": trained.epochs,
+        "best_epoch": trained.best_epoch,
+        "valid": trained.valid.get("ndcg@50"),
+        "curve": [(r.epoch, round(r.metric, 4)) for _, r in trained.log if r.metric is not None],
+        "health": trained.log[-1][1].health,
+        "effective": trained.log[-1][1].effective,
+        "train_seconds": round(trained.seconds.train, 2),
+        "refit_seconds": round(trained.seconds.refit, 2),
+        "seconds": round(time.perf_counter() - started, 2),
+    }
+    if job["protocol"] != "valid":
+        held_out = HeldOut.of(test, train)
+        result["test"] = evaluate(trained.factors, held_out, seen=train.history, ks=(50,)).means()[
+            "ndcg@50"
+        ]
+    return result
+
+
+def worker(path: Path, jobs: mp.Queue, results: mp.Queue, device: str) -> None:
+    torch.set_num_threads(1)
+    while (job := jobs.get()) is not None:
+        try:
+            results.put(one(path, job, device))
+        except Exception as error:
+            results.put({**job, "error": repr(error)})
+
+
+def run_grid(path: Path, grid: Path, out: Path, processes: int) -> None:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    todo = json.loads(grid.read_text())
+    context = mp.get_context("spawn")
+    jobs, results = context.Queue(), context.Queue()
+    for job in [*todo, *[None] * processes]:
+        jobs.put(job)
+    team = [
+        context.Process(target=worker, args=(path, jobs, results, device)) for _ in range(processes)
+    ]
+    for process in team:
+        process.start()
+    with out.open("a") as file:
+        for _ in todo:
+            result = results.get()
+            file.write(json.dumps(result) + "\n")
+            file.flush()
+            shown = {k: v for k, v in result.items() if k not in ("curve",)}
+            print(json.dumps(shown), flush=True)
+    for process in team:
+        process.join()
+
+
+if __name__ == "__main__":
+    command, *words = sys.argv[1:]
+    if command == "pack":
+        pack(Path(words[0]), Path(words[1]))
+    else:
+        processes = int(words[3]) if len(words) > 3 else 1
+        run_grid(Path(words[0]), Path(words[1]), Path(words[2]), processes)

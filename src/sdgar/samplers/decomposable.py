@@ -1,0 +1,118 @@
+"""The sampling-decomposable generator (Eq. 6): learned proposals, drawn in O(1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sdgar.contracts import KnownPositives, Negatives, Score
+from sdgar.rng import Draws, Stream, sort_keys, uniform
+from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.health import health
+from sdgar.samplers.reject import redraw_known
+
+
+class Decomposable:
+    """Q(i | c) = Σ_k x_ck y_ik: a state k from x_c, then an item from y_k, by alias tables.
+
+    X (contexts × states, rows sum to 1) and Y (items × states, columns sum to 1) start uniform
+    at random, as in Algorithm 1, and follow the discriminator by ``update``. log Q is computed
+    from the probabilities of the very tables that are drawn from.
+    """
+
+    uses_scores: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        n_users: int,
+        n_items: int,
+        states: int,
+        *,
+        seed: int,
+        update: ClosedForm | None,
+        scramble: bool = False,
+    ) -> None:
+        size = (n_users + n_items) * states
+        weight = torch.from_numpy(uniform(seed, Stream.INIT_GENERATOR, 0, np.arange(size)))
+        self.update = update
+        """How the generator follows the discriminator; None freezes it."""
+        self.scramble = scramble
+        """Give every context the states of another after each update: what is left of the
+        generator's worth when it is fitted, but not to the context at hand."""
+        self.set_x(weight[: n_users * states].reshape(n_users, states))
+        self.set_y(weight[n_users * states :].reshape(n_items, states))
+
+    def set_x(self, weight_UK: Tensor) -> None:
+        """Take new rows x_c and build P(k | c)."""
+        self._take_x(AliasTables.of(weight_UK))
+
+    def set_y(self, weight_IK: Tensor) -> None:
+        """Take new columns y_k and build P(i | k)."""
+        self._take_y(AliasTables.of(weight_IK.T))
+
+    def _take_x(self, tables: AliasTables) -> None:
+        self.state_of = tables
+        self.x_UK = tables.probability()
+
+    def _take_y(self, tables: AliasTables) -> None:
+        self.item_of = tables
+        self.y_IK = tables.probability().T.contiguous()
+
+    def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
+        """Items from Q(. | c), one for each (row, slot): four words, two table look-ups."""
+        w0, w1, w2, w3 = draws.words(slots)
+        states = self.state_of.draw(users.expand(w0.shape), w0, w1)
+        return self.item_of.draw(states, w2, w3)
+
+    def log_q(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """Log Q(i | c) = log Σ_k x_ck y_ik."""
+        return (self.x_UK[users_B][:, None] * self.y_IK[items_BN]).sum(dim=2).log()
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """N draws a row from Q(. | c); known positives are drawn again.
+
+        Redrawing divides Q by the mass of the unknown items, a constant of the row that the
+        weights cancel, so log Q stays as it is.
+        """
+        items_BN, accepted_BN = redraw_known(self.draw, users_B, n, draws, known)
+        return Negatives(items_BN, accepted_BN, self.log_q(users_B, items_BN))
+
+    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+        """One alternating update of X and Y, and how the generator is after it."""
+        if self.update is None:
+            return health(self, score, temperature=None, seed=seed, epoch=epoch)
+        self.update(self, score, seed=seed, epoch=epoch)
+        if self.scramble:
+            rows = torch.arange(len(self.x_UK), device=self.x_UK.device)
+            other_U = torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True)
+            self._take_x(AliasTables.from_mass(self.state_of.mass_RN[other_U]))
+        return health(self, score, temperature=self.update.temperature, seed=seed, epoch=epoch)
+
+    def to(self, device: torch.device) -> Self:
+        """Move the tables."""
+        self._take_x(self.state_of.to(device))
+        self._take_y(self.item_of.to(device))
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        """The masses; tables and probabilities follow from them."""
+        return {"x_mass_UK": self.state_of.mass_RN, "y_mass_KI": self.item_of.mass_RN}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Build the tables that had these masses."""
+        self._take_x(AliasTables.from_mass(state["x_mass_UK"]))
+        self._take_y(AliasTables.from_mass(state["y_mass_KI"]))

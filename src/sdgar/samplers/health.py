@@ -1,0 +1,81 @@
+"""How a generator is: spread of its states and items, and its distance from the target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from sdgar.contracts import Score
+from sdgar.rng import Stream, sort_keys
+
+if TYPE_CHECKING:
+    from sdgar.samplers.decomposable import Decomposable
+
+_SAMPLED_CONTEXTS = 32
+
+
+def health(
+    generator: Decomposable, score: Score, *, temperature: float | None, seed: int, epoch: int
+) -> dict[str, float]:
+    """Perplexities of X and Y, and KL(P ‖ Q) in nats over a sample of contexts, all items.
+
+    A perplexity of 1 is a one-hot distribution; of the number of entries, a uniform one.
+    """
+    found = {
+        "x_perplexity": _perplexity(generator.x_UK, dim=1),
+        "states": float(generator.x_UK.shape[1]),
+        "y_perplexity": _perplexity(generator.y_IK, dim=0),
+        "items": float(generator.y_IK.shape[0]),
+    }
+    if temperature is not None:
+        found["kl"] = _kl(generator, score, temperature, seed, epoch)
+    return found
+
+
+def complaint(found: dict[str, float]) -> str | None:
+    """What is wrong with a generator, and which hyper-parameter to move; None if nothing is."""
+    if not found:
+        return None
+    for part, perplexity, most, name in (
+        ("x_c", found["x_perplexity"], found["states"], "lambda_x"),
+        ("y_k", found["y_perplexity"], found["items"], "lambda_y"),
+    ):
+        if most > 1 and perplexity < 1.05:
+            return (
+                f"the generator has collapsed: {part} is one-hot (perplexity {perplexity:.2f} of "
+                f"{most:,.0f}), so proposals hardly vary. Raise {name}."
+            )
+    x_idle = found["x_perplexity"] > 0.999 * found["states"]
+    y_idle = found["y_perplexity"] > 0.999 * found["items"]
+    if found["states"] > 1 and x_idle and y_idle:
+        return (
+            "the generator is inert: its proposals are uniform (perplexities "
+            f"{found['x_perplexity']:.1f} of {found['states']:.0f} states and "
+            f"{found['y_perplexity']:,.0f} of {found['items']:,.0f} items). Lower lambda_x and "
+            'lambda_y, or use calibration="relative".'
+        )
+    return None
+
+
+def _perplexity(p: Tensor, *, dim: int) -> float:
+    """Mean over the distributions of exp(entropy)."""
+    entropy = -torch.xlogy(p, p).sum(dim=dim)
+    return float(entropy.exp().mean())
+
+
+def _kl(generator: Decomposable, score: Score, temperature: float, seed: int, epoch: int) -> float:
+    """Mean over a sample of contexts of Σ_i P log(P/Q), P ∝ exp(softplus(g)/T)."""
+    n_users, n_items = len(generator.x_UK), len(generator.y_IK)
+    users_U = torch.arange(n_users, device=generator.x_UK.device)
+    order_U = torch.argsort(sort_keys(seed, Stream.HEALTH, epoch, users_U), stable=True)
+    items_1I = torch.arange(n_items, device=users_U.device)[None]
+    divergence = 0.0
+    chosen = order_U[:_SAMPLED_CONTEXTS]
+    for user_1 in chosen[:, None]:
+        log_p_I = (softplus(score(user_1, items_1I)[0]) / temperature).log_softmax(dim=0)
+        log_q_I = (generator.y_IK @ generator.x_UK[user_1[0]]).log()
+        divergence += float((log_p_I.exp() * (log_p_I - log_q_I)).sum())
+    return divergence / len(chosen)
