@@ -4,16 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sdgar.errors import ResourceError
 from sdgar.training.fit import EpochRecord
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours stay apart for colour-blind readers.
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 def draw_training(log: Sequence[EpochRecord], path: Path, *, title: str, metric: str) -> Path:
-    """Loss of every epoch and the metric of every look, over epochs, as a PNG."""
+    """Write loss and metric over epochs as a PNG."""
+    training_figure(log, title=title, metric=metric).savefig(path)
+    return path
+
+
+def training_figure(log: Sequence[EpochRecord], *, title: str, metric: str) -> Figure:
+    """Loss of every epoch and the metric of every look, over epochs."""
+    looks = [(r.epoch, r.metric) for r in log if r.metric is not None]
+    figure = _figure()
+    left = figure.subplots()
+    left.plot([e for e, _ in looks], [m for _, m in looks], "o-", color=BLUE, label=metric)
+    left.set(title=title, xlabel="epoch")
+    left.set_ylabel(f"{metric} on validation rows", color=BLUE)
+    right = left.twinx()
+    right.plot([r.epoch for r in log], [r.loss for r in log], color=ORANGE, label="loss")
+    right.set_ylabel("training loss", color=ORANGE)
+    # Limits last: set before the lines are drawn, they would stay as they were without them.
+    left.set_ylim(bottom=0)
+    right.set(xlim=(0, log[-1].epoch + 1), ylim=(0, None))
+    lines = [*left.get_lines(), *right.get_lines()]
+    left.legend(lines, [str(line.get_label()) for line in lines], loc="center right")
+    left.grid(alpha=0.3)
+    return figure
+
+
+def _figure() -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -21,19 +50,4 @@ def draw_training(log: Sequence[EpochRecord], path: Path, *, title: str, metric:
             'drawing needs matplotlib, which is not installed: pip install "sdgar[plot]".',
             code="no_matplotlib",
         ) from error
-    looks = [(r.epoch, r.metric) for r in log if r.metric is not None]
-    figure = Figure(figsize=(7, 4), layout="constrained", dpi=150)
-    left = figure.subplots()
-    left.set(title=title, xlabel="epoch", xlim=(0, None))
-    left.plot([e for e, _ in looks], [m for _, m in looks], "o-", color=BLUE, label=metric)
-    left.set_ylabel(f"{metric} on validation rows", color=BLUE)
-    left.set_ylim(bottom=0)
-    right = left.twinx()
-    right.plot([r.epoch for r in log], [r.loss for r in log], color=ORANGE, label="loss")
-    right.set_ylabel("training loss", color=ORANGE)
-    right.set_ylim(bottom=0)
-    handles = left.get_legend_handles_labels(), right.get_legend_handles_labels()
-    left.legend(handles[0][0] + handles[1][0], handles[0][1] + handles[1][1], loc="center right")
-    left.grid(alpha=0.3)
-    figure.savefig(path)
-    return path
+    return Figure(figsize=(7, 4), layout="constrained", dpi=150)

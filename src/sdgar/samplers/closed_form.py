@@ -155,8 +155,12 @@ class ClosedForm:
             unit = (top[usable] - best).exp().mean().log() + best
         else:
             unit = torch.zeros((), device=log_b.device)
-        scaled = (log_b - unit).clamp(max=_LARGEST_EXPONENT).exp() / lam
-        return torch.where(usable, scaled.softmax(dim=dim), before)
+        # Measured from the largest b of the line, so that no b/λ is too large for a float.
+        scale = (top - unit - math.log(lam)).clamp(max=_LARGEST_EXPONENT).exp()
+        weight = (scale * (log_b - top).expm1()).softmax(dim=dim)
+        # An entry must not underflow to 0: what Q cannot draw, no importance weight can mend
+        # (Proposition 2.1). The alias table gives the least positive weight one quantum.
+        return torch.where(usable, weight.clamp(min=torch.finfo(weight.dtype).tiny), before)
 
     def _log_h(self, f: Tensor, mu: Tensor) -> Tensor:
         if self.integrand == "deviation":
@@ -180,7 +184,7 @@ class ClosedForm:
 
 
 _LARGEST_EXPONENT = 80.0
-"""exp of it is finite in float32; softmax of anything near it is one-hot already."""
+"""exp of it is finite in float32, and a softmax that spreads so far is one-hot."""
 
 
 class Inverse:
