@@ -17,7 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar import artifact
+from sdgar import artifact, folders
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
 from sdgar.data.interactions import History, Ids, Interactions
@@ -344,9 +344,9 @@ def test_a_failing_disk_is_loud_and_leaves_the_old_model(saved, monkeypatch, cal
         raise OSError(28, "No space left on device")
 
     targets = {
-        "write": (artifact, "_write"),
+        "write": (folders, "write"),
         "fsync": (os, "fsync"),
-        "replace": (artifact, "_move_into_place"),
+        "replace": (folders, "_exchange_for"),
     }
     monkeypatch.setattr(*targets[call], fail)
     with pytest.raises(ResourceError, match="No space left on device"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sdgar.data.splits import split
     from sdgar.data.synthetic import synthetic
     from sdgar.errors import SdgarError
-    from sdgar.estimators import BPR, SDGAR, MostPopular
+    from sdgar.estimators import BPR, SDGAR, MostPopular, SDGARPrinted
     from sdgar.evaluation.report import compare
     from sdgar.recommender import Recommender, load
 
@@ -29,6 +29,7 @@ _HOME = {
     "MostPopular": "sdgar.estimators",
     "Recommender": "sdgar.recommender",
     "SDGAR": "sdgar.estimators",
+    "SDGARPrinted": "sdgar.estimators",
     "SdgarError": "sdgar.errors",
     "compare": "sdgar.evaluation.report",
     "load": "sdgar.recommender",
@@ -43,6 +44,7 @@ __all__ = [
     "Interactions",
     "MostPopular",
     "Recommender",
+    "SDGARPrinted",
     "SdgarError",
     "compare",
     "load",

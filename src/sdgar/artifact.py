@@ -5,46 +5,35 @@
     history.safetensors    the training positives as CSR, so that seen items can be left out
     manifest.json          format version, sizes, SHA-256 of each file, how the model was made
 
-The folder is written under a temporary name beside its place, every file and the folder
-itself are flushed to disk, and one rename makes it visible. Loading reads each file once,
-hashes the bytes it parses, and checks names, types, shapes, finiteness and ids before
-anything is used. Nothing here can run code: there is no pickle and no fallback.
+``folders`` writes it in one visible step and verifies what it reads; loading then checks names,
+types, shapes, finiteness and ids before anything is used. Nothing here can run code: there is
+no pickle and no fallback.
 """
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import itertools
 import json
-import os
-import secrets
-import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 import torch
 from numpy.typing import NDArray
 
+from sdgar import folders
 from sdgar.contracts import Factors
 from sdgar.data.interactions import History, Ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.folders import MANIFEST, DamagedError, Tensors
 
 FORMAT = "sdgar-model"
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
 _MODEL, _IDS, _HISTORY = "model.safetensors", "ids.safetensors", "history.safetensors"
 _FILES = (_MODEL, _IDS, _HISTORY)
-_MAX_MANIFEST_BYTES = 64 << 20
-_MAX_HEADER_BYTES = 1 << 20
-
-Tensors = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +68,15 @@ def save(
         "format_version": FORMAT_VERSION,
         "sizes": _sizes(artifact),
         "ids": {"users": artifact.users.kind, "items": artifact.items.kind},
-        "files": {
-            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            for name, data in contents.items()
-        },
+        "files": folders.seals(contents),
         "about": artifact.about,
     }
     text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_orphans(target)
-        temporary = target.with_name(f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-        temporary.mkdir(mode=0o755)
-        try:
+        with folders.whole(target, replace=True) as temporary:
             for name, data in {**(attachments or {}), **contents}.items():
-                _write(temporary / name, data)
-            _write(temporary / MANIFEST, text.encode())
-            _sync_folder(temporary)
-            _move_into_place(temporary, target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-        _sync_folder(target.parent)
+                folders.write(temporary / name, data)
+            folders.write(temporary / MANIFEST, text.encode())
     except OSError as error:
         needed = sum(len(data) for data in contents.values())
         raise ResourceError(
@@ -133,8 +110,8 @@ def require_free(target: Path, *, overwrite: bool) -> None:
 def load(path: str | Path) -> Artifact:
     """Read and verify a saved model."""
     folder = Path(path)
-    manifest = _read_manifest(folder)
-    tensors = {name: _read_tensors(folder / name, manifest["files"]) for name in _FILES}
+    manifest = read_manifest(folder)
+    tensors = {name: folders.read_tensors(folder / name, manifest["files"]) for name in _FILES}
     sizes = manifest["sizes"]
     n_users, n_items, dim, n_rows = (
         int(sizes[name]) for name in ("users", "items", "dim", "interactions")
@@ -199,62 +176,8 @@ def _sizes(artifact: Artifact) -> dict[str, int]:
     }
 
 
-def _write(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _move_into_place(temporary: Path, target: Path) -> None:
-    """Rename; over an existing folder, exchange the two names in one step where Linux can."""
-    if not target.exists() or not any(target.iterdir()):
-        temporary.replace(target)  # over an empty folder this is one step as well
-        return
-    if sys.platform == "linux" and _exchange(temporary, target):
-        return  # the temporary name now holds the old model, and is removed by the caller
-    old = target.with_name(temporary.name + ".old")
-    target.rename(old)
-    temporary.rename(target)
-    shutil.rmtree(old)
-
-
-def _exchange(a: Path, b: Path) -> bool:
-    """renameat2(RENAME_EXCHANGE); False where the file system or the C library lacks it."""
-    at_cwd, rename_exchange = -100, 2
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if renameat2 is None:
-        return False
-    return bool(renameat2(at_cwd, os.fsencode(a), at_cwd, os.fsencode(b), rename_exchange) == 0)
-
-
-def _remove_orphans(target: Path) -> None:
-    """Remove temporary folders whose writer was killed."""
-    for orphan in target.parent.glob(f".{target.name}.tmp-*"):
-        writer = orphan.name.removeprefix(f".{target.name}.tmp-").partition("-")[0]
-        if writer.isdigit() and not _alive(int(writer)):
-            shutil.rmtree(orphan, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a saved model says of itself; its files are not looked at."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise ArtifactError(
@@ -268,11 +191,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             "point to the folder that `sdgar train --out` named.",
             code="not_a_model",
         )
-    data = _read_bytes(path, _MAX_MANIFEST_BYTES)
-    try:
-        manifest = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"it is not JSON ({error})") from error
+    manifest = folders.read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ArtifactError(f"{path} does not describe an sdgar model.", code="not_sdgar")
     version = manifest.get("format_version")
@@ -292,52 +211,24 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     for name, entries in shape.items():
         table = manifest.get(name)
         if not isinstance(table, dict):
-            raise _damaged(path, f"it has no table {name!r}")
+            raise DamagedError(path, f"it has no table {name!r}")
         for key, kind in entries.items():
             if not isinstance(table.get(key), kind) or isinstance(table[key], bool):
-                raise _damaged(path, f"{name}.{key} is missing or not of type {kind.__name__}")
+                raise DamagedError(path, f"{name}.{key} is missing or not of type {kind.__name__}")
     if min(manifest["sizes"].values()) < 0:
-        raise _damaged(path, "a size is negative")
+        raise DamagedError(path, "a size is negative")
     return manifest
-
-
-def _read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
-    entry = files[path.name]
-    data = _read_bytes(path, entry.get("bytes"))
-    if len(data) != entry.get("bytes"):
-        raise _damaged(path, f"it has {len(data):,} bytes, the manifest says {entry.get('bytes')}")
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != entry.get("sha256"):
-        raise _damaged(path, f"its SHA-256 is {digest}, the manifest says {entry.get('sha256')}")
-    if int.from_bytes(data[:8], "little") > _MAX_HEADER_BYTES:
-        raise _damaged(path, "its header is larger than 1 MiB")
-    try:
-        return safetensors.numpy.load(data)
-    except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise _damaged(path, f"it is not a safetensors file ({error})") from error
-
-
-def _read_bytes(path: Path, most: object) -> bytes:
-    try:
-        size = path.stat().st_size
-        if isinstance(most, int) and size > most:
-            raise _damaged(path, f"it has {size:,} bytes, at most {most:,} are expected")
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise _damaged(path, "the file is missing") from error
-    except OSError as error:
-        raise ResourceError(f"cannot read {path}: {error.strerror}.", code="unreadable") from error
 
 
 def _expect(
     path: Path, tensors: Tensors, wanted: dict[str, tuple[Any, tuple[int, ...]]]
 ) -> Tensors:
     if set(tensors) != set(wanted):
-        raise _damaged(path, f"it holds {sorted(tensors)}, expected {sorted(wanted)}")
+        raise DamagedError(path, f"it holds {sorted(tensors)}, expected {sorted(wanted)}")
     for name, (dtype, shape) in wanted.items():
         found = tensors[name]
         if found.dtype != dtype or found.shape != shape:
-            raise _damaged(
+            raise DamagedError(
                 path,
                 f"{name} is {found.dtype} {found.shape}, expected {np.dtype(dtype)} {shape}",
             )
@@ -348,39 +239,39 @@ def _require_finite(path: Path, name: str, tensor: NDArray[Any]) -> None:
     finite = np.isfinite(tensor).reshape(len(tensor), -1).all(axis=1)
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
-        raise _damaged(path, f"{name} holds a number that is not finite, first in row {row}")
+        raise DamagedError(path, f"{name} holds a number that is not finite, first in row {row}")
 
 
 def _check_history(path: Path, history: Tensors, n_items: int) -> None:
     indptr_U1, items_E = history["indptr_U1"], history["items_E"]
     steps = np.diff(indptr_U1)
     if indptr_U1[0] != 0 or indptr_U1[-1] != len(items_E) or (len(steps) and steps.min() < 0):
-        raise _damaged(path, "indptr_U1 does not describe the rows of items_E")
+        raise DamagedError(path, "indptr_U1 does not describe the rows of items_E")
     if len(items_E) and not 0 <= items_E.min() <= items_E.max() < n_items:
-        raise _damaged(path, "an item index lies outside the catalogue")
+        raise DamagedError(path, "an item index lies outside the catalogue")
 
 
 def _read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids:
     if kind == "text":
         names = (f"{side}.offsets", f"{side}.bytes")
         if any(name not in tensors for name in names):
-            raise _damaged(path, f"the text ids of {side} are missing")
+            raise DamagedError(path, f"the text ids of {side} are missing")
         offsets, blob = (tensors[name] for name in names)
         _check_offsets(path, side, offsets, blob, n)
         raw = blob.tobytes()
         try:
             words = [raw[a:b].decode() for a, b in itertools.pairwise(offsets)]
         except UnicodeDecodeError as error:
-            raise _damaged(path, f"an id of {side} is not UTF-8") from error
+            raise DamagedError(path, f"an id of {side} is not UTF-8") from error
         ids = Ids(np.array([*words, None], dtype=object)[:-1])
     elif kind in ("int64", "uint64"):
         if side not in tensors or tensors[side].dtype != kind or tensors[side].shape != (n,):
-            raise _damaged(path, f"the ids of {side} are not {n} numbers of type {kind}")
+            raise DamagedError(path, f"the ids of {side} are not {n} numbers of type {kind}")
         ids = Ids(tensors[side])
     else:
-        raise _damaged(path, f"ids of kind {kind!r} are unknown")
+        raise DamagedError(path, f"ids of kind {kind!r} are unknown")
     if len(set(ids.values.tolist())) != n:
-        raise _damaged(path, f"an id of {side} occurs twice")
+        raise DamagedError(path, f"an id of {side} occurs twice")
     return ids
 
 
@@ -389,11 +280,4 @@ def _check_offsets(
 ) -> None:
     right = offsets.dtype == np.int64 and offsets.shape == (n + 1,) and blob.dtype == np.uint8
     if not right or offsets[0] != 0 or offsets[-1] != len(blob) or (np.diff(offsets) < 0).any():
-        raise _damaged(path, f"the offsets of the {side} ids do not fit their bytes")
-
-
-def _damaged(path: Path, what: str) -> ArtifactError:
-    return ArtifactError(
-        f"{path} is damaged: {what}. Restore the folder from a copy, or train again.",
-        code="damaged",
-    )
+        raise DamagedError(path, f"the offsets of the {side} ids do not fit their bytes")

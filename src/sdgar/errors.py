@@ -50,6 +50,14 @@ class NumericalError(SdgarError):
     exit_code = 6
 
 
+class StoppedError(SdgarError):
+    """A run that was asked to stop and can go on later; it ends as shells expect, 128 + signal."""
+
+    def __init__(self, message: str, *, signal: int) -> None:
+        super().__init__(message, code="stopped")
+        self.exit_code = 128 + signal
+
+
 def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:
     """Build the error for a misspelt name, with the nearest known one."""
     choices = sorted(known)

@@ -22,6 +22,7 @@ from sdgar.evaluation.report import Report
 from sdgar.recommender import Raw, Recommender, popularity
 from sdgar.rng import check_seed
 from sdgar.training import protocols
+from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import FitOptions
 from sdgar.training.protocols import OnPhase, Trained
 
@@ -163,14 +164,16 @@ class Learner(Estimator):
         *,
         refit: bool = False,
         on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> Self:
         """Learn from interactions.
 
         With ``valid`` the epoch is chosen on it and the best weights are kept; ``refit=True``
         then trains once more, as long, on both parts. Without ``valid``, 10 % of the rows are
         set aside to choose the number of epochs, and the model is then trained as long on all.
+        ``checkpoints`` keep the run while it trains; it goes on from what they have taken up.
         """
-        run = self._run(train, on_epoch)
+        run = self._run(train, on_epoch, checkpoints)
         if not self.early_stopping:
             return self._keep_trained(protocols.fixed(run, train), train)
         if valid is None:
@@ -183,16 +186,23 @@ class Learner(Estimator):
         return self._keep_trained(trained, everything or train)
 
     def fit_as_the_paper(
-        self, train: Interactions, test: Interactions, *, on_epoch: OnPhase | None = None
+        self,
+        train: Interactions,
+        test: Interactions,
+        *,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> Self:
         """Choose the epoch on the TEST rows, as the paper's published logs do.
 
         Only for comparing with its table: the number is optimistic.
         """
-        run = self._run(train, on_epoch)
+        run = self._run(train, on_epoch, checkpoints)
         return self._keep_trained(protocols.paper(run, train, HeldOut.of(test, train)), train)
 
-    def _run(self, train: Interactions, on_epoch: OnPhase | None) -> protocols.Run:
+    def _run(
+        self, train: Interactions, on_epoch: OnPhase | None, checkpoints: Checkpoints | None
+    ) -> protocols.Run:
         _require_learnable(train)
         return protocols.Run(
             recipe=self,
@@ -201,6 +211,7 @@ class Learner(Estimator):
             engine=self.engine,
             device=choose_device(self.device),
             on_epoch=on_epoch,
+            checkpoints=checkpoints,
         )
 
     def fit_options(self) -> FitOptions:
@@ -237,7 +248,14 @@ class SDGAR(systems.SDGAR, Learner):
     """Sampling-decomposable generative adversarial recommender, the paper's system."""
 
 
-ESTIMATORS: dict[str, type[Estimator]] = {e.system_name: e for e in (MostPopular, BPR, SDGAR)}
+@dataclass(kw_only=True, eq=False)
+class SDGARPrinted(systems.SDGARPrinted, Learner):
+    """SD-GAR with the generator's equations as printed, whose generator stays uniform."""
+
+
+ESTIMATORS: dict[str, type[Estimator]] = {
+    e.system_name: e for e in (MostPopular, BPR, SDGAR, SDGARPrinted)
+}
 """By the name that the command line uses."""
 
 

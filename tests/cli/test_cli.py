@@ -415,13 +415,6 @@ def test_an_error_is_json_too_where_json_was_asked_for(tmp_path):
     assert error["code"] == "no_such_file"
 
 
-def test_two_runs_do_not_write_to_one_place(events, tmp_path):
-    (tmp_path / "o.partial").mkdir()
-    done = sdgar("train", events / "events.csv", "--out", tmp_path / "o", *QUICK)
-    assert done.returncode == 2
-    assert "another run writes there" in done.stderr
-
-
 def test_overwriting_replaces_the_run(events, tmp_path):
     command = ("train", events / "events.csv", "--out", tmp_path / "o", *QUICK)
     assert sdgar(*command).returncode == 0

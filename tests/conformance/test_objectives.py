@@ -8,9 +8,19 @@ from torch.autograd import gradcheck
 from torch.testing import assert_close
 
 from sdgar.contracts import Negatives
-from sdgar.objectives import PairwiseLogistic
+from sdgar.errors import UsageError
+from sdgar.objectives import PairwiseLogistic, WeightedLogistic
 
-OBJECTIVES = {"pairwise logistic": PairwiseLogistic()}
+OBJECTIVES = {
+    "pairwise logistic": PairwiseLogistic(),
+    "weighted logistic": WeightedLogistic(0.5),
+    "weighted logistic, cold": WeightedLogistic(0.05),
+    "weighted logistic, hot": WeightedLogistic(20.0),
+    "weighted logistic, weights held": WeightedLogistic(0.5, hold_weights=True),
+}
+HELD = {"weighted logistic, weights held"}
+"""Their gradient is by intention not the derivative of their value."""
+WEIGHTED = sorted(name for name in OBJECTIVES if name.startswith("weighted"))
 
 
 @pytest.fixture(params=sorted(OBJECTIVES))
@@ -48,11 +58,31 @@ def test_a_rejected_negative_has_no_weight(objective, batch):
     assert_close(objective(pos_B, changed_BN, negatives), objective(pos_B, neg_BN, negatives))
 
 
-def test_the_gradient_is_the_derivative_of_the_loss(objective, batch):
+@pytest.mark.parametrize("name", sorted(OBJECTIVES.keys() - HELD))
+def test_the_gradient_is_the_derivative_of_the_loss(name, batch):
+    objective = OBJECTIVES[name]
     pos_B, neg_BN, negatives = batch
     pos_B.requires_grad_()
     neg_BN.requires_grad_()
     assert gradcheck(lambda p, n: objective(p, n, negatives), (pos_B, neg_BN))
+
+
+def test_a_rejected_negative_gets_no_gradient(objective, batch):
+    pos_B, neg_BN, negatives = batch
+    neg_BN.requires_grad_()
+    objective(pos_B, neg_BN, negatives).sum().backward()
+    assert (neg_BN.grad[~negatives.accepted_BN] == 0).all()
+    assert (neg_BN.grad[negatives.accepted_BN] != 0).any()
+
+
+def test_effective_negatives_lie_between_one_and_those_accepted(objective, batch):
+    _, neg_BN, negatives = batch
+    effective_B = objective.effective(neg_BN, negatives)
+    if effective_B is None:
+        pytest.skip("this objective has no weights")
+    accepted_B = negatives.accepted_BN.sum(dim=1)
+    assert (effective_B <= accepted_B + 1e-9).all()
+    assert (effective_B >= accepted_B.clamp(max=1) - 1e-9).all()
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
@@ -78,3 +108,31 @@ def test_pairwise_logistic_is_the_mean_of_log_one_plus_exp():
 def test_a_row_without_any_negative_costs_nothing(batch):
     pos_B, neg_BN, negatives = batch
     assert PairwiseLogistic()(pos_B, neg_BN, negatives)[3] == 0
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_a_weighted_row_without_any_negative_costs_what_its_positive_costs(name, batch):
+    pos_B, neg_BN, negatives = batch
+    loss_B = OBJECTIVES[name](pos_B, neg_BN, negatives)
+    assert_close(loss_B[3], 0.5 * torch.nn.functional.softplus(-pos_B[3]))
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weights_sum_to_one_over_the_accepted_negatives(name, batch):
+    _, neg_BN, negatives = batch
+    weight_BN = OBJECTIVES[name].weights(neg_BN, negatives)
+    assert (weight_BN[~negatives.accepted_BN] == 0).all()
+    answered_B = negatives.accepted_BN.any(dim=1)
+    assert_close(weight_BN.sum(dim=1), answered_B.double())
+
+
+def test_equal_weights_are_worth_all_their_negatives():
+    even = Negatives(torch.zeros(1, 4).long(), torch.ones(1, 4).bool(), torch.zeros(1, 4))
+    assert_close(WeightedLogistic(0.5).effective(torch.zeros(1, 4), even), torch.tensor([4.0]))
+
+
+def test_weights_without_log_q_are_refused(batch):
+    pos_B, neg_BN, negatives = batch
+    blind = Negatives(negatives.items_BN, negatives.accepted_BN)
+    with pytest.raises(UsageError, match="importance weights need log Q"):
+        WeightedLogistic(0.5)(pos_B, neg_BN, blind)

@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from sdgar.data.interactions import Interactions
 from sdgar.rng import Draws, Stream
+from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Uniform
-
-SAMPLERS = {"uniform": lambda data: Uniform()}
+from sdgar.samplers.static import Popularity, Uniform
 
 CPU = torch.device("cpu")
+
+
+def popularity(data: Interactions, power: float) -> Popularity:
+    return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)), power)
+
+
+def decomposable(data: Interactions, *, updated: bool, scramble: bool = False) -> Decomposable:
+    update = ClosedForm(
+        temperature=0.5,
+        lambda_x=0.1,
+        lambda_y=1.0,
+        samples=8,
+        target="kl",
+        integrand="loss",
+        calibration="relative",
+    )
+    made = Decomposable(data.n_users, data.n_items, 4, seed=1, update=update, scramble=scramble)
+    if updated:
+        made.refit(wavy, seed=1, epoch=1)
+    return made
+
+
+def wavy(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
+    return 2 * torch.sin(1.0 + users_B[:, None] * 7 + items_BN * 3)
+
+
+SAMPLERS = {
+    "uniform": lambda data: Uniform(),
+    "popularity": lambda data: popularity(data, 1.0),
+    "popularity, damped": lambda data: popularity(data, 0.5),
+    "decomposable, fresh": lambda data: decomposable(data, updated=False),
+    "decomposable, updated": lambda data: decomposable(data, updated=True),
+    "decomposable, scrambled": lambda data: decomposable(data, updated=True, scramble=True),
+}
 
 
 def problem(seed: int = 0, users: int = 12, items: int = 30, rows: int = 150) -> Interactions:
@@ -69,14 +106,23 @@ def test_no_accepted_negative_is_a_known_positive(make):
         assert 0 <= i < data.n_items
 
 
-@given(st.integers(0, 2**64 - 1), st.permutations(range(40)), st.integers(1, 39))
-def test_a_row_draws_the_same_whatever_batch_it_is_in(seed, order, cut):
+@functools.cache
+def ready() -> tuple[Interactions, list]:
+    """One of each, made once: drawing changes nothing in a sampler."""
     data = problem()
-    for make in SAMPLERS.values():
-        whole = draw(make, data, torch.arange(40), seed=seed).items_BN
-        parts = [torch.tensor(part) for part in (order[:cut], order[cut:])]
+    return data, [make(data) for make in SAMPLERS.values()]
+
+
+@given(st.integers(0, 2**64 - 1), st.permutations(range(40)), st.integers(1, 39))
+@settings(max_examples=30)
+def test_a_row_draws_the_same_whatever_batch_it_is_in(seed, order, cut):
+    data, samplers = ready()
+    parts = [torch.tensor(part) for part in (order[:cut], order[cut:])]
+    for sampler in samplers:
+        whole = draw(lambda _, s=sampler: s, data, torch.arange(40), seed=seed).items_BN
         for rows in parts:
-            assert torch.equal(draw(make, data, rows, seed=seed).items_BN, whole[rows])
+            part = draw(lambda _, s=sampler: s, data, rows, seed=seed).items_BN
+            assert torch.equal(part, whole[rows])
 
 
 def test_epochs_and_seeds_draw_different_numbers(make):
@@ -96,27 +142,50 @@ def test_a_user_who_knows_every_item_gets_no_accepted_negative_and_no_hang(make)
     assert negatives.items_BN.max() < data.n_items
 
 
-def test_log_q_is_a_distribution_over_the_unknown_items(make):
+def test_log_q_belongs_to_the_pair_and_sums_to_at_most_one(make):
     data = problem()
     negatives = draw(make, data, torch.arange(len(data)), n=200)
     if negatives.log_q_BN is None:
         pytest.skip("this sampler does not know its probabilities")
-    # Every (user, item) pair that was drawn has one probability, and over the items of a user
-    # they sum to at most one: to one, if all its unknown items were drawn.
     q: dict[int, dict[int, float]] = {}
     for row, user in enumerate(data.users_E.tolist()):
         for item, log_q in zip(
             negatives.items_BN[row].tolist(), negatives.log_q_BN[row].tolist(), strict=True
         ):
             assert q.setdefault(user, {}).setdefault(item, log_q) == pytest.approx(log_q)
-    for user, drawn in q.items():
-        unknown = data.n_items - len(data.history.of(user))
-        total = sum(np.exp(list(drawn.values())))
-        assert total <= 1 + 1e-5
-        assert len(drawn) < unknown or total == pytest.approx(1, abs=1e-5)
+    assert all(sum(np.exp(list(drawn.values()))) <= 1 + 1e-5 for drawn in q.values())
 
 
-def test_a_static_sampler_keeps_no_state(make):
-    sampler = make(problem())
-    sampler.refit(lambda u, i: torch.zeros(i.shape), seed=0, epoch=1)
-    sampler.load_state(sampler.state())
+def test_draws_follow_log_q_over_the_unknown_items(make):
+    # Chi-square at a false-alarm rate of 1e-6, fixed seed: 100,000 draws over 20 items detect an
+    # error of 5 % in every one of them. log Q may miss a constant of the row, so it is
+    # normalised over the unknown items: this is what redrawing known positives does.
+    data = problem()
+    user = int(np.argmin(np.diff(data.indptr_U1)))
+    rows = torch.arange(20_000)
+    negatives = make(data).sample(
+        torch.full((20_000,), user),
+        torch.zeros(20_000).long(),
+        5,
+        score=wavy,
+        draws=Draws(2, Stream.NEGATIVES, 1, rows[:, None]),
+        known=KnownItems(data.history, data.n_items, CPU),
+    )
+    if negatives.log_q_BN is None:
+        pytest.skip("this sampler does not know its probabilities")
+    assert negatives.accepted_BN.all()
+    items, first = np.unique(negatives.items_BN.numpy(), return_index=True)
+    assert len(items) == data.n_items - len(data.history.of(user))
+    q = np.exp(negatives.log_q_BN.double().numpy().ravel()[first])
+    counts = np.bincount(negatives.items_BN.ravel().numpy())[items]
+    assert stats.chisquare(counts, q / q.sum() * counts.sum()).pvalue > 1e-6
+
+
+def test_a_sampler_goes_on_from_its_state(make):
+    data, rows = problem(), torch.arange(40)
+    first, other = make(data), make(data)
+    first.refit(wavy, seed=0, epoch=6)
+    other.load_state(first.state())
+    one, two = (draw(lambda _, s=s: s, data, rows) for s in (first, other))
+    assert torch.equal(one.items_BN, two.items_BN)
+    assert torch.equal(one.log_q_BN, two.log_q_BN)

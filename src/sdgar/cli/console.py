@@ -163,6 +163,7 @@ class _Epochs:
         self._tasks: dict[str, Any] = {}
         self._train = 0.0
         self._best = 0
+        self._complaints: set[str] = set()
 
     def __call__(self, phase: Phase, epoch: EpochRecord) -> None:
         if phase not in self._tasks:
@@ -174,7 +175,10 @@ class _Epochs:
             self._tasks[phase] = self._add(what, total=total, loss="")
         self._update(self._tasks[phase], completed=epoch.epoch, loss=f"{epoch.loss:.4f}")
         self._train += epoch.train_seconds + epoch.refit_seconds
-        if epoch.complaint is not None:
+        kind = (epoch.complaint or "").partition(":")[0]
+        if kind and kind not in self._complaints:
+            # Once a run: the line of every look shows the same numbers.
+            self._complaints.add(kind)
             self._console.print(f"warning {epoch.complaint}", style="yellow")
         if epoch.metric is None:
             return

@@ -1,7 +1,7 @@
 """The command ``sdgar``.
 
 Exit codes: 0 done, 1 a bug, 2 usage, 3 data, 4 saved model, 5 disk, memory, device or
-network, 6 numbers that are not finite, 130 interrupted.
+network, 6 numbers that are not finite, 130 interrupted, 143 told to end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 
 import sdgar
 from sdgar.cli import data, demo, doctor, evaluate, recommend, similar, train
-from sdgar.errors import SdgarError
+from sdgar.errors import SdgarError, StoppedError
 
 app = typer.Typer(
     name="sdgar",
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog=(
         "Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · "
-        "5 disk, memory, device, network · 6 numbers not finite · 130 interrupted"
+        "5 disk, memory, device, network · 6 numbers not finite · 130 interrupted · 143 told to end"
     ),
 )
 app.command("demo")(demo.demo)
@@ -58,7 +58,8 @@ def run() -> None:
     try:
         app()
     except SdgarError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
+        said = str(error) if isinstance(error, StoppedError) else f"error: {error}"
+        typer.secho(said, err=True, fg="yellow" if isinstance(error, StoppedError) else "red")
         if "--json" in sys.argv:
             described = {"code": error.code, "message": str(error), "exit_code": error.exit_code}
             typer.echo(json.dumps({"error": described}))

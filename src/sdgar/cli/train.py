@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,16 +10,46 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
+    from sdgar.experiments.run import RunResult
+
+_WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "as_json")
+_CHECKPOINT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The command with everything decided, as RUN.partial/run.json keeps it for ``--resume``."""
+
+    files: list[str]
+    test: list[str]
+    valid: list[str]
+    reading: dict[str, Any]
+    """Fields of ``ReadOptions``."""
+    system: str
+    settings: dict[str, Any]
+    """All hyper-parameters, so that a later default cannot change them."""
+    seed: int
+    engine: str
+    device: str
+    protocol: str
+    split: str | None
+    ks: list[int]
+    overwrite: bool
+    checkpoint_every: float
 
 
 @options.reads_files
 def train(
-    files: Annotated[list[Path], typer.Argument(metavar="TRAIN…", help="Files of events.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the model.")],
+    context: typer.Context,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="TRAIN…", help="Files of events.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the model.")] = None,
     test: Annotated[list[Path] | None, typer.Option("--test", help="Held-out events.")] = None,
     valid: Annotated[list[Path] | None, typer.Option("--valid", help="Validation events.")] = None,
     system: Annotated[str, typer.Option("--system", help="What to train: bpr, popular.")] = "bpr",
@@ -40,6 +71,16 @@ def train(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter.")
     ] = None,
     ks: options.Ks = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume", metavar="RUN", help="Go on with the interrupted run of this --out."
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        float,
+        typer.Option("--checkpoint-every", metavar="SECONDS", help="0 keeps every epoch."),
+    ] = _CHECKPOINT_SECONDS,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     reading: options.Reading = None,
@@ -48,39 +89,87 @@ def train(
 
     CSV, TSV, JSONL and Parquet, plain or compressed. Without --test, test rows are split off:
     by time if there is a time column, else 20 % of each user's rows.
+
+    The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
+    epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
-    from sdgar import artifact
+    from sdgar.estimators import make
+    from sdgar.experiments.workspace import require_free
+
+    screen = Screen(as_json=as_json)
+    given = _given(context)
+    if resume is not None:
+        job = _job_of(resume, given)
+        if "checkpoint_every" in given:
+            job = replace(job, checkpoint_every=checkpoint_every)
+        _train(screen, replace(job, overwrite=job.overwrite or overwrite), resume, resume=True)
+        return
+    if not files or out is None:
+        raise UsageError(
+            "sdgar train needs files of events and --out RUN; or --resume RUN, to go on with an "
+            "interrupted run.",
+            code="missing_argument",
+        )
+    require_free(out, overwrite=overwrite)
+    common = {"seed": seed, "engine": engine, "device": device}
+    estimator = make(system, _settings(settings, common), common=common)
+    job = Job(
+        files=_absolute(files),
+        test=_absolute(test),
+        valid=_absolute(valid),
+        reading=asdict(reading),
+        system=system,
+        settings=estimator.get_params(),
+        seed=seed,
+        engine=engine,
+        device=device,
+        protocol=protocol,
+        split=split,
+        ks=list(options.lists_of(ks)),
+        overwrite=overwrite,
+        checkpoint_every=checkpoint_every,
+    )
+    _train(screen, job, out, resume=False)
+
+
+def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
     from sdgar.estimators import Learner, make
     from sdgar.experiments.run import run
 
-    screen = Screen(as_json=as_json)
-    artifact.require_free(out, overwrite=overwrite)
-    common = {"seed": seed, "engine": engine, "device": device}
-    estimator = make(system, _settings(settings, common), common=common)
-    data = _read(screen, "data", files, reading)
-    held_out = _read(screen, "test", test, reading) if test else None
-    if held_out is None and split != "none":
-        data, held_out = split_off(screen, data, split, seed)
-    validation = _read(screen, "valid", valid, reading) if valid else None
+    estimator = make(job.system, {}, common=job.settings)
+    data = _read(screen, "data", job.files, job.reading)
+    held_out = _read(screen, "test", job.test, job.reading) if job.test else None
+    if held_out is None and job.split != "none":
+        data, held_out = split_off(screen, data, job.split, job.seed)
+    validation = _read(screen, "valid", job.valid, job.reading) if job.valid else None
     epochs = estimator.fit_options().epochs if isinstance(estimator, Learner) else 1
     screen.say(
-        "system", ", ".join([system, *(f"{k}={v}" for k, v in estimator.get_params().items())])
+        "system", ", ".join([job.system, *(f"{k}={v}" for k, v in estimator.get_params().items())])
     )
-    with screen.training(epochs) as on_epoch:
+    with HeldBack() as stop, screen.training(epochs) as on_epoch:
         result = run(
             estimator,
             data,
             test=held_out,
             valid=validation,
-            protocol=protocol,
+            protocol=job.protocol,
             out=out,
-            overwrite=overwrite,
-            ks=options.lists_of(ks),
+            overwrite=job.overwrite,
+            ks=job.ks,
             on_epoch=on_epoch,
+            resume=resume,
+            checkpoint_every=job.checkpoint_every,
+            stop=stop,
+            command=asdict(job),
+            tell=lambda note: screen.say("resume", note),
         )
+    _report(screen, job, out, result)
+
+
+def _report(screen: Screen, job: Job, out: Path, result: RunResult) -> None:
     if result.test is not None and result.popular is not None:
-        screen.report(result.test, result.popular, system)
-        if protocol == "paper":
+        screen.report(result.test, result.popular, job.system)
+        if job.protocol == "paper":
             screen.warn("the epoch was chosen on test rows (protocol paper): optimistic numbers.")
     if "seconds" in result.summary:
         seconds = result.summary["seconds"]
@@ -96,6 +185,45 @@ def train(
     screen.result(result.summary | {"out": str(out)})
 
 
+def _job_of(out: Path, given: dict[str, str]) -> Job:
+    """What an interrupted run was told to do; nothing of it can be told anew."""
+    from sdgar.experiments.workspace import partial_of, read_run
+    from sdgar.folders import DamagedError
+
+    extra = [word for name, word in given.items() if name not in _WITH_RESUME]
+    if extra:
+        raise UsageError(
+            f"--resume takes everything from the interrupted run; leave out {', '.join(extra)}. "
+            "To train with other data or settings, start a new run.",
+            code="resume_with_more",
+        )
+    command = read_run(out)["command"]
+    if command is None:
+        raise UsageError(
+            f"the run in {partial_of(out)} was not started by `sdgar train`. Go on with it as it "
+            "was started, or start over with --overwrite.",
+            code="not_a_command",
+        )
+    try:
+        return Job(**command)
+    except TypeError as error:
+        raise DamagedError(partial_of(out) / "run.json", f"not a command ({error})") from error
+
+
+def _given(context: typer.Context) -> dict[str, str]:
+    """Options that were written out, by parameter: how they are called."""
+    return {
+        str(p.name): p.opts[0] if p.opts[0].startswith("-") else "TRAIN"
+        for p in context.command.params
+        if (source := context.get_parameter_source(str(p.name))) and source.name == "COMMANDLINE"
+    }
+
+
+def _absolute(files: list[Path] | None) -> list[str]:
+    """Paths that still lead to the files when the run goes on from another folder."""
+    return [str(file.absolute()) for file in files or []]
+
+
 def _settings(texts: list[str] | None, common: dict[str, Any]) -> dict[str, str]:
     settings = {}
     for text in texts or []:
@@ -108,11 +236,13 @@ def _settings(texts: list[str] | None, common: dict[str, Any]) -> dict[str, str]
     return settings
 
 
-def _read(screen: Screen, label: str, files: list[Path], reading: options.Reading) -> Interactions:
-    from sdgar.data.readers import read_files
+def _read(screen: Screen, label: str, files: list[str], reading: dict[str, Any]) -> Interactions:
+    from sdgar.data.readers import read_files, read_options
 
-    loaded = read_files(files, reading)
-    screen.loaded(label, loaded, ", ".join(file.name for file in files))
+    header = reading["header_columns"]  # a list if it comes from JSON, which knows no tuples
+    chosen = read_options(**reading | {"header_columns": header and tuple(header)})
+    loaded = read_files(files, chosen)
+    screen.loaded(label, loaded, ", ".join(Path(file).name for file in files))
     return loaded.interactions
 
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import shutil
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from signal import Signals
+from typing import Any
 
-from sdgar import artifact
+import sdgar
 from sdgar.data.interactions import Interactions
-from sdgar.errors import ResourceError, UsageError, unknown_name
+from sdgar.engines.choose import choose_device
+from sdgar.errors import UsageError, unknown_name
 from sdgar.estimators import Estimator, Learner
 from sdgar.evaluation.report import Report
+from sdgar.experiments.workspace import Workspace
 from sdgar.recommender import Recommender, most_popular
+from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
 from sdgar.training.fit import EpochRecord
 from sdgar.training.protocols import OnPhase, Phase
 
 PROTOCOLS = ("validated", "paper")
+_LOGGER = logging.getLogger("sdgar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,58 +38,6 @@ class RunResult:
     log: tuple[tuple[Phase, EpochRecord], ...]
 
 
-class Workspace:
-    """The folder RUN.partial: the log of a run in progress, removed when RUN is complete.
-
-    RUN itself exists only once the model in it is whole. A run that fails before its first
-    epoch leaves nothing; one that fails later leaves RUN.partial with its log.
-    """
-
-    def __init__(self, out: Path, *, overwrite: bool) -> None:
-        self._out = out
-        self._overwrite = overwrite
-        self._folder = out.with_name(f"{out.name}.partial")
-        self._lines: list[str] = []
-
-    def __enter__(self) -> Self:
-        artifact.require_free(self._out, overwrite=self._overwrite)
-        try:
-            self._folder.parent.mkdir(parents=True, exist_ok=True)
-            self._folder.mkdir()
-        except FileExistsError as error:
-            raise UsageError(
-                f"{self._folder} exists: another run writes there, or one was interrupted. "
-                "Remove it if no run is using it, or choose another --out.",
-                code="locked",
-            ) from error
-        except OSError as error:
-            raise ResourceError(
-                f"cannot write to {self._folder.parent}: {error.strerror}.", code="unwritable"
-            ) from error
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        if kind is None or not self._lines:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def record(self, phase: Phase, epoch: EpochRecord) -> None:
-        """Append a line to the log."""
-        self._lines.append(json.dumps({"phase": phase, **epoch.as_dict()}))
-        with (self._folder / "log.jsonl").open("a") as file:
-            file.write(self._lines[-1] + "\n")
-
-    def commit(self, model: Recommender, about: dict[str, Any]) -> None:
-        """Save the model, its report and the log as RUN."""
-        model.about.update(about)
-        log = "".join(line + "\n" for line in self._lines)
-        model.save(self._out, overwrite=self._overwrite, attachments={"log.jsonl": log.encode()})
-
-
 def run(
     estimator: Estimator,
     train: Interactions,
@@ -98,19 +49,43 @@ def run(
     overwrite: bool = False,
     ks: Sequence[int] = (10, 20, 50),
     on_epoch: OnPhase | None = None,
+    resume: bool = False,
+    checkpoint_every: float = EVERY_SECONDS,
+    stop: Callable[[], Signals | None] = lambda: None,
+    command: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = _LOGGER.info,
 ) -> RunResult:
-    """Train by a protocol, read the test rows once, save."""
+    """Train by a protocol, read the test rows once, save.
+
+    While it trains, the run is kept in OUT.partial: every ``checkpoint_every`` seconds, at the
+    end of a pass, and when ``stop`` names a signal, which ends the run after the current epoch
+    with ``StoppedError``. ``resume`` goes on from there, with the same data and settings, to the
+    very model that an unbroken run gives. ``command`` is what ``sdgar train --resume`` will read.
+    """
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
-    started = time.perf_counter()
-    with Workspace(out, overwrite=overwrite) as workspace:
+    identity = _identity(estimator, train, test, valid, protocol, ks)
+    with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
 
         def watch(phase: Phase, epoch: EpochRecord) -> None:
             workspace.record(phase, epoch)
             if on_epoch is not None:
                 on_epoch(phase, epoch)
 
-        _fit(estimator, train, test, valid, protocol, watch)
+        if isinstance(estimator, Learner):
+            checkpoints = Checkpoints(
+                workspace.folder,
+                identity,
+                device=choose_device(estimator.device),
+                every=checkpoint_every,
+                stop=stop,
+                go_on=f"sdgar train --resume {out}" if command else "run(..., resume=True)",
+            )
+            for note in checkpoints.resume() if resume else ():
+                tell(note)
+            _fit(estimator, train, test, valid, protocol, watch, checkpoints)
+        else:
+            estimator.fit(train if valid is None or protocol == "paper" else train.merge(valid))
         model = estimator.recommender_
         before_test = time.perf_counter()
         report = None if test is None else model.evaluate(test, ks=tuple(ks))
@@ -118,35 +93,56 @@ def run(
         popular = None if test is None else most_popular(model).evaluate(test, ks=tuple(ks))
         summary = _summary(estimator, train, report, popular, protocol)
         if "seconds" in summary:
-            summary["seconds"]["evaluate"] = round(
-                summary["seconds"]["evaluate"] + evaluate_seconds, 3
-            )
-            summary["seconds"]["total"] = round(time.perf_counter() - started, 3)
+            seconds = summary["seconds"]
+            seconds["evaluate"] = round(seconds["evaluate"] + evaluate_seconds, 3)
+            seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
         workspace.commit(model, {"report": summary})
     log = estimator.trained_.log if isinstance(estimator, Learner) else ()
     return RunResult(model, report, popular, summary, log)
 
 
-def _fit(
+def _identity(
     estimator: Estimator,
     train: Interactions,
     test: Interactions | None,
     valid: Interactions | None,
     protocol: str,
+    ks: Sequence[int],
+) -> dict[str, Any]:
+    """What must be the same for a run to go on to the same bytes, by names people know."""
+    settings = estimator.get_params()
+    if isinstance(estimator, Learner):
+        settings["device"] = choose_device(estimator.device).type
+    parts = {"training data": train, "test data": test, "validation data": valid}
+    return {
+        "sdgar version": sdgar.__version__,
+        "system": estimator.system_name,
+        **settings,
+        "protocol": protocol,
+        "k": list(ks),
+        **{name: None if part is None else part.fingerprint() for name, part in parts.items()},
+    }
+
+
+def _fit(
+    estimator: Learner,
+    train: Interactions,
+    test: Interactions | None,
+    valid: Interactions | None,
+    protocol: str,
     watch: OnPhase,
+    checkpoints: Checkpoints,
 ) -> None:
-    if not isinstance(estimator, Learner):
-        estimator.fit(train if valid is None or protocol == "paper" else train.merge(valid))
-    elif protocol == "paper":
-        if test is None:
-            raise UsageError(
-                "the paper protocol chooses its epoch on the test rows, and there are none. "
-                "Give --test, or use --split.",
-                code="no_test",
-            )
-        estimator.fit_as_the_paper(train, test, on_epoch=watch)
-    else:
-        estimator.fit(train, valid, refit=True, on_epoch=watch)
+    if protocol != "paper":
+        estimator.fit(train, valid, refit=True, on_epoch=watch, checkpoints=checkpoints)
+        return
+    if test is None:
+        raise UsageError(
+            "the paper protocol chooses its epoch on the test rows, and there are none. "
+            "Give --test, or use --split.",
+            code="no_test",
+        )
+    estimator.fit_as_the_paper(train, test, on_epoch=watch, checkpoints=checkpoints)
 
 
 def _summary(

@@ -30,14 +30,11 @@ _FULL = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class AliasTables:
-    """R distributions over N entries each."""
+    """R distributions over N entries each; a bin is one 64-bit word, so a draw is one look-up."""
 
-    mass_RN: Tensor
-    """int64; each row sums to N · 2^32."""
-    threshold_RN: Tensor
-    """int64 in 0 … 2^32 - 1; a bin that is all its own has itself as alias."""
-    alias_RN: Tensor
-    """int32."""
+    bin_RN: Tensor
+    """int64: the alias in the high 32 bits, the threshold in 0 … 2^32 - 1 in the low ones. A bin
+    that is all its own has itself as alias."""
 
     @classmethod
     def of(cls, weight_RN: Tensor) -> AliasTables:
@@ -46,30 +43,45 @@ class AliasTables:
 
     @classmethod
     def from_mass(cls, mass_RN: Tensor) -> AliasTables:
-        """Build from masses that a table had before."""
+        """Build from integer masses that sum to N · 2^32 in each row."""
         build = _build_numba if mass_RN.device.type == "cpu" else build_torch
-        return cls(mass_RN, *build(mass_RN))
-
-    def to(self, device: torch.device) -> AliasTables:
-        """Move the tables."""
-        return AliasTables(
-            self.mass_RN.to(device), self.threshold_RN.to(device), self.alias_RN.to(device)
-        )
+        threshold_RN, alias_RN = build(mass_RN)
+        return cls((alias_RN << 32) | threshold_RN)
 
     @property
     def n(self) -> int:
         """Entries of a distribution."""
-        return self.mass_RN.shape[1]
+        return self.bin_RN.shape[1]
+
+    @property
+    def threshold_RN(self) -> Tensor:
+        """Below it, a bin belongs to its own entry; int64."""
+        return self.bin_RN & (_FULL - 1)
+
+    @property
+    def alias_RN(self) -> Tensor:
+        """Above the threshold, a bin belongs to this entry; int64."""
+        return self.bin_RN >> 32
+
+    @property
+    def mass_RN(self) -> Tensor:
+        """What the tables draw, added up bin by bin: int64, each row sums to N · 2^32."""
+        threshold_RN = self.threshold_RN
+        return threshold_RN.scatter_add(1, self.alias_RN, _FULL - threshold_RN)
 
     def draw(self, rows: Tensor, high: Tensor, low: Tensor) -> Tensor:
         """One entry from distribution ``rows`` for each 64-bit number (high, low); O(1)."""
         entry, fraction = index_and_fraction(self.n, high, low)
-        own = fraction < self.threshold_RN[rows, entry]
-        return torch.where(own, entry, self.alias_RN[rows, entry].long())
+        bins = self.bin_RN.view(-1)[rows * self.n + entry]
+        return torch.where(fraction < bins & (_FULL - 1), entry, bins >> 32)
 
     def probability(self) -> Tensor:
         """The distributions that are drawn, float32."""
         return (self.mass_RN.double() / (self.n * _FULL)).float()
+
+    def to(self, device: torch.device) -> AliasTables:
+        """Move the tables."""
+        return AliasTables(self.bin_RN.to(device))
 
 
 def quantize(weight_RN: Tensor) -> Tensor:
@@ -120,7 +132,7 @@ def _build_numba(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
         ]
         for job in jobs:
             job.result()
-    return torch.from_numpy(threshold.astype(np.int64)), torch.from_numpy(alias)
+    return torch.from_numpy(threshold.astype(np.int64)), torch.from_numpy(alias).long()
 
 
 def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
@@ -157,7 +169,7 @@ def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
     next_RN = torch.where(full_RN, place_N, (place_N + 1).clamp(max=n - 1))
     threshold_RN = torch.where(is_light_RN, light_threshold_RN, heavy_threshold_RN)
     target_RN = torch.where(is_light_RN, served_by_RN, next_RN)
-    alias_RN = order_RN.gather(1, target_RN).to(torch.int32)
+    alias_RN = order_RN.gather(1, target_RN)
     return (
         torch.empty_like(threshold_RN).scatter_(1, order_RN, threshold_RN),
         torch.empty_like(alias_RN).scatter_(1, order_RN, alias_RN),

@@ -11,7 +11,8 @@ in chunks of bounded memory.
 
 Entries of Y are about 1/M, so with λ of order 1 taken literally softmax(b/λ) is uniform to many
 digits and the update does nothing. ``calibration="relative"`` measures λ in units of b: the mean
-over contexts of max_k b_ck (over states of max_i d_ki). ``"literal"`` is the printed form.
+over contexts of max_k b_ck (over states of max_i d_ki); ``"line"`` takes each line's own maximum
+instead, so that one overestimated line cannot flatten all others. ``"literal"`` is as printed.
 
 ``target="kl"`` divides the integrand by Q(i|c), which makes b and d the gradient of
 Σ_c Σ_i P h log Q, a projection; ``"linear"`` is Eq. 7 as printed.
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 Target = Literal["kl", "linear"]
 Integrand = Literal["loss", "deviation"]
-Calibration = Literal["relative", "literal"]
+Calibration = Literal["relative", "line", "literal"]
 
 _CHUNK = 1 << 24
 """Numbers in the largest intermediate of a chunk."""
@@ -141,16 +142,18 @@ class ClosedForm:
         return torch.cat(rows)
 
     def sharpen(self, log_b: Tensor, lam: float, before: Tensor, *, dim: int) -> Tensor:
-        """softmax(b / λ) along ``dim``, with λ in units of the mean of the largest b.
+        """softmax(b / λ) along ``dim``, with λ in the unit that the calibration says.
 
         A line (row of X or column of Y) whose b is not finite or is all 0 stays as it was, and
-        does not count in the mean: one bad line must not spoil the others.
+        does not count in a mean: one bad line must not spoil the others.
         """
         top = log_b.amax(dim=dim, keepdim=True)
         usable = torch.isfinite(top)
         if not usable.any():
             return before
-        if self.calibration == "relative":
+        if self.calibration == "line":
+            unit = top
+        elif self.calibration == "relative":
             best = top[usable].max()
             unit = (top[usable] - best).exp().mean().log() + best
         else:

@@ -1,11 +1,11 @@
-"""THE loop: refit the sampler? → epoch → evaluate? → better, or time to stop."""
+"""THE loop: refit the sampler? → epoch → evaluate? → keep; until enough, or no better."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -76,6 +76,49 @@ class EpochRecord:
 
 
 @dataclass(slots=True)
+class Progress:
+    """What the loop carries from one epoch to the next, beside what the engine holds.
+
+    The log says it all but for the weights of the best epoch, so nothing can contradict it.
+    """
+
+    log: list[EpochRecord] = field(default_factory=list)
+    best: Factors | None = None
+    """Weights of the best epoch; None before a first look."""
+
+    @property
+    def epoch(self) -> int:
+        """Epochs that were run."""
+        return len(self.log)
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch with the best look; 0 before a first one."""
+        return max((record.epoch for record in self.log if record.best), default=0)
+
+    @property
+    def best_metric(self) -> float:
+        """What that look saw."""
+        metric = self.log[self.best_epoch - 1].metric if self.best_epoch else None
+        return float("-inf") if metric is None else metric
+
+    @property
+    def stale(self) -> int:
+        """Looks since the best one."""
+        return sum(record.metric is not None for record in self.log[self.best_epoch :])
+
+    @property
+    def health(self) -> dict[str, float]:
+        """How the generator is since its last refit."""
+        return self.log[-1].health if self.log else {}
+
+    def over(self, options: FitOptions) -> bool:
+        """Whether all epochs are run, or patience has run out."""
+        tired = options.early_stopping and self.stale >= options.patience
+        return tired or self.epoch >= options.epochs
+
+
+@dataclass(slots=True)
 class Fitted:
     """What training gave."""
 
@@ -97,6 +140,18 @@ class Fitted:
 OnEpoch = Callable[[EpochRecord], None]
 
 
+class Keeper(Protocol):
+    """Who keeps the progress of the loop, so that it can go on after an interruption."""
+
+    def resume(self, engine: Engine) -> Progress:
+        """Where the loop was left, with the engine as it was then; or a fresh start."""
+        ...
+
+    def keep(self, progress: Progress, engine: Engine, *, last: bool) -> None:
+        """Called after every epoch; it may raise, to stop a run that was asked to."""
+        ...
+
+
 def fit(
     system: System,
     engine: Engine,
@@ -105,14 +160,19 @@ def fit(
     held_out: HeldOut | None = None,
     seen: History,
     on_epoch: OnEpoch | None = None,
+    keeper: Keeper | None = None,
 ) -> Fitted:
-    """Train; with held-out rows keep the best weights, without them the last."""
-    log: list[EpochRecord] = []
-    best_metric, best_epoch, best = float("-inf"), 0, None
-    stale = 0
-    health: dict[str, float] = {}
-    for epoch in range(1, options.epochs + 1):
-        refit_seconds, problem = 0.0, None
+    """Train; with held-out rows keep the best weights, without them the last.
+
+    ``on_epoch`` hears of every epoch once, of those before an interruption too.
+    """
+    tell = on_epoch or _nobody
+    at = Progress() if keeper is None else keeper.resume(engine)
+    for record in at.log:
+        tell(record)
+    while not at.over(options):
+        epoch = at.epoch + 1
+        refit_seconds, health, problem = 0.0, at.health, None
         if system.refit_every is not None and (epoch - 1) % system.refit_every == 0:
             start = time.perf_counter()
             health = engine.refit(epoch)
@@ -125,12 +185,10 @@ def fit(
             start = time.perf_counter()
             metric = _look(system.discriminator.factors(), held_out, seen, options)
             evaluate_seconds = time.perf_counter() - start
-            better = metric > best_metric
-            stale = 0 if better else stale + 1
+            better = metric > at.best_metric
             if better:
-                best_metric, best_epoch = metric, epoch
-                best = _copy(system.discriminator.factors())
-        log.append(
+                at.best = _copy(system.discriminator.factors())
+        at.log.append(
             EpochRecord(
                 epoch,
                 stats.loss,
@@ -145,14 +203,18 @@ def fit(
                 problem,
             )
         )
-        if on_epoch is not None:
-            on_epoch(log[-1])
-        if options.early_stopping and stale >= options.patience:
-            break
+        tell(at.log[-1])
+        if keeper is not None:
+            keeper.keep(at, engine, last=at.over(options))
+    best, best_epoch = at.best, at.best_epoch
     if best is None:
-        best, best_epoch = system.discriminator.factors(), len(log)
+        best, best_epoch = system.discriminator.factors(), at.epoch
     _require_finite(best)
-    return Fitted(best, best_epoch, log)
+    return Fitted(best, best_epoch, at.log)
+
+
+def _nobody(_: EpochRecord) -> None:
+    """Nobody watches."""
 
 
 def _look(factors: Factors, held_out: HeldOut, seen: History, options: FitOptions) -> float:

@@ -14,7 +14,8 @@ from sdgar.data.interactions import HeldOut, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.systems import Recipe
-from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
+from sdgar.training.checkpoint import Checkpoints
+from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
 
 Phase = Literal["choose", "final"]
 """Choosing the number of epochs, or training the model that is kept."""
@@ -68,6 +69,8 @@ class Run:
     engine: str
     device: torch.device
     on_epoch: OnPhase | None = None
+    checkpoints: Checkpoints | None = None
+    """Where the run is kept, and from where it goes on after an interruption."""
     ks: tuple[int, ...] = (10, 20, 50)
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
     positives: int = 0
@@ -75,23 +78,56 @@ class Run:
     why: str = ""
     started: float = field(default_factory=time.perf_counter)
 
+    def __post_init__(self) -> None:
+        """Count the time before an interruption too."""
+        if self.checkpoints is not None:
+            self.started = self.checkpoints.started
+
     def fit(
         self, phase: Phase, data: Interactions, options: FitOptions, held_out: HeldOut | None
     ) -> Fitted:
-        """One pass of the loop with a fresh system."""
+        """One pass of the loop with a fresh system, unless it was over before an interruption."""
+
+        def tell(epoch: EpochRecord) -> None:
+            if self.on_epoch is not None:
+                self.on_epoch(phase, epoch)
+
+        fitted = None if self.checkpoints is None else self.checkpoints.finished.get(phase)
+        if fitted is None:
+            fitted = self._fit(phase, data, options, held_out, tell)
+        else:
+            for epoch in fitted.log:
+                tell(epoch)
+        self.log += [(phase, epoch) for epoch in fitted.log]
+        self.positives += len(data) * fitted.epochs
+        return fitted
+
+    def _fit(
+        self,
+        phase: Phase,
+        data: Interactions,
+        options: FitOptions,
+        held_out: HeldOut | None,
+        tell: OnEpoch,
+    ) -> Fitted:
         system = self.recipe.compose(data, seed=self.seed)
         engine, self.why = choose_engine(
             self.engine, system, data, seed=self.seed, device=self.device
         )
         self.chosen_engine = engine.name
-
-        def record(epoch: EpochRecord) -> None:
-            self.log.append((phase, epoch))
-            self.positives += len(data)
-            if self.on_epoch is not None:
-                self.on_epoch(phase, epoch)
-
-        return fit(system, engine, options, held_out=held_out, seen=data.history, on_epoch=record)
+        keeper = None if self.checkpoints is None else self.checkpoints.keeper(phase)
+        fitted = fit(
+            system,
+            engine,
+            options,
+            held_out=held_out,
+            seen=data.history,
+            on_epoch=tell,
+            keeper=keeper,
+        )
+        if self.checkpoints is not None:
+            self.checkpoints.finished[phase] = fitted
+        return fitted
 
     def done(self, kept: Fitted, chosen: Fitted, valid: dict[str, float]) -> Trained:
         """Sum up all passes."""

@@ -1,0 +1,237 @@
+"""The folder RUN.partial: what a run in progress has come to, removed when RUN is complete.
+
+    run.json        the command, and what must be the same for it to go on
+    lock            held by the process that trains
+    log.jsonl       one line an epoch
+    checkpoint-*    see ``training.checkpoint``
+
+RUN itself exists only once the model in it is whole. A run that fails before its first epoch
+leaves nothing; one that ends later without a model leaves RUN.partial, to go on from.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from sdgar import artifact, folders
+from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.recommender import Recommender
+from sdgar.training.checkpoint import Identity, as_json, require_same
+from sdgar.training.fit import EpochRecord
+from sdgar.training.protocols import Phase
+
+FORMAT = "sdgar-run"
+FORMAT_VERSION = 1
+_RUN, _LOCK, _LOG = "run.json", "lock", "log.jsonl"
+_RUN_ID = "run_id"
+
+
+class Workspace:
+    """RUN.partial while one process trains in it."""
+
+    def __init__(
+        self,
+        out: Path,
+        identity: Identity,
+        *,
+        command: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+        resume: bool = False,
+    ) -> None:
+        self.folder = partial_of(out)
+        self._out = out
+        self._identity = as_json(identity)
+        self._command = command
+        self._overwrite = overwrite
+        self._resume = resume
+        self._run_id = secrets.token_hex(8)
+        self._lines: list[str] = []
+        self._lock: IO[str]
+
+    def __enter__(self) -> Self:
+        if self._resume:
+            self._reopen()
+        else:
+            self._create()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            if kind is None or not (self._lines or self._resume):
+                _tidy(self.folder)
+
+    def record(self, phase: Phase, epoch: EpochRecord) -> None:
+        """Add a line to the log, begun anew with the first: a run is always told from its start."""
+        line = json.dumps({"phase": phase, **epoch.as_dict()}) + "\n"
+        with (
+            _writing(self.folder),
+            (self.folder / _LOG).open("a" if self._lines else "w") as file,
+        ):
+            file.write(line)
+        self._lines.append(line)
+
+    def commit(self, model: Recommender, about: dict[str, Any]) -> None:
+        """Save the model, its report and the log as RUN."""
+        model.about.update(about | {_RUN_ID: self._run_id})
+        log = "".join(self._lines).encode()
+        model.save(self._out, overwrite=self._overwrite, attachments={_LOG: log})
+
+    def _create(self) -> None:
+        """Make the folder appear with its description in it and its lock held."""
+        require_free(self._out, overwrite=self._overwrite)
+        described = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            _RUN_ID: self._run_id,
+            "command": self._command,
+            "identity": self._identity,
+        }
+        with _writing(self.folder), ExitStack() as stack:
+            if self.folder.exists():
+                with _take_lock(self.folder):
+                    folders.remove(self.folder)
+            with folders.whole(self.folder, replace=False) as temporary:
+                folders.write(temporary / _RUN, json.dumps(described, indent=2).encode())
+                self._lock = stack.enter_context(_take_lock(temporary))
+            stack.pop_all()
+
+    def _reopen(self) -> None:
+        described = read_run(self._out)
+        require_same(described["identity"], self._identity, self.folder)
+        artifact.require_free(self._out, overwrite=self._overwrite)
+        self._run_id = described[_RUN_ID]
+        with _writing(self.folder):
+            self._lock = _take_lock(self.folder)
+
+
+def partial_of(out: Path) -> Path:
+    """The folder of a run in progress."""
+    return out.with_name(f"{out.name}.partial")
+
+
+def require_free(out: Path, *, overwrite: bool) -> None:
+    """Refuse a place where a model or an unfinished run is, before any work is spent on it."""
+    artifact.require_free(out, overwrite=overwrite)
+    folder = partial_of(out)
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not (folder / _RUN).exists():
+        raise UsageError(
+            f"{folder} holds files that are not an unfinished run (no {_RUN}), so it is not "
+            "replaced. Choose another --out.",
+            code="out_foreign",
+        )
+    with _writing(folder), _take_lock(folder):
+        if not overwrite:
+            raise UsageError(
+                f"{folder} holds an interrupted run. Go on with it: sdgar train --resume {out}; "
+                "or start over with --overwrite.",
+                code="out_interrupted",
+            )
+
+
+def read_run(out: Path) -> dict[str, Any]:
+    """What an interrupted run says of itself; refuses what is finished, or not there."""
+    folder = partial_of(out)
+    if not (folder / _RUN).exists():
+        if (out / folders.MANIFEST).exists():
+            raise _finished(out)
+        raise UsageError(
+            f"there is no interrupted run to go on with at {folder}. Start one with: sdgar train "
+            f"FILES --out {out}",
+            code="nothing_to_resume",
+        )
+    described = folders.read_json(folder / _RUN)
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise folders.DamagedError(folder / _RUN, "it does not describe a run")
+    if described.get("format_version") != FORMAT_VERSION:
+        raise ArtifactError(
+            f"{folder} has format version {described.get('format_version')!r}, this sdgar reads "
+            f"{FORMAT_VERSION}. Go on with the sdgar that wrote it, or start over with "
+            "--overwrite.",
+            code="format_version",
+        )
+    if not (isinstance(described.get("identity"), dict) and _RUN_ID in described):
+        raise folders.DamagedError(folder / _RUN, "it does not say what the run began with")
+    if _saved_run_id(out) == described[_RUN_ID]:
+        # Killed after the model was saved, before this folder was removed.
+        with _writing(folder), _take_lock(folder):
+            _tidy(folder)
+        raise _finished(out)
+    return described
+
+
+def _take_lock(folder: Path) -> IO[str]:
+    """Lock the folder until the file is closed or the process ends, however it ends."""
+    path = folder / _LOCK
+    file = path.open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        holder = file.read()
+        file.close()
+        raise _busy(folder, holder) from error
+    if not (path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):
+        file.close()
+        raise _busy(folder, "")
+    file.truncate(0)
+    file.write(f"{os.getpid()}")
+    file.flush()
+    return file
+
+
+@contextmanager
+def _writing(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # someone else was quicker
+            raise _busy(place, "") from error
+        raise ResourceError(
+            f"cannot write to {place}: [Errno {error.errno}] {error.strerror}.", code="unwritable"
+        ) from error
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what is not needed any more; a disk that refuses takes nothing from the result."""
+    with suppress(OSError):
+        folders.remove(folder)
+
+
+def _saved_run_id(out: Path) -> object:
+    """Which run made the model that is there; None if that cannot be told."""
+    try:
+        return artifact.read_manifest(out)["about"].get(_RUN_ID)
+    except ArtifactError:
+        return None
+
+
+def _busy(folder: Path, holder: str) -> UsageError:
+    who = f" (process {holder})" if holder else ""
+    return UsageError(
+        f"another run{who} is training in {folder}. Wait for it, or choose another --out.",
+        code="locked",
+    )
+
+
+def _finished(out: Path) -> UsageError:
+    return UsageError(
+        f"the run {out} is finished; there is nothing to go on with. Use it: sdgar recommend "
+        f"{out} --all",
+        code="finished",
+    )

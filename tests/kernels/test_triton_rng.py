@@ -1,0 +1,56 @@
+"""The same address gives the same words in torch and in Triton."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from sdgar.rng import Draws, Stream, index_and_fraction
+
+triton = pytest.importorskip("triton", reason="Triton is not installed on this machine")
+if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
+    pytest.skip(
+        "Triton needs a GPU, or TRITON_INTERPRET=1 set before Python starts, as make test does",
+        allow_module_level=True,
+    )
+
+import triton.language as tl  # noqa: E402
+
+from sdgar.kernels.triton_rng import index_and_fraction as triton_index_and_fraction  # noqa: E402
+from sdgar.kernels.triton_rng import words as triton_words  # noqa: E402
+
+ADDRESSES = [
+    (0, Stream.INIT_CONTEXT, 0, 0, 0),
+    (2**63 + 12345, Stream.NEGATIVES, 2**24 - 1, 2**40 + 3, 2**31 - 1),
+    (123456789, Stream.GENERATOR_ITEMS, 75, 2**32 - 5, 17),
+]
+
+
+@triton.jit
+def kernel(out, seed, first_row, slot, tail, n, SIZE: tl.constexpr):
+    lane = tl.arange(0, SIZE)
+    row = first_row + lane.to(tl.int64)
+    w0, w1, w2, w3 = triton_words(seed, row, slot + 0 * lane, tail)
+    index, fraction = triton_index_and_fraction(n, w0, w1)
+    tl.store(out + 0 * SIZE + lane, w0.to(tl.int64))
+    tl.store(out + 1 * SIZE + lane, w1.to(tl.int64))
+    tl.store(out + 2 * SIZE + lane, w2.to(tl.int64))
+    tl.store(out + 3 * SIZE + lane, w3.to(tl.int64))
+    tl.store(out + 4 * SIZE + lane, index.to(tl.int64))
+    tl.store(out + 5 * SIZE + lane, fraction.to(tl.int64))
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_triton_draws_the_words_of_torch(address):
+    seed, stream, epoch, row, slot = address
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    n, size = 40_988, 16
+    out = torch.zeros(6, size, dtype=torch.int64, device=device)
+    tail = (int(stream) << 24) | epoch
+    kernel[(1,)](out, seed, row, slot, tail, n, SIZE=size)
+    rows = row + torch.arange(size)
+    words = Draws(seed, stream, epoch, rows).words(torch.tensor(slot))
+    index, fraction = index_and_fraction(n, words[0], words[1])
+    assert torch.equal(out.cpu(), torch.stack((*words, index, fraction)))

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from sdgar.errors import UsageError
+from sdgar.samplers import closed_form as module
+from sdgar.samplers.closed_form import ClosedForm, Inverse, _log_average
+from sdgar.samplers.decomposable import Decomposable
+
+
+def made(**changes) -> ClosedForm:
+    usual = {
+        "temperature": 0.5,
+        "lambda_x": 0.1,
+        "lambda_y": 1.0,
+        "samples": 16,
+        "target": "kl",
+        "integrand": "loss",
+        "calibration": "relative",
+    }
+    return ClosedForm(**(usual | changes))
+
+
+def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
+    return 2 * torch.sin(1.0 + users_B[:, None] * 7 + items_BN * 3)
+
+
+def log_b(seed: int = 0, rows: int = 6, states: int = 4) -> torch.Tensor:
+    return torch.randn(rows, states, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "range_"),
+    [
+        ("temperature", 9.9e-4, "between 0.001 and 1000"),
+        ("temperature", 1001.0, "between 0.001 and 1000"),
+        ("temperature", math.nan, "between 0.001 and 1000"),
+        ("lambda_x", 0.0, "between 0.0001 and 10000"),
+        ("lambda_x", math.inf, "between 0.0001 and 10000"),
+        ("lambda_y", -1.0, "between 0.0001 and 10000"),
+        ("lambda_y", 10_001.0, "between 0.0001 and 10000"),
+    ],
+)
+def test_what_lies_outside_the_range_that_was_tried_is_refused(name, value, range_):
+    with pytest.raises(UsageError, match=f"{name} must lie {range_}, got {value}") as raised:
+        made(**{name: value})
+    assert raised.value.code == f"bad_{name}"
+
+
+def test_an_update_without_samples_is_refused():
+    with pytest.raises(UsageError, match="at least 1 sample, got 0"):
+        made(samples=0)
+
+
+@pytest.mark.parametrize("calibration", ["literal", "relative", "line"])
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_one_bad_row_stays_as_it_was_and_spoils_no_other(bad, calibration):
+    update = made(calibration=calibration)
+    before_UK = torch.rand(6, 4).softmax(dim=1)
+    good_UK = log_b()
+    planted_UK = good_UK.clone()
+    planted_UK[2] = bad
+    rest = [0, 1, 3, 4, 5]
+    after_UK = update.sharpen(planted_UK, 0.1, before_UK, dim=1)
+    assert torch.equal(after_UK[2], before_UK[2])
+    assert_close(
+        after_UK[rest],
+        update.sharpen(good_UK[rest], 0.1, before_UK[rest], dim=1),
+        rtol=1e-6,
+        atol=0,
+    )
+
+
+def test_a_line_in_its_own_unit_is_softmax_of_b_over_lambda_times_its_largest():
+    b_UK = log_b().exp()
+    expected_UK = (b_UK / b_UK.amax(dim=1, keepdim=True) / 0.3).softmax(dim=1)
+    after_UK = made(calibration="line").sharpen(log_b(), 0.3, b_UK, dim=1)
+    assert_close(after_UK, expected_UK)
+
+
+def test_one_finite_but_huge_line_moves_no_other_line_in_its_own_unit():
+    """The mean of the largest b would flatten all others; each line's own largest does not."""
+    before_UK = torch.rand(6, 4).softmax(dim=1)
+    planted_UK = log_b()
+    planted_UK[2, 1] = 1e4
+    rest = [0, 1, 3, 4, 5]
+    update = made(calibration="line")
+    after_UK = update.sharpen(planted_UK, 0.1, before_UK, dim=1)
+    assert torch.equal(after_UK[rest], update.sharpen(log_b(), 0.1, before_UK, dim=1)[rest])
+    flattened_UK = made().sharpen(planted_UK, 0.1, before_UK, dim=1)
+    assert_close(flattened_UK[rest], torch.full((5, 4), 0.25))
+
+
+@pytest.mark.parametrize("bad", [math.inf, math.nan])
+def test_one_bad_entry_keeps_its_row(bad):
+    before_UK = torch.rand(6, 4).softmax(dim=1)
+    planted_UK = log_b()
+    planted_UK[2, 1] = bad
+    after_UK = made().sharpen(planted_UK, 0.1, before_UK, dim=1)
+    assert torch.equal(after_UK[2], before_UK[2])
+    assert torch.isfinite(after_UK).all()
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_one_bad_column_stays_as_it_was_and_spoils_no_other(bad):
+    before_IK = torch.rand(6, 4).softmax(dim=0)
+    planted_IK = log_b()
+    planted_IK[:, 3] = bad
+    after_IK = made().sharpen(planted_IK, 0.1, before_IK, dim=0)
+    assert torch.equal(after_IK[:, 3], before_IK[:, 3])
+    assert_close(after_IK[:, :3], made().sharpen(log_b()[:, :3], 0.1, before_IK[:, :3], dim=0))
+
+
+def test_if_no_row_can_be_used_all_stay_as_they_were():
+    before_UK = torch.rand(6, 4).softmax(dim=1)
+    after_UK = made().sharpen(torch.full((6, 4), -math.inf), 0.1, before_UK, dim=1)
+    assert torch.equal(after_UK, before_UK)
+
+
+def test_an_entry_of_b_that_is_zero_gets_the_least_weight_and_no_nan():
+    b = torch.tensor([[0.0, -math.inf, -1.0]])
+    x = made(calibration="literal").sharpen(b, 0.5, torch.zeros(1, 3), dim=1)
+    assert_close(x, (b.exp() / 0.5).softmax(dim=1))
+
+
+@pytest.mark.parametrize("lam", [1e-4, 1e-2, 1.0, 1e4])
+@pytest.mark.parametrize("size", [-1e7, -100.0, 0.0, 79.0, 81.0, 1e4, 1e7])
+@pytest.mark.parametrize("calibration", ["literal", "relative"])
+def test_enormous_b_is_one_hot_and_never_nan(lam, size, calibration):
+    # exp(80)/1e-4 is beyond a float32: subtracting after the division would be inf - inf, and
+    # clamping b would give two entries above the clamp the same weight.
+    update = made(calibration=calibration)
+    b_UK = log_b() + size
+    b_UK[:, 1] = b_UK.amax(dim=1) + 3
+    x_UK = update.sharpen(b_UK, lam, torch.zeros_like(b_UK), dim=1)
+    assert torch.isfinite(x_UK).all()
+    assert (x_UK > 0).all()
+    assert_close(x_UK.sum(dim=1), torch.ones(6))
+    if calibration == "literal" and size > 10:
+        assert (x_UK[:, 1] > 0.99).all()
+
+
+def test_no_entry_loses_all_its_weight():
+    # What Q cannot draw no importance weight can mend, and the next update has to draw contexts
+    # for every item: an item without weight in any state would have no P(k|i).
+    generator = Decomposable(30, 80, 4, seed=0, update=made(lambda_x=1e-4, lambda_y=1e-4))
+    for epoch in range(1, 6):
+        found = generator.refit(scores, seed=0, epoch=epoch)
+        assert (generator.state_of.mass_RN > 0).all()
+        assert (generator.item_of.mass_RN > 0).all()
+        assert all(math.isfinite(v) for v in found.values())
+
+
+@pytest.mark.parametrize("integrand", ["loss", "deviation"])
+@pytest.mark.parametrize("calibration", ["literal", "relative"])
+def test_a_discriminator_without_any_loss_leaves_the_generator_as_it_was(integrand, calibration):
+    # All f = 0 (scores of -200): b = 0 everywhere, and 0/0 must not be taken.
+    update = made(integrand=integrand, calibration=calibration)
+    generator = Decomposable(30, 80, 4, seed=0, update=update)
+    x_UK, y_IK = generator.x_UK, generator.y_IK
+    found = generator.refit(lambda u, i: torch.full(i.shape, -200.0), seed=0, epoch=1)
+    assert_close(generator.x_UK, x_UK, rtol=1e-5, atol=0)
+    assert_close(generator.y_IK, y_IK, rtol=1e-5, atol=0)
+    assert all(math.isfinite(v) for v in found.values())
+
+
+@pytest.mark.parametrize("target", ["kl", "linear"])
+def test_chunks_change_memory_and_nothing_else(target, monkeypatch):
+    whole, parts = (Decomposable(30, 80, 4, seed=0, update=made(target=target)) for _ in range(2))
+    whole.refit(scores, seed=0, epoch=1)
+    monkeypatch.setattr(module, "_CHUNK", 7 * 16 * 4)
+    parts.refit(scores, seed=0, epoch=1)
+    assert_close(parts.x_UK, whole.x_UK)
+    assert_close(parts.y_IK, whole.y_IK)
+
+
+def test_the_log_of_an_average_is_that_of_the_average():
+    rng = torch.Generator().manual_seed(0)
+    term_BS, weight_BSK = torch.randn(5, 9, generator=rng), torch.rand(5, 9, 3, generator=rng)
+    expected_BK = (term_BS.exp()[:, :, None] * weight_BSK).mean(dim=1).log()
+    assert_close(_log_average(term_BS, weight_BSK), expected_BK)
+    assert_close(_log_average(term_BS + 500, weight_BSK), expected_BK + 500)
+    nothing_BK = _log_average(torch.full((5, 9), -math.inf), weight_BSK)
+    assert (nothing_BK == -math.inf).all()
+
+
+@pytest.mark.parametrize("word", [0, 0xFFFFFFFF])
+def test_the_inverse_stays_in_range_for_extreme_words(word):
+    class Stuck:
+        def words(self, slots):
+            out = torch.full((4, len(slots)), word)
+            return out, out, out, out
+
+    inverse = Inverse(Decomposable(6, 15, 4, seed=0, update=None))
+    users = inverse.draw(torch.arange(4)[:, None], Stuck(), torch.arange(3))
+    assert ((users >= 0) & (users < 6)).all()

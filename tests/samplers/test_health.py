@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.health import complaint, health
+
+USERS, ITEMS, STATES = 40, 60, 8
+
+
+def made() -> Decomposable:
+    return Decomposable(USERS, ITEMS, STATES, seed=0, update=None)
+
+
+def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
+    return torch.sin(1.0 + users_B[:, None] * 7 + items_BN * 3)
+
+
+def found(generator: Decomposable, temperature: float | None = 0.5) -> dict[str, float]:
+    return health(generator, scores, temperature=temperature, seed=0, epoch=1)
+
+
+def test_a_fresh_generator_is_healthy():
+    assert complaint(found(made())) is None
+
+
+def test_a_sampler_that_reports_nothing_is_not_complained_about():
+    assert complaint({}) is None
+
+
+def test_collapsed_states_are_reported_with_the_parameter_to_raise():
+    generator = made()
+    generator.set_x(torch.eye(STATES)[torch.arange(USERS) % STATES])
+    assert found(generator)["x_perplexity"] == pytest.approx(1)
+    said = complaint(found(generator))
+    assert "collapsed" in said
+    assert "x_c is one-hot (perplexity 1.00 of 8)" in said
+    assert said.endswith("Raise lambda_x.")
+
+
+def test_collapsed_items_are_reported_with_the_parameter_to_raise():
+    generator = made()
+    generator.set_y(torch.eye(ITEMS)[:, :STATES])
+    said = complaint(found(generator, temperature=None))
+    assert "y_k is one-hot (perplexity 1.00 of 60)" in said
+    assert said.endswith("Raise lambda_y.")
+
+
+def test_an_inert_generator_is_reported_with_what_to_lower():
+    generator = made()
+    generator.set_x(torch.ones(USERS, STATES))
+    generator.set_y(torch.ones(ITEMS, STATES))
+    assert found(generator)["x_perplexity"] == pytest.approx(STATES)
+    assert found(generator)["y_perplexity"] == pytest.approx(ITEMS)
+    said = complaint(found(generator))
+    assert "inert" in said
+    assert "Lower lambda_x and lambda_y" in said
+    assert 'calibration="line"' in said
+
+
+@pytest.mark.parametrize("part", ["x", "y"])
+def test_a_generator_that_is_uniform_in_one_part_only_is_not_inert(part):
+    generator = made()
+    if part == "x":
+        generator.set_x(torch.ones(USERS, STATES))
+    else:
+        generator.set_y(torch.ones(ITEMS, STATES))
+    assert complaint(found(generator)) is None
+
+
+def test_one_state_cannot_collapse_and_one_item_cannot_either():
+    single = Decomposable(USERS, 1, 1, seed=0, update=None)
+    assert complaint(found(single)) is None
+
+
+def test_the_perplexity_is_the_mean_of_exp_of_the_entropy():
+    generator = made()
+    x_UK = torch.ones(USERS, STATES)
+    x_UK[: USERS // 2] = torch.eye(STATES)[0]
+    generator.set_x(x_UK)
+    assert found(generator)["x_perplexity"] == pytest.approx((1 + STATES) / 2)
+
+
+def test_the_divergence_is_that_of_the_target_from_the_proposal():
+    # 40 contexts, of which 32 are looked at: with scores that do not depend on the context and x
+    # the same everywhere, the sample does not matter.
+    generator = made()
+    generator.set_x(torch.ones(USERS, STATES))
+    g_I = torch.linspace(-2, 2, ITEMS)
+    value = health(generator, lambda u, i: g_I[i], temperature=0.5, seed=0, epoch=1)["kl"]
+    p_I = (torch.nn.functional.softplus(g_I.double()) / 0.5).softmax(dim=0)
+    q_I = generator.y_IK.double().mean(dim=1)
+    assert value == pytest.approx((p_I * (p_I / q_I).log()).sum().item(), rel=1e-4)
+
+
+def test_the_divergence_of_a_generator_that_equals_its_target_is_nothing():
+    g_I = torch.linspace(-2, 2, ITEMS)
+    generator = Decomposable(USERS, ITEMS, 1, seed=0, update=None)
+    generator.set_y((torch.nn.functional.softplus(g_I) / 0.5).softmax(dim=0)[:, None])
+    value = health(generator, lambda u, i: g_I[i], temperature=0.5, seed=0, epoch=1)["kl"]
+    assert abs(value) < 1e-5
+
+
+def test_without_a_target_there_is_no_divergence():
+    assert "kl" not in found(made(), temperature=None)
+    assert all(math.isfinite(v) for v in found(made()).values())
