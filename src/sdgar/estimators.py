@@ -229,7 +229,12 @@ class Learner(Estimator):
             trained.factors,
             train,
             {
-                "engine": {"name": trained.engine, "why": trained.why, "deterministic": True},
+                "engine": {
+                    "name": trained.engine,
+                    "why": trained.why,
+                    "deterministic": trained.deterministic,
+                },
+                "generator": trained.generator,
                 "seed": self.seed,
                 "best_epoch": trained.best_epoch,
                 "valid": trained.valid,

@@ -16,6 +16,7 @@ import pytest
 
 from sdgar.cli import main
 from sdgar.data.synthetic import Shape, generate
+from sdgar.estimators import ESTIMATORS
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
 QUICK = ("--set", "epochs=6", "--set", "evaluate_every=3", "--set", "batch_size=512")
@@ -283,6 +284,30 @@ def test_the_demo_does_everything_once(tmp_path):
     assert (tmp_path / "demo" / "training.png").read_bytes().startswith(b"\x89PNG")
     assert len(result["recommendations"][0]["items"]) == 5
     assert "sdgar train" in done.stderr
+
+
+def test_help_names_every_system():
+    shown = sdgar("train", "--help").stdout.split("What to train:")[1].split(".")[0]
+    words = {word.strip("│ \n") for word in shown.replace("\n", " ").split(",")}
+    assert words == set(ESTIMATORS)
+
+
+def test_what_training_never_saw_is_counted_and_told(events, tmp_path):
+    frame = pl.read_parquet(events / "test.parquet")
+    strangers = pl.DataFrame({"user_id": ["nobody", "user-0001"], "item_id": ["item-0001", "new"]})
+    pl.concat([frame, strangers]).write_parquet(tmp_path / "test.parquet")
+    done = sdgar(
+        "train", events / "train.parquet", "--test", tmp_path / "test.parquet", "--out",
+        tmp_path / "o", "--json", *QUICK,
+    )  # fmt: skip
+    counts = result_of(done)["test_counts"]
+    assert (counts["unknown_users"], counts["unknown_user_rows"]) == (1, 1)
+    seen = pl.read_parquet(events / "train.parquet")["item_id"]
+    cold = frame.filter(~pl.col("item_id").is_in(seen.implode()))
+    assert counts["cold_items"] == cold["item_id"].n_unique() + 1
+    assert counts["cold_item_rows"] == cold.height + 1
+    assert "1 test rows of 1 users that training never saw" in done.stderr
+    assert f"{counts['cold_items']} test items that training never saw count" in done.stderr
 
 
 def test_help_does_not_import_torch():

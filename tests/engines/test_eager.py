@@ -144,11 +144,11 @@ def test_a_learning_rate_that_cannot_train_is_refused(rate):
 
 def test_choosing_says_why_and_never_falls_back_silently(checkerboard):
     system = a_system(checkerboard)
-    engine, why = choose_engine("auto", system, checkerboard, seed=0, device=CPU)
+    engine, why = choose_engine("auto", system, CPU)
     assert engine.name in ENGINES
     assert why
     with pytest.raises(UsageError, match=r"unknown engine 'egaer'\. Did you mean 'eager'"):
-        choose_engine("egaer", system, checkerboard, seed=0, device=CPU)
+        choose_engine("egaer", system, CPU)
 
 
 def test_asking_for_a_gpu_that_is_not_there_is_an_error():

@@ -91,6 +91,19 @@ class Screen:
             f"most popular {beside[main]:.4f}",
             style="bold",
         )
+        left = test.counts
+        if left.unknown_users:
+            self.say(
+                "note",
+                f"{left.unknown_user_rows:,} test rows of {left.unknown_users:,} users that "
+                "training never saw are left out: there is no history to rank from",
+            )
+        if left.cold_items:
+            self.say(
+                "note",
+                f"{left.cold_items:,} test items that training never saw count as missed "
+                f"({left.cold_item_rows:,} rows)",
+            )
         self.say("lists", test.definition)
         for kind in kinds:
             self.say("", f"{kind}: {DEFINITIONS[kind]}", style="dim")

@@ -52,7 +52,10 @@ def train(
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the model.")] = None,
     test: Annotated[list[Path] | None, typer.Option("--test", help="Held-out events.")] = None,
     valid: Annotated[list[Path] | None, typer.Option("--valid", help="Validation events.")] = None,
-    system: Annotated[str, typer.Option("--system", help="What to train: bpr, popular.")] = "bpr",
+    system: Annotated[
+        str,
+        typer.Option("--system", help="What to train: bpr, sdgar, sdgar-printed, popular."),
+    ] = "bpr",
     seed: options.Seed = 0,
     protocol: Annotated[
         str,

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 
 from sdgar.contracts import Covered, Engine, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import ResourceError, UsageError, unknown_name
+
+
+class MakeEngine(Protocol):
+    """An engine that is not made yet."""
+
+    name: str
+
+    def __call__(
+        self, system: System, data: Interactions, *, seed: int, device: torch.device
+    ) -> Engine:
+        """Make it for one system and one data set."""
+        ...
+
 
 ENGINES = {"eager": EagerEngine}
 """By preference: ``auto`` takes the first that covers the system."""
@@ -28,9 +43,7 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def choose_engine(
-    name: str, system: System, data: Interactions, *, seed: int, device: torch.device
-) -> tuple[Engine, str]:
+def choose_engine(name: str, system: System, device: torch.device) -> tuple[MakeEngine, str]:
     """The named engine, or for ``auto`` the first that covers the system; and why."""
     if name != "auto" and name not in ENGINES:
         raise unknown_name("engine", name, ("auto", *ENGINES))
@@ -40,7 +53,7 @@ def choose_engine(
             continue
         answer = engine.covers(system, device)
         if isinstance(answer, Covered):
-            return engine(system, data, seed=seed, device=device), answer.why
+            return engine, answer.why
         reasons.append(f"{engine_name}: {answer.why}")
     raise UsageError(
         f'no engine runs system {system.name!r} ({"; ".join(reasons)}). Use engine="auto".',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -172,12 +172,14 @@ def _summary(
             "seconds": trained.seconds.as_dict(),
             "positives_per_second": round(trained.positives_per_second),
             "valid": trained.valid,
+            "deterministic": trained.deterministic,
+            "generator": trained.generator,
         }
     summary["test"] = {} if report is None else report.means()
     if report is not None and popular is not None:
         summary |= {
             "test_intervals": report.intervals(),
-            "test_users": len(report.users_T),
+            "test_counts": asdict(report.counts),
             "most_popular": popular.means(),
             "definition": report.definition,
         }

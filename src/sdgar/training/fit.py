@@ -131,11 +131,6 @@ class Fitted:
         """Epochs that were run."""
         return len(self.log)
 
-    @property
-    def stopped_early(self) -> bool:
-        """Whether epochs after the best one were run and thrown away."""
-        return self.best_epoch < self.epochs
-
 
 OnEpoch = Callable[[EpochRecord], None]
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 import torch
 
-from sdgar.contracts import Factors
-from sdgar.data.interactions import HeldOut, Interactions
+from sdgar.contracts import Engine, Factors, System
+from sdgar.data.interactions import HeldOut, History, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.systems import Recipe
@@ -49,10 +49,14 @@ class Trained:
     factors: Factors
     engine: str
     why: str
+    deterministic: bool
+    """Whether the same seed gives the same bytes."""
     epochs: int
     """Epochs run while choosing."""
     best_epoch: int
     log: tuple[tuple[Phase, EpochRecord], ...]
+    generator: dict[str, float]
+    """How the generator was in the last epoch; empty without one."""
     valid: dict[str, float]
     """Metrics of the chosen epoch on validation rows; empty if there were none."""
     seconds: Seconds
@@ -92,9 +96,13 @@ class Run:
             if self.on_epoch is not None:
                 self.on_epoch(phase, epoch)
 
+        system = self.recipe.compose(data, seed=self.seed)
+        make_engine, self.why = choose_engine(self.engine, system, self.device)
+        self.chosen_engine = make_engine.name
         fitted = None if self.checkpoints is None else self.checkpoints.finished.get(phase)
         if fitted is None:
-            fitted = self._fit(phase, data, options, held_out, tell)
+            engine = make_engine(system, data, seed=self.seed, device=self.device)
+            fitted = self._fit(phase, system, engine, options, held_out, data.history, tell)
         else:
             for epoch in fitted.log:
                 tell(epoch)
@@ -105,23 +113,20 @@ class Run:
     def _fit(
         self,
         phase: Phase,
-        data: Interactions,
+        system: System,
+        engine: Engine,
         options: FitOptions,
         held_out: HeldOut | None,
+        seen: History,
         tell: OnEpoch,
     ) -> Fitted:
-        system = self.recipe.compose(data, seed=self.seed)
-        engine, self.why = choose_engine(
-            self.engine, system, data, seed=self.seed, device=self.device
-        )
-        self.chosen_engine = engine.name
         keeper = None if self.checkpoints is None else self.checkpoints.keeper(phase)
         fitted = fit(
             system,
             engine,
             options,
             held_out=held_out,
-            seen=data.history,
+            seen=seen,
             on_epoch=tell,
             keeper=keeper,
         )
@@ -137,9 +142,13 @@ class Run:
             factors=kept.factors,
             engine=self.chosen_engine,
             why=self.why,
+            # On a GPU torch adds up gradients in the order its threads come.
+            deterministic=self.device.type == "cpu",
             epochs=chosen.epochs,
             best_epoch=chosen.best_epoch,
             log=tuple(self.log),
+            generator=records[-1].health
+            | ({} if records[-1].effective is None else {"effective": records[-1].effective}),
             valid=valid,
             seconds=Seconds(
                 train=train,
