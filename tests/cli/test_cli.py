@@ -244,6 +244,20 @@ def test_stats_are_those_of_the_data(events):
     assert found["concentration"] == pytest.approx(0.15, abs=0.01)
 
 
+def test_a_split_can_be_written_and_shared_by_several_runs(events, tmp_path):
+    out = tmp_path / "parts"
+    command = ("data", "split", events / "pairs.parquet", "--rule", "paper", "--out", out, "--json")
+    made = result_of(sdgar(*command, "--seed", "5"))
+    train, test = (pl.read_parquet(out / f"{name}.parquet") for name in ("train", "test"))
+    assert (train.height, test.height) == (made["train"], made["test"])
+    both = pl.concat([train, test]).sort("user", "item")
+    whole = pl.read_parquet(events / "pairs.parquet").sort("user_id", "item_id")
+    assert both.rows() == whole.rows()
+    again = sdgar(*command)
+    assert again.returncode == 2
+    assert "--overwrite" in again.stderr
+
+
 def test_synthetic_data_can_be_written_and_trained_on(tmp_path):
     file = tmp_path / "demo.parquet"
     made = result_of(sdgar("data", "synthetic", "demo", "--out", file, "--json"))

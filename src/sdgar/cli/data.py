@@ -43,6 +43,47 @@ def stats(
 
 
 @app.command()
+@options.reads_files
+def split(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of events.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for train and test.parquet.")],
+    rule: Annotated[
+        str | None,
+        typer.Option("--rule", help="time (default with a time column), paper, leave-last-out."),
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option("--share", help="Share to hold out; default: the rule's.")
+    ] = None,
+    seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+    reading: options.Reading = None,
+) -> None:
+    """Write train.parquet and test.parquet, so that several runs share one split."""
+    from sdgar.data.readers import read_files
+    from sdgar.data.splits import split as hold_out
+    from sdgar.data.tables import events, write_table
+
+    targets = [out / "train.parquet", out / "test.parquet"]
+    for target in targets:
+        options.require_new(target, overwrite=overwrite)
+    screen = Screen(as_json=as_json)
+    loaded = read_files(files, reading)
+    screen.loaded("data", loaded, ", ".join(file.name for file in files))
+    parts = hold_out(loaded.interactions, rule, seed=seed, share=share)
+    if parts.warning:
+        screen.warn(parts.warning)
+    for rows, target in zip(parts, targets, strict=True):
+        write_table(events(rows), target)
+        screen.say("saved", f"{target}: {len(rows):,} rows")
+    screen.say("split", parts.how)
+    screen.say("next", f"sdgar train {targets[0]} --test {targets[1]} --out RUN")
+    screen.result(
+        {"train": len(parts.train), "test": len(parts.held_out), "how": parts.how, "out": str(out)}
+    )
+
+
+@app.command()
 def prepare(
     name: Annotated[str, typer.Argument(help="citeulike, gowalla, movielens, amazon or echonest.")],
     raw: Annotated[Path, typer.Option("--raw", help="The publisher's file.")],
