@@ -28,6 +28,7 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/sampling.py
 
 $(VENV)/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

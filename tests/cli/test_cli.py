@@ -197,12 +197,13 @@ def test_evaluate_repeats_the_numbers_of_train(events):
         assert second["most_popular"] == first["most_popular"]
 
 
-def test_most_popular_is_a_system_like_any_other(events):
+def test_most_popular_is_a_system_like_any_other(events, trained):
     out = events / "popular"
     result = result_of(
         sdgar("train", events / "events.csv", "--system", "popular", "--out", out, "--json")
     )
     assert result["test"] == result["most_popular"]
+    assert set(result) == set(trained[1])
     assert result_of(sdgar("recommend", out, "--user", "user-0001", "--json"))
 
 

@@ -174,14 +174,13 @@ def _report(screen: Screen, job: Job, out: Path, result: RunResult) -> None:
         screen.report(result.test, result.popular, job.system)
         if job.protocol == "paper":
             screen.warn("the epoch was chosen on test rows (protocol paper): optimistic numbers.")
-    if "seconds" in result.summary:
-        seconds = result.summary["seconds"]
-        screen.say(
-            "time",
-            f"{seconds['train']:.1f} s training · {seconds['evaluate']:.1f} s evaluating · "
-            f"{result.summary['positives_per_second']:,} positives a second · "
-            f"engine {result.summary['engine']}",
-        )
+    seconds = result.summary["seconds"]
+    screen.say(
+        "time",
+        f"{seconds['train']:.1f} s training · {seconds['evaluate']:.1f} s evaluating · "
+        f"{result.summary['positives_per_second']:,} positives a second · "
+        f"engine {result.summary['engine']}",
+    )
     screen.say("saved", str(out))
     some = result.model.users.values[0]
     screen.say("next", f"sdgar recommend {out} --user {some}")

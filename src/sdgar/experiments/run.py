@@ -20,7 +20,7 @@ from sdgar.experiments.workspace import Workspace
 from sdgar.recommender import Recommender, most_popular
 from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
 from sdgar.training.fit import EpochRecord
-from sdgar.training.protocols import OnPhase, Phase
+from sdgar.training.protocols import OnPhase, Phase, Seconds
 
 PROTOCOLS = ("validated", "paper")
 _LOGGER = logging.getLogger("sdgar")
@@ -92,10 +92,9 @@ def run(
         evaluate_seconds = time.perf_counter() - before_test
         popular = None if test is None else most_popular(model).evaluate(test, ks=tuple(ks))
         summary = _summary(estimator, train, report, popular, protocol)
-        if "seconds" in summary:
-            seconds = summary["seconds"]
-            seconds["evaluate"] = round(seconds["evaluate"] + evaluate_seconds, 3)
-            seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
+        seconds = summary["seconds"]
+        seconds["evaluate"] = round(seconds["evaluate"] + evaluate_seconds, 3)
+        seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
         workspace.commit(model, {"report": summary})
     log = estimator.trained_.log if isinstance(estimator, Learner) else ()
     return RunResult(model, report, popular, summary, log)
@@ -174,6 +173,19 @@ def _summary(
             "valid": trained.valid,
             "deterministic": trained.deterministic,
             "generator": trained.generator,
+        }
+    else:
+        # Counting has no epochs and draws nothing; the keys are there for who reads them blindly.
+        summary |= {
+            "engine": "counting",
+            "seed": None,
+            "epochs": 0,
+            "best_epoch": 0,
+            "seconds": Seconds(0.0, 0.0, 0.0, 0.0).as_dict(),
+            "positives_per_second": 0,
+            "valid": {},
+            "deterministic": True,
+            "generator": {},
         }
     summary["test"] = {} if report is None else report.means()
     if report is not None and popular is not None:
