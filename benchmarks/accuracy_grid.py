@@ -24,7 +24,8 @@ import torch
 
 from sdgar import systems
 from sdgar.data import splits
-from sdgar.data.interactions import HeldOut, Interactions
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import Interactions
 from sdgar.evaluation.report import evaluate
 from sdgar.training import protocols
 from sdgar.training.fit import FitOptions

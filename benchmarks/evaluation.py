@@ -23,7 +23,8 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.contracts import Factors
-from sdgar.data.interactions import HeldOut, History
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import History
 from sdgar.evaluation import evaluate
 from sdgar.evaluation.topk import block_rows
 

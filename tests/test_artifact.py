@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from sdgar import artifact, folders
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
-from sdgar.data.interactions import History, Ids, Interactions
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import History, Interactions
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 
 

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from sdgar import folders
 from sdgar.contracts import Factors
-from sdgar.data.interactions import History, Ids
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.folders import MANIFEST, DamagedError, Tensors
 

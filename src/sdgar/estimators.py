@@ -15,7 +15,8 @@ from sdgar import systems
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors, System
 from sdgar.data import splits
-from sdgar.data.interactions import HeldOut, Interactions
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import DataError, UsageError, unknown_name
 from sdgar.evaluation.report import Report

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from sdgar import artifact
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
-from sdgar.data.interactions import HeldOut, History, Ids, Interactions
+from sdgar.data.held_out import HeldOut
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import History, Interactions
 from sdgar.errors import UsageError
 from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate

@@ -6,7 +6,9 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.data.interactions import HeldOut, Ids, Interactions, RowAccount
+from sdgar.data.held_out import HeldOut
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.errors import DataError, UsageError
 
 pairs = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60)

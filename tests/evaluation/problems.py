@@ -10,7 +10,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sdgar.data.interactions import HeldOut, History
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import History
 
 
 @dataclass(frozen=True)

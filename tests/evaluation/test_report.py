@@ -13,7 +13,8 @@ import torch
 from numpy.testing import assert_array_equal
 from scipy import stats
 
-from sdgar.data.interactions import HeldOut, Interactions
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.evaluation import Counts, Report, compare, evaluate
 

@@ -7,78 +7,21 @@ as they went in. Everything after this room speaks in indices.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.ids import Ids
 from sdgar.errors import DataError, UsageError
-from sdgar.rng import Stream, sort_keys
 
 Duplicates = Literal["error", "sum", "max", "last"]
 """What to do with rows of one (user, item) whose weights differ."""
 
-MAX_ID_BYTES = 256
 _MAX_WEIGHT_RATIO = 1e12
-
-
-@dataclass(frozen=True)
-class Ids:
-    """Distinct ids in ascending order; the position of an id is its index."""
-
-    values: NDArray[Any]
-    """int64, uint64, or an object array of str."""
-
-    @classmethod
-    def of(cls, values: NDArray[Any]) -> Ids:
-        """Wrap ids that are distinct already, after checking their kind."""
-        if values.dtype.kind in "OUT":
-            values = np.array([str(v) for v in values], dtype=object)
-        elif values.dtype.kind == "u" and values.dtype.itemsize == 8:
-            values = values.astype(np.uint64)
-        elif values.dtype.kind in "iu":
-            values = values.astype(np.int64)
-        else:
-            raise DataError(
-                f"ids are of type {values.dtype}, which cannot be an id. Cast them to text or to "
-                "integers first; floats lose digits above 2^53.",
-                code="float_ids" if values.dtype.kind == "f" else "unsupported_type",
-            )
-        return cls(values)
-
-    @property
-    def kind(self) -> Literal["int64", "uint64", "text"]:
-        """How the ids are held."""
-        kinds: dict[str, Literal["int64", "uint64", "text"]] = {"i": "int64", "u": "uint64"}
-        return kinds.get(self.values.dtype.kind, "text")
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def at(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Ids of some indices."""
-        chosen: NDArray[Any] = self.values[indices]
-        return chosen
-
-    def index_of(self, raw: Iterable[Any]) -> NDArray[np.int64]:
-        """Index of each raw id, -1 where it is unknown.
-
-        An integer and its plain decimal spelling name the same id, so that ``17`` typed on a
-        command line finds the integer 17, while ``017`` and ``17.0`` do not.
-        """
-        array = raw if isinstance(raw, np.ndarray) else np.asarray(list(raw), dtype=object)
-        if self.kind != "text" and array.dtype.kind in "iu":
-            at = np.searchsorted(self.values, array).clip(max=max(len(self) - 1, 0))
-            found = self.values[at] == array if len(self) else np.zeros(len(array), bool)
-            return np.where(found, at, -1).astype(np.int64)
-        return np.fromiter((self._index.get(str(v), -1) for v in array), np.int64, len(array))
-
-    @cached_property
-    def _index(self) -> dict[str, int]:
-        return {str(v): i for i, v in enumerate(self.values.tolist())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,86 +282,6 @@ class Interactions:
             "density": len(self) / (self.n_users * self.n_items),
             "concentration": float(np.sort(per_item)[::-1][:top].sum() / len(self)),
         }
-
-
-class Catalogue(Protocol):
-    """Training data or a model: whatever gives users and items their indices."""
-
-    @property
-    def users(self) -> Ids:
-        """Ids of the contexts."""
-        ...
-
-    @property
-    def items(self) -> Ids:
-        """Ids of the items."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Interactions to be predicted, in the index space of the training data.
-
-    A held-out item that training never saw gets an index past the catalogue: no model can
-    recommend it, and it still counts as missed. A held-out user that training never saw has
-    no history to rank from and is left out, with its rows counted.
-    """
-
-    users_T: NDArray[np.int64]
-    indptr_T1: NDArray[np.int64]
-    items_E: NDArray[np.int64]
-    """Ascending within a user."""
-    unknown_users: int
-    unknown_user_rows: int
-    cold_items: int
-    cold_item_rows: int
-
-    @classmethod
-    def of(cls, held_out: Interactions, train: Catalogue) -> HeldOut:
-        """Translate held-out interactions into the indices of the training data or of a model."""
-        user_of = train.users.index_of(held_out.users.values)
-        item_of = train.items.index_of(held_out.items.values)
-        cold = item_of < 0
-        item_of[cold] = len(train.items) + np.arange(int(cold.sum()))
-        users_E, items_E = user_of[held_out.users_E], item_of[held_out.items_E]
-        known = users_E >= 0
-        order = np.lexsort((items_E[known], users_E[known]))
-        users_E, items_E_known = users_E[known][order], items_E[known][order]
-        users_T, counts = np.unique(users_E, return_counts=True)
-        if len(users_T) == 0:
-            raise DataError(
-                "no held-out user occurs in the training data, so nothing can be evaluated. "
-                "Are both files from the same data set, with the same id columns?",
-                code="no_common_users",
-            )
-        return cls(
-            users_T=users_T,
-            indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-            items_E=items_E_known,
-            unknown_users=int((user_of < 0).sum()),
-            unknown_user_rows=int((~known).sum()),
-            cold_items=int(cold.sum()),
-            cold_item_rows=int((items_E_known >= len(train.items)).sum()),
-        )
-
-    def __len__(self) -> int:
-        """Number of users to evaluate."""
-        return len(self.users_T)
-
-    def sample(self, n: int, *, seed: int) -> HeldOut:
-        """A fixed random choice of at most n users, for quick looks during training."""
-        if n >= len(self):
-            return self
-        key_T = sort_keys(seed, Stream.VALID_SAMPLE, 0, self.users_T)
-        chosen = np.sort(np.argsort(key_T, kind="stable")[:n])
-        counts = np.diff(self.indptr_T1)[chosen]
-        rows = np.concatenate([np.arange(self.indptr_T1[t], self.indptr_T1[t + 1]) for t in chosen])
-        return replace(
-            self,
-            users_T=self.users_T[chosen],
-            indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-            items_E=self.items_E[rows],
-        )
 
 
 def _factorize(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:

@@ -34,7 +34,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.interactions import Ids, Interactions, RowAccount
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.errors import UsageError, unknown_name
 from sdgar.rng import Stream, check_seed
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.data.interactions import HeldOut
+    from sdgar.data.held_out import HeldOut
 
 DEFINITIONS: dict[str, str] = {
     "precision": "held-out items among the first k, divided by k (also where fewer than k items "

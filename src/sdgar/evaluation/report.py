@@ -16,7 +16,8 @@ from sdgar.rng import check_seed
 
 if TYPE_CHECKING:
     from sdgar.contracts import Scorer
-    from sdgar.data.interactions import HeldOut, History
+    from sdgar.data.held_out import HeldOut
+    from sdgar.data.interactions import History
 
 _DRAWS_AT_ONCE = 1 << 21
 _FLIPS = 9_999

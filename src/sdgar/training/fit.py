@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import Engine, Factors, System
-from sdgar.data.interactions import HeldOut, History
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import History
 from sdgar.errors import NumericalError, UsageError
 from sdgar.evaluation.report import evaluate
 from sdgar.samplers.health import complaint

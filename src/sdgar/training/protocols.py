@@ -10,7 +10,8 @@ from typing import Literal
 import torch
 
 from sdgar.contracts import Engine, Factors, System
-from sdgar.data.interactions import HeldOut, History, Interactions
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.systems import Recipe

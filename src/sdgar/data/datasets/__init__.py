@@ -20,7 +20,8 @@ from sdgar.data.datasets import raw_formats
 from sdgar.data.datasets.archives import read_blocks
 from sdgar.data.datasets.raw_formats import RawFormat, numbered_lines
 from sdgar.data.filters import at_least
-from sdgar.data.interactions import Ids, Interactions, RowAccount
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.data.tables import events, write_table
 from sdgar.data.whole_files import digest, disk_error, replacing
 from sdgar.errors import DataError, UsageError, unknown_name

@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.interactions import MAX_ID_BYTES, Ids, Interactions, RowAccount
+from sdgar.data.ids import MAX_BYTES, Ids
+from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.data.readers.columns import Columns, ReadOptions, Role
 from sdgar.data.readers.pieces import Table, int_overflow
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog
@@ -99,7 +100,7 @@ def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
     roles: tuple[Role, Role] = ("user", "item")
     for role in roles:
         if frame[role].dtype == pl.String:
-            yield _Check("id_too_long", role, pl.col(role).str.len_bytes() > MAX_ID_BYTES)
+            yield _Check("id_too_long", role, pl.col(role).str.len_bytes() > MAX_BYTES)
             yield _Check("nul_byte", role, pl.col(role).str.contains("\0", literal=True))
     if "rating" in frame.columns:
         yield from _rating_checks()

@@ -1,0 +1,94 @@
+"""Interactions to be predicted, in the index space of what predicts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import Interactions
+from sdgar.errors import DataError
+from sdgar.rng import Stream, sort_keys
+
+
+class Catalogue(Protocol):
+    """Training data or a model: whatever gives users and items their indices."""
+
+    @property
+    def users(self) -> Ids:
+        """Ids of the contexts."""
+        ...
+
+    @property
+    def items(self) -> Ids:
+        """Ids of the items."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Interactions to be predicted, in the index space of the training data.
+
+    A held-out item that training never saw gets an index past the catalogue: no model can
+    recommend it, and it still counts as missed. A held-out user that training never saw has
+    no history to rank from and is left out, with its rows counted.
+    """
+
+    users_T: NDArray[np.int64]
+    indptr_T1: NDArray[np.int64]
+    items_E: NDArray[np.int64]
+    """Ascending within a user."""
+    unknown_users: int
+    unknown_user_rows: int
+    cold_items: int
+    cold_item_rows: int
+
+    @classmethod
+    def of(cls, held_out: Interactions, train: Catalogue) -> HeldOut:
+        """Translate held-out interactions into the indices of the training data or of a model."""
+        user_of = train.users.index_of(held_out.users.values)
+        item_of = train.items.index_of(held_out.items.values)
+        cold = item_of < 0
+        item_of[cold] = len(train.items) + np.arange(int(cold.sum()))
+        users_E, items_E = user_of[held_out.users_E], item_of[held_out.items_E]
+        known = users_E >= 0
+        order = np.lexsort((items_E[known], users_E[known]))
+        users_E, items_E_known = users_E[known][order], items_E[known][order]
+        users_T, counts = np.unique(users_E, return_counts=True)
+        if len(users_T) == 0:
+            raise DataError(
+                "no held-out user occurs in the training data, so nothing can be evaluated. "
+                "Are both files from the same data set, with the same id columns?",
+                code="no_common_users",
+            )
+        return cls(
+            users_T=users_T,
+            indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            items_E=items_E_known,
+            unknown_users=int((user_of < 0).sum()),
+            unknown_user_rows=int((~known).sum()),
+            cold_items=int(cold.sum()),
+            cold_item_rows=int((items_E_known >= len(train.items)).sum()),
+        )
+
+    def __len__(self) -> int:
+        """Number of users to evaluate."""
+        return len(self.users_T)
+
+    def sample(self, n: int, *, seed: int) -> HeldOut:
+        """A fixed random choice of at most n users, for quick looks during training."""
+        if n >= len(self):
+            return self
+        key_T = sort_keys(seed, Stream.VALID_SAMPLE, 0, self.users_T)
+        chosen = np.sort(np.argsort(key_T, kind="stable")[:n])
+        counts = np.diff(self.indptr_T1)[chosen]
+        rows = np.concatenate([np.arange(self.indptr_T1[t], self.indptr_T1[t + 1]) for t in chosen])
+        return replace(
+            self,
+            users_T=self.users_T[chosen],
+            indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            items_E=self.items_E[rows],
+        )
