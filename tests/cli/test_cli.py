@@ -204,6 +204,7 @@ def test_most_popular_is_a_system_like_any_other(events, trained):
     )
     assert result["test"] == result["most_popular"]
     assert set(result) == set(trained[1])
+    assert result["positives_per_second"] > 0
     assert result_of(sdgar("recommend", out, "--user", "user-0001", "--json"))
 
 

@@ -72,6 +72,7 @@ def run(
             if on_epoch is not None:
                 on_epoch(phase, epoch)
 
+        start = time.perf_counter()
         if isinstance(estimator, Learner):
             checkpoints = Checkpoints(
                 workspace.folder,
@@ -88,10 +89,11 @@ def run(
             estimator.fit(train if valid is None or protocol == "paper" else train.merge(valid))
         model = estimator.recommender_
         before_test = time.perf_counter()
+        fit_seconds = before_test - start
         report = None if test is None else model.evaluate(test, ks=tuple(ks))
         evaluate_seconds = time.perf_counter() - before_test
         popular = None if test is None else most_popular(model).evaluate(test, ks=tuple(ks))
-        summary = _summary(estimator, train, report, popular, protocol)
+        summary = _summary(estimator, train, report, popular, protocol, fit_seconds)
         seconds = summary["seconds"]
         seconds["evaluate"] = round(seconds["evaluate"] + evaluate_seconds, 3)
         seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
@@ -150,6 +152,7 @@ def _summary(
     report: Report | None,
     popular: Report | None,
     protocol: str,
+    fit_seconds: float,
 ) -> dict[str, Any]:
     summary: dict[str, Any] = {
         "system": estimator.system_name,
@@ -181,8 +184,8 @@ def _summary(
             "seed": None,
             "epochs": 0,
             "best_epoch": 0,
-            "seconds": Seconds(0.0, 0.0, 0.0, 0.0).as_dict(),
-            "positives_per_second": 0,
+            "seconds": Seconds(fit_seconds, 0.0, 0.0, fit_seconds).as_dict(),
+            "positives_per_second": round(len(train) / fit_seconds),
             "valid": {},
             "deterministic": True,
             "generator": {},
