@@ -79,8 +79,8 @@ class Negatives:
     tries_B: Tensor | None = None
     """Draws it took to find the negative, for objectives that weigh by rank."""
 
-    def rows(self, part: slice) -> Negatives:
-        """Those of some rows."""
+    def rows(self, part: slice | Tensor) -> Negatives:
+        """Those of some rows; a row may be asked for several times."""
         return Negatives(
             self.items_BN[part],
             self.accepted_BN[part],
@@ -200,9 +200,17 @@ class System:
     optimizer: Optimizer
     n_negatives: int
     batch_size: int
+    """Positives a step."""
     l2: float
+    positives_per_visit: int = 1
+    """P: positives of a context that share one pool of negatives; 1 gives each its own."""
     refit_every: int | None = None
     """Epochs between refits of the sampler; None for static samplers."""
+
+    @property
+    def visits_per_step(self) -> int:
+        """Visits whose positives make up a batch, if each has P of them."""
+        return max(1, self.batch_size // self.positives_per_visit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,24 @@ class PairwiseLogistic:
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """loss_B."""
-        accepted_BN = negatives.accepted_BN.to(neg_BN.dtype)
-        loss_BN = softplus(neg_BN - pos_B[:, None]) * accepted_BN
-        return loss_BN.sum(dim=1) / accepted_BN.sum(dim=1).clamp(min=1)
+        return _mean_accepted(softplus(neg_BN - pos_B[:, None]), negatives)
+
+    def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
+        """Nothing is weighted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """Logistic loss with negatives that all count alike, one value a row.
+
+        l_b = ½ [softplus(-s⁺_b) + mean_j softplus(s_bj)]
+
+    over the accepted negatives j: Eq. 4 at T → ∞ with uniform proposals.
+    """
+
+    def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+        """loss_B."""
+        return 0.5 * (softplus(-pos_B) + _mean_accepted(softplus(neg_BN), negatives))
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
         """Nothing is weighted."""
@@ -73,3 +88,8 @@ class WeightedLogistic:
         """1 / Σ_j w_j²; 0 in a row without an accepted negative."""
         square_B = self.weights(neg_BN, negatives).square().sum(dim=1)
         return torch.where(square_B > 0, 1 / square_B.clamp(min=1e-12), 0.0)
+
+
+def _mean_accepted(loss_BN: Tensor, negatives: Negatives) -> Tensor:
+    accepted_BN = negatives.accepted_BN.to(loss_BN.dtype)
+    return (loss_BN * accepted_BN).sum(dim=1) / accepted_BN.sum(dim=1).clamp(min=1)

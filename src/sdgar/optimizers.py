@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sdgar.errors import UsageError
 
@@ -12,6 +13,8 @@ class Optimizer:
     """A step rule with its rate."""
 
     learning_rate: float
+    row_wise: ClassVar[bool] = False
+    """Whether only the rows a batch touches move."""
 
     def __post_init__(self) -> None:
         """Refuse a rate that cannot train."""
@@ -37,3 +40,24 @@ class Adam(Optimizer):
 @dataclass(frozen=True, slots=True)
 class SGD(Optimizer):
     """θ ← θ - η g."""
+
+
+@dataclass(frozen=True, slots=True)
+class LazyAdam(Adam):
+    """Adam on the rows a batch touches; all other rows, and their moments, rest.
+
+    A row that was not touched for many steps goes on with the moments it had: they decay by
+    touch, not by step. The bias correction counts all steps, as in torch's SparseAdam. An
+    epoch costs what it touches, where dense Adam costs steps × rows.
+    """
+
+    row_wise: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowAdagrad(Optimizer):
+    """a ← a + mean_d g_d², θ ← θ - η g/(√a + ε): one number of state a row, touched rows only."""
+
+    row_wise: ClassVar[bool] = True
+
+    epsilon: float = 1e-8

@@ -48,6 +48,7 @@ class Stream(IntEnum):
     GENERATOR_ITEMS = 10
     HEALTH = 11
     SCRAMBLE = 12
+    DEAL = 13
 
 
 def check_seed(seed: object) -> int:
@@ -78,6 +79,11 @@ def philox(key: int, c0: Array, c1: Array, c2: Array, c3: Array) -> Words:
     return c0, c1, c2, c3
 
 
+def tail(stream: Stream, epoch: int) -> int:
+    """The last word of a counter."""
+    return (int(stream) << 24) | epoch
+
+
 @dataclass(frozen=True, slots=True)
 class Draws:
     """The random numbers of some rows in one epoch of one stream."""
@@ -92,8 +98,8 @@ class Draws:
         """Four independent 32-bit words for each (row, slot), shape of rows + slots broadcast."""
         rows = self.rows + 0 * slots
         slots = slots + 0 * self.rows
-        tail = (int(self.stream) << 24) | self.epoch
-        return philox(self.seed, rows & _MASK, rows >> 32, slots, 0 * rows + tail)
+        last = tail(self.stream, self.epoch)
+        return philox(self.seed, rows & _MASK, rows >> 32, slots, 0 * rows + last)
 
     def at(self, rows: Array) -> Draws:
         """Return the same stream for other rows."""
@@ -119,6 +125,69 @@ def sort_keys(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
     """63-bit keys, one a row; sorting by them (stably) is a random permutation."""
     w0, w1, _, _ = Draws(seed, stream, epoch, rows).words(0 * rows)
     return (w0 << 31) ^ w1
+
+
+_MIX_A, _MIX_B = 0x7FEB352D, 0x846CA68B
+_FEISTEL_ROUNDS = 6
+_LEAST_BITS = 8
+"""A permutation of few numbers is taken from one of 256, so that all orders can come out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """A random order of 0 … n - 1 that is computed place by place, with no memory and no sort.
+
+    A Feistel network permutes the numbers below the next power of two; a result of n or more
+    goes through it again until it is below n (cycle walking), which keeps it a bijection:
+
+        left ← left ^ F(right ^ key_0),  right ← right ^ F(left ^ key_1),  left ← …
+    """
+
+    n: int
+    keys: tuple[int, ...]
+
+    @classmethod
+    def of(cls, n: int, *, seed: int, stream: Stream, epoch: int) -> Permutation:
+        """The order of an epoch."""
+        words = Draws(seed, stream, epoch, np.zeros(2, np.int64)).words(np.arange(2))
+        keys = [int(word) for pair in zip(*words, strict=True) for word in pair]
+        return cls(n, tuple(keys[:_FEISTEL_ROUNDS]))
+
+    @property
+    def left_bits(self) -> int:
+        """Bits of the left half; the right half has as many or one less."""
+        return (self._bits + 1) // 2
+
+    @property
+    def right_bits(self) -> int:
+        """Bits of the right half."""
+        return self._bits // 2
+
+    @property
+    def _bits(self) -> int:
+        return max((self.n - 1).bit_length(), _LEAST_BITS)
+
+    def __call__(self, places: Array) -> Array:
+        """Which number stands at each of these places."""
+        out = self._network(places)
+        while (outside := out >= self.n).any():
+            out[outside] = self._network(out[outside])
+        return out
+
+    def _network(self, x: Array) -> Array:
+        left_mask, right_mask = (1 << self.left_bits) - 1, (1 << self.right_bits) - 1
+        left, right = x >> self.right_bits, x & right_mask
+        for i in range(0, _FEISTEL_ROUNDS, 2):
+            left = left ^ (_mix(right ^ self.keys[i]) & left_mask)
+            right = right ^ (_mix(left ^ self.keys[i + 1]) & right_mask)
+        return (left << self.right_bits) | right
+
+
+def _mix(x: Array) -> Array:
+    """Spread every bit of a 32-bit word over all of it (a multiply-xorshift finaliser)."""
+    x = ((x ^ (x >> 16)) * _MIX_A) & _MASK
+    x = ((x ^ (x >> 15)) * _MIX_B) & _MASK
+    return x ^ (x >> 16)
 
 
 def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:

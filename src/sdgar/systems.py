@@ -13,7 +13,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError, unknown_name
 from sdgar.objectives import PairwiseLogistic, WeightedLogistic
-from sdgar.optimizers import Adam
+from sdgar.optimizers import SGD, Adam, LazyAdam, Optimizer, RowAdagrad
 from sdgar.samplers.closed_form import (
     LEAST_TEMPERATURE,
     MOST_TEMPERATURE,
@@ -22,6 +22,14 @@ from sdgar.samplers.closed_form import (
 )
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.static import Popularity, Uniform
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "lazy-adam": LazyAdam,
+    "adam": Adam,
+    "adagrad": RowAdagrad,
+    "sgd": SGD,
+}
 
 
 class Recipe(Protocol):
@@ -46,24 +54,32 @@ class BPR:
     dim: int = 32
     """Embedding size D."""
     learning_rate: float = 4e-3
-    """Rate of Adam."""
+    """Rate of the optimiser."""
+    optimizer: str = "lazy-adam"
+    """lazy-adam (moves the rows a batch touches), adam (moves all rows), adagrad or sgd."""
     l2: float = 0.01
     """Weight λ of the squared norm of the rows a batch touches."""
     n_negatives: int = 1
     """Negatives drawn for each positive; the loss is their mean."""
     batch_size: int = 4096
     """Positives a step."""
+    positives_per_visit: int = 1
+    """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
         """Uniform proposals, pairwise logistic loss, matrix factorization."""
+        optimizer = make_optimizer(self.optimizer, self.learning_rate)
         return System(
             name=self.system_name,
-            discriminator=MatrixFactorization(data.n_users, data.n_items, self.dim, seed=seed),
+            discriminator=MatrixFactorization(
+                data.n_users, data.n_items, self.dim, seed=seed, sparse=optimizer.row_wise
+            ),
             sampler=Uniform(),
             objective=PairwiseLogistic(),
-            optimizer=Adam(self.learning_rate),
+            optimizer=optimizer,
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
             batch_size=at_least("batch_size", self.batch_size, 1),
+            positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
             l2=not_negative("l2", self.l2),
         )
 
@@ -81,13 +97,17 @@ class SDGAR:
     dim: int = 32
     """Embedding size D."""
     learning_rate: float = 4e-3
-    """Rate of Adam."""
+    """Rate of the optimiser."""
+    optimizer: str = "lazy-adam"
+    """lazy-adam (moves the rows a batch touches), adam (moves all rows), adagrad or sgd."""
     l2: float = 0.01
     """Weight λ of the squared norm of the rows a batch touches."""
     n_negatives: int = 5
     """|S_c|: negatives drawn for each positive."""
     batch_size: int = 4096
     """Positives a step."""
+    positives_per_visit: int = 1
+    """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
     temperature: float = 0.5
     """T of the target P(i|c) ∝ exp(f_c(i)/T)."""
     hold_weights: bool = False
@@ -114,17 +134,21 @@ class SDGAR:
 
     def compose(self, data: Interactions, *, seed: int) -> System:
         """Proposals from the generator, importance-weighted logistic loss, factorization."""
+        optimizer = make_optimizer(self.optimizer, self.learning_rate)
         return System(
             name=self.system_name,
-            discriminator=MatrixFactorization(data.n_users, data.n_items, self.dim, seed=seed),
+            discriminator=MatrixFactorization(
+                data.n_users, data.n_items, self.dim, seed=seed, sparse=optimizer.row_wise
+            ),
             sampler=self._sampler(data, seed),
             objective=WeightedLogistic(
                 within("temperature", self.temperature, LEAST_TEMPERATURE, MOST_TEMPERATURE),
                 self.hold_weights,
             ),
-            optimizer=Adam(self.learning_rate),
+            optimizer=optimizer,
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
             batch_size=at_least("batch_size", self.batch_size, 1),
+            positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
             l2=not_negative("l2", self.l2),
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
@@ -168,6 +192,12 @@ class SDGARPrinted(SDGAR):
     target: str = "linear"
     integrand: str = "deviation"
     calibration: str = "literal"
+
+
+def make_optimizer(name: str, learning_rate: float) -> Optimizer:
+    """The optimiser of that name."""
+    one_of("optimizer", name, tuple(OPTIMIZERS))
+    return OPTIMIZERS[name](learning_rate)
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
 
 from sdgar.contracts import Factors
@@ -15,7 +15,14 @@ class MatrixFactorization(nn.Module):
     """g(c, i) = u_c · v_i + b_i, with u and v drawn from N(0, σ²) and b = 0 at the start."""
 
     def __init__(
-        self, n_users: int, n_items: int, dim: int, *, seed: int, init_scale: float = 0.1
+        self,
+        n_users: int,
+        n_items: int,
+        dim: int,
+        *,
+        seed: int,
+        init_scale: float = 0.1,
+        sparse: bool = False,
     ) -> None:
         super().__init__()
         if dim < 1:
@@ -25,6 +32,8 @@ class MatrixFactorization(nn.Module):
         self.user_UD = nn.Parameter(_normal(seed, Stream.INIT_CONTEXT, n_users, dim, sigma))
         self.item_ID = nn.Parameter(_normal(seed, Stream.INIT_ITEM, n_items, dim, sigma))
         self.bias_I = nn.Parameter(torch.zeros(n_items))
+        self._sparse = sparse
+        """Whether gradients name the rows of a batch, for optimisers that move only those."""
 
     @property
     def n_items(self) -> int:
@@ -42,11 +51,16 @@ class MatrixFactorization(nn.Module):
 
     def score_and_norms(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """s_BN, ‖u‖²_B and (‖v‖² + b²)_BN, from one gather of the rows."""
-        u_BD = embedding(users_B, self.user_UD)
-        v_BND = embedding(items_BN, self.item_ID)
-        b_BN = self.bias_I[items_BN]
+        u_BD = embedding(users_B, self.user_UD, sparse=self._sparse)
+        v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
+        b_BN = self._bias(items_BN)
         s_BN = (u_BD[:, None] * v_BND).sum(dim=2) + b_BN
         return s_BN, u_BD.square().sum(dim=1), v_BND.square().sum(dim=2) + b_BN.square()
+
+    def _bias(self, items_BN: Tensor) -> Tensor:
+        if self._sparse:
+            return gather(self.bias_I, 0, items_BN.reshape(-1), sparse_grad=True).view_as(items_BN)
+        return self.bias_I[items_BN]
 
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI of the whole catalogue."""

@@ -9,6 +9,7 @@ import torch
 from sdgar.contracts import Covered, Engine, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
+from sdgar.engines.fused_cpu import FusedCpuEngine
 from sdgar.errors import ResourceError, UsageError, unknown_name
 
 
@@ -24,7 +25,9 @@ class MakeEngine(Protocol):
         ...
 
 
-ENGINES = {"eager": EagerEngine}
+ENGINES: dict[str, type[FusedCpuEngine | EagerEngine]] = {
+    engine.name: engine for engine in (FusedCpuEngine, EagerEngine)
+}
 """By preference: ``auto`` takes the first that covers the system."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
@@ -11,12 +12,13 @@ from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Negatives, NotCovered, System
 from sdgar.data.interactions import Interactions
+from sdgar.engines.torch_optimizers import torch_optimizer
+from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError
-from sdgar.optimizers import SGD, Adam, Optimizer
-from sdgar.rng import Draws, Stream, sort_keys
+from sdgar.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 
-_ROWS_AHEAD = 1 << 16
+_VISITS_AHEAD = 1 << 16
 
 
 class EagerEngine:
@@ -25,7 +27,8 @@ class EagerEngine:
         θ ← θ - step(∇ mean_b [ω_b l_b + λ/2 (‖u_b‖² + ‖v⁺_b‖² + mean_j ‖v_bj‖²)])
 
     with l the objective and ω the interaction weights, scaled to a mean of 1 so that the
-    learning rate keeps its meaning. Deterministic on the CPU for any number of threads.
+    learning rate keeps its meaning; b runs over the positives of the batch, and those of one
+    visit share their negatives j. Deterministic on the CPU for any number of threads.
     """
 
     name: ClassVar[str] = "eager"
@@ -45,7 +48,8 @@ class EagerEngine:
             weight_E = torch.from_numpy(data.weight_E).to(device)
             self._weight_E = weight_E / weight_E.mean()
         self._known = KnownItems(data.history, data.n_items, device)
-        self._optimizer = _torch_optimizer(system.optimizer, list(self._model.parameters()))
+        self._visits = Visits(data, system.positives_per_visit, seed, device)
+        self._optimizer = torch_optimizer(system.optimizer, list(self._model.parameters()))
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -55,18 +59,17 @@ class EagerEngine:
     def run_epoch(self, epoch: int) -> EpochStats:
         """One pass over the positives in a fresh order."""
         start = time.perf_counter()
-        rows_E = torch.arange(len(self._items_E), device=self._device)
-        order_E = torch.argsort(sort_keys(self._seed, Stream.SHUFFLE, epoch, rows_E), stable=True)
         total = torch.zeros((), dtype=torch.float64, device=self._device)
         unanswered = torch.zeros((), dtype=torch.int64, device=self._device)
         effective: Tensor | None = None
-        for rows_B, negatives in self._batches(order_E, epoch):
+        for rows_B, negatives in self._batches(epoch):
             loss_B, answered_B, effective_B = self._step(rows_B, negatives)
             total += loss_B.double().sum()
             unanswered += (~answered_B).sum()
             if effective_B is not None:
                 effective = effective_B.double().sum() + (0 if effective is None else effective)
-        loss = total.item() / len(order_E)
+        n_rows = len(self._items_E)
+        loss = total.item() / n_rows
         if not torch.isfinite(total):
             raise NumericalError(
                 f"the loss became {loss} in epoch {epoch}: the model diverged. Lower the learning "
@@ -75,25 +78,28 @@ class EagerEngine:
                 code="diverged",
             )
         seconds = time.perf_counter() - start
-        mean_effective = None if effective is None else effective.item() / len(order_E)
-        return EpochStats(loss, len(order_E), seconds, int(unanswered.item()), mean_effective)
+        mean_effective = None if effective is None else effective.item() / n_rows
+        return EpochStats(loss, n_rows, seconds, int(unanswered.item()), mean_effective)
 
-    def _batches(self, order_E: Tensor, epoch: int) -> Iterator[tuple[Tensor, Negatives]]:
+    def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Negatives]]:
         """Batches with their negatives, which are drawn for many batches at once if they may be."""
-        size = self._system.batch_size
-        ahead = size if self._system.sampler.uses_scores else size * max(1, _ROWS_AHEAD // size)
-        for rows in torch.split(order_E, ahead):
+        size = self._system.visits_per_step
+        ahead = size if self._system.sampler.uses_scores else size * max(1, _VISITS_AHEAD // size)
+        for start in range(0, len(self._visits), ahead):
+            batch = self._visits.batch(epoch, start, start + ahead)
             negatives = self._system.sampler.sample(
-                self._users_E[rows],
-                self._items_E[rows],
+                self._users_E[batch.first_V],
+                self._items_E[batch.first_V],
                 self._system.n_negatives,
                 score=self._score,
-                draws=Draws(self._seed, Stream.NEGATIVES, epoch, rows[:, None]),
+                draws=Draws(self._seed, Stream.NEGATIVES, epoch, batch.first_V[:, None]),
                 known=self._known,
             )
-            for start in range(0, len(rows), size):
-                part = slice(start, start + size)
-                yield rows[part], negatives.rows(part)
+            last_V = torch.arange(size, len(batch.first_V) + size, size, device=self._device)
+            ends = torch.searchsorted(batch.visit_B, last_V).tolist()
+            for first, last in itertools.pairwise((0, *ends)):
+                visit_B = batch.visit_B[first:last]
+                yield batch.rows_B[first:last], negatives.rows(visit_B)
 
     def _step(self, rows_B: Tensor, negatives: Negatives) -> tuple[Tensor, Tensor, Tensor | None]:
         system = self._system
@@ -140,17 +146,3 @@ class EagerEngine:
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self._system.sampler.load_state(parts["sampler"])
-
-
-def _torch_optimizer(
-    record: Optimizer, parameters: list[torch.nn.Parameter]
-) -> torch.optim.Optimizer:
-    match record:
-        case Adam(learning_rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon):
-            return torch.optim.Adam(
-                parameters, lr=rate, betas=(beta1, beta2), eps=epsilon, fused=True
-            )
-        case SGD(learning_rate=rate):
-            return torch.optim.SGD(parameters, lr=rate)
-    msg = f"no torch optimiser for {record}"
-    raise AssertionError(msg)

@@ -31,3 +31,31 @@ def index_and_fraction(n: Any, high: Any, low: Any) -> Any:
     """Integer and 32-bit fraction of n · u / 2^64, for u = (high, low)."""
     product = high * np.uint64(n) + ((low * np.uint64(n)) >> _SHIFT)
     return product >> _SHIFT, product & _MASK
+
+
+_MIX_A, _MIX_B = np.uint64(0x7FEB352D), np.uint64(0x846CA68B)
+_15, _16 = np.uint64(15), np.uint64(16)
+
+
+@numba.njit
+def _mix(x: Any) -> Any:
+    x = ((x ^ (x >> _16)) * _MIX_A) & _MASK
+    x = ((x ^ (x >> _15)) * _MIX_B) & _MASK
+    return x ^ (x >> _16)
+
+
+@numba.njit
+def permuted(n: Any, keys: Any, left_bits: Any, right_bits: Any, place: Any) -> Any:
+    """The number at a place of ``sdgar.rng.Permutation``, as int64."""
+    left_bits, right_bits = np.uint64(left_bits), np.uint64(right_bits)
+    left_mask = (np.uint64(1) << left_bits) - np.uint64(1)
+    right_mask = (np.uint64(1) << right_bits) - np.uint64(1)
+    x = np.uint64(place)
+    while True:
+        left, right = x >> right_bits, x & right_mask
+        for i in range(0, len(keys), 2):
+            left ^= _mix(right ^ keys[i]) & left_mask
+            right ^= _mix(left ^ keys[i + 1]) & right_mask
+        x = (left << right_bits) | right
+        if x < np.uint64(n):
+            return np.int64(x)

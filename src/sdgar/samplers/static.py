@@ -71,11 +71,11 @@ class Uniform(Static):
 class Popularity(Static):
     """Q(i | c) ∝ n_i^power for every context, with n_i the number of users of item i."""
 
-    __slots__ = ("_log_q_I", "_table")
+    __slots__ = ("log_q_I", "table")
 
     def __init__(self, count_I: Tensor, power: float = 1.0) -> None:
-        self._table = AliasTables.of(count_I.double().pow(power)[None])
-        self._log_q_I = self._table.probability()[0].log()
+        self.table = AliasTables.of(count_I.double().pow(power)[None])
+        self.log_q_I = self.table.probability()[0].log()
 
     def sample(
         self,
@@ -89,14 +89,14 @@ class Popularity(Static):
     ) -> Negatives:
         """N independent draws a row; known positives are drawn again."""
         items_BN, accepted_BN = redraw_known(self._draw, users_B, n, draws, known)
-        return Negatives(items_BN, accepted_BN, self._log_q_I[items_BN])
+        return Negatives(items_BN, accepted_BN, self.log_q_I[items_BN])
 
     def to(self, device: torch.device) -> Self:
         """Move the table."""
-        self._table = self._table.to(device)
-        self._log_q_I = self._log_q_I.to(device)
+        self.table = self.table.to(device)
+        self.log_q_I = self.log_q_I.to(device)
         return self
 
     def _draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         high, low, _, _ = draws.words(slots)
-        return self._table.draw(torch.zeros_like(users), high, low)
+        return self.table.draw(torch.zeros_like(users), high, low)

@@ -1,0 +1,281 @@
+"""An epoch as one compiled loop on the CPU, for matrix factorization."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sdgar.contracts import Covered, EpochStats, NotCovered, System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.engines.visits import STRIDES, Visits
+from sdgar.errors import NumericalError
+from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
+from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
+from sdgar.rng import Permutation, Stream, tail
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.static import Popularity, Uniform
+
+if TYPE_CHECKING:
+    from sdgar.kernels import numba_draws, numba_epoch
+
+
+class FusedCpuEngine:
+    """Draw, score, weigh and update in one pass, by Numba; see ``kernels/numba_epoch.py``.
+
+    The same negatives as the eager engine, and the same parameters up to float32 rounding; the
+    same bytes for any number of threads.
+    """
+
+    name: ClassVar[str] = "fused-cpu"
+
+    def __init__(
+        self, system: System, data: Interactions, *, seed: int, device: torch.device
+    ) -> None:
+        assert isinstance(system.discriminator, MatrixFactorization)
+        self._system = system
+        self._model = system.discriminator
+        self._seed = seed
+        self._steps = 0
+        self._n_rows = len(data)
+        self._data = _data(data)
+        self._visits = Visits(data, system.positives_per_visit, seed, device)
+        self._order = _order(self._visits, system)
+        self._tables = _tables(self._model, system)
+        self._scratch = _scratch(self._model, system)
+
+    @classmethod
+    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+        """Say whether all parts are among those that the loop has code for."""
+        if device.type != "cpu":
+            return NotCovered(f"it runs on the CPU, not on {device.type}")
+        for what, part, known in (
+            ("discriminator", system.discriminator, (MatrixFactorization,)),
+            ("sampler", system.sampler, (Uniform, Popularity, Decomposable)),
+            ("objective", system.objective, (PairwiseLogistic, Logistic, WeightedLogistic)),
+            ("optimizer", system.optimizer, (SGD, RowAdagrad, LazyAdam)),
+        ):
+            if type(part) not in known:
+                names = ", ".join(kind.__name__ for kind in known)
+                return NotCovered(f"it has no code for the {what} {type(part).__name__} ({names})")
+        try:
+            import numba
+        except ImportError:
+            return NotCovered("Numba is not installed")
+        return Covered(f"one compiled loop (Numba {numba.__version__}) has code for all parts")
+
+    def run_epoch(self, epoch: int) -> EpochStats:
+        """One pass over the positives in a fresh order."""
+        from sdgar.kernels import numba_epoch, numba_threads
+
+        start = time.perf_counter()
+        keys = Permutation.of(
+            len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
+        ).keys
+        self._scratch.totals_3[:] = 0
+        numba_threads.run(
+            numba_epoch.epoch,
+            torch.get_num_threads(),
+            np.array(keys, np.uint64),
+            tail(Stream.NEGATIVES, epoch),
+            tail(Stream.DEAL, epoch),
+            self._steps,
+            self._data,
+            self._order,
+            _proposal(self._system, self._seed, self._model.n_items),
+            _loss(self._system),
+            _step(self._system),
+            self._tables,
+            self._scratch,
+        )
+        self._steps += -(-len(self._visits) // self._system.visits_per_step)
+        self._unpack()
+        total, effective, unanswered = self._scratch.totals_3.tolist()
+        loss = total / self._n_rows
+        if not np.isfinite(loss):
+            raise NumericalError(
+                f"the loss became {loss} in epoch {epoch}: the model diverged. Lower the learning "
+                f"rate (now {self._system.optimizer.learning_rate:g}) or raise l2 "
+                f"(now {self._system.l2:g}).",
+                code="diverged",
+            )
+        weighs = isinstance(self._system.objective, WeightedLogistic)
+        return EpochStats(
+            loss,
+            self._n_rows,
+            time.perf_counter() - start,
+            int(unanswered),
+            effective / self._n_rows if weighs else None,
+        )
+
+    @torch.no_grad()
+    def refit(self, epoch: int) -> dict[str, float]:
+        """Let the sampler follow the discriminator, and say how its proposals are."""
+        return self._system.sampler.refit(self._model.score, seed=self._seed, epoch=epoch)
+
+    @torch.no_grad()
+    def _unpack(self) -> None:
+        """Bring the parameters back to the model."""
+        dim = self._model.user_UD.shape[1]
+        self._model.user_UD.copy_(torch.from_numpy(self._tables.user[:, :dim]))
+        self._model.item_ID.copy_(torch.from_numpy(self._tables.item[:, :dim]))
+        self._model.bias_I.copy_(torch.from_numpy(self._tables.item[:, dim]))
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters, optimiser state and sampler state, under one flat set of names."""
+        state = {f"model.{k}": v.clone() for k, v in self._model.state_dict().items()}
+        state["optimizer.steps"] = torch.tensor(self._steps)
+        state |= {
+            f"optimizer.{name}": torch.from_numpy(table.copy())
+            for name, table in self._tables._asdict().items()
+        }
+        return state | {f"sampler.{k}": v.clone() for k, v in self._system.sampler.state().items()}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        self._steps = int(state["optimizer.steps"])
+        for name, table in self._tables._asdict().items():
+            table[...] = state[f"optimizer.{name}"].numpy()
+        self._unpack()
+        self._system.sampler.load_state(
+            {k.removeprefix("sampler."): v for k, v in state.items() if k.startswith("sampler.")}
+        )
+
+
+def _data(data: Interactions) -> numba_epoch.Data:
+    from sdgar.kernels.numba_epoch import Data
+
+    weight_E = np.empty(0, np.float32)
+    if data.weight_E is not None:
+        weight_E = (data.weight_E / data.weight_E.mean(dtype=np.float64)).astype(np.float32)
+    return Data(
+        users_E=data.users_E.astype(np.int32),
+        items_E=np.ascontiguousarray(data.items_E),
+        indptr_U1=data.indptr_U1,
+        weight_E=weight_E,
+    )
+
+
+def _order(visits: Visits, system: System) -> numba_epoch.Order:
+    from sdgar.kernels.numba_epoch import Order
+
+    order = Permutation(len(visits), ())
+    return Order(
+        n_visits=len(visits),
+        positives=system.positives_per_visit,
+        batch=system.visits_per_step,
+        user_V=visits.user_V.numpy().astype(np.int32),
+        place_V=visits.place_V.numpy().astype(np.int32),
+        strides=np.array(STRIDES, np.uint64),
+        left_bits=order.left_bits,
+        right_bits=order.right_bits,
+    )
+
+
+def _proposal(system: System, seed: int, n_items: int) -> numba_draws.Proposal:
+    """The sampler's tables as they are now."""
+    from sdgar.kernels import numba_draws as draws
+
+    none, nobody = np.empty(0, np.int64), np.empty((0, 1), np.float32)
+    tables: dict[str, object] = {
+        "state_bins": none, "item_bins": none, "n_states": 1,
+        "x_UK": nobody, "y_IK": nobody, "q_I": nobody[:, 0].copy(),
+    }  # fmt: skip
+    sampler = system.sampler
+    kind = draws.UNIFORM
+    if isinstance(sampler, Popularity):
+        kind = draws.POPULARITY
+        tables |= {
+            "item_bins": sampler.table.bin_RN.reshape(-1).numpy(),
+            "q_I": sampler.log_q_I.exp().numpy(),
+        }
+    elif isinstance(sampler, Decomposable):
+        kind = draws.DECOMPOSABLE
+        tables |= {
+            "state_bins": sampler.state_of.bin_RN.reshape(-1).numpy(),
+            "item_bins": sampler.item_of.bin_RN.reshape(-1).numpy(),
+            "n_states": sampler.state_of.n,
+            "x_UK": sampler.x_UK.numpy(),
+            "y_IK": sampler.y_IK.numpy(),
+        }
+    return draws.Proposal(
+        kind=kind,
+        n=system.n_negatives,
+        seed=np.uint64(seed),
+        n_items=n_items,
+        weighted=isinstance(system.objective, WeightedLogistic),
+        **tables,  # type: ignore[arg-type]
+    )
+
+
+def _loss(system: System) -> numba_epoch.Loss:
+    from sdgar.kernels import numba_epoch as kernel
+
+    objective = system.objective
+    kind, temperature = kernel.PAIRWISE, 1.0
+    if isinstance(objective, Logistic):
+        kind = kernel.LOGISTIC
+    elif isinstance(objective, WeightedLogistic):
+        kind = kernel.WEIGHTED_HELD if objective.hold_weights else kernel.WEIGHTED
+        temperature = objective.temperature
+    return kernel.Loss(kind, np.float32(temperature), np.float32(system.l2))
+
+
+def _step(system: System) -> numba_epoch.Step:
+    from sdgar.kernels import numba_epoch as kernel
+
+    beta1 = beta2 = epsilon = 0.0
+    match system.optimizer:
+        case LazyAdam(beta1=beta1, beta2=beta2, epsilon=epsilon):
+            kind = kernel.ADAM
+        case RowAdagrad(epsilon=epsilon):
+            kind = kernel.ADAGRAD
+        case _:
+            kind = kernel.SGD
+    rate = system.optimizer.learning_rate
+    return kernel.Step(kind, *map(np.float32, (rate, beta1, beta2, epsilon)))
+
+
+def _tables(model: MatrixFactorization, system: System) -> numba_epoch.Tables:
+    from sdgar.kernels.numba_epoch import Tables
+
+    item_IW = torch.cat((model.item_ID.detach(), model.bias_I.detach()[:, None]), dim=1).numpy()
+    user_UD = model.user_UD.detach().numpy()
+    moments = 2 if isinstance(system.optimizer, LazyAdam) else 0
+    sums = int(isinstance(system.optimizer, RowAdagrad))
+    return Tables(
+        *(
+            np.concatenate([table, np.zeros((len(table), moments * table.shape[1]))], axis=1, dtype=np.float32)
+            for table in (user_UD, item_IW)
+        ),
+        *(np.zeros(sums * n, np.float32) for n in (len(user_UD), len(item_IW), len(item_IW))),
+    )
+
+
+def _scratch(model: MatrixFactorization, system: System) -> numba_epoch.Scratch:
+    from sdgar.kernels.numba_epoch import Scratch
+
+    n_users, dim = model.user_UD.shape
+    visits = system.visits_per_step
+    entries = visits * (system.positives_per_visit + system.n_negatives)
+    return Scratch(
+        user_V=np.empty(visits, np.int32),
+        count_V=np.empty(visits, np.int32),
+        item_e=np.empty(entries, np.int32),
+        slope_e=np.empty(entries, np.float32),
+        next_e=np.empty(entries, np.int32),
+        next_V=np.empty(visits, np.int32),
+        u_VD=np.empty((visits, dim), np.float32),
+        grad_VD=np.empty((visits, dim), np.float32),
+        tail_I=np.full(model.n_items, -1, np.int32),
+        tail_U=np.full(n_users, -1, np.int32),
+        loss_V=np.empty(visits, np.float32),
+        effective_V=np.empty(visits, np.float32),
+        answered_V=np.empty(visits, np.bool_),
+        totals_3=np.zeros(3),
+    )

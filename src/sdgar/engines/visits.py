@@ -1,0 +1,79 @@
+"""The order of an epoch: visits to contexts, each with some of the context's positives.
+
+A visit is one pool of negatives and the positives that share it. With one positive a visit these
+are rows of (context, positive) with private negatives; with more, it is Eq. 4 as printed, one
+sample set S_c for a context, in chunks of P positives. The negatives of a visit are addressed by
+the row of its first positive, so they do not depend on the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sdgar.data.interactions import Interactions
+from sdgar.rng import Draws, Permutation, Stream
+
+STRIDES = (2147483647, 1610612741, 1073741827, 805306457)
+"""Primes above every count of positives, so that a stride meets each of them once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some visits and the positives of each, as rows of the training data."""
+
+    rows_B: Tensor
+    """Visits one after the other."""
+    visit_B: Tensor
+    """Which visit of the batch a row belongs to; ascending."""
+    first_V: Tensor
+    """The row that addresses a visit's negatives."""
+
+
+class Visits:
+    """Who is visited, with which positives: in a fresh order each epoch."""
+
+    def __init__(self, data: Interactions, positives: int, seed: int, device: torch.device) -> None:
+        self._positives = positives
+        self._seed = seed
+        self._device = device
+        self._n_rows = len(data)
+        self._start_U = torch.from_numpy(data.indptr_U1[:-1]).to(device)
+        count_U = np.diff(data.indptr_U1)
+        self._count_U = torch.from_numpy(count_U).to(device)
+        # With one positive a visit, visit v is row v, and there is nothing to look up.
+        visits_U = -(-count_U // positives) if positives > 1 else np.zeros_like(count_U)
+        user_V = np.repeat(np.arange(len(count_U)), visits_U)
+        chunk_V = np.arange(len(user_V)) - np.repeat(np.cumsum(visits_U) - visits_U, visits_U)
+        self.user_V = torch.from_numpy(user_V).to(device)
+        self.place_V = torch.from_numpy(chunk_V * positives).to(device)
+
+    def __len__(self) -> int:
+        """Visits an epoch: Σ_c ⌈|I_c| / P⌉."""
+        return self._n_rows if self._positives == 1 else len(self.user_V)
+
+    def batch(self, epoch: int, start: int, stop: int) -> Batch:
+        """Visits start … stop - 1 of an epoch's order."""
+        order = Permutation.of(len(self), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
+        visits_V = order(torch.arange(start, min(stop, len(self)), device=self._device))
+        if self._positives == 1:
+            return Batch(visits_V, torch.arange(len(visits_V), device=self._device), visits_V)
+        users_V, place_V = self.user_V[visits_V], self.place_V[visits_V]
+        count_V = self._count_U[users_V]
+        here_V = (count_V - place_V).clamp(max=self._positives)
+        visit_B = torch.repeat_interleave(torch.arange(len(visits_V), device=self._device), here_V)
+        first_V = here_V.cumsum(0) - here_V
+        place_B = (place_V - first_V)[visit_B] + torch.arange(len(visit_B), device=self._device)
+        rows_B = self._dealt(epoch, users_V[visit_B], place_B, count_V[visit_B])
+        return Batch(rows_B, visit_B, rows_B[first_V])
+
+    def _dealt(self, epoch: int, users_B: Tensor, place_B: Tensor, count_B: Tensor) -> Tensor:
+        """Deal a context's positives anew: place p gets number (offset + stride · p) mod count."""
+        w0, w1, _, _ = Draws(self._seed, Stream.DEAL, epoch, users_B).words(0 * users_B)
+        stride_B = torch.tensor(STRIDES, device=self._device)[w1 & 3] % count_B
+        offset_B = (w0 * count_B) >> 32
+        dealt_B: Tensor = self._start_U[users_B] + (offset_B + stride_B * place_B) % count_B
+        return dealt_B
