@@ -122,9 +122,9 @@ class FusedCpuEngine:
     def _unpack(self) -> None:
         """Bring the parameters back to the model."""
         dim = self._model.user_UD.shape[1]
-        self._model.user_UD.copy_(torch.from_numpy(self._tables.user[:, :dim]))
-        self._model.item_ID.copy_(torch.from_numpy(self._tables.item[:, :dim]))
-        self._model.bias_I.copy_(torch.from_numpy(self._tables.item[:, dim]))
+        self._model.user_UD.copy_(torch.from_numpy(self._tables.user[:, 0]))
+        self._model.item_ID.copy_(torch.from_numpy(self._tables.item[:, 0, :dim]))
+        self._model.bias_I.copy_(torch.from_numpy(self._tables.item[:, 0, dim]))
 
     def state(self) -> dict[str, Tensor]:
         """Parameters, optimiser state and sampler state, under one flat set of names."""
@@ -246,14 +246,14 @@ def _tables(model: MatrixFactorization, system: System) -> numba_epoch.Tables:
 
     item_IW = torch.cat((model.item_ID.detach(), model.bias_I.detach()[:, None]), dim=1).numpy()
     user_UD = model.user_UD.detach().numpy()
-    moments = 2 if isinstance(system.optimizer, LazyAdam) else 0
+    columns = 3 if isinstance(system.optimizer, LazyAdam) else 1
     sums = int(isinstance(system.optimizer, RowAdagrad))
+    packed = []
+    for table in (user_UD, item_IW):
+        packed.append(np.zeros((len(table), columns, table.shape[1]), np.float32))
+        packed[-1][:, 0] = table
     return Tables(
-        *(
-            np.concatenate([table, np.zeros((len(table), moments * table.shape[1]))], axis=1, dtype=np.float32)
-            for table in (user_UD, item_IW)
-        ),
-        *(np.zeros(sums * n, np.float32) for n in (len(user_UD), len(item_IW), len(item_IW))),
+        *packed, *(np.zeros(sums * n, np.float32) for n in map(len, (user_UD, item_IW, item_IW)))
     )
 
 

@@ -1,4 +1,4 @@
-"""Negatives on the CPU, one visit at a time: the same draws as ``sdgar.samplers``, address by address.
+"""Negatives on the CPU: the same draws as ``sdgar.samplers``, for a block of visits at once.
 
     UNIFORM        the r-th item that is not a known positive of the context
     POPULARITY     one alias table for all contexts; known positives are drawn again
@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.numba_rng import index_and_fraction, words
+from sdgar.kernels.numba_threads import prefetch
 
 UNIFORM, POPULARITY, DECOMPOSABLE = 0, 1, 2
 MAX_TRIES = 16
-_LOW = np.int64(0xFFFFFFFF)
+_LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 
 # Reassociation lets the compiler add in vectors; NaN and infinity keep their meaning.
 SUMS = {"reassoc", "contract", "nsz"}
@@ -70,8 +71,8 @@ def _nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
 def _from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
     """One entry of an alias table whose bins are alias << 32 | threshold."""
     entry, fraction = index_and_fraction(n, high, low)
-    word = bins[np.uint64(row) * np.uint64(n) + entry]
-    return np.int64(entry) if np.int64(fraction) < (word & _LOW) else word >> np.int64(32)
+    word = np.uint64(bins[np.uint64(row) * np.uint64(n) + entry])
+    return np.int64(entry) if fraction < (word & _LOW) else np.int64(word >> _HALF)
 
 
 @numba.njit(error_model="numpy", fastmath=SUMS)
@@ -84,44 +85,143 @@ def _q(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
 
 
 @numba.njit(error_model="numpy")
-def _proposed(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
-    w0, w1, w2, w3 = words(p.seed, row, slot, tail)
-    if p.kind == POPULARITY:
-        return _from_table(p.item_bins, 0, p.n_items, w0, w1)
-    state = _from_table(p.state_bins, user, p.n_states, w0, w1)
-    return _from_table(p.item_bins, state, p.n_items, w2, w3)
+def _again(
+    seed: Any, tail: Any, row: Any, slot: Any, user: Any, n_items: Any, n_states: Any,
+    state_bins: Any, item_bins: Any,
+) -> Any:  # fmt: skip
+    """One more draw for a (row, slot); without states from the one table there is."""
+    w0, w1, w2, w3 = words(seed, row, slot, tail)
+    if len(state_bins) == 0:
+        return _from_table(item_bins, 0, n_items, w0, w1)
+    state = _from_table(state_bins, user, n_states, w0, w1)
+    return _from_table(item_bins, state, n_items, w2, w3)
+
+
+@numba.njit(error_model="numpy")
+def _draw_unknown(
+    visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
+    indptr_U1: Any, known_E: Any, item_VN: Any, ok_VN: Any,
+) -> Any:  # fmt: skip
+    """UNIFORM: one number and one binary search; a context that knows every item has no draw."""
+    for v in range(visits):
+        first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
+        unknown = n_items - (last - first)
+        for j in range(n):
+            w0, w1, _, _ = words(seed, row_V[v], j, tail)
+            place, _ = index_and_fraction(unknown, w0, w1)
+            item_VN[v, j] = _nth_unknown(known_E, first, last, np.int64(place))
+            ok_VN[v, j] = unknown > 0
+            if unknown == 0:
+                item_VN[v, j] = known_E[first]
+    return None
+
+
+@numba.njit(error_model="numpy")
+def _draw_states(
+    visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
+    n_states: Any, state_bins: Any, item_bins: Any, place_VN: Any, fraction_VN: Any, rest_VN: Any,
+) -> Any:  # fmt: skip
+    """First half of a draw: which bin of the item tables, and the fraction that decides in it.
+
+    A bin is asked for one sweep before it is read, so that its cache miss is hidden.
+    """
+    items, states = np.uint64(n_items), np.uint64(n_states)
+    state_address, item_address = state_bins.ctypes.data, item_bins.ctypes.data
+    if len(state_bins) == 0:
+        for v in range(visits):
+            for j in range(n):
+                w0, w1, _, _ = words(seed, row_V[v], j, tail)
+                place, fraction = index_and_fraction(items, w0, w1)
+                place_VN[v, j], fraction_VN[v, j] = place, fraction
+                prefetch(item_address + place * _WORD)
+        return None
+    for v in range(visits):
+        for j in range(n):
+            w0, w1, w2, w3 = words(seed, row_V[v], j, tail)
+            place, fraction = index_and_fraction(states, w0, w1)
+            place += np.uint64(user_V[v]) * states
+            place_VN[v, j], fraction_VN[v, j] = place, fraction
+            rest_VN[v, j] = (w2 << _HALF) | w3
+            prefetch(state_address + place * _WORD)
+    for v in range(visits):
+        for j in range(n):
+            word = np.uint64(state_bins[place_VN[v, j]])
+            entry = place_VN[v, j] - np.uint64(user_V[v]) * states
+            state = entry if fraction_VN[v, j] < (word & _LOW) else word >> _HALF
+            place, fraction = index_and_fraction(
+                items, rest_VN[v, j] >> _HALF, rest_VN[v, j] & _LOW
+            )
+            place_VN[v, j], fraction_VN[v, j] = place + state * items, fraction
+            prefetch(item_address + place_VN[v, j] * _WORD)
+    return None
+
+
+@numba.njit(error_model="numpy")
+def _draw_items(
+    visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
+    n_states: Any, state_bins: Any, item_bins: Any, indptr_U1: Any, known_E: Any,
+    place_VN: Any, fraction_VN: Any, item_VN: Any, ok_VN: Any,
+) -> Any:  # fmt: skip
+    """Second half: the item in the bin; known positives are drawn again, at most 16 times in all."""
+    items = np.uint64(n_items)
+    for v in range(visits):
+        user = user_V[v]
+        first, last = indptr_U1[user], indptr_U1[user + 1]
+        for j in range(n):
+            place = place_VN[v, j]
+            word = np.uint64(item_bins[place])
+            own = fraction_VN[v, j] < (word & _LOW)
+            item = np.int64(place % items) if own else np.int64(word >> _HALF)
+            found = _first_at_least(known_E, first, last, item)
+            ok = found == last or known_E[found] != item
+            t = 1
+            while not ok and t < MAX_TRIES:
+                item = _again(
+                    seed, tail, row_V[v], t * n + j, user, n_items, n_states, state_bins, item_bins
+                )  # fmt: skip
+                found = _first_at_least(known_E, first, last, item)
+                ok = found == last or known_E[found] != item
+                t += 1
+            item_VN[v, j], ok_VN[v, j] = item, ok
+    return None
 
 
 @numba.njit(error_model="numpy")
 def draw(
-    p: Any, tail: Any, row: Any, user: Any, pos: Any, known_E: Any, first: Any, last: Any,
-    item_e: Any, at: Any, ok_B: Any, q_B: Any, here: Any,
+    p: Any, tail: Any, visits: Any, row_V: Any, user_V: Any, indptr_U1: Any, known_E: Any,
+    place_VN: Any, fraction_VN: Any, rest_VN: Any, item_VN: Any, ok_VN: Any,
 ) -> Any:  # fmt: skip
-    """N negatives of one visit into item_e[at:] and ok_B[here:], with Q(j|c) where it is asked for."""
-    unknown = p.n_items - (last - first)
-    for j in range(p.n):
-        item, ok = np.int64(pos), False
-        if p.kind == UNIFORM:
-            if unknown > 0:
-                w0, w1, _, _ = words(p.seed, row, j, tail)
-                place, _ = index_and_fraction(unknown, w0, w1)
-                item = _nth_unknown(known_E, first, last, np.int64(place))
-                ok = True
-        else:
-            for t in range(MAX_TRIES):
-                item = _proposed(p, tail, row, t * p.n + j, user)
-                found = _first_at_least(known_E, first, last, item)
-                ok = found == last or known_E[found] != item
-                if ok:
-                    break
-        item_e[at + j] = item
-        ok_B[here + j] = ok
-    if p.weighted:
+    """N negatives for each of some visits, and whether each is accepted."""
+    if p.kind == UNIFORM:
+        _draw_unknown(
+            visits, p.n, p.seed, tail, row_V, user_V, p.n_items, indptr_U1, known_E, item_VN, ok_VN
+        )  # fmt: skip
+        return None
+    _draw_states(
+        visits, p.n, p.seed, tail, row_V, user_V, p.n_items, p.n_states, p.state_bins,
+        p.item_bins, place_VN, fraction_VN, rest_VN,
+    )  # fmt: skip
+    _draw_items(
+        visits, p.n, p.seed, tail, row_V, user_V, p.n_items, p.n_states, p.state_bins,
+        p.item_bins, indptr_U1, known_E, place_VN, fraction_VN, item_VN, ok_VN,
+    )  # fmt: skip
+    return None
+
+
+@numba.njit(error_model="numpy")
+def probability(
+    p: Any, visits: Any, user_V: Any, indptr_U1: Any, item_VN: Any, q_VN: Any
+) -> Any:  # fmt: skip
+    """Q(j|c) of the negatives, up to a constant of the visit."""
+    x_UK, y_IK, q_I = p.x_UK, p.y_IK, p.q_I
+    for v in range(visits):
+        user = user_V[v]
         for j in range(p.n):
             if p.kind == DECOMPOSABLE:
-                q_B[here + j] = _q(p.x_UK, p.y_IK, user, item_e[at + j])
+                q_VN[v, j] = _q(x_UK, y_IK, user, item_VN[v, j])
             elif p.kind == POPULARITY:
-                q_B[here + j] = p.q_I[item_e[at + j]]
+                q_VN[v, j] = q_I[item_VN[v, j]]
             else:
-                q_B[here + j] = np.float32(1) / np.float32(max(unknown, 1))
+                unknown = p.n_items - (indptr_U1[user + 1] - indptr_U1[user])
+                q_VN[v, j] = np.float32(1) / np.float32(max(unknown, 1))
     return None

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.numba_draws import SUMS, draw
+from sdgar.kernels.numba_draws import SUMS, draw, probability
 from sdgar.kernels.numba_math import exp_negative, softplus_and_sigmoid
 from sdgar.kernels.numba_rng import permuted, words
 from sdgar.kernels.numba_threads import meet, prefetch
@@ -30,7 +30,7 @@ SGD, ADAGRAD, ADAM = 0, 1, 2
 
 _BLOCK = 32
 """Visits drawn ahead of scoring: enough to hide the latency of their rows, few enough for L1."""
-_AHEAD = 4
+_AHEAD = 8
 """Rows ahead of the one that is stepped."""
 
 
@@ -75,7 +75,7 @@ class Step(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Rows of θ, or of θ, m and v one after the other for Adam; an item's row ends with b_i.
+    """A row is θ, or θ, m and v for Adam, side by side; that of an item ends with b_i.
 
     sum_* are Adagrad's state, of length 0 otherwise.
     """
@@ -108,16 +108,26 @@ class Scratch(NamedTuple):
 
 
 @numba.njit(error_model="numpy", fastmath=SUMS)
-def _score(tables: Any, user: Any, item: Any, dim: Any) -> Any:
+def _score(user_UCW: Any, item_ICW: Any, user: Any, item: Any) -> Any:
+    dim = user_UCW.shape[2]
     total = np.float32(0)
     for d in range(dim):
-        total += tables.user[user, d] * tables.item[item, d]
-    return total + tables.item[item, dim]
+        total += user_UCW[user, 0, d] * item_ICW[item, 0, d]
+    return total + item_ICW[item, 0, dim]
 
 
 @numba.njit(error_model="numpy")
-def _slopes(loss: Any, count: Any, n: Any, score_S: Any, weight_P: Any, ok_N: Any, q_N: Any,
-            f_N: Any, g_N: Any, slope_S: Any) -> Any:  # fmt: skip
+def _prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
+    """Ask for the first ``used`` bytes of a row."""
+    start = address + np.uint64(row) * row_bytes
+    for offset in range(np.uint64(0), used, np.uint64(64)):
+        prefetch(start + offset)
+    return None
+
+
+@numba.njit(error_model="numpy")
+def _slopes(kind: Any, temperature: Any, count: Any, n: Any, v: Any, score_S: Any, weight_P: Any,
+            ok_VN: Any, q_VN: Any, f_N: Any, g_N: Any, slope_S: Any) -> Any:  # fmt: skip
     """Loss of a visit, dl/ds of its entries into slope_S, and the effective sample size.
 
     score_S holds the positives' scores first, then the negatives'.
@@ -125,17 +135,17 @@ def _slopes(loss: Any, count: Any, n: Any, score_S: Any, weight_P: Any, ok_N: An
     one, half = np.float32(1), np.float32(0.5)
     accepted = np.float32(0)
     for j in range(n):
-        accepted += np.float32(ok_N[j])
+        accepted += np.float32(ok_VN[v, j])
         slope_S[count + j] = 0
     total = np.float32(0)
-    if loss.kind == PAIRWISE:
+    if kind == PAIRWISE:
         share = one / max(accepted, one)
         for i in range(count):
             rising = np.float32(0)
             scale = weight_P[i] * share
             for j in range(n):
                 f, g = softplus_and_sigmoid(score_S[count + j] - score_S[i])
-                c = scale * np.float32(ok_N[j])
+                c = scale * np.float32(ok_VN[v, j])
                 total += c * f
                 rising += c * g
                 slope_S[count + j] += c * g
@@ -152,26 +162,26 @@ def _slopes(loss: Any, count: Any, n: Any, score_S: Any, weight_P: Any, ok_N: An
         return total, np.float32(0)
     for j in range(n):
         f_N[j], g_N[j] = softplus_and_sigmoid(score_S[count + j])
-    if loss.kind == LOGISTIC:
+    if kind == LOGISTIC:
         for j in range(n):
-            c = weight / accepted * np.float32(ok_N[j])
+            c = weight / accepted * np.float32(ok_VN[v, j])
             total += c * f_N[j]
             slope_S[count + j] = c * g_N[j]
         return total, np.float32(0)
     # w_j ∝ exp(f_j / T) / Q_j, measured from the largest f so that nothing overflows.
     top = np.float32(0)
     for j in range(n):
-        top = max(top, f_N[j] if ok_N[j] else np.float32(0))
-    inverse = one / loss.temperature
+        top = max(top, f_N[j] if ok_VN[v, j] else np.float32(0))
+    inverse = one / temperature
     sum_w, sum_wf, sum_ww = np.float32(0), np.float32(0), np.float32(0)
     for j in range(n):
-        w = np.float32(ok_N[j]) * exp_negative(min((f_N[j] - top) * inverse, np.float32(0))) / q_N[j]
+        w = np.float32(ok_VN[v, j]) * exp_negative(min((f_N[j] - top) * inverse, np.float32(0))) / q_VN[v, j]
         slope_S[count + j] = w
         sum_w += w
         sum_wf += w * f_N[j]
         sum_ww += w * w
     mean = sum_wf / sum_w
-    through = inverse if loss.kind == WEIGHTED else np.float32(0)
+    through = inverse if kind == WEIGHTED else np.float32(0)
     scale = weight / sum_w
     for j in range(n):
         slope_S[count + j] *= scale * (one + (f_N[j] - mean) * through) * g_N[j]
@@ -179,15 +189,71 @@ def _slopes(loss: Any, count: Any, n: Any, score_S: Any, weight_P: Any, ok_N: An
 
 
 @numba.njit(error_model="numpy")
-def _row(order: Any, data: Any, seed: Any, deal: Any, visit: Any, user: Any, i: Any) -> Any:
-    """Row of the i-th positive of a visit; see ``engines.visits.Visits``."""
-    start = data.indptr_U1[user]
-    count = np.uint64(data.indptr_U1[user + 1] - start)
+def _row(
+    indptr_U1: Any, strides: Any, seed: Any, deal: Any, user: Any, place: Any
+) -> Any:  # fmt: skip
+    """Row of the positive at a place of a context; see ``engines.visits.Visits``."""
+    start = indptr_U1[user]
+    count = np.uint64(indptr_U1[user + 1] - start)
     w0, w1, _, _ = words(seed, user, 0, deal)
-    stride = order.strides[w1 & np.uint64(3)] % count
+    stride = strides[w1 & np.uint64(3)] % count
     offset = (w0 * count) >> np.uint64(32)
-    place = np.uint64(order.place_V[visit]) + np.uint64(i)
-    return start + np.int64((offset + stride * place) % count)
+    return start + np.int64((offset + stride * np.uint64(place)) % count)
+
+
+@numba.njit(error_model="numpy")
+def _visit(
+    begin: Any, visits: Any, keys: Any, seed: Any, deal: Any, order: Any, data: Any, tables: Any,
+    user_V: Any, count_V: Any, row_VP: Any, item_VP: Any,
+) -> Any:  # fmt: skip
+    """Who is visited at places begin … begin + visits - 1 of the order, with which positives."""
+    users_E, items_E, indptr_U1 = data.users_E, data.items_E, data.indptr_U1
+    visit_user_V, place_V, strides = order.user_V, order.place_V, order.strides
+    user_UCW, item_ICW = tables.user, tables.item
+    user_address, item_address = user_UCW.ctypes.data, item_ICW.ctypes.data
+    known_address = items_E.ctypes.data
+    user_bytes = np.uint64(user_UCW.shape[1] * user_UCW.shape[2] * 4)
+    item_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
+    used = np.uint64(item_ICW.shape[2] * 4)
+    p = order.positives
+    for v in range(visits):
+        visit = permuted(order.n_visits, keys, order.left_bits, order.right_bits, begin + v)
+        count, place = 1, np.int64(0)
+        if p == 1:
+            row_VP[v, 0] = visit
+            prefetch(users_E.ctypes.data + np.uint64(visit) * np.uint64(4))
+            prefetch(known_address + np.uint64(visit) * np.uint64(4))
+        else:
+            user = np.int64(visit_user_V[visit])
+            place = np.int64(place_V[visit])
+            count = min(p, indptr_U1[user + 1] - indptr_U1[user] - place)
+            user_V[v] = user
+            for i in range(count):
+                row_VP[v, i] = _row(indptr_U1, strides, seed, deal, user, place + i)
+        count_V[v] = count
+    for v in range(visits):
+        if p == 1:
+            user_V[v] = users_E[row_VP[v, 0]]
+        _prefetch_row(user_address, user_V[v], user_bytes, used)
+        prefetch(known_address + np.uint64(indptr_U1[user_V[v]]) * np.uint64(4))
+        for i in range(count_V[v]):
+            item_VP[v, i] = items_E[row_VP[v, i]]
+            _prefetch_row(item_address, item_VP[v, i], item_bytes, used)
+    return None
+
+
+@numba.njit(error_model="numpy")
+def _prefetch_items(visits: Any, n: Any, item_ICW: Any, y_IK: Any, item_VN: Any) -> Any:
+    address, y_address = item_ICW.ctypes.data, y_IK.ctypes.data
+    row_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
+    used = np.uint64(item_ICW.shape[2] * 4)
+    y_bytes = np.uint64(y_IK.shape[1] * 4)
+    for v in range(visits):
+        for j in range(n):
+            _prefetch_row(address, item_VN[v, j], row_bytes, used)
+            if len(y_IK):
+                _prefetch_row(y_address, item_VN[v, j], y_bytes, y_bytes)
+    return None
 
 
 @numba.njit(error_model="numpy")
@@ -198,189 +264,206 @@ def _score_part(
     """Visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
     n, p = proposal.n, order.positives
     s = p + n
-    dim = scratch.u_VD.shape[1]
-    row_B = np.empty(_BLOCK * p, np.int64)
-    ok_B = np.empty(_BLOCK * n, np.bool_)
-    q_B = np.empty(_BLOCK * n, np.float32)
+    user_UCW, item_ICW, y_IK = tables.user, tables.item, proposal.y_IK
+    indptr_U1, items_E, weight_E = data.indptr_U1, data.items_E, data.weight_E
+    u_VD, grad_VD, item_e, slope_e = scratch.u_VD, scratch.grad_VD, scratch.item_e, scratch.slope_e
+    user_V, count_V = scratch.user_V, scratch.count_V
+    loss_V, effective_V, answered_V = scratch.loss_V, scratch.effective_V, scratch.answered_V
+    dim = u_VD.shape[1]
+    who_V, how_many_V = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    row_VP, item_VP = np.empty((_BLOCK, p), np.int64), np.empty((_BLOCK, p), np.int64)
+    address_V = np.empty(_BLOCK, np.int64)
+    item_VN, ok_VN = np.empty((_BLOCK, n), np.int64), np.empty((_BLOCK, n), np.bool_)
+    q_VN = np.empty((_BLOCK, n), np.float32)
+    place_VN, fraction_VN = np.empty((_BLOCK, n), np.uint64), np.empty((_BLOCK, n), np.uint64)
+    rest_VN = np.empty((_BLOCK, n), np.uint64)
     score_S, slope_S = np.empty(s, np.float32), np.empty(s, np.float32)
     weight_P = np.ones(p, np.float32)
     f_N, g_N = np.empty(n, np.float32), np.empty(n, np.float32)
-    item_address = tables.item.ctypes.data
-    item_bytes = np.uint64(tables.item.shape[1] * 4)
-    lines = (dim * 4 + 4 + 63) // 64
     for block in range(first, last, _BLOCK):
-        end = min(block + _BLOCK, last)
-        for v in range(block, end):
-            at = v * s
-            visit = permuted(order.n_visits, keys, order.left_bits, order.right_bits, begin + v)
-            if p == 1:
-                user = np.int64(data.users_E[visit])
-                count = 1
-                row_B[v - block] = visit
-                scratch.item_e[at] = data.items_E[visit]
-            else:
-                user = np.int64(order.user_V[visit])
-                have = data.indptr_U1[user + 1] - data.indptr_U1[user]
-                count = min(p, have - order.place_V[visit])
-                for i in range(count):
-                    row = _row(order, data, proposal.seed, deal, visit, user, i)
-                    row_B[(v - block) * p + i] = row
-                    scratch.item_e[at + i] = data.items_E[row]
-                for i in range(count, p):
-                    scratch.item_e[at + i] = -1
-            scratch.user_V[v] = user
-            scratch.count_V[v] = count
-            here = (v - block) * n
-            draw(
-                proposal, tail, row_B[(v - block) * p], user, scratch.item_e[at], data.items_E,
-                data.indptr_U1[user], data.indptr_U1[user + 1],
-                scratch.item_e, at + p, ok_B, q_B, here,
-            )  # fmt: skip
-        for v in range(block, end):
-            at = v * s
-            user, count = np.int64(scratch.user_V[v]), scratch.count_V[v]
-            here = (v - block) * n
+        visits = min(_BLOCK, last - block)
+        _visit(
+            begin + block, visits, keys, proposal.seed, deal, order, data, tables, who_V,
+            how_many_V, row_VP, item_VP,
+        )  # fmt: skip
+        for v in range(visits):
+            address_V[v] = row_VP[v, 0]
+        draw(
+            proposal, tail, visits, address_V, who_V, indptr_U1, items_E, place_VN, fraction_VN,
+            rest_VN, item_VN, ok_VN,
+        )  # fmt: skip
+        _prefetch_items(visits, n, item_ICW, y_IK, item_VN)
+        if proposal.weighted:
+            probability(proposal, visits, who_V, indptr_U1, item_VN, q_VN)
+        for v in range(visits):
+            at = (block + v) * s
+            user, count = who_V[v], how_many_V[v]
             for i in range(count):
-                score_S[i] = _score(tables, user, scratch.item_e[at + i], dim)
-                if len(data.weight_E):
-                    weight_P[i] = data.weight_E[row_B[(v - block) * p + i]]
+                score_S[i] = _score(user_UCW, item_ICW, user, item_VP[v, i])
+                if len(weight_E):
+                    weight_P[i] = weight_E[row_VP[v, i]]
             answered = False
             for j in range(n):
-                score_S[count + j] = _score(tables, user, scratch.item_e[at + p + j], dim)
-                answered |= ok_B[here + j]
+                score_S[count + j] = _score(user_UCW, item_ICW, user, item_VN[v, j])
+                answered |= ok_VN[v, j]
             value, effective = _slopes(
-                loss, count, n, score_S, weight_P, ok_B[here : here + n], q_B[here : here + n],
-                f_N, g_N, slope_S,
+                loss.kind, loss.temperature, count, n, v, score_S, weight_P, ok_VN, q_VN, f_N, g_N,
+                slope_S,
             )  # fmt: skip
-            scratch.loss_V[v], scratch.effective_V[v] = value, effective
-            scratch.answered_V[v] = answered
+            b = block + v
+            user_V[b], count_V[b] = user, count
+            loss_V[b], effective_V[b], answered_V[b] = value, effective, answered
             for d in range(dim):
-                scratch.u_VD[v, d] = tables.user[user, d]
-                scratch.grad_VD[v, d] = 0
-            for i in range(count):
-                c, item = slope_S[i], scratch.item_e[at + i]
-                scratch.slope_e[at + i] = c
+                u_VD[b, d] = user_UCW[user, 0, d]
+                grad_VD[b, d] = slope_S[0] * item_ICW[item_VP[v, 0], 0, d]
+            for i in range(p):
+                item_e[at + i] = item_VP[v, i] if i < count else -1
+                slope_e[at + i] = slope_S[i]
+            for i in range(1, count):
                 for d in range(dim):
-                    scratch.grad_VD[v, d] += c * tables.item[item, d]
+                    grad_VD[b, d] += slope_S[i] * item_ICW[item_VP[v, i], 0, d]
             for j in range(n):
-                c, item = slope_S[count + j], scratch.item_e[at + p + j]
-                scratch.slope_e[at + p + j] = c
+                c, item = slope_S[count + j], item_VN[v, j]
+                item_e[at + p + j] = item
+                slope_e[at + p + j] = c
                 for d in range(dim):
-                    scratch.grad_VD[v, d] += c * tables.item[item, d]
+                    grad_VD[b, d] += c * item_ICW[item, 0, d]
     return None
 
 
 @numba.njit(error_model="numpy")
-def _move(step: Any, fix1: Any, fix2: Any, table: Any, row: Any, sum_R: Any, first: Any, last: Any,
-          width: Any, g: Any) -> Any:  # fmt: skip
-    """Move columns first … last - 1 of one row by its gradient."""
-    if step.kind == SGD:
-        for d in range(first, last):
-            table[row, d] -= step.rate * g[d]
-        return None
-    if step.kind == ADAGRAD:
-        total = np.float32(0)
-        for d in range(first, last):
-            total += g[d] * g[d]
-        sum_R[row] += total / np.float32(last - first)
-        c = step.rate / (np.sqrt(sum_R[row]) + step.epsilon)
-        for d in range(first, last):
-            table[row, d] -= c * g[d]
+def _move(kind: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any, fix1: Any, fix2: Any,
+          table_RCW: Any, row: Any, width: Any, g_W: Any) -> Any:  # fmt: skip
+    """Move the first ``width`` columns of a row by its gradient: SGD or Adam."""
+    if kind == SGD:
+        for d in range(width):
+            table_RCW[row, 0, d] -= rate * g_W[d]
         return None
     one = np.float32(1)
-    for d in range(first, last):
-        m = step.beta1 * table[row, width + d] + (one - step.beta1) * g[d]
-        v = step.beta2 * table[row, 2 * width + d] + (one - step.beta2) * g[d] * g[d]
-        table[row, width + d] = m
-        table[row, 2 * width + d] = v
-        table[row, d] -= step.rate * (m * fix1) / (np.sqrt(v * fix2) + step.epsilon)
+    for d in range(width):
+        m = beta1 * table_RCW[row, 1, d] + (one - beta1) * g_W[d]
+        v = beta2 * table_RCW[row, 2, d] + (one - beta2) * g_W[d] * g_W[d]
+        table_RCW[row, 1, d] = m
+        table_RCW[row, 2, d] = v
+        table_RCW[row, 0, d] -= rate * (m * fix1) / (np.sqrt(v * fix2) + epsilon)
     return None
+
+
+@numba.njit(error_model="numpy", fastmath=SUMS)
+def _square(g_W: Any, width: Any) -> Any:
+    total = np.float32(0)
+    for d in range(width):
+        total += g_W[d] * g_W[d]
+    return total
+
+
+@numba.njit(error_model="numpy")
+def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: Any,
+           list_e: Any) -> Any:  # fmt: skip
+    """Chain the entries of each row that thread t owns; list_e gets the first of every chain."""
+    mine = 0
+    for e in range(entries):
+        row = key_e[e]
+        if row < 0 or row % threads != t:
+            continue
+        before = tail_R[row]
+        if before < 0:
+            list_e[mine] = e
+            mine += 1
+        else:
+            next_e[before] = e
+        tail_R[row] = e
+        next_e[e] = -1
+    return mine
 
 
 @numba.njit(error_model="numpy")
 def _move_items(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
-    order: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g: Any,
+    p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_W: Any,
 ) -> Any:  # fmt: skip
-    p = order.positives
     s = p + n
-    dim = scratch.u_VD.shape[1]
+    item_ICW, sum_I, sum_bias_I = tables.item, tables.sum_I, tables.sum_bias_I
+    item_e, slope_e, next_e, tail_I = scratch.item_e, scratch.slope_e, scratch.next_e, scratch.tail_I
+    u_VD, count_V = scratch.u_VD, scratch.count_V
+    dim = u_VD.shape[1]
     width = dim + 1
-    mine = 0
-    for e in range(visits * s):
-        item = scratch.item_e[e]
-        if item < 0 or item % threads != t:
-            continue
-        before = scratch.tail_I[item]
-        if before < 0:
-            list_e[mine] = e
-            mine += 1
-        else:
-            scratch.next_e[before] = e
-        scratch.tail_I[item] = e
-        scratch.next_e[e] = -1
+    address = item_ICW.ctypes.data
+    row_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
+    mine = _chain(visits * s, item_e, t, threads, tail_I, next_e, list_e)
     for k in range(mine):
+        if k + _AHEAD < mine:
+            _prefetch_row(address, item_e[list_e[k + _AHEAD]], row_bytes, row_bytes)
         e = np.int64(list_e[k])
-        item = np.int64(scratch.item_e[e])
-        scratch.tail_I[item] = -1
+        item = np.int64(item_e[e])
+        tail_I[item] = -1
         reg = np.float32(0)
         for d in range(width):
-            g[d] = 0
+            g_W[d] = 0
         while e >= 0:
             v = e // s
-            c = scratch.slope_e[e]
+            c = slope_e[e]
             for d in range(dim):
-                g[d] += c * scratch.u_VD[v, d]
-            g[dim] += c
+                g_W[d] += c * u_VD[v, d]
+            g_W[dim] += c
             negative = e - v * s >= p
-            reg += np.float32(scratch.count_V[v]) / np.float32(n) if negative else np.float32(1)
-            e = np.int64(scratch.next_e[e])
+            reg += np.float32(count_V[v]) / np.float32(n) if negative else np.float32(1)
+            e = np.int64(next_e[e])
         reg *= loss.l2
         for d in range(width):
-            g[d] = share * (g[d] + reg * tables.item[item, d])
+            g_W[d] = share * (g_W[d] + reg * item_ICW[item, 0, d])
         if step.kind == ADAGRAD:
-            _move(step, fix1, fix2, tables.item, item, tables.sum_I, 0, dim, width, g)
-            _move(step, fix1, fix2, tables.item, item, tables.sum_bias_I, dim, width, width, g)
+            sum_I[item] += _square(g_W, dim) / np.float32(dim)
+            sum_bias_I[item] += g_W[dim] * g_W[dim]
+            c = step.rate / (np.sqrt(sum_I[item]) + step.epsilon)
+            for d in range(dim):
+                item_ICW[item, 0, d] -= c * g_W[d]
+            item_ICW[item, 0, dim] -= (
+                step.rate * g_W[dim] / (np.sqrt(sum_bias_I[item]) + step.epsilon)
+            )
         else:
-            _move(step, fix1, fix2, tables.item, item, tables.sum_I, 0, width, width, g)
+            _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
+                  item_ICW, item, width, g_W)  # fmt: skip
     return None
 
 
 @numba.njit(error_model="numpy")
 def _move_users(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
-    loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g: Any,
+    loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_W: Any,
 ) -> Any:  # fmt: skip
-    dim = scratch.u_VD.shape[1]
-    mine = 0
-    for v in range(visits):
-        user = scratch.user_V[v]
-        if user % threads != t:
-            continue
-        before = scratch.tail_U[user]
-        if before < 0:
-            list_e[mine] = v
-            mine += 1
-        else:
-            scratch.next_V[before] = v
-        scratch.tail_U[user] = v
-        scratch.next_V[v] = -1
+    user_UCW, sum_U = tables.user, tables.sum_U
+    user_V, next_V, tail_U = scratch.user_V, scratch.next_V, scratch.tail_U
+    grad_VD, count_V = scratch.grad_VD, scratch.count_V
+    dim = grad_VD.shape[1]
+    address = user_UCW.ctypes.data
+    row_bytes = np.uint64(user_UCW.shape[1] * user_UCW.shape[2] * 4)
+    mine = _chain(visits, user_V, t, threads, tail_U, next_V, list_e)
     for k in range(mine):
+        if k + _AHEAD < mine:
+            _prefetch_row(address, user_V[list_e[k + _AHEAD]], row_bytes, row_bytes)
         v = np.int64(list_e[k])
-        user = np.int64(scratch.user_V[v])
-        scratch.tail_U[user] = -1
+        user = np.int64(user_V[v])
+        tail_U[user] = -1
         reg = np.float32(0)
         for d in range(dim):
-            g[d] = 0
+            g_W[d] = 0
         while v >= 0:
             for d in range(dim):
-                g[d] += scratch.grad_VD[v, d]
-            reg += np.float32(scratch.count_V[v])
-            v = np.int64(scratch.next_V[v])
+                g_W[d] += grad_VD[v, d]
+            reg += np.float32(count_V[v])
+            v = np.int64(next_V[v])
         reg *= loss.l2
         for d in range(dim):
-            g[d] = share * (g[d] + reg * tables.user[user, d])
-        _move(step, fix1, fix2, tables.user, user, tables.sum_U, 0, dim, dim, g)
+            g_W[d] = share * (g_W[d] + reg * user_UCW[user, 0, d])
+        if step.kind == ADAGRAD:
+            sum_U[user] += _square(g_W, dim) / np.float32(dim)
+            c = step.rate / (np.sqrt(sum_U[user]) + step.epsilon)
+            for d in range(dim):
+                user_UCW[user, 0, d] -= c * g_W[d]
+        else:
+            _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
+                  user_UCW, user, dim, g_W)  # fmt: skip
     return None
 
 
@@ -392,7 +475,7 @@ def epoch(
     """Thread t's part of an epoch; sums of loss and counts are left in ``scratch``."""
     s = order.positives + proposal.n
     list_e = np.empty(order.batch * s, np.int32)
-    g = np.empty(scratch.u_VD.shape[1] + 1, np.float32)
+    g_W = np.empty(scratch.u_VD.shape[1] + 1, np.float32)
     for begin in range(0, order.n_visits, order.batch):
         visits = min(order.batch, order.n_visits - begin)
         _score_part(
@@ -414,11 +497,11 @@ def epoch(
         fix1 = np.float32(1 / (1 - np.float64(step.beta1) ** steps_before))
         fix2 = np.float32(1 / (1 - np.float64(step.beta2) ** steps_before))
         _move_items(
-            t, threads, visits, share, fix1, fix2, order, proposal.n, loss, step, tables, scratch,
-            list_e, g,
+            t, threads, visits, share, fix1, fix2, order.positives, proposal.n, loss, step, tables,
+            scratch, list_e, g_W,
         )  # fmt: skip
         _move_users(
-            t, threads, visits, share, fix1, fix2, loss, step, tables, scratch, list_e, g
+            t, threads, visits, share, fix1, fix2, loss, step, tables, scratch, list_e, g_W
         )  # fmt: skip
         meet(barrier_2, threads)
     return None

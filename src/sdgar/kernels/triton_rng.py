@@ -7,6 +7,8 @@ from typing import Any
 import triton
 import triton.language as tl
 
+FEISTEL_ROUNDS = tl.constexpr(6)
+
 
 @triton.jit
 def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
@@ -22,3 +24,36 @@ def index_and_fraction(n: Any, high: Any, low: Any) -> Any:
     """Integer and 32-bit fraction of n · u / 2^64, for u = (high, low)."""
     product = high.to(tl.uint64) * n + ((low.to(tl.uint64) * n) >> 32)
     return product >> 32, product & 0xFFFFFFFF
+
+
+@triton.jit
+def _mix(x: Any) -> Any:
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _network(keys: Any, x: Any, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexpr) -> Any:
+    left, right = x >> RIGHT_BITS, x & ((1 << RIGHT_BITS) - 1)
+    for i in tl.static_range(0, FEISTEL_ROUNDS, 2):
+        left ^= _mix(right ^ tl.load(keys + i).to(tl.uint32)) & ((1 << LEFT_BITS) - 1)
+        right ^= _mix(left ^ tl.load(keys + i + 1).to(tl.uint32)) & ((1 << RIGHT_BITS) - 1)
+    return (left << RIGHT_BITS) | right
+
+
+@triton.jit
+def permuted(
+    n: Any, keys: Any, place: Any, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexpr
+) -> Any:
+    """Numbers at some places below n of ``sdgar.rng.Permutation``; one-dimensional, as int64.
+
+    ``keys`` points to its keys, one an int64, so that a new epoch is no new kernel.
+    """
+    x = _network(keys, place.to(tl.uint32), LEFT_BITS, RIGHT_BITS)
+    walks = tl.max((x.to(tl.int64) >= n).to(tl.int32), axis=0)
+    while walks > 0:
+        again = _network(keys, x, LEFT_BITS, RIGHT_BITS)
+        x = tl.where(x.to(tl.int64) >= n, again, x)
+        walks = tl.max((x.to(tl.int64) >= n).to(tl.int32), axis=0)
+    return x.to(tl.int64)
