@@ -43,7 +43,8 @@ class FusedCpuEngine:
         self._seed = seed
         self._steps = 0
         self._n_rows = len(data)
-        self._data = _data(data)
+        self._rows = _rows(data)
+        self._known = _known(data)
         self._visits = Visits(data, system.positives_per_visit, seed, device)
         self._order = _order(self._visits, system)
         self._tables = _tables(self._model, system)
@@ -74,24 +75,33 @@ class FusedCpuEngine:
         from sdgar.kernels import numba_epoch, numba_threads
 
         start = time.perf_counter()
+        threads = torch.get_num_threads()
         keys = Permutation.of(
             len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
         ).keys
         self._scratch.totals_3[:] = 0
         numba_threads.run(
             numba_epoch.epoch,
-            torch.get_num_threads(),
+            threads,
             np.array(keys, np.uint64),
             tail(Stream.NEGATIVES, epoch),
             tail(Stream.DEAL, epoch),
             self._steps,
-            self._data,
+            self._rows,
+            self._known,
             self._order,
             _proposal(self._system, self._seed, self._model.n_items),
             _loss(self._system),
             _step(self._system),
             self._tables,
             self._scratch,
+            numba_epoch.Own.of(
+                threads,
+                self._model.user_UD.shape[1],
+                self._system.positives_per_visit,
+                self._system.n_negatives,
+                self._system.visits_per_step,
+            ),
         )
         self._steps += -(-len(self._visits) // self._system.visits_per_step)
         self._unpack()
@@ -147,18 +157,22 @@ class FusedCpuEngine:
         )
 
 
-def _data(data: Interactions) -> numba_epoch.Data:
-    from sdgar.kernels.numba_epoch import Data
+def _rows(data: Interactions) -> numba_epoch.Rows:
+    from sdgar.kernels.numba_epoch import Rows
 
     weight_E = np.empty(0, np.float32)
     if data.weight_E is not None:
         weight_E = (data.weight_E / data.weight_E.mean(dtype=np.float64)).astype(np.float32)
-    return Data(
-        users_E=data.users_E.astype(np.int32),
-        items_E=np.ascontiguousarray(data.items_E),
-        indptr_U1=data.indptr_U1,
-        weight_E=weight_E,
-    )
+    return Rows(data.users_E.astype(np.int32), weight_E)
+
+
+def _known(data: Interactions) -> numba_draws.Known:
+    from sdgar.kernels.numba_draws import Known, fill
+
+    bits = 1 << max(6, (16 * len(data) - 1).bit_length())
+    known = Known(data.indptr_U1, np.ascontiguousarray(data.items_E), np.zeros(bits // 8, np.uint8))
+    fill(*known)
+    return known
 
 
 def _order(visits: Visits, system: System) -> numba_epoch.Order:
@@ -197,11 +211,11 @@ def _proposal(system: System, seed: int, n_items: int) -> numba_draws.Proposal:
     elif isinstance(sampler, Decomposable):
         kind = draws.DECOMPOSABLE
         tables |= {
-            "state_bins": sampler.state_of.bin_RN.reshape(-1).numpy(),
-            "item_bins": sampler.item_of.bin_RN.reshape(-1).numpy(),
+            "state_bins": sampler.state_of.bin_RN.reshape(-1).numpy().copy(),
+            "item_bins": sampler.item_of.bin_RN.reshape(-1).numpy().copy(),
             "n_states": sampler.state_of.n,
-            "x_UK": sampler.x_UK.numpy(),
-            "y_IK": sampler.y_IK.numpy(),
+            "x_UK": sampler.x_UK.numpy().copy(),
+            "y_IK": sampler.y_IK.numpy().copy(),
         }
     return draws.Proposal(
         kind=kind,
@@ -270,7 +284,7 @@ def _scratch(model: MatrixFactorization, system: System) -> numba_epoch.Scratch:
         slope_e=np.empty(entries, np.float32),
         next_e=np.empty(entries, np.int32),
         next_V=np.empty(visits, np.int32),
-        u_VD=np.empty((visits, dim), np.float32),
+        u_VW=np.ones((visits, dim + 1), np.float32),
         grad_VD=np.empty((visits, dim), np.float32),
         tail_I=np.full(model.n_items, -1, np.int32),
         tail_U=np.full(n_users, -1, np.int32),

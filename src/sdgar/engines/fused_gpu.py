@@ -150,9 +150,14 @@ class FusedGpuEngine:
             return torch.zeros(shape, dtype=dtype, device=device)
 
         self._theta_RD, self._bias_I = zeros(n_rows, dim), zeros(self._n_items)
-        self._grad_RD = zeros(n_rows, dim, dtype=torch.int64)
-        self._grad_I = zeros(self._n_items, dtype=torch.int64)
-        self._touch_R = zeros(n_rows, dtype=torch.int32)
+        width = 1 + p + n
+        entries = self._size * width
+        self._claim_R = zeros(n_rows, dtype=torch.int32)
+        self._grad_LD = zeros(entries, dim, dtype=torch.int64)
+        self._grad_L = zeros(entries, dtype=torch.int64)
+        self._touch_L = zeros(entries, dtype=torch.int32)
+        self._moved_L = zeros(entries, dtype=torch.int32)
+        self._wide = max(n_rows, entries) * dim >= 2**31
         self._moments: dict[str, Tensor] = {}
         if isinstance(system.optimizer, LazyAdam):
             for name in ("first", "second"):
@@ -162,16 +167,13 @@ class FusedGpuEngine:
             self._moments = {"second_RD": zeros(n_rows), "second_I": zeros(self._n_items)}
 
         lanes = self._chunk_steps * self._size
-        self._user_V = zeros(lanes, dtype=torch.int32)
-        self._pos_VP = zeros(lanes, p, dtype=torch.int32)
+        self._row_VW = zeros(lanes, width, dtype=torch.int32)
         self._weight_VP = None if self._weight_E is None else zeros(lanes, p)
-        self._item_VN = zeros(lanes, n, dtype=torch.int32)
         has_q = isinstance(system.objective, WeightedLogistic) and not isinstance(
             system.sampler, Uniform
         )
         # Uniform proposals have one log Q for all negatives of a context, and weights cancel it.
         self._log_q_VN = zeros(lanes, n) if has_q else None
-        self._row_L = zeros(self._size * (1 + p + n), dtype=torch.int32)
         programs = -(-self._size // self._tiles.visits)
         self._stats = zeros(self._chunk_steps, programs, 3)
         self._flag = zeros(1, dtype=torch.int32)
@@ -255,7 +257,8 @@ class FusedGpuEngine:
         """Those of a chunk; how many positives P > 1 gives a step is known once it is drawn."""
         self._rates_S3[: len(rates_S3)] = rates_S3
         if self._system.positives_per_visit > 1:
-            count_S = (self._pos_VP >= 0).view(self._chunk_steps, -1).sum(dim=1)
+            present_VP = self._row_VW[:, 1 : 1 + self._system.positives_per_visit] >= 0
+            count_S = present_VP.reshape(self._chunk_steps, -1).sum(dim=1)
             self._rates_S3[:, 0] = 1 / count_S.clamp(min=1)
 
     def _draw(self, start: int) -> None:
@@ -277,12 +280,10 @@ class FusedGpuEngine:
         else:
             kind = triton_draw.UNIFORM
         n_states = 1 if x_UK is None else x_UK.shape[1]
-        lanes = len(self._user_V)
+        lanes = len(self._row_VW)
         triton_draw.draw_visits[(-(-lanes // tiles.drawn),)](
-            self._user_V,
-            self._pos_VP,
+            self._row_VW,
             self._weight_VP,
-            self._item_VN,
             self._numbers,
             self._strides,
             self._seed,
@@ -298,6 +299,7 @@ class FusedGpuEngine:
             state_bins,
             item_bins,
             n_states,
+            self._n_users,
             self._n_items,
             self._search_steps,
             P=p,
@@ -313,12 +315,13 @@ class FusedGpuEngine:
         if self._log_q_VN is not None:
             triton_draw.log_q[(-(-lanes * n // tiles.log_q),)](
                 self._log_q_VN,
-                self._user_V,
-                self._item_VN,
+                self._row_VW,
                 x_UK,
                 y_IK,
                 log_q_I,
                 lanes * n,
+                self._n_users,
+                P=p,
                 N=n,
                 K=n_states,
                 KK=_power(n_states),
@@ -327,9 +330,9 @@ class FusedGpuEngine:
             )
 
     def _run_chunk(self) -> None:
+        self._claim_R.zero_()
         if self._device.type == "cpu":
-            for step in range(self._chunk_steps):
-                self._launch_step(step)
+            self._launch_steps(self._chunk_steps)
             return
         if self._graph is None:
             self._graph = self._record()
@@ -337,19 +340,25 @@ class FusedGpuEngine:
 
     def _record(self) -> torch.cuda.CUDAGraph:
         """All steps of a chunk; recording runs nothing, but the kernels must be compiled."""
-        users_V = self._user_V.clone()
-        pos_VP = self._pos_VP.clone()
-        self._user_V.fill_(-1)
-        self._pos_VP.fill_(-1)
-        self._launch_step(0)
-        self._user_V.copy_(users_V)
-        self._pos_VP.copy_(pos_VP)
+        rows_VW = self._row_VW.clone()
+        self._row_VW.fill_(-1)
+        self._launch_steps(1)
+        self._row_VW.copy_(rows_VW)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            for step in range(self._chunk_steps):
-                self._launch_step(step)
+            self._launch_steps(self._chunk_steps)
         return graph
+
+    def _launch_steps(self, n_steps: int) -> None:
+        from sdgar.kernels import triton_epoch
+
+        entries = len(self._moved_L)
+        triton_epoch.claim_rows[(-(-entries // 256),)](
+            self._row_VW, self._claim_R, entries, TILE=256
+        )
+        for step in range(n_steps):
+            self._launch_step(step)
 
     def _launch_step(self, step: int) -> None:
         from sdgar.kernels import triton_epoch
@@ -364,17 +373,16 @@ class FusedGpuEngine:
         }[type(objective)]
         hold = isinstance(objective, WeightedLogistic) and objective.hold_weights
         triton_epoch.add_gradients[(self._stats.shape[1],)](
-            self._user_V,
-            self._pos_VP,
+            self._row_VW,
             self._weight_VP,
-            self._item_VN,
             self._log_q_VN,
             self._theta_RD,
             self._bias_I,
-            self._grad_RD,
-            self._grad_I,
-            self._touch_R,
-            self._row_L,
+            self._claim_R,
+            self._grad_LD,
+            self._grad_L,
+            self._touch_L,
+            self._moved_L,
             self._stats,
             self._flag,
             step,
@@ -393,6 +401,7 @@ class FusedGpuEngine:
             HOLD=hold,
             WEIGHTED=self._weight_E is not None,
             HAS_Q=self._log_q_VN is not None,
+            WIDE=self._wide,
             TILE=tiles.visits,
             num_warps=tiles.visit_warps,
         )
@@ -401,18 +410,22 @@ class FusedGpuEngine:
             beta1, beta2, epsilon = optimizer.beta1, optimizer.beta2, optimizer.epsilon
         elif isinstance(optimizer, RowAdagrad):
             epsilon = optimizer.epsilon
-        triton_epoch.move_rows[(-(-len(self._row_L) // tiles.rows),)](
-            self._row_L,
+        entries = len(self._moved_L)
+        triton_epoch.move_rows[(-(-entries // tiles.rows),)](
+            self._row_VW,
+            self._moved_L,
+            self._claim_R,
             self._theta_RD,
             self._bias_I,
-            self._grad_RD,
-            self._grad_I,
-            self._touch_R,
+            self._grad_LD,
+            self._grad_L,
+            self._touch_L,
             *(self._moments.get(name) for name in ("first_RD", "second_RD", "first_I", "second_I")),
             self._rates_S3,
             self._flag,
             step,
-            len(self._row_L),
+            entries,
+            entries if step + 1 < self._chunk_steps else 0,
             self._n_users,
             1 / self._scale,
             system.l2 / n,
@@ -429,6 +442,7 @@ class FusedGpuEngine:
                 LazyAdam: triton_epoch.LAZY_ADAM,
                 RowAdagrad: triton_epoch.ROW_ADAGRAD,
             }[type(optimizer)],
+            WIDE=self._wide,
             TILE=tiles.rows,
         )
 

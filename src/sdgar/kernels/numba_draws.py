@@ -14,14 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.numba_rng import index_and_fraction, words
-from sdgar.kernels.numba_threads import prefetch
+from sdgar.kernels.numba_threads import prefetch, prefetch_row
 
 UNIFORM, POPULARITY, DECOMPOSABLE = 0, 1, 2
 MAX_TRIES = 16
+_HASH_A, _HASH_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 
 # Reassociation lets the compiler add in vectors; NaN and infinity keep their meaning.
 SUMS = {"reassoc", "contract", "nsz"}
+
+
+class Known(NamedTuple):
+    """The training positives, and a filter that tells most other pairs at one look.
+
+    Bit hash(c, i) is set for every positive (c, i), with 16 bits or more a positive: of all other
+    pairs at most 1 in 16 needs a binary search.
+    """
+
+    indptr_U1: NDArray[np.int64]
+    items_E: NDArray[np.int32]
+    bits: NDArray[np.uint8]
 
 
 class Proposal(NamedTuple):
@@ -42,7 +55,34 @@ class Proposal(NamedTuple):
     """Whether the objective asks for Q(j|c)."""
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
+def _bit(user: Any, item: Any, bits: Any) -> Any:
+    """Which bit of the filter a pair has; the number of bits is a power of two."""
+    key = np.uint64(user) * _HASH_A + np.uint64(item) * _HASH_B
+    return (key >> _HALF) & np.uint64(len(bits) * 8 - 1)
+
+
+@numba.njit(error_model="numpy", nogil=True, cache=True)
+def fill(indptr_U1: Any, items_E: Any, bits: Any) -> Any:
+    """Set the bits of all positives."""
+    for user in range(len(indptr_U1) - 1):
+        for e in range(indptr_U1[user], indptr_U1[user + 1]):
+            bit = _bit(user, items_E[e], bits)
+            bits[bit >> np.uint64(3)] |= np.uint8(1 << (bit & np.uint64(7)))
+    return None
+
+
+@numba.njit(error_model="numpy", _nrt=False)
+def _is_known(indptr_U1: Any, items_E: Any, bits: Any, user: Any, item: Any) -> Any:
+    bit = _bit(user, item, bits)
+    if not (bits[bit >> np.uint64(3)] >> np.uint8(bit & np.uint64(7))) & np.uint8(1):
+        return False
+    first, last = indptr_U1[user], indptr_U1[user + 1]
+    found = _first_at_least(items_E, first, last, item)
+    return found < last and items_E[found] == item
+
+
+@numba.njit(error_model="numpy", _nrt=False)
 def _first_at_least(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
     """Index of the first of sorted_E[first:last] that is not less than ``item``."""
     low, size = first, last - first
@@ -54,7 +94,7 @@ def _first_at_least(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
     return low
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
     """r + #{j : p_j - j <= r}: the r-th item that is not among sorted_E[first:last]."""
     low, size = first, last - first
@@ -67,7 +107,7 @@ def _nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
     return r + low - first
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
     """One entry of an alias table whose bins are alias << 32 | threshold."""
     entry, fraction = index_and_fraction(n, high, low)
@@ -75,7 +115,7 @@ def _from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
     return np.int64(entry) if fraction < (word & _LOW) else np.int64(word >> _HALF)
 
 
-@numba.njit(error_model="numpy", fastmath=SUMS)
+@numba.njit(error_model="numpy", _nrt=False, fastmath=SUMS)
 def _q(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     """Q(i|c) = Σ_k x_ck y_ik."""
     total = np.float32(0)
@@ -84,7 +124,7 @@ def _q(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     return total
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _again(
     seed: Any, tail: Any, row: Any, slot: Any, user: Any, n_items: Any, n_states: Any,
     state_bins: Any, item_bins: Any,
@@ -97,12 +137,19 @@ def _again(
     return _from_table(item_bins, state, n_items, w2, w3)
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _draw_unknown(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
     indptr_U1: Any, known_E: Any, item_VN: Any, ok_VN: Any,
 ) -> Any:  # fmt: skip
     """UNIFORM: one number and one binary search; a context that knows every item has no draw."""
+    address = known_E.ctypes.data
+    for v in range(visits):
+        # The first probes of the search: their lines are asked for all at once.
+        first = np.uint64(indptr_U1[user_V[v]])
+        count = np.uint64(indptr_U1[user_V[v] + 1]) - first
+        for eighth in range(np.uint64(1), np.uint64(8)):
+            prefetch(address + (first + count * eighth // np.uint64(8)) * np.uint64(4))
     for v in range(visits):
         first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
         unknown = n_items - (last - first)
@@ -116,7 +163,7 @@ def _draw_unknown(
     return None
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _draw_states(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
     n_states: Any, state_bins: Any, item_bins: Any, place_VN: Any, fraction_VN: Any, rest_VN: Any,
@@ -156,45 +203,50 @@ def _draw_states(
     return None
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _draw_items(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
-    n_states: Any, state_bins: Any, item_bins: Any, indptr_U1: Any, known_E: Any,
-    place_VN: Any, fraction_VN: Any, item_VN: Any, ok_VN: Any,
+    n_states: Any, state_bins: Any, item_bins: Any, y_IK: Any, indptr_U1: Any, known_E: Any,
+    bits: Any, place_VN: Any, fraction_VN: Any, item_VN: Any, ok_VN: Any,
 ) -> Any:  # fmt: skip
     """Second half: the item in the bin; known positives are drawn again, at most 16 times in all."""
     items = np.uint64(n_items)
+    y_address, y_bytes = y_IK.ctypes.data, np.uint64(y_IK.shape[1] * 4)
+    bits_address = bits.ctypes.data
     for v in range(visits):
-        user = user_V[v]
-        first, last = indptr_U1[user], indptr_U1[user + 1]
         for j in range(n):
             place = place_VN[v, j]
             word = np.uint64(item_bins[place])
             own = fraction_VN[v, j] < (word & _LOW)
-            item = np.int64(place % items) if own else np.int64(word >> _HALF)
-            found = _first_at_least(known_E, first, last, item)
-            ok = found == last or known_E[found] != item
-            t = 1
-            while not ok and t < MAX_TRIES:
-                item = _again(
+            item = place % items if own else word >> _HALF
+            item_VN[v, j] = np.int64(item)
+            prefetch(bits_address + (_bit(user_V[v], item, bits) >> np.uint64(3)))
+            if len(y_IK):
+                prefetch_row(y_address, item, y_bytes, y_bytes)
+    for v in range(visits):
+        user = user_V[v]
+        for j in range(n):
+            known, t = _is_known(indptr_U1, known_E, bits, user, item_VN[v, j]), 1
+            while known and t < MAX_TRIES:
+                item_VN[v, j] = _again(
                     seed, tail, row_V[v], t * n + j, user, n_items, n_states, state_bins, item_bins
                 )  # fmt: skip
-                found = _first_at_least(known_E, first, last, item)
-                ok = found == last or known_E[found] != item
+                known = _is_known(indptr_U1, known_E, bits, user, item_VN[v, j])
                 t += 1
-            item_VN[v, j], ok_VN[v, j] = item, ok
+            ok_VN[v, j] = not known
     return None
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def draw(
-    p: Any, tail: Any, visits: Any, row_V: Any, user_V: Any, indptr_U1: Any, known_E: Any,
+    p: Any, known: Any, tail: Any, visits: Any, row_V: Any, user_V: Any,
     place_VN: Any, fraction_VN: Any, rest_VN: Any, item_VN: Any, ok_VN: Any,
 ) -> Any:  # fmt: skip
     """N negatives for each of some visits, and whether each is accepted."""
     if p.kind == UNIFORM:
         _draw_unknown(
-            visits, p.n, p.seed, tail, row_V, user_V, p.n_items, indptr_U1, known_E, item_VN, ok_VN
+            visits, p.n, p.seed, tail, row_V, user_V, p.n_items, known.indptr_U1, known.items_E,
+            item_VN, ok_VN,
         )  # fmt: skip
         return None
     _draw_states(
@@ -203,15 +255,14 @@ def draw(
     )  # fmt: skip
     _draw_items(
         visits, p.n, p.seed, tail, row_V, user_V, p.n_items, p.n_states, p.state_bins,
-        p.item_bins, indptr_U1, known_E, place_VN, fraction_VN, item_VN, ok_VN,
+        p.item_bins, p.y_IK, known.indptr_U1, known.items_E, known.bits, place_VN, fraction_VN,
+        item_VN, ok_VN,
     )  # fmt: skip
     return None
 
 
-@numba.njit(error_model="numpy")
-def probability(
-    p: Any, visits: Any, user_V: Any, indptr_U1: Any, item_VN: Any, q_VN: Any
-) -> Any:  # fmt: skip
+@numba.njit(error_model="numpy", _nrt=False)
+def probability(p: Any, visits: Any, user_V: Any, indptr_U1: Any, item_VN: Any, q_VN: Any) -> Any:
     """Q(j|c) of the negatives, up to a constant of the visit."""
     x_UK, y_IK, q_I = p.x_UK, p.y_IK, p.q_I
     for v in range(visits):

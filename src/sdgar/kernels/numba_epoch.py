@@ -23,23 +23,21 @@ from numpy.typing import NDArray
 from sdgar.kernels.numba_draws import SUMS, draw, probability
 from sdgar.kernels.numba_math import exp_negative, softplus_and_sigmoid
 from sdgar.kernels.numba_rng import permuted, words
-from sdgar.kernels.numba_threads import meet, prefetch
+from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row
 
 PAIRWISE, LOGISTIC, WEIGHTED, WEIGHTED_HELD = 0, 1, 2, 3
 SGD, ADAGRAD, ADAM = 0, 1, 2
 
-_BLOCK = 32
+_BLOCK = 16
 """Visits drawn ahead of scoring: enough to hide the latency of their rows, few enough for L1."""
 _AHEAD = 8
 """Rows ahead of the one that is stepped."""
 
 
-class Data(NamedTuple):
-    """The training positives in CSR order; weight_E has length 0 if all weigh 1."""
+class Rows(NamedTuple):
+    """The training positives row by row; weight_E has length 0 if all weigh 1."""
 
     users_E: NDArray[np.int32]
-    items_E: NDArray[np.int32]
-    indptr_U1: NDArray[np.int64]
     weight_E: NDArray[np.float32]
 
 
@@ -96,7 +94,8 @@ class Scratch(NamedTuple):
     slope_e: NDArray[np.float32]
     next_e: NDArray[np.int32]
     next_V: NDArray[np.int32]
-    u_VD: NDArray[np.float32]
+    u_VW: NDArray[np.float32]
+    """u_c of each visit and a 1, which is what multiplies b_i."""
     grad_VD: NDArray[np.float32]
     tail_I: NDArray[np.int32]
     tail_U: NDArray[np.int32]
@@ -107,7 +106,49 @@ class Scratch(NamedTuple):
     """Loss, effective sample size and unanswered positives, summed over the epoch's rows."""
 
 
-@numba.njit(error_model="numpy", fastmath=SUMS)
+class Own(NamedTuple):
+    """What each thread T needs for itself, for a block of visits; kernels allocate nothing."""
+
+    who_TV: NDArray[np.int64]
+    how_many_TV: NDArray[np.int64]
+    address_TV: NDArray[np.int64]
+    row_TVP: NDArray[np.int64]
+    item_TVP: NDArray[np.int64]
+    weight_TP: NDArray[np.float32]
+    item_TVN: NDArray[np.int64]
+    ok_TVN: NDArray[np.bool_]
+    q_TVN: NDArray[np.float32]
+    place_TVN: NDArray[np.uint64]
+    fraction_TVN: NDArray[np.uint64]
+    rest_TVN: NDArray[np.uint64]
+    score_TS: NDArray[np.float32]
+    slope_TS: NDArray[np.float32]
+    f_TN: NDArray[np.float32]
+    g_TN: NDArray[np.float32]
+    list_Te: NDArray[np.int32]
+    g_TW: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, threads: int, dim: int, positives: int, negatives: int, batch: int) -> Own:
+        """Allocate it."""
+        s = positives + negatives
+        block, p, n = (threads, _BLOCK), (threads, _BLOCK, positives), (threads, _BLOCK, negatives)
+        return cls(
+            *(np.empty(block, np.int64) for _ in range(3)),
+            *(np.empty(p, np.int64) for _ in range(2)),
+            np.ones((threads, positives), np.float32),
+            np.empty(n, np.int64),
+            np.empty(n, np.bool_),
+            np.empty(n, np.float32),
+            *(np.empty(n, np.uint64) for _ in range(3)),
+            *(np.empty((threads, s), np.float32) for _ in range(2)),
+            *(np.empty((threads, negatives), np.float32) for _ in range(2)),
+            np.empty((threads, batch * s), np.int32),
+            np.zeros((threads, dim + 1), np.float32),
+        )
+
+
+@numba.njit(error_model="numpy", _nrt=False, fastmath=SUMS)
 def _score(user_UCW: Any, item_ICW: Any, user: Any, item: Any) -> Any:
     dim = user_UCW.shape[2]
     total = np.float32(0)
@@ -116,16 +157,7 @@ def _score(user_UCW: Any, item_ICW: Any, user: Any, item: Any) -> Any:
     return total + item_ICW[item, 0, dim]
 
 
-@numba.njit(error_model="numpy")
-def _prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
-    """Ask for the first ``used`` bytes of a row."""
-    start = address + np.uint64(row) * row_bytes
-    for offset in range(np.uint64(0), used, np.uint64(64)):
-        prefetch(start + offset)
-    return None
-
-
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _slopes(kind: Any, temperature: Any, count: Any, n: Any, v: Any, score_S: Any, weight_P: Any,
             ok_VN: Any, q_VN: Any, f_N: Any, g_N: Any, slope_S: Any) -> Any:  # fmt: skip
     """Loss of a visit, dl/ds of its entries into slope_S, and the effective sample size.
@@ -188,7 +220,7 @@ def _slopes(kind: Any, temperature: Any, count: Any, n: Any, v: Any, score_S: An
     return total + weight * mean, sum_w * sum_w / sum_ww
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _row(
     indptr_U1: Any, strides: Any, seed: Any, deal: Any, user: Any, place: Any
 ) -> Any:  # fmt: skip
@@ -201,17 +233,17 @@ def _row(
     return start + np.int64((offset + stride * np.uint64(place)) % count)
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _visit(
-    begin: Any, visits: Any, keys: Any, seed: Any, deal: Any, order: Any, data: Any, tables: Any,
-    user_V: Any, count_V: Any, row_VP: Any, item_VP: Any,
+    begin: Any, visits: Any, keys: Any, seed: Any, deal: Any, order: Any, rows: Any, known: Any,
+    tables: Any,    user_V: Any, count_V: Any, row_VP: Any, item_VP: Any,
 ) -> Any:  # fmt: skip
     """Who is visited at places begin … begin + visits - 1 of the order, with which positives."""
-    users_E, items_E, indptr_U1 = data.users_E, data.items_E, data.indptr_U1
+    users_E, items_E, indptr_U1 = rows.users_E, known.items_E, known.indptr_U1
     visit_user_V, place_V, strides = order.user_V, order.place_V, order.strides
     user_UCW, item_ICW = tables.user, tables.item
     user_address, item_address = user_UCW.ctypes.data, item_ICW.ctypes.data
-    known_address = items_E.ctypes.data
+    known_address, users_address = items_E.ctypes.data, users_E.ctypes.data
     user_bytes = np.uint64(user_UCW.shape[1] * user_UCW.shape[2] * 4)
     item_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
     used = np.uint64(item_ICW.shape[2] * 4)
@@ -221,7 +253,7 @@ def _visit(
         count, place = 1, np.int64(0)
         if p == 1:
             row_VP[v, 0] = visit
-            prefetch(users_E.ctypes.data + np.uint64(visit) * np.uint64(4))
+            prefetch(users_address + np.uint64(visit) * np.uint64(4))
             prefetch(known_address + np.uint64(visit) * np.uint64(4))
         else:
             user = np.int64(visit_user_V[visit])
@@ -234,67 +266,58 @@ def _visit(
     for v in range(visits):
         if p == 1:
             user_V[v] = users_E[row_VP[v, 0]]
-        _prefetch_row(user_address, user_V[v], user_bytes, used)
+        prefetch_row(user_address, user_V[v], user_bytes, used)
         prefetch(known_address + np.uint64(indptr_U1[user_V[v]]) * np.uint64(4))
         for i in range(count_V[v]):
             item_VP[v, i] = items_E[row_VP[v, i]]
-            _prefetch_row(item_address, item_VP[v, i], item_bytes, used)
+            prefetch_row(item_address, item_VP[v, i], item_bytes, used)
     return None
 
 
-@numba.njit(error_model="numpy")
-def _prefetch_items(visits: Any, n: Any, item_ICW: Any, y_IK: Any, item_VN: Any) -> Any:
-    address, y_address = item_ICW.ctypes.data, y_IK.ctypes.data
+@numba.njit(error_model="numpy", _nrt=False)
+def _prefetch_items(visits: Any, n: Any, item_ICW: Any, item_VN: Any) -> Any:
+    address = item_ICW.ctypes.data
     row_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
     used = np.uint64(item_ICW.shape[2] * 4)
-    y_bytes = np.uint64(y_IK.shape[1] * 4)
     for v in range(visits):
         for j in range(n):
-            _prefetch_row(address, item_VN[v, j], row_bytes, used)
-            if len(y_IK):
-                _prefetch_row(y_address, item_VN[v, j], y_bytes, y_bytes)
+            prefetch_row(address, item_VN[v, j], row_bytes, used)
     return None
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _score_part(
-    first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any,
-    data: Any, order: Any, proposal: Any, loss: Any, tables: Any, scratch: Any,
+    t: Any, first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any,
+    rows: Any, known: Any, order: Any, proposal: Any, loss: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
     n, p = proposal.n, order.positives
     s = p + n
-    user_UCW, item_ICW, y_IK = tables.user, tables.item, proposal.y_IK
-    indptr_U1, items_E, weight_E = data.indptr_U1, data.items_E, data.weight_E
-    u_VD, grad_VD, item_e, slope_e = scratch.u_VD, scratch.grad_VD, scratch.item_e, scratch.slope_e
+    user_UCW, item_ICW, weight_E = tables.user, tables.item, rows.weight_E
+    u_VW, grad_VD, item_e, slope_e = scratch.u_VW, scratch.grad_VD, scratch.item_e, scratch.slope_e
     user_V, count_V = scratch.user_V, scratch.count_V
     loss_V, effective_V, answered_V = scratch.loss_V, scratch.effective_V, scratch.answered_V
-    dim = u_VD.shape[1]
-    who_V, how_many_V = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
-    row_VP, item_VP = np.empty((_BLOCK, p), np.int64), np.empty((_BLOCK, p), np.int64)
-    address_V = np.empty(_BLOCK, np.int64)
-    item_VN, ok_VN = np.empty((_BLOCK, n), np.int64), np.empty((_BLOCK, n), np.bool_)
-    q_VN = np.empty((_BLOCK, n), np.float32)
-    place_VN, fraction_VN = np.empty((_BLOCK, n), np.uint64), np.empty((_BLOCK, n), np.uint64)
-    rest_VN = np.empty((_BLOCK, n), np.uint64)
-    score_S, slope_S = np.empty(s, np.float32), np.empty(s, np.float32)
-    weight_P = np.ones(p, np.float32)
-    f_N, g_N = np.empty(n, np.float32), np.empty(n, np.float32)
+    dim = user_UCW.shape[2]
+    who_V, how_many_V, address_V = own.who_TV[t], own.how_many_TV[t], own.address_TV[t]
+    row_VP, item_VP, weight_P = own.row_TVP[t], own.item_TVP[t], own.weight_TP[t]
+    item_VN, ok_VN, q_VN = own.item_TVN[t], own.ok_TVN[t], own.q_TVN[t]
+    place_VN, fraction_VN, rest_VN = own.place_TVN[t], own.fraction_TVN[t], own.rest_TVN[t]
+    score_S, slope_S, f_N, g_N = own.score_TS[t], own.slope_TS[t], own.f_TN[t], own.g_TN[t]
     for block in range(first, last, _BLOCK):
         visits = min(_BLOCK, last - block)
         _visit(
-            begin + block, visits, keys, proposal.seed, deal, order, data, tables, who_V,
+            begin + block, visits, keys, proposal.seed, deal, order, rows, known, tables, who_V,
             how_many_V, row_VP, item_VP,
         )  # fmt: skip
         for v in range(visits):
             address_V[v] = row_VP[v, 0]
         draw(
-            proposal, tail, visits, address_V, who_V, indptr_U1, items_E, place_VN, fraction_VN,
-            rest_VN, item_VN, ok_VN,
+            proposal, known, tail, visits, address_V, who_V, place_VN, fraction_VN, rest_VN,
+            item_VN, ok_VN,
         )  # fmt: skip
-        _prefetch_items(visits, n, item_ICW, y_IK, item_VN)
+        _prefetch_items(visits, n, item_ICW, item_VN)
         if proposal.weighted:
-            probability(proposal, visits, who_V, indptr_U1, item_VN, q_VN)
+            probability(proposal, visits, who_V, known.indptr_U1, item_VN, q_VN)
         for v in range(visits):
             at = (block + v) * s
             user, count = who_V[v], how_many_V[v]
@@ -314,7 +337,7 @@ def _score_part(
             user_V[b], count_V[b] = user, count
             loss_V[b], effective_V[b], answered_V[b] = value, effective, answered
             for d in range(dim):
-                u_VD[b, d] = user_UCW[user, 0, d]
+                u_VW[b, d] = user_UCW[user, 0, d]
                 grad_VD[b, d] = slope_S[0] * item_ICW[item_VP[v, 0], 0, d]
             for i in range(p):
                 item_e[at + i] = item_VP[v, i] if i < count else -1
@@ -331,25 +354,31 @@ def _score_part(
     return None
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _move(kind: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any, fix1: Any, fix2: Any,
-          table_RCW: Any, row: Any, width: Any, g_W: Any) -> Any:  # fmt: skip
-    """Move the first ``width`` columns of a row by its gradient: SGD or Adam."""
+          table_RCW: Any, row: Any, g_W: Any, c: Any, u_VW: Any, v: Any, reg: Any) -> Any:  # fmt: skip
+    """Move a row by its gradient g + c u + reg θ: SGD or Adam."""
+    width = table_RCW.shape[2]
     if kind == SGD:
         for d in range(width):
-            table_RCW[row, 0, d] -= rate * g_W[d]
+            theta = table_RCW[row, 0, d]
+            table_RCW[row, 0, d] = theta - rate * (g_W[d] + c * u_VW[v, d] + reg * theta)
         return None
-    one = np.float32(1)
+    # η m̂ / (√v̂ + ε), with the corrections of bias taken out of the loop.
+    rate, epsilon = rate * fix1 / np.sqrt(fix2), epsilon / np.sqrt(fix2)
+    rest1, rest2 = np.float32(1) - beta1, np.float32(1) - beta2
     for d in range(width):
-        m = beta1 * table_RCW[row, 1, d] + (one - beta1) * g_W[d]
-        v = beta2 * table_RCW[row, 2, d] + (one - beta2) * g_W[d] * g_W[d]
+        theta = table_RCW[row, 0, d]
+        g = g_W[d] + c * u_VW[v, d] + reg * theta
+        m = beta1 * table_RCW[row, 1, d] + rest1 * g
+        s = beta2 * table_RCW[row, 2, d] + rest2 * g * g
         table_RCW[row, 1, d] = m
-        table_RCW[row, 2, d] = v
-        table_RCW[row, 0, d] -= rate * (m * fix1) / (np.sqrt(v * fix2) + epsilon)
+        table_RCW[row, 2, d] = s
+        table_RCW[row, 0, d] = theta - rate * m / (np.sqrt(s) + epsilon)
     return None
 
 
-@numba.njit(error_model="numpy", fastmath=SUMS)
+@numba.njit(error_model="numpy", _nrt=False, fastmath=SUMS)
 def _square(g_W: Any, width: Any) -> Any:
     total = np.float32(0)
     for d in range(width):
@@ -357,7 +386,7 @@ def _square(g_W: Any, width: Any) -> Any:
     return total
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: Any,
            list_e: Any) -> Any:  # fmt: skip
     """Chain the entries of each row that thread t owns; list_e gets the first of every chain."""
@@ -377,7 +406,7 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
     return mine
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _move_items(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
     p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_W: Any,
@@ -385,34 +414,35 @@ def _move_items(
     s = p + n
     item_ICW, sum_I, sum_bias_I = tables.item, tables.sum_I, tables.sum_bias_I
     item_e, slope_e, next_e, tail_I = scratch.item_e, scratch.slope_e, scratch.next_e, scratch.tail_I
-    u_VD, count_V = scratch.u_VD, scratch.count_V
-    dim = u_VD.shape[1]
-    width = dim + 1
+    u_VW, count_V = scratch.u_VW, scratch.count_V
+    width, dim = item_ICW.shape[2], tables.user.shape[2]
+    share_n = share / np.float32(n)
     address = item_ICW.ctypes.data
     row_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
     mine = _chain(visits * s, item_e, t, threads, tail_I, next_e, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
-            _prefetch_row(address, item_e[list_e[k + _AHEAD]], row_bytes, row_bytes)
+            prefetch_row(address, item_e[list_e[k + _AHEAD]], row_bytes, row_bytes)
         e = np.int64(list_e[k])
         item = np.int64(item_e[e])
         tail_I[item] = -1
-        reg = np.float32(0)
-        for d in range(width):
-            g_W[d] = 0
+        reg, c, v = np.float32(0), np.float32(0), np.int64(0)
+        single = True
         while e >= 0:
             v = e // s
-            c = slope_e[e]
-            for d in range(dim):
-                g_W[d] += c * u_VD[v, d]
-            g_W[dim] += c
+            c = share * slope_e[e]
             negative = e - v * s >= p
-            reg += np.float32(count_V[v]) / np.float32(n) if negative else np.float32(1)
+            reg += np.float32(count_V[v]) * share_n if negative else share
             e = np.int64(next_e[e])
+            if e >= 0:
+                # All but the last entry of a chain are added up; the last goes into the step.
+                single = False
+                for d in range(width):
+                    g_W[d] += c * u_VW[v, d]
         reg *= loss.l2
-        for d in range(width):
-            g_W[d] = share * (g_W[d] + reg * item_ICW[item, 0, d])
         if step.kind == ADAGRAD:
+            for d in range(width):
+                g_W[d] += c * u_VW[v, d] + reg * item_ICW[item, 0, d]
             sum_I[item] += _square(g_W, dim) / np.float32(dim)
             sum_bias_I[item] += g_W[dim] * g_W[dim]
             c = step.rate / (np.sqrt(sum_I[item]) + step.epsilon)
@@ -421,13 +451,17 @@ def _move_items(
             item_ICW[item, 0, dim] -= (
                 step.rate * g_W[dim] / (np.sqrt(sum_bias_I[item]) + step.epsilon)
             )
+            single = False
         else:
             _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
-                  item_ICW, item, width, g_W)  # fmt: skip
+                  item_ICW, item, g_W, c, u_VW, v, reg)  # fmt: skip
+        if not single:
+            for d in range(width):
+                g_W[d] = 0
     return None
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def _move_users(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
     loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_W: Any,
@@ -441,58 +475,62 @@ def _move_users(
     mine = _chain(visits, user_V, t, threads, tail_U, next_V, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
-            _prefetch_row(address, user_V[list_e[k + _AHEAD]], row_bytes, row_bytes)
+            prefetch_row(address, user_V[list_e[k + _AHEAD]], row_bytes, row_bytes)
         v = np.int64(list_e[k])
         user = np.int64(user_V[v])
         tail_U[user] = -1
-        reg = np.float32(0)
-        for d in range(dim):
-            g_W[d] = 0
+        reg, last = np.float32(0), v
+        single = True
         while v >= 0:
-            for d in range(dim):
-                g_W[d] += grad_VD[v, d]
-            reg += np.float32(count_V[v])
+            last = v
+            reg += share * np.float32(count_V[v])
             v = np.int64(next_V[v])
+            if v >= 0:
+                single = False
+                for d in range(dim):
+                    g_W[d] += share * grad_VD[last, d]
         reg *= loss.l2
-        for d in range(dim):
-            g_W[d] = share * (g_W[d] + reg * user_UCW[user, 0, d])
         if step.kind == ADAGRAD:
+            for d in range(dim):
+                g_W[d] += share * grad_VD[last, d] + reg * user_UCW[user, 0, d]
             sum_U[user] += _square(g_W, dim) / np.float32(dim)
             c = step.rate / (np.sqrt(sum_U[user]) + step.epsilon)
             for d in range(dim):
                 user_UCW[user, 0, d] -= c * g_W[d]
+            single = False
         else:
             _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
-                  user_UCW, user, dim, g_W)  # fmt: skip
+                  user_UCW, user, g_W, share, grad_VD, last, reg)  # fmt: skip
+        if not single:
+            for d in range(dim):
+                g_W[d] = 0
     return None
 
 
-@numba.njit(error_model="numpy", nogil=True, cache=True)
+@numba.njit(error_model="numpy", _nrt=False, nogil=True, cache=True)
 def epoch(
     t: Any, threads: Any, barrier_2: Any, keys: Any, tail: Any, deal: Any, steps_before: Any,
-    data: Any, order: Any, proposal: Any, loss: Any, step: Any, tables: Any, scratch: Any,
+    rows: Any, known: Any, order: Any, proposal: Any, loss: Any, step: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Thread t's part of an epoch; sums of loss and counts are left in ``scratch``."""
-    s = order.positives + proposal.n
-    list_e = np.empty(order.batch * s, np.int32)
-    g_W = np.empty(scratch.u_VD.shape[1] + 1, np.float32)
+    list_e, g_W = own.list_Te[t], own.g_TW[t]
     for begin in range(0, order.n_visits, order.batch):
         visits = min(order.batch, order.n_visits - begin)
         _score_part(
-            visits * t // threads, visits * (t + 1) // threads, begin, keys, tail, deal,
-            data, order, proposal, loss, tables, scratch,
+            t, visits * t // threads, visits * (t + 1) // threads, begin, keys, tail, deal,
+            rows, known, order, proposal, loss, tables, scratch, own,
         )  # fmt: skip
         meet(barrier_2, threads)
-        rows = 0
+        positives = 0
         for v in range(visits):
-            rows += scratch.count_V[v]
+            positives += scratch.count_V[v]
         if t == 0:
             for v in range(visits):
                 count = scratch.count_V[v]
                 scratch.totals_3[0] += scratch.loss_V[v]
                 scratch.totals_3[1] += scratch.effective_V[v] * count
                 scratch.totals_3[2] += 0 if scratch.answered_V[v] else count
-        share = np.float32(1) / np.float32(rows)
+        share = np.float32(1) / np.float32(positives)
         steps_before += 1
         fix1 = np.float32(1 / (1 - np.float64(step.beta1) ** steps_before))
         fix2 = np.float32(1 / (1 - np.float64(step.beta2) ** steps_before))

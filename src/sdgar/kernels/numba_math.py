@@ -26,7 +26,7 @@ def _from_bits(typing_context: Any, bits: Any) -> Any:
     return types.float32(types.int32), code
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def exp_negative(x: Any) -> Any:
     """exp(x) for x ≤ 0, relative error under 2e-7; below -87 it stays at exp(-87) ≈ 1.6e-38.
 
@@ -45,7 +45,7 @@ def exp_negative(x: Any) -> Any:
     return p * _from_bits((np.int32(n) + np.int32(127)) << np.int32(23))
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def log1p_unit(e: Any) -> Any:
     """log(1 + e) for 0 ≤ e ≤ 1 by 2 artanh(e / (2 + e)), relative error under 2e-7."""
     z = e / (np.float32(2) + e)
@@ -59,7 +59,7 @@ def log1p_unit(e: Any) -> Any:
     return np.float32(2) * z * (p * s + np.float32(1))
 
 
-@numba.njit(error_model="numpy")
+@numba.njit(error_model="numpy", _nrt=False)
 def softplus_and_sigmoid(s: Any) -> Any:
     """log(1 + exp(s)) and its derivative 1 / (1 + exp(-s)), from one exponential; NaN stays NaN."""
     e = exp_negative(-abs(s))

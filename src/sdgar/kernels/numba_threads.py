@@ -86,7 +86,16 @@ def prefetch(typing_context: Any, address: Any) -> Any:
     return types.void(types.uintp), code
 
 
-@numba.njit
+@numba.njit(_nrt=False)
+def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
+    """Ask for the first ``used`` bytes of a row of a table."""
+    start = address + np.uint64(row) * row_bytes
+    for offset in range(np.uint64(0), used, np.uint64(64)):
+        prefetch(start + offset)
+    return None
+
+
+@numba.njit(_nrt=False)
 def meet(barrier_2: Any, threads: Any) -> Any:
     """Wait until all threads are here; what they wrote before is seen after."""
     if threads == 1:

@@ -1,19 +1,17 @@
 """The visits of a chunk and their negatives, drawn at once, ahead of the steps that use them.
 
-A visit is a program's lane; its negatives are the columns. What is drawn lies in memory as
+A visit is a program's lane, and a row of memory: W = 1 + P + N entries, which are its context,
+its positives and its negatives. Contexts and items share one numbering, item i is row U + i:
 
-    user_V     context, -1 past the last visit
-    pos_VP     positives of the visit, -1 past the last one
-    weight_VP  their interaction weights ω
-    item_VN    negatives j, or ~j where every try met a known positive
-    log_q_VN   log Q(j | c), up to a constant of the visit
+    row_VW     row of each entry; -1 past the last visit or positive; ~row for a negative where
+               every try met a known positive
+    weight_VP  interaction weights ω of the positives
+    log_q_VN   log Q(j | c) of the negatives, up to a constant of the visit
 
-so a step of the epoch needs one look-up a row and no random number.
+so a step of the epoch needs one look-up an entry and no random number.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import triton
 import triton.language as tl
@@ -28,8 +26,14 @@ TRIES = tl.constexpr(16)
 
 @triton.jit
 def _known_below(
-    items_E: Any, first: Any, stop: Any, bound: Any, wanted: Any, steps: Any, SLIDE: tl.constexpr
-) -> Any:
+    items_E: tl.tensor,
+    first: tl.tensor,
+    stop: tl.tensor,
+    bound: tl.tensor,
+    wanted: tl.tensor,
+    steps: tl.tensor,
+    SLIDE: tl.constexpr,
+) -> tl.tensor:
     """#{j : p_j - SLIDE · j < bound} for ascending positives p_j at first … stop - 1."""
     low, high = first, stop
     for _ in range(steps):
@@ -43,45 +47,56 @@ def _known_below(
 
 
 @triton.jit
-def _is_known(items_E: Any, first: Any, stop: Any, item: Any, wanted: Any, steps: Any) -> Any:
+def _is_known(
+    items_E: tl.tensor,
+    first: tl.tensor,
+    stop: tl.tensor,
+    item: tl.tensor,
+    wanted: tl.tensor,
+    steps: tl.tensor,
+) -> tl.tensor:
     at = first + _known_below(items_E, first, stop, item, wanted, steps, 0)
     found = tl.load(items_E + at, mask=wanted & (at < stop), other=-1)
     return found.to(tl.int64) == item
 
 
 @triton.jit
-def _alias_draw(bins: Any, row: Any, n: Any, high: Any, low: Any, wanted: Any) -> Any:
+def _alias_draw(
+    bins: tl.tensor,
+    row: tl.tensor,
+    n: tl.tensor,
+    high: tl.tensor,
+    low: tl.tensor,
+    wanted: tl.tensor,
+) -> tl.tensor:
     """``AliasTables.draw``: an entry of distribution ``row`` for each number (high, low)."""
     entry, fraction = index_and_fraction(n, high, low)
     found = tl.load(bins + row * n + entry.to(tl.int64), mask=wanted, other=0)
-    return tl.where(
-        fraction.to(tl.int64) < (found & 0xFFFFFFFF), entry.to(tl.int64), found >> 32
-    )
+    return tl.where(fraction.to(tl.int64) < (found & 0xFFFFFFFF), entry.to(tl.int64), found >> 32)
 
 
 @triton.jit(do_not_specialize=["start"])
 def draw_visits(
-    user_V: Any,
-    pos_VP: Any,
-    weight_VP: Any,
-    item_VN: Any,
-    numbers: Any,
-    strides: Any,
-    seed: Any,
-    start: Any,
-    n_lanes: Any,
-    n_visits: Any,
-    user_E: Any,
-    items_E: Any,
-    weight_E: Any,
-    start_U1: Any,
-    context_V: Any,
-    place_V: Any,
-    state_bins: Any,
-    item_bins: Any,
-    n_states: Any,
-    n_items: Any,
-    steps: Any,
+    row_VW: tl.tensor,
+    weight_VP: tl.tensor,
+    numbers: tl.tensor,
+    strides: tl.tensor,
+    seed: tl.tensor,
+    start: tl.tensor,
+    n_lanes: tl.tensor,
+    n_visits: tl.tensor,
+    user_E: tl.tensor,
+    items_E: tl.tensor,
+    weight_E: tl.tensor,
+    start_U1: tl.tensor,
+    context_V: tl.tensor,
+    place_V: tl.tensor,
+    state_bins: tl.tensor,
+    item_bins: tl.tensor,
+    n_states: tl.tensor,
+    n_users: tl.tensor,
+    n_items: tl.tensor,
+    steps: tl.tensor,
     P: tl.constexpr,
     PP: tl.constexpr,
     N: tl.constexpr,
@@ -91,7 +106,7 @@ def draw_visits(
     LEFT_BITS: tl.constexpr,
     RIGHT_BITS: tl.constexpr,
     TILE: tl.constexpr,
-) -> Any:
+) -> tl.tensor:
     """Visits at places start … start + n_lanes - 1 of the epoch, and their negatives.
 
     ``numbers`` holds what changes from epoch to epoch: the keys of the permutation, then
@@ -123,14 +138,15 @@ def draw_visits(
         place_P = dealt[:, None] + p[None, :]
         row_P = first[:, None] + (offset[:, None] + stride[:, None] * place_P) % count[:, None]
         present = there[:, None] & (p < P)[None, :] & (place_P < count[:, None])
-    pos = tl.load(items_E + row_P, mask=present, other=-1)
-    tl.store(user_V + lane, tl.where(there, user, -1).to(tl.int32), mask=lane < n_lanes)
-    into_P = lane[:, None].to(tl.int64) * P + p[None, :]
-    held_P = (lane < n_lanes)[:, None] & (p < P)[None, :]
-    tl.store(pos_VP + into_P, pos, mask=held_P)
+    pos = n_users + tl.load(items_E + row_P, mask=present, other=0)
+    into = row_VW + lane.to(tl.int64) * (1 + P + N)
+    inside = lane < n_lanes
+    tl.store(into, tl.where(there, user, -1).to(tl.int32), mask=inside)
+    held_P = inside[:, None] & (p < P)[None, :]
+    tl.store(into[:, None] + 1 + p[None, :], tl.where(present, pos, -1), mask=held_P)
     if WEIGHTED:
         weight = tl.load(weight_E + row_P, mask=present, other=0.0)
-        tl.store(weight_VP + into_P, weight, mask=held_P)
+        tl.store(weight_VP + lane[:, None] * P + p[None, :], weight, mask=held_P)
 
     wanted = there[:, None] & (n < N)[None, :]
     tail = tl.load(numbers + 6)
@@ -164,31 +180,35 @@ def draw_visits(
             failed = failed & _is_known(items_E, first_N, stop_N, item, failed, steps)
             left = tl.max(tl.max(failed.to(tl.int32), axis=1), axis=0)
             t += 1
-    into_N = lane[:, None].to(tl.int64) * N + n[None, :]
-    tl.store(item_VN + into_N, tl.where(failed, ~item, item).to(tl.int32), mask=wanted)
+    code = n_users + item
+    code = tl.where(there[:, None], tl.where(failed, ~code, code), -1).to(tl.int32)
+    held_N = inside[:, None] & (n < N)[None, :]
+    tl.store(into[:, None] + 1 + P + n[None, :], code, mask=held_N)
 
 
 @triton.jit(do_not_specialize=["n_draws"])
 def log_q(
-    log_q_VN: Any,
-    user_V: Any,
-    item_VN: Any,
-    x_UK: Any,
-    y_IK: Any,
-    log_q_I: Any,
-    n_draws: Any,
+    log_q_VN: tl.tensor,
+    row_VW: tl.tensor,
+    x_UK: tl.tensor,
+    y_IK: tl.tensor,
+    log_q_I: tl.tensor,
+    n_draws: tl.tensor,
+    n_users: tl.tensor,
+    P: tl.constexpr,
     N: tl.constexpr,
     K: tl.constexpr,
     KK: tl.constexpr,
     DRAW: tl.constexpr,
     TILE: tl.constexpr,
-) -> Any:
+) -> tl.tensor:
     """Log Q(j | c) = log Σ_k x_ck y_jk for a decomposed draw; a look-up for one table."""
     draw = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    user = tl.load(user_V + draw // N, mask=draw < n_draws, other=-1).to(tl.int64)
+    visit = row_VW + (draw // N) * (1 + P + N)
+    user = tl.load(visit, mask=draw < n_draws, other=-1).to(tl.int64)
     there = user >= 0
-    item = tl.load(item_VN + draw, mask=there, other=0).to(tl.int64)
-    item = tl.where(item < 0, ~item, item)
+    row = tl.load(visit + 1 + P + draw % N, mask=there, other=0).to(tl.int64)
+    item = tl.where(row < 0, ~row, row) - n_users
     if DRAW == ONE_TABLE:
         value = tl.load(log_q_I + item, mask=there, other=0.0)
     else:

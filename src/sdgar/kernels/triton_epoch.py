@@ -1,9 +1,13 @@
 """One step of an epoch: gradients of a batch of visits, then the rows they touched.
 
 Contexts and items share one table θ of R = U + I rows, contexts first; biases b are a table of
-their own. Gradients are summed as integers, round(g · scale), because integer addition does not
-depend on the order in which threads come: the same seed gives the same bytes. A sum stays below
-2^63 as long as
+their own. Of the entries of a step that name the same row, the last one is its slot, in which all
+of them add up their gradients; it is found a step ahead, by an atomic maximum. So the sums of a
+step lie close together, in the cache, whatever the size of the tables.
+
+Gradients are summed as integers, round(g · scale), because integer addition does not depend on
+the order in which threads come: the same seed gives the same bytes. A sum stays below 2^63 as
+long as
 
     Σ_b ω_b · (|∂l/∂s⁺_b| + Σ_j |∂l/∂s_bj|) · max |θ|  ≤  rows · max ω · slope_limit · theta_limit
 
@@ -12,8 +16,6 @@ raise a flag, since an integer cannot hold them.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import triton
 import triton.language as tl
@@ -26,7 +28,7 @@ SGD, LAZY_ADAM, ROW_ADAGRAD = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 
 @triton.jit
-def _softplus_and_slope(x: Any) -> Any:
+def _softplus_and_slope(x: tl.tensor) -> tl.tensor:
     """log(1 + e^x) and its derivative, both accurate for any x."""
     y = tl.exp(-tl.abs(x))
     u = 1.0 + y
@@ -36,31 +38,47 @@ def _softplus_and_slope(x: Any) -> Any:
 
 
 @triton.jit
-def _fixed(x: Any, scale: Any) -> Any:
+def _fixed(x: tl.tensor, scale: tl.tensor) -> tl.tensor:
     return (x * scale).to(tl.int64)
+
+
+@triton.jit
+def _claim(row_VW: tl.tensor, claim_R: tl.tensor, at: tl.tensor, wanted: tl.tensor) -> tl.tensor:
+    """claim_R[row] ← max(1 + at) over the entries that name the row."""
+    code = tl.load(row_VW + at, mask=wanted, other=-1)
+    row = tl.where(code < -1, ~code, code)
+    tl.atomic_max(claim_R + row, at + 1, mask=row >= 0, sem="relaxed")
+
+
+@triton.jit
+def claim_rows(
+    row_VW: tl.tensor, claim_R: tl.tensor, n_entries: tl.tensor, TILE: tl.constexpr
+) -> tl.tensor:
+    """Slots of the first step of a chunk; those of the others are found by ``move_rows``."""
+    at = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    _claim(row_VW, claim_R, at, at < n_entries)
 
 
 @triton.jit(do_not_specialize=["step"])
 def add_gradients(
-    user_V: Any,
-    pos_VP: Any,
-    weight_VP: Any,
-    item_VN: Any,
-    log_q_VN: Any,
-    theta_RD: Any,
-    bias_I: Any,
-    grad_RD: Any,
-    grad_I: Any,
-    touch_R: Any,
-    row_L: Any,
-    stats: Any,
-    flag: Any,
-    step: Any,
-    size: Any,
-    n_users: Any,
-    scale: Any,
-    temperature: Any,
-    slope_limit: Any,
+    row_VW: tl.tensor,
+    weight_VP: tl.tensor,
+    log_q_VN: tl.tensor,
+    theta_RD: tl.tensor,
+    bias_I: tl.tensor,
+    claim_R: tl.tensor,
+    grad_LD: tl.tensor,
+    grad_L: tl.tensor,
+    touch_L: tl.tensor,
+    moved_L: tl.tensor,
+    stats: tl.tensor,
+    flag: tl.tensor,
+    step: tl.tensor,
+    size: tl.tensor,
+    n_users: tl.tensor,
+    scale: tl.tensor,
+    temperature: tl.tensor,
+    slope_limit: tl.tensor,
     P: tl.constexpr,
     PP: tl.constexpr,
     N: tl.constexpr,
@@ -71,51 +89,58 @@ def add_gradients(
     HOLD: tl.constexpr,
     WEIGHTED: tl.constexpr,
     HAS_Q: tl.constexpr,
+    WIDE: tl.constexpr,
     TILE: tl.constexpr,
-) -> Any:
+) -> tl.tensor:
     """Scores, losses, slopes and gradients of ``size`` visits, P positives and N negatives each.
 
         s = u · v + b,   ∂/∂u = Σ_i g_i v_i,   ∂/∂v_i = g_i u,   ∂/∂b_i = g_i
 
-    with g the slopes of Σ_b ω_b l_b. ``touch_R`` counts how often L2 weighs a row, in units of
-    1/N, and whoever finds it at 0 enters the row into the list ``row_L`` of rows to be moved.
-    ``stats`` gets the sums of loss, effective sample size and unanswered rows of each program.
+    with g the slopes of Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
+    1/N; ``moved_L`` gets the row of each slot, -1 for entries that are none. ``stats`` gets the
+    sums of loss, effective sample size and unanswered rows of each program.
     """
+    W: tl.constexpr = 1 + P + N
     lane = tl.program_id(0) * TILE + tl.arange(0, TILE)
     p, n, d = tl.arange(0, PP), tl.arange(0, NN), tl.arange(0, DD)
-    visit = step.to(tl.int64) * size + lane
-    user = tl.load(user_V + visit, mask=lane < size, other=-1).to(tl.int64)
-    there = user >= 0
-    in_P = (lane < size)[:, None] & (p < P)[None, :]
-    in_N = (lane < size)[:, None] & (n < N)[None, :]
-    pos = tl.load(pos_VP + visit[:, None] * P + p[None, :], mask=in_P, other=-1).to(tl.int64)
-    present = pos >= 0
-    drawn = there[:, None] & (n < N)[None, :]
-    code = tl.load(item_VN + visit[:, None] * N + n[None, :], mask=drawn, other=-1).to(tl.int64)
-    accepted = code >= 0
-    neg = tl.where(accepted, code, ~code)
+    inside = lane < size
+    in_P = inside[:, None] & (p < P)[None, :]
+    in_N = inside[:, None] & (n < N)[None, :]
+    visit = step * size + lane
+    first = step * size * W
+    entry = lane * W
+    entry_P = entry[:, None] + 1 + p[None, :]
+    entry_N = entry[:, None] + 1 + P + n[None, :]
+    user = tl.load(row_VW + first + entry, mask=inside, other=-1)
+    pos = tl.load(row_VW + first + entry_P, mask=in_P, other=-1)
+    code = tl.load(row_VW + first + entry_N, mask=in_N, other=-1)
+    neg = tl.where(code < -1, ~code, code)
+    there, present, drawn, accepted = user >= 0, pos >= 0, neg >= 0, code >= 0
     if WEIGHTED:
         omega = tl.load(weight_VP + visit[:, None] * P + p[None, :], mask=present, other=0.0)
     else:
         omega = present.to(tl.float32)
+    if HAS_Q:
+        log_q = tl.load(log_q_VN + visit[:, None] * N + n[None, :], mask=accepted, other=0.0)
+    b_pos = tl.load(bias_I + pos - n_users, mask=present, other=0.0)
+    b_neg = tl.load(bias_I + neg - n_users, mask=accepted, other=0.0)
+    slot = tl.load(claim_R + user, mask=there, other=0) - 1 - first
+    slot_P = tl.load(claim_R + pos, mask=present, other=0) - 1 - first
+    slot_N = tl.load(claim_R + neg, mask=drawn, other=0) - 1 - first
+    if WIDE:
+        user, pos, neg = user.to(tl.int64), pos.to(tl.int64), neg.to(tl.int64)
+        slot, slot_P, slot_N = slot.to(tl.int64), slot_P.to(tl.int64), slot_N.to(tl.int64)
+
+    user_D = there[:, None] & (d < D)[None, :]
+    pos_D = present[:, :, None] & (d < D)[None, None, :]
+    neg_D = accepted[:, :, None] & (d < D)[None, None, :]
+    u = tl.load(theta_RD + user[:, None] * D + d[None, :], mask=user_D, other=0.0)
+    v_pos = tl.load(theta_RD + pos[:, :, None] * D + d[None, None, :], mask=pos_D, other=0.0)
+    v_neg = tl.load(theta_RD + neg[:, :, None] * D + d[None, None, :], mask=neg_D, other=0.0)
+    s_pos = tl.sum(u[:, None, :] * v_pos, axis=2) + b_pos
+    s_neg = tl.sum(u[:, None, :] * v_neg, axis=2) + b_neg
 
     here = tl.sum(present.to(tl.int32), axis=1)
-    touch_user = tl.atomic_add(touch_R + user, N * here, mask=there, sem="relaxed")
-    touch_pos = tl.atomic_add(touch_R + n_users + pos, N, mask=present, sem="relaxed")
-    touch_neg = tl.atomic_add(
-        touch_R + n_users + neg, here[:, None] + 0 * n[None, :], mask=drawn, sem="relaxed"
-    )
-
-    in_D = (d < D)[None, :]
-    in_D3 = (d < D)[None, None, :]
-    u = tl.load(theta_RD + user[:, None] * D + d[None, :], mask=there[:, None] & in_D, other=0.0)
-    at_pos = (n_users + pos)[:, :, None] * D + d[None, None, :]
-    v_pos = tl.load(theta_RD + at_pos, mask=present[:, :, None] & in_D3, other=0.0)
-    at_neg = (n_users + neg)[:, :, None] * D + d[None, None, :]
-    v_neg = tl.load(theta_RD + at_neg, mask=accepted[:, :, None] & in_D3, other=0.0)
-    s_pos = tl.sum(u[:, None, :] * v_pos, axis=2) + tl.load(bias_I + pos, mask=present, other=0.0)
-    s_neg = tl.sum(u[:, None, :] * v_neg, axis=2) + tl.load(bias_I + neg, mask=accepted, other=0.0)
-
     count = tl.sum(accepted.to(tl.int32), axis=1)
     share = 1.0 / tl.maximum(count, 1).to(tl.float32)
     effective = 0.0 * share
@@ -135,8 +160,7 @@ def add_gradients(
         else:
             a = f / temperature
             if HAS_Q:
-                at = log_q_VN + visit[:, None] * N + n[None, :]
-                a -= tl.load(at, mask=accepted, other=0.0)
+                a -= log_q
             # A finite floor instead of -inf: a visit without a negative would be inf - inf.
             a = tl.where(accepted, a, -1e38)
             e = tl.where(accepted, tl.exp(a - tl.max(a, axis=1)[:, None]), 0.0)
@@ -157,89 +181,99 @@ def add_gradients(
     loss = tl.where(present, loss * omega, 0.0)
 
     g_u = tl.sum(g_pos[:, :, None] * v_pos, axis=1) + tl.sum(g_neg[:, :, None] * v_neg, axis=1)
-    tl.atomic_add(
-        grad_RD + user[:, None] * D + d[None, :],
-        _fixed(g_u, scale),
-        mask=there[:, None] & in_D,
-        sem="relaxed",
-    )
+    g_u = _fixed(g_u, scale)
     g_vpos = _fixed(g_pos[:, :, None] * u[:, None, :], scale)
-    tl.atomic_add(grad_RD + at_pos, g_vpos, mask=present[:, :, None] & in_D3, sem="relaxed")
     g_vneg = _fixed(g_neg[:, :, None] * u[:, None, :], scale)
-    tl.atomic_add(grad_RD + at_neg, g_vneg, mask=accepted[:, :, None] & in_D3, sem="relaxed")
-    tl.atomic_add(grad_I + pos, _fixed(g_pos, scale), mask=present, sem="relaxed")
-    tl.atomic_add(grad_I + neg, _fixed(g_neg, scale), mask=accepted, sem="relaxed")
+    into = grad_LD + slot[:, None] * D + d[None, :]
+    into_P = grad_LD + slot_P[:, :, None] * D + d[None, None, :]
+    into_N = grad_LD + slot_N[:, :, None] * D + d[None, None, :]
+    tl.atomic_add(into, g_u, mask=user_D, sem="relaxed")
+    tl.atomic_add(into_P, g_vpos, mask=pos_D, sem="relaxed")
+    tl.atomic_add(into_N, g_vneg, mask=neg_D, sem="relaxed")
+    tl.atomic_add(grad_L + slot_P, _fixed(g_pos, scale), mask=present, sem="relaxed")
+    tl.atomic_add(grad_L + slot_N, _fixed(g_neg, scale), mask=accepted, sem="relaxed")
+    tl.atomic_add(touch_L + slot, N * here, mask=there, sem="relaxed")
+    tl.atomic_add(touch_L + slot_P, N, mask=present, sem="relaxed")
+    here_N = here[:, None] + 0 * n[None, :]
+    tl.atomic_add(touch_L + slot_N, here_N, mask=drawn, sem="relaxed")
 
-    at_L = lane * (1 + P + N)
-    moved = tl.where(there & (touch_user == 0), user, -1)
-    tl.store(row_L + at_L, moved.to(tl.int32), mask=lane < size)
-    moved_pos = tl.where(present & (touch_pos == 0), n_users + pos, -1)
-    tl.store(row_L + at_L[:, None] + 1 + p[None, :], moved_pos.to(tl.int32), mask=in_P)
-    moved_neg = tl.where(drawn & (touch_neg == 0), n_users + neg, -1)
-    tl.store(row_L + at_L[:, None] + 1 + P + n[None, :], moved_neg.to(tl.int32), mask=in_N)
+    moved = tl.where(there & (slot == entry), user, -1)
+    moved_P = tl.where(present & (slot_P == entry_P), pos, -1)
+    moved_N = tl.where(drawn & (slot_N == entry_N), neg, -1)
+    tl.store(moved_L + entry, moved.to(tl.int32), mask=inside)
+    tl.store(moved_L + entry_P, moved_P.to(tl.int32), mask=in_P)
+    tl.store(moved_L + entry_N, moved_N.to(tl.int32), mask=in_N)
 
-    into = stats + (step.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)) * 3
+    into = stats + (step * tl.num_programs(0) + tl.program_id(0)) * 3
     tl.store(into, tl.sum(tl.sum(loss, axis=1), axis=0))
     tl.store(into + 1, tl.sum(effective * here.to(tl.float32), axis=0))
     tl.store(into + 2, tl.sum(tl.where(count == 0, here, 0), axis=0).to(tl.float32))
 
 
-@triton.jit(do_not_specialize=["step"])
+@triton.jit(do_not_specialize=["step", "n_claims"])
 def move_rows(
-    row_L: Any,
-    theta_RD: Any,
-    bias_I: Any,
-    grad_RD: Any,
-    grad_I: Any,
-    touch_R: Any,
-    first_RD: Any,
-    second_RD: Any,
-    first_I: Any,
-    second_I: Any,
-    rates_S3: Any,
-    flag: Any,
-    step: Any,
-    n_entries: Any,
-    n_users: Any,
-    unit: Any,
-    l2: Any,
-    beta1: Any,
-    gain1: Any,
-    beta2: Any,
-    gain2: Any,
-    epsilon: Any,
-    theta_limit: Any,
+    row_VW: tl.tensor,
+    moved_L: tl.tensor,
+    claim_R: tl.tensor,
+    theta_RD: tl.tensor,
+    bias_I: tl.tensor,
+    grad_LD: tl.tensor,
+    grad_L: tl.tensor,
+    touch_L: tl.tensor,
+    first_RD: tl.tensor,
+    second_RD: tl.tensor,
+    first_I: tl.tensor,
+    second_I: tl.tensor,
+    rates_S3: tl.tensor,
+    flag: tl.tensor,
+    step: tl.tensor,
+    n_entries: tl.tensor,
+    n_claims: tl.tensor,
+    n_users: tl.tensor,
+    unit: tl.tensor,
+    l2: tl.tensor,
+    beta1: tl.tensor,
+    gain1: tl.tensor,
+    beta2: tl.tensor,
+    gain2: tl.tensor,
+    epsilon: tl.tensor,
+    theta_limit: tl.tensor,
     D: tl.constexpr,
     DD: tl.constexpr,
     OPTIMIZER: tl.constexpr,
+    WIDE: tl.constexpr,
     TILE: tl.constexpr,
-) -> Any:
-    """θ ← θ - step(g) for the rows in the list, which leaves their gradients at 0.
+) -> tl.tensor:
+    """θ ← θ - step(g) for the rows of the step, which leaves their slots at 0; claims the next.
 
         g = (sum · unit + l2 · touches · θ) / B,   unit = 1 / scale,   l2 = λ / N
 
     ``rates_S3`` holds for each step 1/B, the learning rate (divided by 1 - β₁ᵗ for Adam), and
-    1/√(1 - β₂ᵗ); ``gain`` is 1 - β, which loses four digits if taken in float32. ``first`` and ``second`` are Adam's moments; row Adagrad keeps its one number
-    a row in ``second``.
+    1/√(1 - β₂ᵗ); ``gain`` is 1 - β, which taken in float32 would lose four digits. ``first`` and
+    ``second`` are Adam's moments; row Adagrad keeps its one number a row in ``second``.
     """
     entry = tl.program_id(0) * TILE + tl.arange(0, TILE)
     d = tl.arange(0, DD)
-    row = tl.load(row_L + entry, mask=entry < n_entries, other=-1).to(tl.int64)
+    row = tl.load(moved_L + entry, mask=entry < n_entries, other=-1)
+    _claim(row_VW, claim_R, (step + 1) * n_entries + entry, entry < n_claims)
     share = tl.load(rates_S3 + step * 3)
     rate = tl.load(rates_S3 + step * 3 + 1)
     correct = tl.load(rates_S3 + step * 3 + 2)
+    if WIDE:
+        entry, row = entry.to(tl.int64), row.to(tl.int64)
     there = row >= 0
     item = row - n_users
     has_bias = item >= 0
     at = row[:, None] * D + d[None, :]
+    into = grad_LD + entry[:, None] * D + d[None, :]
     wanted = there[:, None] & (d < D)[None, :]
 
     theta = tl.load(theta_RD + at, mask=wanted, other=0.0)
     bias = tl.load(bias_I + item, mask=has_bias, other=0.0)
-    decay = tl.load(touch_R + row, mask=there, other=0).to(tl.float32) * (l2 * share)
-    g = tl.load(grad_RD + at, mask=wanted, other=0).to(tl.float32) * (unit * share)
+    decay = tl.load(touch_L + entry, mask=there, other=0).to(tl.float32) * (l2 * share)
+    g = tl.load(into, mask=wanted, other=0).to(tl.float32) * (unit * share)
     g += decay[:, None] * theta
-    g_bias = tl.load(grad_I + item, mask=has_bias, other=0).to(tl.float32) * (unit * share)
+    g_bias = tl.load(grad_L + entry, mask=has_bias, other=0).to(tl.float32) * (unit * share)
     g_bias += decay * bias
     if OPTIMIZER == SGD:
         theta -= rate * g
@@ -270,6 +304,6 @@ def move_rows(
         tl.store(flag, 1)
     tl.store(theta_RD + at, theta, mask=wanted)
     tl.store(bias_I + item, bias, mask=has_bias)
-    tl.store(grad_RD + at, tl.zeros((TILE, DD), tl.int64), mask=wanted)
-    tl.store(grad_I + item, tl.zeros((TILE,), tl.int64), mask=has_bias)
-    tl.store(touch_R + row, tl.zeros((TILE,), tl.int32), mask=there)
+    tl.store(into, tl.zeros((TILE, DD), tl.int64), mask=wanted)
+    tl.store(grad_L + entry, tl.zeros((TILE,), tl.int64), mask=has_bias)
+    tl.store(touch_L + entry, tl.zeros((TILE,), tl.int32), mask=there)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
@@ -11,7 +9,7 @@ FEISTEL_ROUNDS = tl.constexpr(6)
 
 
 @triton.jit
-def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
+def words(seed: tl.tensor, row: tl.tensor, slot: tl.tensor, tail: tl.tensor) -> tl.tensor:
     """Four 32-bit words for rows and slots; ``tail`` is stream << 24 | epoch."""
     row = row.to(tl.uint64)
     low = (row & 0xFFFFFFFF).to(tl.uint32)
@@ -20,21 +18,23 @@ def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
 
 
 @triton.jit
-def index_and_fraction(n: Any, high: Any, low: Any) -> Any:
+def index_and_fraction(n: tl.tensor, high: tl.tensor, low: tl.tensor) -> tl.tensor:
     """Integer and 32-bit fraction of n · u / 2^64, for u = (high, low)."""
     product = high.to(tl.uint64) * n + ((low.to(tl.uint64) * n) >> 32)
     return product >> 32, product & 0xFFFFFFFF
 
 
 @triton.jit
-def _mix(x: Any) -> Any:
+def _mix(x: tl.tensor) -> tl.tensor:
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
     return x ^ (x >> 16)
 
 
 @triton.jit
-def _network(keys: Any, x: Any, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexpr) -> Any:
+def _network(
+    keys: tl.tensor, x: tl.tensor, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexpr
+) -> tl.tensor:
     left, right = x >> RIGHT_BITS, x & ((1 << RIGHT_BITS) - 1)
     for i in tl.static_range(0, FEISTEL_ROUNDS, 2):
         left ^= _mix(right ^ tl.load(keys + i).to(tl.uint32)) & ((1 << LEFT_BITS) - 1)
@@ -44,8 +44,12 @@ def _network(keys: Any, x: Any, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexp
 
 @triton.jit
 def permuted(
-    n: Any, keys: Any, place: Any, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexpr
-) -> Any:
+    n: tl.tensor,
+    keys: tl.tensor,
+    place: tl.tensor,
+    LEFT_BITS: tl.constexpr,
+    RIGHT_BITS: tl.constexpr,
+) -> tl.tensor:
     """Numbers at some places below n of ``sdgar.rng.Permutation``; one-dimensional, as int64.
 
     ``keys`` points to its keys, one an int64, so that a new epoch is no new kernel.
