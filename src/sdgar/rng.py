@@ -128,7 +128,7 @@ def sort_keys(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
 
 
 _MIX_A, _MIX_B = 0x7FEB352D, 0x846CA68B
-_FEISTEL_ROUNDS = 6
+_FEISTEL_ROUNDS = 4
 _LEAST_BITS = 8
 """A permutation of few numbers is taken from one of 256, so that all orders can come out."""
 

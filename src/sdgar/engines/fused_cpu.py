@@ -289,7 +289,7 @@ def _scratch(model: MatrixFactorization, system: System) -> numba_epoch.Scratch:
         tail_I=np.full(model.n_items, -1, np.int32),
         tail_U=np.full(n_users, -1, np.int32),
         loss_V=np.empty(visits, np.float32),
-        effective_V=np.empty(visits, np.float32),
+        effective_V=np.zeros(visits, np.float32),
         answered_V=np.empty(visits, np.bool_),
         totals_3=np.zeros(3),
     )

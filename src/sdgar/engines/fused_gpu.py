@@ -22,7 +22,7 @@ from sdgar.engines.visits import STRIDES
 from sdgar.errors import NumericalError, UsageError
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
 from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
-from sdgar.rng import Permutation, Stream
+from sdgar.rng import Permutation, Stream, tail
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.static import Popularity, Uniform
 
@@ -46,6 +46,7 @@ class _Tiles:
     visits: int
     visit_warps: int
     rows: int
+    row_warps: int
     drawn: int
     log_q: int
 
@@ -53,12 +54,13 @@ class _Tiles:
     def of(cls, n: int, p: int, d: int, k: int, device: torch.device) -> _Tiles:
         """About 16 numbers a thread on a GPU; few, large tiles where Triton is interpreted."""
         if device.type == "cpu":
-            return cls(64, 4, 256, 64, 256)
+            return cls(64, 4, 256, 4, 128, 256)
         widest = max(n, p) * d
         return cls(
             visits=max(1, 2048 // widest),
             visit_warps=4 if widest <= 4096 else 8,
             rows=max(1, 1024 // d),
+            row_warps=4,
             drawn=max(1, 256 // max(n, p)),
             log_q=max(1, 2048 // k),
         )
@@ -152,7 +154,7 @@ class FusedGpuEngine:
         self._theta_RD, self._bias_I = zeros(n_rows, dim), zeros(self._n_items)
         width = 1 + p + n
         entries = self._size * width
-        self._claim_R = zeros(n_rows, dtype=torch.int32)
+        self._claim_R, self._crowd_R = zeros(2, n_rows, dtype=torch.int32)
         self._grad_LD = zeros(entries, dim, dtype=torch.int64)
         self._grad_L = zeros(entries, dtype=torch.int64)
         self._touch_L = zeros(entries, dtype=torch.int32)
@@ -177,7 +179,7 @@ class FusedGpuEngine:
         programs = -(-self._size // self._tiles.visits)
         self._stats = zeros(self._chunk_steps, programs, 3)
         self._flag = zeros(1, dtype=torch.int32)
-        self._numbers = zeros(8, dtype=torch.int64)
+        self._numbers = self._numbers_of(0).to(device)
         self._rates_S3 = zeros(self._chunk_steps, 3)
 
     @property
@@ -192,6 +194,7 @@ class FusedGpuEngine:
         on_cuda = self._device.type == "cuda"
         with torch.cuda.device(self._device) if on_cuda else contextlib.nullcontext():
             self._take_parameters()
+            self._flag.zero_()
             self._numbers.copy_(self._numbers_of(epoch))
             rates_S3 = self._rates().to(self._device)
             totals = torch.zeros(4, dtype=torch.float64, device=self._device)
@@ -219,23 +222,16 @@ class FusedGpuEngine:
         self._theta_RD[: self._n_users] = self._matrix.user_UD
         self._theta_RD[self._n_users :] = self._matrix.item_ID
         self._bias_I.copy_(self._matrix.bias_I)
-        largest = torch.stack([torch.linalg.vector_norm(t, torch.inf) for t in self._parameters])
-        self._flag.copy_(~(largest.amax() <= _THETA_LIMIT))
 
     def _give_parameters(self) -> None:
         self._matrix.user_UD.copy_(self._theta_RD[: self._n_users])
         self._matrix.item_ID.copy_(self._theta_RD[self._n_users :])
         self._matrix.bias_I.copy_(self._bias_I)
 
-    @property
-    def _parameters(self) -> tuple[Tensor, Tensor]:
-        return self._theta_RD, self._bias_I
-
     def _numbers_of(self, epoch: int) -> Tensor:
-        """Keys of the epoch's order, and the tails of the streams that visits draw from."""
-        order = self._order(epoch)
-        tails = [(int(stream) << 24) | epoch for stream in (Stream.NEGATIVES, Stream.DEAL)]
-        return torch.tensor([*order.keys, *tails])
+        """The tails of the streams that visits draw from, and the keys of the epoch's order."""
+        tails = tail(Stream.NEGATIVES, epoch), tail(Stream.DEAL, epoch)
+        return torch.tensor([*tails, *self._order(epoch).keys])
 
     def _order(self, epoch: int) -> Permutation:
         return Permutation.of(self._n_visits, seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
@@ -308,6 +304,7 @@ class FusedGpuEngine:
             NN=_power(n),
             DRAW=kind,
             WEIGHTED=self._weight_E is not None,
+            ROUNDS=len(order.keys),
             LEFT_BITS=order.left_bits,
             RIGHT_BITS=order.right_bits,
             TILE=tiles.drawn,
@@ -330,7 +327,6 @@ class FusedGpuEngine:
             )
 
     def _run_chunk(self) -> None:
-        self._claim_R.zero_()
         if self._device.type == "cpu":
             self._launch_steps(self._chunk_steps)
             return
@@ -353,9 +349,11 @@ class FusedGpuEngine:
     def _launch_steps(self, n_steps: int) -> None:
         from sdgar.kernels import triton_epoch
 
+        self._claim_R.zero_()
+        self._crowd_R.zero_()
         entries = len(self._moved_L)
         triton_epoch.claim_rows[(-(-entries // 256),)](
-            self._row_VW, self._claim_R, entries, TILE=256
+            self._row_VW, self._claim_R, self._crowd_R, entries, TILE=256
         )
         for step in range(n_steps):
             self._launch_step(step)
@@ -366,28 +364,49 @@ class FusedGpuEngine:
         system, tiles = self._system, self._tiles
         objective, optimizer = system.objective, system.optimizer
         p, n, dim = system.positives_per_visit, system.n_negatives, self._theta_RD.shape[1]
-        kind = {
-            PairwiseLogistic: triton_epoch.PAIRWISE,
-            Logistic: triton_epoch.LOGISTIC,
-            WeightedLogistic: triton_epoch.WEIGHTED_LOGISTIC,
-        }[type(objective)]
-        hold = isinstance(objective, WeightedLogistic) and objective.hold_weights
-        triton_epoch.add_gradients[(self._stats.shape[1],)](
+        entries = len(self._moved_L)
+        beta1, beta2, epsilon = 0.0, 0.0, 0.0
+        if isinstance(optimizer, LazyAdam):
+            beta1, beta2, epsilon = optimizer.beta1, optimizer.beta2, optimizer.epsilon
+        elif isinstance(optimizer, RowAdagrad):
+            epsilon = optimizer.epsilon
+        tables = (
             self._row_VW,
-            self._weight_VP,
-            self._log_q_VN,
-            self._theta_RD,
-            self._bias_I,
             self._claim_R,
+            self._crowd_R,
             self._grad_LD,
             self._grad_L,
             self._touch_L,
             self._moved_L,
-            self._stats,
+            self._theta_RD,
+            self._moments.get("first_RD"),
+            self._moments.get("second_RD"),
+            self._bias_I,
+            self._moments.get("first_I"),
+            self._moments.get("second_I"),
+            self._rates_S3,
             self._flag,
+        )
+        rule = (system.l2 / n, beta1, 1 - beta1, beta2, 1 - beta2, epsilon, _THETA_LIMIT)
+        kinds = {
+            "D": dim,
+            "DD": _power(dim),
+            "OPTIMIZER": {
+                SGD: triton_epoch.SGD,
+                LazyAdam: triton_epoch.LAZY_ADAM,
+                RowAdagrad: triton_epoch.ROW_ADAGRAD,
+            }[type(optimizer)],
+            "WIDE": self._wide,
+        }
+        triton_epoch.take_visits[(self._stats.shape[1],)](
+            *tables,
+            self._weight_VP,
+            self._log_q_VN,
+            self._stats,
             step,
             self._size,
             self._n_users,
+            *rule,
             self._scale,
             objective.temperature if isinstance(objective, WeightedLogistic) else 1.0,
             _slope_limit(objective),
@@ -395,55 +414,29 @@ class FusedGpuEngine:
             PP=_power(p),
             N=n,
             NN=_power(n),
-            D=dim,
-            DD=_power(dim),
-            OBJECTIVE=kind,
-            HOLD=hold,
+            OBJECTIVE={
+                PairwiseLogistic: triton_epoch.PAIRWISE,
+                Logistic: triton_epoch.LOGISTIC,
+                WeightedLogistic: triton_epoch.WEIGHTED_LOGISTIC,
+            }[type(objective)],
+            HOLD=isinstance(objective, WeightedLogistic) and objective.hold_weights,
             WEIGHTED=self._weight_E is not None,
             HAS_Q=self._log_q_VN is not None,
-            WIDE=self._wide,
             TILE=tiles.visits,
             num_warps=tiles.visit_warps,
+            **kinds,
         )
-        beta1, beta2, epsilon = 0.0, 0.0, 0.0
-        if isinstance(optimizer, LazyAdam):
-            beta1, beta2, epsilon = optimizer.beta1, optimizer.beta2, optimizer.epsilon
-        elif isinstance(optimizer, RowAdagrad):
-            epsilon = optimizer.epsilon
-        entries = len(self._moved_L)
-        triton_epoch.move_rows[(-(-entries // tiles.rows),)](
-            self._row_VW,
-            self._moved_L,
-            self._claim_R,
-            self._theta_RD,
-            self._bias_I,
-            self._grad_LD,
-            self._grad_L,
-            self._touch_L,
-            *(self._moments.get(name) for name in ("first_RD", "second_RD", "first_I", "second_I")),
-            self._rates_S3,
-            self._flag,
+        triton_epoch.move_shared[(-(-entries // tiles.rows),)](
+            *tables,
             step,
             entries,
             entries if step + 1 < self._chunk_steps else 0,
             self._n_users,
+            *rule,
             1 / self._scale,
-            system.l2 / n,
-            beta1,
-            1 - beta1,
-            beta2,
-            1 - beta2,
-            epsilon,
-            _THETA_LIMIT,
-            D=dim,
-            DD=_power(dim),
-            OPTIMIZER={
-                SGD: triton_epoch.SGD,
-                LazyAdam: triton_epoch.LAZY_ADAM,
-                RowAdagrad: triton_epoch.ROW_ADAGRAD,
-            }[type(optimizer)],
-            WIDE=self._wide,
             TILE=tiles.rows,
+            num_warps=tiles.row_warps,
+            **kinds,
         )
 
     def _require_sound(self, loss: float, outside: bool, epoch: int) -> None:

@@ -166,20 +166,23 @@ def _draw_unknown(
 @numba.njit(error_model="numpy", _nrt=False)
 def _draw_states(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
-    n_states: Any, state_bins: Any, item_bins: Any, place_VN: Any, fraction_VN: Any, rest_VN: Any,
+    n_states: Any, state_bins: Any, item_bins: Any, x_UK: Any, place_VN: Any, fraction_VN: Any,
+    rest_VN: Any,
 ) -> Any:  # fmt: skip
-    """First half of a draw: which bin of the item tables, and the fraction that decides in it.
+    """First half of a draw: which bin of the item tables, the fraction that decides in it, and in
+    rest_VN whose bin it is.
 
     A bin is asked for one sweep before it is read, so that its cache miss is hidden.
     """
     items, states = np.uint64(n_items), np.uint64(n_states)
     state_address, item_address = state_bins.ctypes.data, item_bins.ctypes.data
+    x_address, x_bytes = x_UK.ctypes.data, np.uint64(x_UK.shape[1] * 4)
     if len(state_bins) == 0:
         for v in range(visits):
             for j in range(n):
                 w0, w1, _, _ = words(seed, row_V[v], j, tail)
                 place, fraction = index_and_fraction(items, w0, w1)
-                place_VN[v, j], fraction_VN[v, j] = place, fraction
+                place_VN[v, j], fraction_VN[v, j], rest_VN[v, j] = place, fraction, place
                 prefetch(item_address + place * _WORD)
         return None
     for v in range(visits):
@@ -199,7 +202,9 @@ def _draw_states(
                 items, rest_VN[v, j] >> _HALF, rest_VN[v, j] & _LOW
             )
             place_VN[v, j], fraction_VN[v, j] = place + state * items, fraction
+            rest_VN[v, j] = place
             prefetch(item_address + place_VN[v, j] * _WORD)
+        prefetch_row(x_address, user_V[v], x_bytes, x_bytes)
     return None
 
 
@@ -207,18 +212,16 @@ def _draw_states(
 def _draw_items(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
     n_states: Any, state_bins: Any, item_bins: Any, y_IK: Any, indptr_U1: Any, known_E: Any,
-    bits: Any, place_VN: Any, fraction_VN: Any, item_VN: Any, ok_VN: Any,
+    bits: Any, place_VN: Any, fraction_VN: Any, rest_VN: Any, item_VN: Any, ok_VN: Any,
 ) -> Any:  # fmt: skip
     """Second half: the item in the bin; known positives are drawn again, at most 16 times in all."""
-    items = np.uint64(n_items)
     y_address, y_bytes = y_IK.ctypes.data, np.uint64(y_IK.shape[1] * 4)
     bits_address = bits.ctypes.data
     for v in range(visits):
         for j in range(n):
-            place = place_VN[v, j]
-            word = np.uint64(item_bins[place])
+            word = np.uint64(item_bins[place_VN[v, j]])
             own = fraction_VN[v, j] < (word & _LOW)
-            item = place % items if own else word >> _HALF
+            item = rest_VN[v, j] if own else word >> _HALF
             item_VN[v, j] = np.int64(item)
             prefetch(bits_address + (_bit(user_V[v], item, bits) >> np.uint64(3)))
             if len(y_IK):
@@ -251,12 +254,12 @@ def draw(
         return None
     _draw_states(
         visits, p.n, p.seed, tail, row_V, user_V, p.n_items, p.n_states, p.state_bins,
-        p.item_bins, place_VN, fraction_VN, rest_VN,
+        p.item_bins, p.x_UK, place_VN, fraction_VN, rest_VN,
     )  # fmt: skip
     _draw_items(
         visits, p.n, p.seed, tail, row_V, user_V, p.n_items, p.n_states, p.state_bins,
         p.item_bins, p.y_IK, known.indptr_U1, known.items_E, known.bits, place_VN, fraction_VN,
-        item_VN, ok_VN,
+        rest_VN, item_VN, ok_VN,
     )  # fmt: skip
     return None
 

@@ -28,8 +28,10 @@ from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row
 PAIRWISE, LOGISTIC, WEIGHTED, WEIGHTED_HELD = 0, 1, 2, 3
 SGD, ADAGRAD, ADAM = 0, 1, 2
 
-_BLOCK = 16
-"""Visits drawn ahead of scoring: enough to hide the latency of their rows, few enough for L1."""
+_BLOCK = 96
+"""Rows asked for ahead of scoring: enough to hide their latency, few enough for L1."""
+_SPREAD, _LOW, _HALF = np.uint64(0x9E3779B1), np.uint64(0xFFFFFFFF), np.uint64(32)
+"""A row belongs to the thread in whose share of 2^32 its multiple lies."""
 _AHEAD = 8
 """Rows ahead of the one that is stepped."""
 
@@ -114,36 +116,39 @@ class Own(NamedTuple):
     address_TV: NDArray[np.int64]
     row_TVP: NDArray[np.int64]
     item_TVP: NDArray[np.int64]
-    weight_TP: NDArray[np.float32]
+    weight_TVP: NDArray[np.float32]
+    pos_TVP: NDArray[np.float32]
+    slope_pos_TVP: NDArray[np.float32]
     item_TVN: NDArray[np.int64]
-    ok_TVN: NDArray[np.bool_]
-    q_TVN: NDArray[np.float32]
     place_TVN: NDArray[np.uint64]
     fraction_TVN: NDArray[np.uint64]
     rest_TVN: NDArray[np.uint64]
-    score_TS: NDArray[np.float32]
-    slope_TS: NDArray[np.float32]
-    f_TN: NDArray[np.float32]
-    g_TN: NDArray[np.float32]
+    ok_TVN: NDArray[np.bool_]
+    q_TVN: NDArray[np.float32]
+    neg_TVN: NDArray[np.float32]
+    slope_neg_TVN: NDArray[np.float32]
+    x_TB: NDArray[np.float32]
+    f_TB: NDArray[np.float32]
+    g_TB: NDArray[np.float32]
     list_Te: NDArray[np.int32]
     g_TW: NDArray[np.float32]
 
     @classmethod
     def of(cls, threads: int, dim: int, positives: int, negatives: int, batch: int) -> Own:
         """Allocate it."""
-        s = positives + negatives
-        block, p, n = (threads, _BLOCK), (threads, _BLOCK, positives), (threads, _BLOCK, negatives)
+        visits = max(4, _BLOCK // (positives + negatives))
+        v, p, n = (threads, visits), (threads, visits, positives), (threads, visits, negatives)
+        flat = (threads, visits * max(positives, negatives))
         return cls(
-            *(np.empty(block, np.int64) for _ in range(3)),
+            *(np.empty(v, np.int64) for _ in range(3)),
             *(np.empty(p, np.int64) for _ in range(2)),
-            np.ones((threads, positives), np.float32),
+            *(np.empty(p, np.float32) for _ in range(3)),
             np.empty(n, np.int64),
-            np.empty(n, np.bool_),
-            np.empty(n, np.float32),
             *(np.empty(n, np.uint64) for _ in range(3)),
-            *(np.empty((threads, s), np.float32) for _ in range(2)),
-            *(np.empty((threads, negatives), np.float32) for _ in range(2)),
-            np.empty((threads, batch * s), np.int32),
+            np.empty(n, np.bool_),
+            *(np.empty(n, np.float32) for _ in range(3)),
+            *(np.empty(flat, np.float32) for _ in range(3)),
+            np.empty((threads, batch * (positives + negatives)), np.int32),
             np.zeros((threads, dim + 1), np.float32),
         )
 
@@ -158,66 +163,105 @@ def _score(user_UCW: Any, item_ICW: Any, user: Any, item: Any) -> Any:
 
 
 @numba.njit(error_model="numpy", _nrt=False)
-def _slopes(kind: Any, temperature: Any, count: Any, n: Any, v: Any, score_S: Any, weight_P: Any,
-            ok_VN: Any, q_VN: Any, f_N: Any, g_N: Any, slope_S: Any) -> Any:  # fmt: skip
-    """Loss of a visit, dl/ds of its entries into slope_S, and the effective sample size.
+def _softplus_all(n: Any, x_B: Any, f_B: Any, g_B: Any) -> Any:
+    """f = softplus(x) and g = df/dx: one long loop, so that it becomes vectors."""
+    for b in range(n):
+        f_B[b], g_B[b] = softplus_and_sigmoid(x_B[b])
+    return None
 
-    score_S holds the positives' scores first, then the negatives'.
-    """
-    one, half = np.float32(1), np.float32(0.5)
-    accepted = np.float32(0)
-    for j in range(n):
-        accepted += np.float32(ok_VN[v, j])
-        slope_S[count + j] = 0
-    total = np.float32(0)
-    if kind == PAIRWISE:
-        share = one / max(accepted, one)
-        for i in range(count):
-            rising = np.float32(0)
-            scale = weight_P[i] * share
-            for j in range(n):
-                f, g = softplus_and_sigmoid(score_S[count + j] - score_S[i])
-                c = scale * np.float32(ok_VN[v, j])
-                total += c * f
-                rising += c * g
-                slope_S[count + j] += c * g
-            slope_S[i] = -rising
-        return total, np.float32(0)
-    weight = np.float32(0)
-    for i in range(count):
-        f, g = softplus_and_sigmoid(-score_S[i])
-        total += half * weight_P[i] * f
-        slope_S[i] = -half * weight_P[i] * g
-        weight += weight_P[i]
-    weight *= half
-    if accepted == 0:
-        return total, np.float32(0)
-    for j in range(n):
-        f_N[j], g_N[j] = softplus_and_sigmoid(score_S[count + j])
-    if kind == LOGISTIC:
+
+@numba.njit(error_model="numpy", _nrt=False)
+def _pairwise(
+    visits: Any, weight_VP: Any, ok_VN: Any, pos_VP: Any, neg_VN: Any, x_B: Any, f_B: Any, g_B: Any,
+    slope_pos_VP: Any, slope_neg_VN: Any, loss_V: Any, first: Any,
+) -> Any:  # fmt: skip
+    """l_i = mean_j softplus(s_j - s_i)."""
+    p, n = weight_VP.shape[1], ok_VN.shape[1]
+    for v in range(visits):
+        loss_V[first + v] = 0
         for j in range(n):
-            c = weight / accepted * np.float32(ok_VN[v, j])
-            total += c * f_N[j]
-            slope_S[count + j] = c * g_N[j]
-        return total, np.float32(0)
-    # w_j ∝ exp(f_j / T) / Q_j, measured from the largest f so that nothing overflows.
-    top = np.float32(0)
-    for j in range(n):
-        top = max(top, f_N[j] if ok_VN[v, j] else np.float32(0))
+            slope_neg_VN[v, j] = 0
+    for i in range(p):
+        for v in range(visits):
+            for j in range(n):
+                x_B[v * n + j] = neg_VN[v, j] - pos_VP[v, i]
+        _softplus_all(visits * n, x_B, f_B, g_B)
+        for v in range(visits):
+            accepted = np.float32(0)
+            for j in range(n):
+                accepted += np.float32(ok_VN[v, j])
+            scale = weight_VP[v, i] / max(accepted, np.float32(1))
+            loss, rising = np.float32(0), np.float32(0)
+            for j in range(n):
+                c = scale * np.float32(ok_VN[v, j])
+                loss += c * f_B[v * n + j]
+                rising += c * g_B[v * n + j]
+                slope_neg_VN[v, j] += c * g_B[v * n + j]
+            slope_pos_VP[v, i] = -rising
+            loss_V[first + v] += loss
+    return None
+
+
+@numba.njit(error_model="numpy", _nrt=False)
+def _logistic(
+    kind: Any, temperature: Any, visits: Any, weight_VP: Any, ok_VN: Any, q_VN: Any, pos_VP: Any,
+    neg_VN: Any, x_B: Any, f_B: Any, g_B: Any, slope_pos_VP: Any, slope_neg_VN: Any,
+    loss_V: Any, effective_V: Any, first: Any,
+) -> Any:  # fmt: skip
+    """l_i = ½ [softplus(-s_i) + Σ_j w_j softplus(s_j)]; with shared negatives, summed over i."""
+    p, n = weight_VP.shape[1], ok_VN.shape[1]
+    one, half = np.float32(1), np.float32(0.5)
+    for v in range(visits):
+        for i in range(p):
+            x_B[v * p + i] = -pos_VP[v, i]
+    _softplus_all(visits * p, x_B, f_B, g_B)
+    for v in range(visits):
+        loss = np.float32(0)
+        for i in range(p):
+            c = half * weight_VP[v, i]
+            loss += c * f_B[v * p + i]
+            slope_pos_VP[v, i] = -c * g_B[v * p + i]
+        loss_V[first + v] = loss
+    for v in range(visits):
+        for j in range(n):
+            x_B[v * n + j] = neg_VN[v, j]
+    _softplus_all(visits * n, x_B, f_B, g_B)
     inverse = one / temperature
-    sum_w, sum_wf, sum_ww = np.float32(0), np.float32(0), np.float32(0)
-    for j in range(n):
-        w = np.float32(ok_VN[v, j]) * exp_negative(min((f_N[j] - top) * inverse, np.float32(0))) / q_VN[v, j]
-        slope_S[count + j] = w
-        sum_w += w
-        sum_wf += w * f_N[j]
-        sum_ww += w * w
-    mean = sum_wf / sum_w
+    if kind != LOGISTIC:
+        # w_j ∝ exp(f_j / T) / Q_j, measured from the largest f so that nothing overflows.
+        for v in range(visits):
+            top = np.float32(0)
+            for j in range(n):
+                top = max(top, f_B[v * n + j] if ok_VN[v, j] else np.float32(0))
+            for j in range(n):
+                x_B[v * n + j] = min((f_B[v * n + j] - top) * inverse, np.float32(0))
+        for b in range(visits * n):
+            x_B[b] = exp_negative(x_B[b])
     through = inverse if kind == WEIGHTED else np.float32(0)
-    scale = weight / sum_w
-    for j in range(n):
-        slope_S[count + j] *= scale * (one + (f_N[j] - mean) * through) * g_N[j]
-    return total + weight * mean, sum_w * sum_w / sum_ww
+    for v in range(visits):
+        weight = np.float32(0)
+        for i in range(p):
+            weight += half * weight_VP[v, i]
+        sum_w, sum_wf, sum_ww = np.float32(0), np.float32(0), np.float32(0)
+        for j in range(n):
+            w = np.float32(ok_VN[v, j])
+            if kind != LOGISTIC:
+                w *= x_B[v * n + j] / q_VN[v, j]
+            slope_neg_VN[v, j] = w
+            sum_w += w
+            sum_wf += w * f_B[v * n + j]
+            sum_ww += w * w
+        if sum_w > 0:
+            mean = sum_wf / sum_w
+            scale = weight / sum_w
+            for j in range(n):
+                rise = one + (f_B[v * n + j] - mean) * through
+                slope_neg_VN[v, j] *= scale * rise * g_B[v * n + j]
+            loss_V[first + v] += weight * mean
+            effective_V[first + v] = sum_w * sum_w / sum_ww
+        else:
+            effective_V[first + v] = 0
+    return None
 
 
 @numba.njit(error_model="numpy", _nrt=False)
@@ -299,12 +343,14 @@ def _score_part(
     loss_V, effective_V, answered_V = scratch.loss_V, scratch.effective_V, scratch.answered_V
     dim = user_UCW.shape[2]
     who_V, how_many_V, address_V = own.who_TV[t], own.how_many_TV[t], own.address_TV[t]
-    row_VP, item_VP, weight_P = own.row_TVP[t], own.item_TVP[t], own.weight_TP[t]
+    row_VP, item_VP, weight_VP = own.row_TVP[t], own.item_TVP[t], own.weight_TVP[t]
+    pos_VP, slope_pos_VP = own.pos_TVP[t], own.slope_pos_TVP[t]
+    neg_VN, slope_neg_VN = own.neg_TVN[t], own.slope_neg_TVN[t]
     item_VN, ok_VN, q_VN = own.item_TVN[t], own.ok_TVN[t], own.q_TVN[t]
     place_VN, fraction_VN, rest_VN = own.place_TVN[t], own.fraction_TVN[t], own.rest_TVN[t]
-    score_S, slope_S, f_N, g_N = own.score_TS[t], own.slope_TS[t], own.f_TN[t], own.g_TN[t]
-    for block in range(first, last, _BLOCK):
-        visits = min(_BLOCK, last - block)
+    x_B, f_B, g_B = own.x_TB[t], own.f_TB[t], own.g_TB[t]
+    for block in range(first, last, len(who_V)):
+        visits = min(len(who_V), last - block)
         _visit(
             begin + block, visits, keys, proposal.seed, deal, order, rows, known, tables, who_V,
             how_many_V, row_VP, item_VP,
@@ -319,38 +365,48 @@ def _score_part(
         if proposal.weighted:
             probability(proposal, visits, who_V, known.indptr_U1, item_VN, q_VN)
         for v in range(visits):
-            at = (block + v) * s
             user, count = who_V[v], how_many_V[v]
+            for i in range(p):
+                pos_VP[v, i] = weight_VP[v, i] = 0
             for i in range(count):
-                score_S[i] = _score(user_UCW, item_ICW, user, item_VP[v, i])
-                if len(weight_E):
-                    weight_P[i] = weight_E[row_VP[v, i]]
-            answered = False
+                pos_VP[v, i] = _score(user_UCW, item_ICW, user, item_VP[v, i])
+                weight_VP[v, i] = weight_E[row_VP[v, i]] if len(weight_E) else np.float32(1)
             for j in range(n):
-                score_S[count + j] = _score(user_UCW, item_ICW, user, item_VN[v, j])
-                answered |= ok_VN[v, j]
-            value, effective = _slopes(
-                loss.kind, loss.temperature, count, n, v, score_S, weight_P, ok_VN, q_VN, f_N, g_N,
-                slope_S,
+                neg_VN[v, j] = _score(user_UCW, item_ICW, user, item_VN[v, j])
+        if loss.kind == PAIRWISE:
+            _pairwise(
+                visits, weight_VP, ok_VN, pos_VP, neg_VN, x_B, f_B, g_B, slope_pos_VP,
+                slope_neg_VN, loss_V, block,
             )  # fmt: skip
-            b = block + v
+        else:
+            _logistic(
+                loss.kind, loss.temperature, visits, weight_VP, ok_VN, q_VN, pos_VP, neg_VN,
+                x_B, f_B, g_B, slope_pos_VP, slope_neg_VN, loss_V, effective_V, block,
+            )  # fmt: skip
+        for v in range(visits):
+            b, user, count = block + v, who_V[v], how_many_V[v]
             user_V[b], count_V[b] = user, count
-            loss_V[b], effective_V[b], answered_V[b] = value, effective, answered
             for d in range(dim):
                 u_VW[b, d] = user_UCW[user, 0, d]
-                grad_VD[b, d] = slope_S[0] * item_ICW[item_VP[v, 0], 0, d]
+            c, item = slope_pos_VP[v, 0], item_VP[v, 0]
+            for d in range(dim):
+                grad_VD[b, d] = c * item_ICW[item, 0, d]
             for i in range(p):
-                item_e[at + i] = item_VP[v, i] if i < count else -1
-                slope_e[at + i] = slope_S[i]
+                item_e[b * s + i] = item_VP[v, i] if i < count else -1
+                slope_e[b * s + i] = slope_pos_VP[v, i]
             for i in range(1, count):
-                for d in range(dim):
-                    grad_VD[b, d] += slope_S[i] * item_ICW[item_VP[v, i], 0, d]
-            for j in range(n):
-                c, item = slope_S[count + j], item_VN[v, j]
-                item_e[at + p + j] = item
-                slope_e[at + p + j] = c
+                c, item = slope_pos_VP[v, i], item_VP[v, i]
                 for d in range(dim):
                     grad_VD[b, d] += c * item_ICW[item, 0, d]
+            answered = False
+            for j in range(n):
+                c, item = slope_neg_VN[v, j], item_VN[v, j]
+                answered |= ok_VN[v, j]
+                item_e[b * s + p + j] = item
+                slope_e[b * s + p + j] = c
+                for d in range(dim):
+                    grad_VD[b, d] += c * item_ICW[item, 0, d]
+            answered_V[b] = answered
     return None
 
 
@@ -393,7 +449,7 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
     mine = 0
     for e in range(entries):
         row = key_e[e]
-        if row < 0 or row % threads != t:
+        if row < 0 or ((np.uint32(row) * _SPREAD) & _LOW) * np.uint64(threads) >> _HALF != t:
             continue
         before = tail_R[row]
         if before < 0:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from sdgar.kernels.triton_generator import alias_entry
 from sdgar.kernels.triton_rng import index_and_fraction, permuted, words
 
 UNIFORM, ONE_TABLE, DECOMPOSED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
@@ -60,21 +61,6 @@ def _is_known(
     return found.to(tl.int64) == item
 
 
-@triton.jit
-def _alias_draw(
-    bins: tl.tensor,
-    row: tl.tensor,
-    n: tl.tensor,
-    high: tl.tensor,
-    low: tl.tensor,
-    wanted: tl.tensor,
-) -> tl.tensor:
-    """``AliasTables.draw``: an entry of distribution ``row`` for each number (high, low)."""
-    entry, fraction = index_and_fraction(n, high, low)
-    found = tl.load(bins + row * n + entry.to(tl.int64), mask=wanted, other=0)
-    return tl.where(fraction.to(tl.int64) < (found & 0xFFFFFFFF), entry.to(tl.int64), found >> 32)
-
-
 @triton.jit(do_not_specialize=["start"])
 def draw_visits(
     row_VW: tl.tensor,
@@ -103,21 +89,23 @@ def draw_visits(
     NN: tl.constexpr,
     DRAW: tl.constexpr,
     WEIGHTED: tl.constexpr,
+    ROUNDS: tl.constexpr,
     LEFT_BITS: tl.constexpr,
     RIGHT_BITS: tl.constexpr,
     TILE: tl.constexpr,
 ) -> tl.tensor:
     """Visits at places start … start + n_lanes - 1 of the epoch, and their negatives.
 
-    ``numbers`` holds what changes from epoch to epoch: the keys of the permutation, then
-    stream << 24 | epoch for the negatives and for the deal. ``steps`` halvings search the
-    longest history. PP and NN are P and N rounded up to powers of two.
+    ``numbers`` holds what changes from epoch to epoch: stream << 24 | epoch for the negatives and
+    for the deal, then the keys of the permutation. ``steps`` halvings search the longest history.
+    PP and NN are P and N rounded up to powers of two.
     """
     lane = tl.program_id(0) * TILE + tl.arange(0, TILE)
     p, n = tl.arange(0, PP), tl.arange(0, NN)
     place = start + lane
     there = (lane < n_lanes) & (place < n_visits)
-    visit = permuted(n_visits, numbers, tl.where(there, place, 0), LEFT_BITS, RIGHT_BITS)
+    place = tl.where(there, place, 0)
+    visit = permuted(n_visits, numbers + 2, place, ROUNDS, LEFT_BITS, RIGHT_BITS)
     if P == 1:
         row = visit
         user = tl.load(user_E + row, mask=there, other=0).to(tl.int64)
@@ -131,9 +119,9 @@ def draw_visits(
         first = tl.load(start_U1 + user, mask=there, other=0)
         stop = tl.load(start_U1 + user + 1, mask=there, other=1)
         count = tl.maximum(stop - first, 1)
-        w0, w1, _, _ = words(seed, user, 0 * lane, tl.load(numbers + 7))
-        stride = tl.load(strides + (w1 & 3).to(tl.int64)) % count
-        offset = ((w0.to(tl.uint64) * count.to(tl.uint64)) >> 32).to(tl.int64)
+        deal, choice, _, _ = words(seed, user, 0 * lane, tl.load(numbers + 1))
+        stride = tl.load(strides + (choice & 3).to(tl.int64)) % count
+        offset = ((deal.to(tl.uint64) * count.to(tl.uint64)) >> 32).to(tl.int64)
         row = first + (offset + stride * dealt) % count
         place_P = dealt[:, None] + p[None, :]
         row_P = first[:, None] + (offset[:, None] + stride[:, None] * place_P) % count[:, None]
@@ -149,7 +137,7 @@ def draw_visits(
         tl.store(weight_VP + lane[:, None] * P + p[None, :], weight, mask=held_P)
 
     wanted = there[:, None] & (n < N)[None, :]
-    tail = tl.load(numbers + 6)
+    tail = tl.load(numbers)
     row_N = row[:, None] + 0 * n[None, :]
     user_N = user[:, None] + 0 * n[None, :]
     first_N = first[:, None] + 0 * n[None, :]
@@ -172,10 +160,10 @@ def draw_visits(
         while (t < TRIES) & (left > 0):
             w0, w1, w2, w3 = words(seed, row_N, t * N + slot, tail)
             if DRAW == ONE_TABLE:
-                drawn = _alias_draw(item_bins, 0 * row_N, n_items, w0, w1, failed)
+                drawn = alias_entry(item_bins, 0 * row_N, n_items, w0, w1, failed)
             else:
-                state = _alias_draw(state_bins, user_N, n_states, w0, w1, failed)
-                drawn = _alias_draw(item_bins, state, n_items, w2, w3, failed)
+                state = alias_entry(state_bins, user_N, n_states, w0, w1, failed)
+                drawn = alias_entry(item_bins, state, n_items, w2, w3, failed)
             item = tl.where(failed, drawn, item)
             failed = failed & _is_known(items_E, first_N, stop_N, item, failed, steps)
             left = tl.max(tl.max(failed.to(tl.int32), axis=1), axis=0)
@@ -186,7 +174,7 @@ def draw_visits(
     tl.store(into[:, None] + 1 + P + n[None, :], code, mask=held_N)
 
 
-@triton.jit(do_not_specialize=["n_draws"])
+@triton.jit
 def log_q(
     log_q_VN: tl.tensor,
     row_VW: tl.tensor,
@@ -201,10 +189,10 @@ def log_q(
     KK: tl.constexpr,
     DRAW: tl.constexpr,
     TILE: tl.constexpr,
-) -> tl.tensor:
+):
     """Log Q(j | c) = log Σ_k x_ck y_jk for a decomposed draw; a look-up for one table."""
     draw = tl.program_id(0) * TILE + tl.arange(0, TILE)
-    visit = row_VW + (draw // N) * (1 + P + N)
+    visit = row_VW + (draw // N).to(tl.int64) * (1 + P + N)
     user = tl.load(visit, mask=draw < n_draws, other=-1).to(tl.int64)
     there = user >= 0
     row = tl.load(visit + 1 + P + draw % N, mask=there, other=0).to(tl.int64)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-FEISTEL_ROUNDS = tl.constexpr(6)
-
 
 @triton.jit
 def words(seed: tl.tensor, row: tl.tensor, slot: tl.tensor, tail: tl.tensor) -> tl.tensor:
@@ -33,10 +31,14 @@ def _mix(x: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _network(
-    keys: tl.tensor, x: tl.tensor, LEFT_BITS: tl.constexpr, RIGHT_BITS: tl.constexpr
+    keys: tl.tensor,
+    x: tl.tensor,
+    ROUNDS: tl.constexpr,
+    LEFT_BITS: tl.constexpr,
+    RIGHT_BITS: tl.constexpr,
 ) -> tl.tensor:
     left, right = x >> RIGHT_BITS, x & ((1 << RIGHT_BITS) - 1)
-    for i in tl.static_range(0, FEISTEL_ROUNDS, 2):
+    for i in tl.static_range(0, ROUNDS, 2):
         left ^= _mix(right ^ tl.load(keys + i).to(tl.uint32)) & ((1 << LEFT_BITS) - 1)
         right ^= _mix(left ^ tl.load(keys + i + 1).to(tl.uint32)) & ((1 << RIGHT_BITS) - 1)
     return (left << RIGHT_BITS) | right
@@ -47,6 +49,7 @@ def permuted(
     n: tl.tensor,
     keys: tl.tensor,
     place: tl.tensor,
+    ROUNDS: tl.constexpr,
     LEFT_BITS: tl.constexpr,
     RIGHT_BITS: tl.constexpr,
 ) -> tl.tensor:
@@ -54,10 +57,10 @@ def permuted(
 
     ``keys`` points to its keys, one an int64, so that a new epoch is no new kernel.
     """
-    x = _network(keys, place.to(tl.uint32), LEFT_BITS, RIGHT_BITS)
+    x = _network(keys, place.to(tl.uint32), ROUNDS, LEFT_BITS, RIGHT_BITS)
     walks = tl.max((x.to(tl.int64) >= n).to(tl.int32), axis=0)
     while walks > 0:
-        again = _network(keys, x, LEFT_BITS, RIGHT_BITS)
+        again = _network(keys, x, ROUNDS, LEFT_BITS, RIGHT_BITS)
         x = tl.where(x.to(tl.int64) >= n, again, x)
         walks = tl.max((x.to(tl.int64) >= n).to(tl.int32), axis=0)
     return x.to(tl.int64)
