@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, NotCovered, System
@@ -23,6 +25,10 @@ from sdgar.samplers.static import Popularity, Uniform
 
 if TYPE_CHECKING:
     from sdgar.kernels import numba_draws, numba_epoch
+
+
+_LINE = 64
+"""Bytes of a cache line."""
 
 
 class FusedCpuEngine:
@@ -131,10 +137,9 @@ class FusedCpuEngine:
     @torch.no_grad()
     def _unpack(self) -> None:
         """Bring the parameters back to the model."""
-        dim = self._model.user_UD.shape[1]
-        self._model.user_UD.copy_(torch.from_numpy(self._tables.user[:, 0]))
-        self._model.item_ID.copy_(torch.from_numpy(self._tables.item[:, 0, :dim]))
-        self._model.bias_I.copy_(torch.from_numpy(self._tables.item[:, 0, dim]))
+        self._model.user_UD.copy_(torch.from_numpy(self._tables.user_UCD[:, 0]))
+        self._model.item_ID.copy_(torch.from_numpy(self._tables.item_ICD[:, 0]))
+        self._model.bias_I.copy_(torch.from_numpy(self._tables.bias_IC[:, 0]))
 
     def state(self) -> dict[str, Tensor]:
         """Parameters, optimiser state and sampler state, under one flat set of names."""
@@ -211,11 +216,11 @@ def _proposal(system: System, seed: int, n_items: int) -> numba_draws.Proposal:
     elif isinstance(sampler, Decomposable):
         kind = draws.DECOMPOSABLE
         tables |= {
-            "state_bins": sampler.state_of.bin_RN.reshape(-1).numpy().copy(),
-            "item_bins": sampler.item_of.bin_RN.reshape(-1).numpy().copy(),
+            "state_bins": _aligned_copy(sampler.state_of.bin_RN.reshape(-1)),
+            "item_bins": _aligned_copy(sampler.item_of.bin_RN.reshape(-1)),
             "n_states": sampler.state_of.n,
-            "x_UK": sampler.x_UK.numpy().copy(),
-            "y_IK": sampler.y_IK.numpy().copy(),
+            "x_UK": _aligned_copy(sampler.x_UK),
+            "y_IK": _aligned_copy(sampler.y_IK),
         }
     return draws.Proposal(
         kind=kind,
@@ -258,17 +263,31 @@ def _step(system: System) -> numba_epoch.Step:
 def _tables(model: MatrixFactorization, system: System) -> numba_epoch.Tables:
     from sdgar.kernels.numba_epoch import Tables
 
-    item_IW = torch.cat((model.item_ID.detach(), model.bias_I.detach()[:, None]), dim=1).numpy()
-    user_UD = model.user_UD.detach().numpy()
     columns = 3 if isinstance(system.optimizer, LazyAdam) else 1
     sums = int(isinstance(system.optimizer, RowAdagrad))
     packed = []
-    for table in (user_UD, item_IW):
-        packed.append(np.zeros((len(table), columns, table.shape[1]), np.float32))
-        packed[-1][:, 0] = table
-    return Tables(
-        *packed, *(np.zeros(sums * n, np.float32) for n in map(len, (user_UD, item_IW, item_IW)))
-    )
+    for parameter in (model.user_UD, model.item_ID, model.bias_I):
+        rows = parameter.detach().numpy()
+        table = _aligned((len(rows), columns, *rows.shape[1:]))
+        table[:, 0], table[:, 1:] = rows, 0
+        packed.append(table)
+    sizes = (len(model.user_UD), model.n_items, model.n_items)
+    return Tables(*packed, *(np.zeros(sums * n, np.float32) for n in sizes))
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
+    """Room that starts with a cache line; NumPy asks for huge pages where it is large."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(size + _LINE, np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
+def _aligned_copy(tensor: Tensor) -> NDArray[Any]:
+    array = tensor.numpy()
+    copy = _aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _scratch(model: MatrixFactorization, system: System) -> numba_epoch.Scratch:
@@ -284,8 +303,8 @@ def _scratch(model: MatrixFactorization, system: System) -> numba_epoch.Scratch:
         slope_e=np.empty(entries, np.float32),
         next_e=np.empty(entries, np.int32),
         next_V=np.empty(visits, np.int32),
-        u_VW=np.ones((visits, dim + 1), np.float32),
-        grad_VD=np.empty((visits, dim), np.float32),
+        u_VD=_aligned((visits, dim)),
+        grad_VD=_aligned((visits, dim)),
         tail_I=np.full(model.n_items, -1, np.int32),
         tail_U=np.full(n_users, -1, np.int32),
         loss_V=np.empty(visits, np.float32),

@@ -57,10 +57,10 @@ class _Tiles:
             return cls(64, 4, 256, 4, 128, 256)
         widest = max(n, p) * d
         return cls(
-            visits=max(1, 2048 // widest),
-            visit_warps=4 if widest <= 4096 else 8,
+            visits=max(1, 512 // widest),
+            visit_warps=min(8, max(1, widest // 512)),
             rows=max(1, 1024 // d),
-            row_warps=4,
+            row_warps=8,
             drawn=max(1, 256 // max(n, p)),
             log_q=max(1, 2048 // k),
         )
@@ -154,7 +154,7 @@ class FusedGpuEngine:
         self._theta_RD, self._bias_I = zeros(n_rows, dim), zeros(self._n_items)
         width = 1 + p + n
         entries = self._size * width
-        self._claim_R, self._crowd_R = zeros(2, n_rows, dtype=torch.int32)
+        self._claim_R = zeros(n_rows, dtype=torch.int32)
         self._grad_LD = zeros(entries, dim, dtype=torch.int64)
         self._grad_L = zeros(entries, dtype=torch.int64)
         self._touch_L = zeros(entries, dtype=torch.int32)
@@ -350,10 +350,9 @@ class FusedGpuEngine:
         from sdgar.kernels import triton_epoch
 
         self._claim_R.zero_()
-        self._crowd_R.zero_()
         entries = len(self._moved_L)
         triton_epoch.claim_rows[(-(-entries // 256),)](
-            self._row_VW, self._claim_R, self._crowd_R, entries, TILE=256
+            self._row_VW, self._claim_R, entries, TILE=256
         )
         for step in range(n_steps):
             self._launch_step(step)
@@ -373,32 +372,16 @@ class FusedGpuEngine:
         tables = (
             self._row_VW,
             self._claim_R,
-            self._crowd_R,
             self._grad_LD,
             self._grad_L,
             self._touch_L,
             self._moved_L,
             self._theta_RD,
-            self._moments.get("first_RD"),
-            self._moments.get("second_RD"),
             self._bias_I,
-            self._moments.get("first_I"),
-            self._moments.get("second_I"),
-            self._rates_S3,
             self._flag,
         )
-        rule = (system.l2 / n, beta1, 1 - beta1, beta2, 1 - beta2, epsilon, _THETA_LIMIT)
-        kinds = {
-            "D": dim,
-            "DD": _power(dim),
-            "OPTIMIZER": {
-                SGD: triton_epoch.SGD,
-                LazyAdam: triton_epoch.LAZY_ADAM,
-                RowAdagrad: triton_epoch.ROW_ADAGRAD,
-            }[type(optimizer)],
-            "WIDE": self._wide,
-        }
-        triton_epoch.take_visits[(self._stats.shape[1],)](
+        shape = {"D": dim, "DD": _power(dim), "WIDE": self._wide}
+        triton_epoch.add_gradients[(self._stats.shape[1],)](
             *tables,
             self._weight_VP,
             self._log_q_VN,
@@ -406,7 +389,6 @@ class FusedGpuEngine:
             step,
             self._size,
             self._n_users,
-            *rule,
             self._scale,
             objective.temperature if isinstance(objective, WeightedLogistic) else 1.0,
             _slope_limit(objective),
@@ -424,19 +406,32 @@ class FusedGpuEngine:
             HAS_Q=self._log_q_VN is not None,
             TILE=tiles.visits,
             num_warps=tiles.visit_warps,
-            **kinds,
+            **shape,
         )
-        triton_epoch.move_shared[(-(-entries // tiles.rows),)](
+        triton_epoch.move_rows[(-(-entries // tiles.rows),)](
             *tables,
+            *(self._moments.get(name) for name in ("first_RD", "second_RD", "first_I", "second_I")),
+            self._rates_S3,
             step,
             entries,
             entries if step + 1 < self._chunk_steps else 0,
             self._n_users,
-            *rule,
             1 / self._scale,
+            system.l2 / n,
+            beta1,
+            1 - beta1,
+            beta2,
+            1 - beta2,
+            epsilon,
+            _THETA_LIMIT,
+            OPTIMIZER={
+                SGD: triton_epoch.SGD,
+                LazyAdam: triton_epoch.LAZY_ADAM,
+                RowAdagrad: triton_epoch.ROW_ADAGRAD,
+            }[type(optimizer)],
             TILE=tiles.rows,
             num_warps=tiles.row_warps,
-            **kinds,
+            **shape,
         )
 
     def _require_sound(self, loss: float, outside: bool, epoch: int) -> None:

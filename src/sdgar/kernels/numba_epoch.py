@@ -75,13 +75,15 @@ class Step(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """A row is θ, or θ, m and v for Adam, side by side; that of an item ends with b_i.
+    """A row is θ, or θ, m and v for Adam, side by side; sum_* are Adagrad's state, or empty.
 
-    sum_* are Adagrad's state, of length 0 otherwise.
+    The biases have a table of their own: it stays in the caches, and a row of 32 numbers then
+    takes two cache lines, not three.
     """
 
-    user: NDArray[np.float32]
-    item: NDArray[np.float32]
+    user_UCD: NDArray[np.float32]
+    item_ICD: NDArray[np.float32]
+    bias_IC: NDArray[np.float32]
     sum_U: NDArray[np.float32]
     sum_I: NDArray[np.float32]
     sum_bias_I: NDArray[np.float32]
@@ -96,8 +98,7 @@ class Scratch(NamedTuple):
     slope_e: NDArray[np.float32]
     next_e: NDArray[np.int32]
     next_V: NDArray[np.int32]
-    u_VW: NDArray[np.float32]
-    """u_c of each visit and a 1, which is what multiplies b_i."""
+    u_VD: NDArray[np.float32]
     grad_VD: NDArray[np.float32]
     tail_I: NDArray[np.int32]
     tail_U: NDArray[np.int32]
@@ -131,7 +132,7 @@ class Own(NamedTuple):
     f_TB: NDArray[np.float32]
     g_TB: NDArray[np.float32]
     list_Te: NDArray[np.int32]
-    g_TW: NDArray[np.float32]
+    g_TD: NDArray[np.float32]
 
     @classmethod
     def of(cls, threads: int, dim: int, positives: int, negatives: int, batch: int) -> Own:
@@ -149,17 +150,16 @@ class Own(NamedTuple):
             *(np.empty(n, np.float32) for _ in range(3)),
             *(np.empty(flat, np.float32) for _ in range(3)),
             np.empty((threads, batch * (positives + negatives)), np.int32),
-            np.zeros((threads, dim + 1), np.float32),
+            np.zeros((threads, dim), np.float32),
         )
 
 
 @numba.njit(error_model="numpy", _nrt=False, fastmath=SUMS)
-def _score(user_UCW: Any, item_ICW: Any, user: Any, item: Any) -> Any:
-    dim = user_UCW.shape[2]
+def _dot(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
     total = np.float32(0)
-    for d in range(dim):
-        total += user_UCW[user, 0, d] * item_ICW[item, 0, d]
-    return total + item_ICW[item, 0, dim]
+    for d in range(user_UCD.shape[2]):
+        total += user_UCD[user, 0, d] * item_ICD[item, 0, d]
+    return total
 
 
 @numba.njit(error_model="numpy", _nrt=False)
@@ -285,12 +285,12 @@ def _visit(
     """Who is visited at places begin … begin + visits - 1 of the order, with which positives."""
     users_E, items_E, indptr_U1 = rows.users_E, known.items_E, known.indptr_U1
     visit_user_V, place_V, strides = order.user_V, order.place_V, order.strides
-    user_UCW, item_ICW = tables.user, tables.item
-    user_address, item_address = user_UCW.ctypes.data, item_ICW.ctypes.data
+    user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
+    user_address, item_address = user_UCD.ctypes.data, item_ICD.ctypes.data
     known_address, users_address = items_E.ctypes.data, users_E.ctypes.data
-    user_bytes = np.uint64(user_UCW.shape[1] * user_UCW.shape[2] * 4)
-    item_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
-    used = np.uint64(item_ICW.shape[2] * 4)
+    user_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
+    item_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
+    used = np.uint64(item_ICD.shape[2] * 4)
     p = order.positives
     for v in range(visits):
         visit = permuted(order.n_visits, keys, order.left_bits, order.right_bits, begin + v)
@@ -319,10 +319,10 @@ def _visit(
 
 
 @numba.njit(error_model="numpy", _nrt=False)
-def _prefetch_items(visits: Any, n: Any, item_ICW: Any, item_VN: Any) -> Any:
-    address = item_ICW.ctypes.data
-    row_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
-    used = np.uint64(item_ICW.shape[2] * 4)
+def _prefetch_items(visits: Any, n: Any, item_ICD: Any, item_VN: Any) -> Any:
+    address = item_ICD.ctypes.data
+    row_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
+    used = np.uint64(item_ICD.shape[2] * 4)
     for v in range(visits):
         for j in range(n):
             prefetch_row(address, item_VN[v, j], row_bytes, used)
@@ -337,11 +337,12 @@ def _score_part(
     """Visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
     n, p = proposal.n, order.positives
     s = p + n
-    user_UCW, item_ICW, weight_E = tables.user, tables.item, rows.weight_E
-    u_VW, grad_VD, item_e, slope_e = scratch.u_VW, scratch.grad_VD, scratch.item_e, scratch.slope_e
+    user_UCD, item_ICD, bias_IC = tables.user_UCD, tables.item_ICD, tables.bias_IC
+    weight_E = rows.weight_E
+    u_VD, grad_VD, item_e, slope_e = scratch.u_VD, scratch.grad_VD, scratch.item_e, scratch.slope_e
     user_V, count_V = scratch.user_V, scratch.count_V
     loss_V, effective_V, answered_V = scratch.loss_V, scratch.effective_V, scratch.answered_V
-    dim = user_UCW.shape[2]
+    dim = user_UCD.shape[2]
     who_V, how_many_V, address_V = own.who_TV[t], own.how_many_TV[t], own.address_TV[t]
     row_VP, item_VP, weight_VP = own.row_TVP[t], own.item_TVP[t], own.weight_TVP[t]
     pos_VP, slope_pos_VP = own.pos_TVP[t], own.slope_pos_TVP[t]
@@ -361,7 +362,7 @@ def _score_part(
             proposal, known, tail, visits, address_V, who_V, place_VN, fraction_VN, rest_VN,
             item_VN, ok_VN,
         )  # fmt: skip
-        _prefetch_items(visits, n, item_ICW, item_VN)
+        _prefetch_items(visits, n, item_ICD, item_VN)
         if proposal.weighted:
             probability(proposal, visits, who_V, known.indptr_U1, item_VN, q_VN)
         for v in range(visits):
@@ -369,10 +370,12 @@ def _score_part(
             for i in range(p):
                 pos_VP[v, i] = weight_VP[v, i] = 0
             for i in range(count):
-                pos_VP[v, i] = _score(user_UCW, item_ICW, user, item_VP[v, i])
+                item = item_VP[v, i]
+                pos_VP[v, i] = _dot(user_UCD, item_ICD, user, item) + bias_IC[item, 0]
                 weight_VP[v, i] = weight_E[row_VP[v, i]] if len(weight_E) else np.float32(1)
             for j in range(n):
-                neg_VN[v, j] = _score(user_UCW, item_ICW, user, item_VN[v, j])
+                item = item_VN[v, j]
+                neg_VN[v, j] = _dot(user_UCD, item_ICD, user, item) + bias_IC[item, 0]
         if loss.kind == PAIRWISE:
             _pairwise(
                 visits, weight_VP, ok_VN, pos_VP, neg_VN, x_B, f_B, g_B, slope_pos_VP,
@@ -387,17 +390,17 @@ def _score_part(
             b, user, count = block + v, who_V[v], how_many_V[v]
             user_V[b], count_V[b] = user, count
             for d in range(dim):
-                u_VW[b, d] = user_UCW[user, 0, d]
+                u_VD[b, d] = user_UCD[user, 0, d]
             c, item = slope_pos_VP[v, 0], item_VP[v, 0]
             for d in range(dim):
-                grad_VD[b, d] = c * item_ICW[item, 0, d]
+                grad_VD[b, d] = c * item_ICD[item, 0, d]
             for i in range(p):
                 item_e[b * s + i] = item_VP[v, i] if i < count else -1
                 slope_e[b * s + i] = slope_pos_VP[v, i]
             for i in range(1, count):
                 c, item = slope_pos_VP[v, i], item_VP[v, i]
                 for d in range(dim):
-                    grad_VD[b, d] += c * item_ICW[item, 0, d]
+                    grad_VD[b, d] += c * item_ICD[item, 0, d]
             answered = False
             for j in range(n):
                 c, item = slope_neg_VN[v, j], item_VN[v, j]
@@ -405,41 +408,50 @@ def _score_part(
                 item_e[b * s + p + j] = item
                 slope_e[b * s + p + j] = c
                 for d in range(dim):
-                    grad_VD[b, d] += c * item_ICW[item, 0, d]
+                    grad_VD[b, d] += c * item_ICD[item, 0, d]
             answered_V[b] = answered
     return None
 
 
 @numba.njit(error_model="numpy", _nrt=False)
 def _move(kind: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any, fix1: Any, fix2: Any,
-          table_RCW: Any, row: Any, g_W: Any, c: Any, u_VW: Any, v: Any, reg: Any) -> Any:  # fmt: skip
+          table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any) -> Any:  # fmt: skip
     """Move a row by its gradient g + c u + reg θ: SGD or Adam."""
-    width = table_RCW.shape[2]
+    dim = table_RCD.shape[2]
     if kind == SGD:
-        for d in range(width):
-            theta = table_RCW[row, 0, d]
-            table_RCW[row, 0, d] = theta - rate * (g_W[d] + c * u_VW[v, d] + reg * theta)
+        for d in range(dim):
+            theta = table_RCD[row, 0, d]
+            table_RCD[row, 0, d] = theta - rate * (g_D[d] + c * u_VD[v, d] + reg * theta)
         return None
     # η m̂ / (√v̂ + ε), with the corrections of bias taken out of the loop.
     rate, epsilon = rate * fix1 / np.sqrt(fix2), epsilon / np.sqrt(fix2)
     rest1, rest2 = np.float32(1) - beta1, np.float32(1) - beta2
-    for d in range(width):
-        theta = table_RCW[row, 0, d]
-        g = g_W[d] + c * u_VW[v, d] + reg * theta
-        m = beta1 * table_RCW[row, 1, d] + rest1 * g
-        s = beta2 * table_RCW[row, 2, d] + rest2 * g * g
-        table_RCW[row, 1, d] = m
-        table_RCW[row, 2, d] = s
-        table_RCW[row, 0, d] = theta - rate * m / (np.sqrt(s) + epsilon)
+    for d in range(dim):
+        theta = table_RCD[row, 0, d]
+        g = g_D[d] + c * u_VD[v, d] + reg * theta
+        m = beta1 * table_RCD[row, 1, d] + rest1 * g
+        s = beta2 * table_RCD[row, 2, d] + rest2 * g * g
+        table_RCD[row, 1, d] = m
+        table_RCD[row, 2, d] = s
+        table_RCD[row, 0, d] = theta - rate * m / (np.sqrt(s) + epsilon)
     return None
 
 
 @numba.njit(error_model="numpy", _nrt=False, fastmath=SUMS)
-def _square(g_W: Any, width: Any) -> Any:
+def _move_adagrad(rate: Any, epsilon: Any, table_RCD: Any, sum_R: Any, row: Any, g_D: Any, c: Any,
+                  u_VD: Any, v: Any, reg: Any) -> Any:  # fmt: skip
+    """Move a row by its gradient g + c u + reg θ, over the root of its mean squares."""
+    dim = table_RCD.shape[2]
     total = np.float32(0)
-    for d in range(width):
-        total += g_W[d] * g_W[d]
-    return total
+    for d in range(dim):
+        g = g_D[d] + c * u_VD[v, d] + reg * table_RCD[row, 0, d]
+        total += g * g
+    sum_R[row] += total / np.float32(dim)
+    rate /= np.sqrt(sum_R[row]) + epsilon
+    for d in range(dim):
+        theta = table_RCD[row, 0, d]
+        table_RCD[row, 0, d] = theta - rate * (g_D[d] + c * u_VD[v, d] + reg * theta)
+    return None
 
 
 @numba.njit(error_model="numpy", _nrt=False)
@@ -465,16 +477,17 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
 @numba.njit(error_model="numpy", _nrt=False)
 def _move_items(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
-    p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_W: Any,
+    p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
     s = p + n
-    item_ICW, sum_I, sum_bias_I = tables.item, tables.sum_I, tables.sum_bias_I
+    item_ICD, bias_IC = tables.item_ICD, tables.bias_IC
+    sum_I, sum_bias_I = tables.sum_I, tables.sum_bias_I
     item_e, slope_e, next_e, tail_I = scratch.item_e, scratch.slope_e, scratch.next_e, scratch.tail_I
-    u_VW, count_V = scratch.u_VW, scratch.count_V
-    width, dim = item_ICW.shape[2], tables.user.shape[2]
+    u_VD, count_V = scratch.u_VD, scratch.count_V
+    dim = item_ICD.shape[2]
     share_n = share / np.float32(n)
-    address = item_ICW.ctypes.data
-    row_bytes = np.uint64(item_ICW.shape[1] * item_ICW.shape[2] * 4)
+    address = item_ICD.ctypes.data
+    row_bytes = np.uint64(item_ICD.shape[1] * dim * 4)
     mine = _chain(visits * s, item_e, t, threads, tail_I, next_e, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
@@ -482,52 +495,55 @@ def _move_items(
         e = np.int64(list_e[k])
         item = np.int64(item_e[e])
         tail_I[item] = -1
-        reg, c, v = np.float32(0), np.float32(0), np.int64(0)
+        reg, slope, c, v = np.float32(0), np.float32(0), np.float32(0), np.int64(0)
         single = True
         while e >= 0:
             v = e // s
             c = share * slope_e[e]
+            slope += c
             negative = e - v * s >= p
             reg += np.float32(count_V[v]) * share_n if negative else share
             e = np.int64(next_e[e])
             if e >= 0:
                 # All but the last entry of a chain are added up; the last goes into the step.
                 single = False
-                for d in range(width):
-                    g_W[d] += c * u_VW[v, d]
+                for d in range(dim):
+                    g_D[d] += c * u_VD[v, d]
         reg *= loss.l2
+        slope += reg * bias_IC[item, 0]
         if step.kind == ADAGRAD:
-            for d in range(width):
-                g_W[d] += c * u_VW[v, d] + reg * item_ICW[item, 0, d]
-            sum_I[item] += _square(g_W, dim) / np.float32(dim)
-            sum_bias_I[item] += g_W[dim] * g_W[dim]
-            c = step.rate / (np.sqrt(sum_I[item]) + step.epsilon)
-            for d in range(dim):
-                item_ICW[item, 0, d] -= c * g_W[d]
-            item_ICW[item, 0, dim] -= (
-                step.rate * g_W[dim] / (np.sqrt(sum_bias_I[item]) + step.epsilon)
-            )
-            single = False
+            _move_adagrad(step.rate, step.epsilon, item_ICD, sum_I, item, g_D, c, u_VD, v, reg)
+            sum_bias_I[item] += slope * slope
+            spread = np.sqrt(sum_bias_I[item]) + step.epsilon
+            bias_IC[item, 0] -= step.rate * slope / spread
         else:
             _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
-                  item_ICW, item, g_W, c, u_VW, v, reg)  # fmt: skip
+                  item_ICD, item, g_D, c, u_VD, v, reg)  # fmt: skip
+            if step.kind == SGD:
+                bias_IC[item, 0] -= step.rate * slope
+            else:
+                one = np.float32(1)
+                m = step.beta1 * bias_IC[item, 1] + (one - step.beta1) * slope
+                r = step.beta2 * bias_IC[item, 2] + (one - step.beta2) * slope * slope
+                bias_IC[item, 1], bias_IC[item, 2] = m, r
+                bias_IC[item, 0] -= step.rate * (m * fix1) / (np.sqrt(r * fix2) + step.epsilon)
         if not single:
-            for d in range(width):
-                g_W[d] = 0
+            for d in range(dim):
+                g_D[d] = 0
     return None
 
 
 @numba.njit(error_model="numpy", _nrt=False)
 def _move_users(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
-    loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_W: Any,
+    loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
-    user_UCW, sum_U = tables.user, tables.sum_U
+    user_UCD, sum_U = tables.user_UCD, tables.sum_U
     user_V, next_V, tail_U = scratch.user_V, scratch.next_V, scratch.tail_U
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
     dim = grad_VD.shape[1]
-    address = user_UCW.ctypes.data
-    row_bytes = np.uint64(user_UCW.shape[1] * user_UCW.shape[2] * 4)
+    address = user_UCD.ctypes.data
+    row_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
     mine = _chain(visits, user_V, t, threads, tail_U, next_V, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
@@ -544,22 +560,18 @@ def _move_users(
             if v >= 0:
                 single = False
                 for d in range(dim):
-                    g_W[d] += share * grad_VD[last, d]
+                    g_D[d] += share * grad_VD[last, d]
         reg *= loss.l2
         if step.kind == ADAGRAD:
-            for d in range(dim):
-                g_W[d] += share * grad_VD[last, d] + reg * user_UCW[user, 0, d]
-            sum_U[user] += _square(g_W, dim) / np.float32(dim)
-            c = step.rate / (np.sqrt(sum_U[user]) + step.epsilon)
-            for d in range(dim):
-                user_UCW[user, 0, d] -= c * g_W[d]
-            single = False
+            _move_adagrad(
+                step.rate, step.epsilon, user_UCD, sum_U, user, g_D, share, grad_VD, last, reg
+            )  # fmt: skip
         else:
             _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
-                  user_UCW, user, g_W, share, grad_VD, last, reg)  # fmt: skip
+                  user_UCD, user, g_D, share, grad_VD, last, reg)  # fmt: skip
         if not single:
             for d in range(dim):
-                g_W[d] = 0
+                g_D[d] = 0
     return None
 
 
@@ -569,7 +581,7 @@ def epoch(
     rows: Any, known: Any, order: Any, proposal: Any, loss: Any, step: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Thread t's part of an epoch; sums of loss and counts are left in ``scratch``."""
-    list_e, g_W = own.list_Te[t], own.g_TW[t]
+    list_e, g_D = own.list_Te[t], own.g_TD[t]
     for begin in range(0, order.n_visits, order.batch):
         visits = min(order.batch, order.n_visits - begin)
         _score_part(
@@ -592,10 +604,10 @@ def epoch(
         fix2 = np.float32(1 / (1 - np.float64(step.beta2) ** steps_before))
         _move_items(
             t, threads, visits, share, fix1, fix2, order.positives, proposal.n, loss, step, tables,
-            scratch, list_e, g_W,
+            scratch, list_e, g_D,
         )  # fmt: skip
         _move_users(
-            t, threads, visits, share, fix1, fix2, loss, step, tables, scratch, list_e, g_W
+            t, threads, visits, share, fix1, fix2, loss, step, tables, scratch, list_e, g_D
         )  # fmt: skip
         meet(barrier_2, threads)
     return None
