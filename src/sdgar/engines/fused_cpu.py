@@ -271,8 +271,10 @@ def _tables(model: MatrixFactorization, system: System) -> numba_epoch.Tables:
         table = _aligned((len(rows), columns, *rows.shape[1:]))
         table[:, 0], table[:, 1:] = rows, 0
         packed.append(table)
-    sizes = (len(model.user_UD), model.n_items, model.n_items)
-    return Tables(*packed, *(np.zeros(sums * n, np.float32) for n in sizes))
+    for n in (len(model.user_UD), model.n_items, model.n_items):
+        packed.append(_aligned((sums * n,)))
+        packed[-1][:] = 0
+    return Tables(*packed)
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
@@ -290,6 +292,12 @@ def _aligned_copy(tensor: Tensor) -> NDArray[Any]:
     return copy
 
 
+def _nobody(n: int) -> NDArray[np.int32]:
+    tail_R = _aligned((n,), np.int32)
+    tail_R[:] = -1
+    return tail_R
+
+
 def _scratch(model: MatrixFactorization, system: System) -> numba_epoch.Scratch:
     from sdgar.kernels.numba_epoch import Scratch
 
@@ -301,12 +309,10 @@ def _scratch(model: MatrixFactorization, system: System) -> numba_epoch.Scratch:
         count_V=np.empty(visits, np.int32),
         item_e=np.empty(entries, np.int32),
         slope_e=np.empty(entries, np.float32),
-        next_e=np.empty(entries, np.int32),
-        next_V=np.empty(visits, np.int32),
         u_VD=_aligned((visits, dim)),
         grad_VD=_aligned((visits, dim)),
-        tail_I=np.full(model.n_items, -1, np.int32),
-        tail_U=np.full(n_users, -1, np.int32),
+        tail_I=_nobody(model.n_items),
+        tail_U=_nobody(n_users),
         loss_V=np.empty(visits, np.float32),
         effective_V=np.zeros(visits, np.float32),
         answered_V=np.empty(visits, np.bool_),

@@ -55,7 +55,7 @@ class _Tiles:
         """About 16 numbers a thread on a GPU; few, large tiles where Triton is interpreted."""
         if device.type == "cpu":
             return cls(64, 4, 256, 4, 128, 256)
-        widest = max(n, p) * d
+        widest = max(n, p, 4) * d
         return cls(
             visits=max(1, 512 // widest),
             visit_warps=min(8, max(1, widest // 512)),
@@ -67,12 +67,13 @@ class _Tiles:
 
 
 class FusedGpuEngine:
-    """What ``EagerEngine`` computes, in three kernels.
+    """What ``EagerEngine`` computes, in kernels that never wait for the host.
 
-    The visits of a chunk and their negatives are drawn at once (``kernels/triton_draw.py``); a
-    step then adds up gradients and moves the rows it touched (``kernels/triton_epoch.py``). The
-    steps of a chunk are recorded as a CUDA graph when they first run, and replayed. Gradients
-    are summed as integers, so the same seed gives the same bytes.
+    The visits of a chunk and their negatives are drawn at once (``kernels/triton_draw.py``); each
+    step is then one kernel that adds up gradients and one that moves the rows they touched
+    (``kernels/triton_epoch.py``). The steps of a chunk are recorded as a CUDA graph when they
+    first run, and replayed. Gradients are summed as integers, so the same seed gives the same
+    bytes. A parameter beyond ±64 counts as diverged, where eager would go on until infinity.
     """
 
     name: ClassVar[str] = "fused-gpu"
@@ -193,13 +194,16 @@ class FusedGpuEngine:
         start = time.perf_counter()
         on_cuda = self._device.type == "cuda"
         with torch.cuda.device(self._device) if on_cuda else contextlib.nullcontext():
+            self._numbers.copy_(self._numbers_of(epoch))
+            self._draw(0)
+            # The device draws while the host goes on.
             self._take_parameters()
             self._flag.zero_()
-            self._numbers.copy_(self._numbers_of(epoch))
             rates_S3 = self._rates().to(self._device)
             totals = torch.zeros(4, dtype=torch.float64, device=self._device)
             for first in range(0, self._n_steps, self._chunk_steps):
-                self._draw(first * self._size)
+                if first > 0:
+                    self._draw(first * self._size)
                 self._set_rates(rates_S3[first : first + self._chunk_steps])
                 self._run_chunk()
                 totals[:3] += self._stats.sum(dim=(0, 1), dtype=torch.float64)
@@ -231,10 +235,8 @@ class FusedGpuEngine:
     def _numbers_of(self, epoch: int) -> Tensor:
         """The tails of the streams that visits draw from, and the keys of the epoch's order."""
         tails = tail(Stream.NEGATIVES, epoch), tail(Stream.DEAL, epoch)
-        return torch.tensor([*tails, *self._order(epoch).keys])
-
-    def _order(self, epoch: int) -> Permutation:
-        return Permutation.of(self._n_visits, seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
+        order = Permutation.of(self._n_visits, seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
+        return torch.tensor([*tails, *order.keys])
 
     def _rates(self) -> Tensor:
         """1/B, learning rate and Adam's corrections of every step of the epoch."""
@@ -263,7 +265,7 @@ class FusedGpuEngine:
 
         system, tiles = self._system, self._tiles
         sampler = system.sampler
-        order = self._order(0)
+        order = Permutation(self._n_visits, ())
         p, n = system.positives_per_visit, system.n_negatives
         state_bins = item_bins = x_UK = y_IK = log_q_I = None
         if isinstance(sampler, Decomposable):
@@ -304,7 +306,7 @@ class FusedGpuEngine:
             NN=_power(n),
             DRAW=kind,
             WEIGHTED=self._weight_E is not None,
-            ROUNDS=len(order.keys),
+            ROUNDS=len(self._numbers) - 2,
             LEFT_BITS=order.left_bits,
             RIGHT_BITS=order.right_bits,
             TILE=tiles.drawn,
@@ -489,7 +491,10 @@ def _first_reason(system: System, device: torch.device) -> str | None:
         if type(part) not in known:
             names = ", ".join(kind.__name__ for kind in known)
             return f"it has no kernel for the {name} {type(part).__name__} (only for {names})"
-    dim = next(system.discriminator.parameters()).shape[1]
+    table_UD = next(system.discriminator.parameters())
+    if table_UD.dtype != torch.float32:
+        return f"its kernels compute in float32, and the parameters are {table_UD.dtype}"
+    dim = table_UD.shape[1]
     for name, value, most in (
         ("n_negatives", system.n_negatives, _MOST_NEGATIVES),
         ("positives_per_visit", system.positives_per_visit, _MOST_POSITIVES),

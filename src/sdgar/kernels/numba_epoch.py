@@ -31,7 +31,9 @@ SGD, ADAGRAD, ADAM = 0, 1, 2
 _BLOCK = 96
 """Rows asked for ahead of scoring: enough to hide their latency, few enough for L1."""
 _SPREAD, _LOW, _HALF = np.uint64(0x9E3779B1), np.uint64(0xFFFFFFFF), np.uint64(32)
-"""A row belongs to the thread in whose share of 2^32 its multiple lies."""
+_LINE = np.uint64(4)
+"""Rows are owned 16 at a time, by the thread in whose share of 2^32 a multiple of their number
+lies: two threads never write to one cache line of a table with one number a row."""
 _AHEAD = 8
 """Rows ahead of the one that is stepped."""
 
@@ -96,8 +98,6 @@ class Scratch(NamedTuple):
     count_V: NDArray[np.int32]
     item_e: NDArray[np.int32]
     slope_e: NDArray[np.float32]
-    next_e: NDArray[np.int32]
-    next_V: NDArray[np.int32]
     u_VD: NDArray[np.float32]
     grad_VD: NDArray[np.float32]
     tail_I: NDArray[np.int32]
@@ -132,6 +132,7 @@ class Own(NamedTuple):
     f_TB: NDArray[np.float32]
     g_TB: NDArray[np.float32]
     list_Te: NDArray[np.int32]
+    next_Te: NDArray[np.int32]
     g_TD: NDArray[np.float32]
 
     @classmethod
@@ -149,7 +150,7 @@ class Own(NamedTuple):
             np.empty(n, np.bool_),
             *(np.empty(n, np.float32) for _ in range(3)),
             *(np.empty(flat, np.float32) for _ in range(3)),
-            np.empty((threads, batch * (positives + negatives)), np.int32),
+            *(np.empty((threads, batch * (positives + negatives)), np.int32) for _ in range(2)),
             np.zeros((threads, dim), np.float32),
         )
 
@@ -461,7 +462,9 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
     mine = 0
     for e in range(entries):
         row = key_e[e]
-        if row < 0 or ((np.uint32(row) * _SPREAD) & _LOW) * np.uint64(threads) >> _HALF != t:
+        if row < 0:
+            continue
+        if (((np.uint64(row) >> _LINE) * _SPREAD) & _LOW) * np.uint64(threads) >> _HALF != t:
             continue
         before = tail_R[row]
         if before < 0:
@@ -477,21 +480,25 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
 @numba.njit(error_model="numpy", _nrt=False)
 def _move_items(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
-    p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_D: Any,
+    p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, next_e: Any,
+    g_D: Any,
 ) -> Any:  # fmt: skip
     s = p + n
     item_ICD, bias_IC = tables.item_ICD, tables.bias_IC
     sum_I, sum_bias_I = tables.sum_I, tables.sum_bias_I
-    item_e, slope_e, next_e, tail_I = scratch.item_e, scratch.slope_e, scratch.next_e, scratch.tail_I
+    item_e, slope_e, tail_I = scratch.item_e, scratch.slope_e, scratch.tail_I
     u_VD, count_V = scratch.u_VD, scratch.count_V
     dim = item_ICD.shape[2]
     share_n = share / np.float32(n)
     address = item_ICD.ctypes.data
     row_bytes = np.uint64(item_ICD.shape[1] * dim * 4)
+    u_address, u_bytes = u_VD.ctypes.data, np.uint64(dim * 4)
     mine = _chain(visits * s, item_e, t, threads, tail_I, next_e, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
-            prefetch_row(address, item_e[list_e[k + _AHEAD]], row_bytes, row_bytes)
+            ahead = list_e[k + _AHEAD]
+            prefetch_row(address, item_e[ahead], row_bytes, row_bytes)
+            prefetch_row(u_address, ahead // s, u_bytes, u_bytes)
         e = np.int64(list_e[k])
         item = np.int64(item_e[e])
         tail_I[item] = -1
@@ -536,18 +543,22 @@ def _move_items(
 @numba.njit(error_model="numpy", _nrt=False)
 def _move_users(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
-    loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, g_D: Any,
+    loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, next_e: Any,
+    g_D: Any,
 ) -> Any:  # fmt: skip
     user_UCD, sum_U = tables.user_UCD, tables.sum_U
-    user_V, next_V, tail_U = scratch.user_V, scratch.next_V, scratch.tail_U
+    user_V, tail_U = scratch.user_V, scratch.tail_U
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
     dim = grad_VD.shape[1]
     address = user_UCD.ctypes.data
     row_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
-    mine = _chain(visits, user_V, t, threads, tail_U, next_V, list_e)
+    grad_address, grad_bytes = grad_VD.ctypes.data, np.uint64(dim * 4)
+    mine = _chain(visits, user_V, t, threads, tail_U, next_e, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
-            prefetch_row(address, user_V[list_e[k + _AHEAD]], row_bytes, row_bytes)
+            ahead = list_e[k + _AHEAD]
+            prefetch_row(address, user_V[ahead], row_bytes, row_bytes)
+            prefetch_row(grad_address, ahead, grad_bytes, grad_bytes)
         v = np.int64(list_e[k])
         user = np.int64(user_V[v])
         tail_U[user] = -1
@@ -556,7 +567,7 @@ def _move_users(
         while v >= 0:
             last = v
             reg += share * np.float32(count_V[v])
-            v = np.int64(next_V[v])
+            v = np.int64(next_e[v])
             if v >= 0:
                 single = False
                 for d in range(dim):
@@ -581,7 +592,7 @@ def epoch(
     rows: Any, known: Any, order: Any, proposal: Any, loss: Any, step: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Thread t's part of an epoch; sums of loss and counts are left in ``scratch``."""
-    list_e, g_D = own.list_Te[t], own.g_TD[t]
+    list_e, next_e, g_D = own.list_Te[t], own.next_Te[t], own.g_TD[t]
     for begin in range(0, order.n_visits, order.batch):
         visits = min(order.batch, order.n_visits - begin)
         _score_part(
@@ -604,10 +615,11 @@ def epoch(
         fix2 = np.float32(1 / (1 - np.float64(step.beta2) ** steps_before))
         _move_items(
             t, threads, visits, share, fix1, fix2, order.positives, proposal.n, loss, step, tables,
-            scratch, list_e, g_D,
+            scratch, list_e, next_e, g_D,
         )  # fmt: skip
         _move_users(
-            t, threads, visits, share, fix1, fix2, loss, step, tables, scratch, list_e, g_D
+            t, threads, visits, share, fix1, fix2, loss, step, tables, scratch, list_e, next_e,
+            g_D,
         )  # fmt: skip
         meet(barrier_2, threads)
     return None

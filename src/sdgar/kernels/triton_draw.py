@@ -93,7 +93,7 @@ def draw_visits(
     LEFT_BITS: tl.constexpr,
     RIGHT_BITS: tl.constexpr,
     TILE: tl.constexpr,
-) -> tl.tensor:
+) -> None:
     """Visits at places start … start + n_lanes - 1 of the epoch, and their negatives.
 
     ``numbers`` holds what changes from epoch to epoch: stream << 24 | epoch for the negatives and
@@ -189,7 +189,7 @@ def log_q(
     KK: tl.constexpr,
     DRAW: tl.constexpr,
     TILE: tl.constexpr,
-):
+) -> None:
     """Log Q(j | c) = log Σ_k x_ck y_jk for a decomposed draw; a look-up for one table."""
     draw = tl.program_id(0) * TILE + tl.arange(0, TILE)
     visit = row_VW + (draw // N).to(tl.int64) * (1 + P + N)

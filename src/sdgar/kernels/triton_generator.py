@@ -46,7 +46,7 @@ def _draw(
     n_states: tl.tensor,
     n_entries: tl.tensor,
     TILE: tl.constexpr,
-) -> tl.tensor:
+) -> None:
     at = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     wanted = at < n
     w0, w1, w2, w3 = words(
@@ -72,9 +72,9 @@ def draw(
     tail: int,
 ) -> Tensor:
     """A state from each row's table, then an entry from the state's; int64, rows broadcast."""
-    shape = torch.broadcast_shapes(rows.shape, addresses.shape, slots.shape)
-    rows, addresses, slots = (t.expand(shape).contiguous() for t in (rows, addresses, slots))
-    out = torch.empty(shape, dtype=torch.int64, device=rows.device)
+    together = torch.broadcast_tensors(rows, addresses, slots)  # type: ignore[no-untyped-call]
+    rows, addresses, slots = (tensor.contiguous() for tensor in together)
+    out = torch.empty_like(rows)
     tile = 256
     with _on(out):
         _draw[(triton.cdiv(out.numel(), tile),)](
@@ -105,7 +105,7 @@ def _log_mix(
     K: tl.constexpr,
     KK: tl.constexpr,
     TILE: tl.constexpr,
-) -> tl.tensor:
+) -> None:
     b = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1) * TILE + tl.arange(0, TILE)
     k = tl.arange(0, KK)
@@ -155,7 +155,7 @@ def _log_average(
     KK: tl.constexpr,
     SS: tl.constexpr,
     TILE: tl.constexpr,
-) -> tl.tensor:
+) -> None:
     b = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, KK)
     every = tl.arange(0, SS)
