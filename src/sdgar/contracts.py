@@ -251,6 +251,11 @@ class Engine(Protocol):
         """Say whether this engine runs the system on the device, and why."""
         ...
 
+    @classmethod
+    def deterministic(cls, device: torch.device) -> bool:
+        """Whether the same seed gives the same bytes on the same machine."""
+        ...
+
     def run_epoch(self, epoch: int) -> EpochStats:
         """One pass over the training positives, in the order of the epoch's shuffle."""
         ...

@@ -23,7 +23,6 @@ from sdgar.samplers.closed_form import (
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.static import Popularity, Uniform
 
-
 OPTIMIZERS: dict[str, type[Optimizer]] = {
     "lazy-adam": LazyAdam,
     "adam": Adam,

@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from sdgar.rng import Draws, Stream, index_and_fraction
+from sdgar.rng import Draws, Permutation, Stream, index_and_fraction
 
 triton = pytest.importorskip("triton", reason="Triton is not installed on this machine")
 if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
@@ -19,7 +19,10 @@ if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
 import triton.language as tl  # noqa: E402
 
 from sdgar.kernels.triton_rng import index_and_fraction as triton_index_and_fraction  # noqa: E402
+from sdgar.kernels.triton_rng import permuted  # noqa: E402
 from sdgar.kernels.triton_rng import words as triton_words  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
 ADDRESSES = [
     (0, Stream.INIT_CONTEXT, 0, 0, 0),
@@ -54,3 +57,36 @@ def test_triton_draws_the_words_of_torch(address):
     words = Draws(seed, stream, epoch, rows).words(torch.tensor(slot))
     index, fraction = index_and_fraction(n, words[0], words[1])
     assert torch.equal(out.cpu(), torch.stack((*words, index, fraction)))
+
+
+@triton.jit
+def permuting_kernel(
+    out,
+    n,
+    keys,
+    ROUNDS: tl.constexpr,
+    LEFT_BITS: tl.constexpr,
+    RIGHT_BITS: tl.constexpr,
+    SIZE: tl.constexpr,
+):
+    lane = tl.arange(0, SIZE)
+    place = tl.where(lane < n, lane, 0)
+    number = permuted(n, keys, place, ROUNDS, LEFT_BITS, RIGHT_BITS)
+    tl.store(out + lane, number, mask=lane < n)
+
+
+@pytest.mark.parametrize("n", [100, 256, 300])
+def test_triton_puts_the_same_number_at_every_place(n):
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    order = Permutation.of(n, seed=9, stream=Stream.SHUFFLE, epoch=2)
+    out = torch.zeros(n, dtype=torch.int64, device=device)
+    permuting_kernel[(1,)](
+        out,
+        n,
+        torch.tensor(order.keys, device=device),
+        ROUNDS=len(order.keys),
+        LEFT_BITS=order.left_bits,
+        RIGHT_BITS=order.right_bits,
+        SIZE=512,
+    )
+    assert torch.equal(out.cpu(), order(torch.arange(n)))

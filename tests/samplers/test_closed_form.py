@@ -8,8 +8,9 @@ from torch.testing import assert_close
 
 from sdgar.errors import UsageError
 from sdgar.samplers import closed_form as module
-from sdgar.samplers.closed_form import ClosedForm, Inverse, _log_average
+from sdgar.samplers.closed_form import ClosedForm, Inverse
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.mixtures import log_average
 
 
 def made(**changes) -> ClosedForm:
@@ -180,11 +181,12 @@ def test_chunks_change_memory_and_nothing_else(target, monkeypatch):
 
 def test_the_log_of_an_average_is_that_of_the_average():
     rng = torch.Generator().manual_seed(0)
-    term_BS, weight_BSK = torch.randn(5, 9, generator=rng), torch.rand(5, 9, 3, generator=rng)
-    expected_BK = (term_BS.exp()[:, :, None] * weight_BSK).mean(dim=1).log()
-    assert_close(_log_average(term_BS, weight_BSK), expected_BK)
-    assert_close(_log_average(term_BS + 500, weight_BSK), expected_BK + 500)
-    nothing_BK = _log_average(torch.full((5, 9), -math.inf), weight_BSK)
+    term_BS, weight_NK = torch.randn(5, 9, generator=rng), torch.rand(7, 3, generator=rng)
+    others_BS = torch.randint(7, (5, 9), generator=rng)
+    expected_BK = (term_BS.exp()[:, :, None] * weight_NK[others_BS]).mean(dim=1).log()
+    assert_close(log_average(term_BS, weight_NK, others_BS), expected_BK)
+    assert_close(log_average(term_BS + 500, weight_NK, others_BS), expected_BK + 500)
+    nothing_BK = log_average(torch.full((5, 9), -math.inf), weight_NK, others_BS)
     assert (nothing_BK == -math.inf).all()
 
 

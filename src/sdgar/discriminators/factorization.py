@@ -47,15 +47,19 @@ class MatrixFactorization(nn.Module):
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """s_BN of N items for each row."""
-        return self.score_and_norms(users_B, items_BN)[0]
+        u_BD, v_BND = self._rows(users_B, items_BN)
+        return (u_BD[:, None] * v_BND).sum(dim=2) + self._bias(items_BN)
 
     def score_and_norms(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """s_BN, ‖u‖²_B and (‖v‖² + b²)_BN, from one gather of the rows."""
-        u_BD = embedding(users_B, self.user_UD, sparse=self._sparse)
-        v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
+        u_BD, v_BND = self._rows(users_B, items_BN)
         b_BN = self._bias(items_BN)
         s_BN = (u_BD[:, None] * v_BND).sum(dim=2) + b_BN
         return s_BN, u_BD.square().sum(dim=1), v_BND.square().sum(dim=2) + b_BN.square()
+
+    def _rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        u_BD = embedding(users_B, self.user_UD, sparse=self._sparse)
+        return u_BD, embedding(items_BN, self.item_ID, sparse=self._sparse)
 
     def _bias(self, items_BN: Tensor) -> Tensor:
         if self._sparse:

@@ -10,6 +10,7 @@ from sdgar.contracts import Covered, Engine, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
+from sdgar.engines.fused_gpu import FusedGpuEngine
 from sdgar.errors import ResourceError, UsageError, unknown_name
 
 
@@ -18,6 +19,10 @@ class MakeEngine(Protocol):
 
     name: str
 
+    def deterministic(self, device: torch.device) -> bool:
+        """Whether the same seed gives the same bytes."""
+        ...
+
     def __call__(
         self, system: System, data: Interactions, *, seed: int, device: torch.device
     ) -> Engine:
@@ -25,8 +30,8 @@ class MakeEngine(Protocol):
         ...
 
 
-ENGINES: dict[str, type[FusedCpuEngine | EagerEngine]] = {
-    engine.name: engine for engine in (FusedCpuEngine, EagerEngine)
+ENGINES: dict[str, type[FusedCpuEngine | FusedGpuEngine | EagerEngine]] = {
+    engine.name: engine for engine in (FusedCpuEngine, FusedGpuEngine, EagerEngine)
 }
 """By preference: ``auto`` takes the first that covers the system."""
 

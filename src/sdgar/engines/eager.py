@@ -56,6 +56,11 @@ class EagerEngine:
         """Say that every composition runs here."""
         return Covered(f"plain torch on {device.type} runs any composition")
 
+    @classmethod
+    def deterministic(cls, device: torch.device) -> bool:
+        """Not on a GPU: torch adds up gradients there in the order its threads come."""
+        return device.type == "cpu"
+
     def run_epoch(self, epoch: int) -> EpochStats:
         """One pass over the positives in a fresh order."""
         start = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import time
 from collections.abc import Mapping
@@ -70,11 +71,14 @@ class FusedCpuEngine:
             if type(part) not in known:
                 names = ", ".join(kind.__name__ for kind in known)
                 return NotCovered(f"it has no code for the {what} {type(part).__name__} ({names})")
-        try:
-            import numba
-        except ImportError:
+        if importlib.util.find_spec("numba") is None:
             return NotCovered("Numba is not installed")
-        return Covered(f"one compiled loop (Numba {numba.__version__}) has code for all parts")
+        return Covered("one compiled loop on the CPU has code for all parts")
+
+    @classmethod
+    def deterministic(cls, device: torch.device) -> bool:
+        """Rows are owned by threads, and every sum has one order."""
+        return True
 
     def run_epoch(self, epoch: int) -> EpochStats:
         """One pass over the positives in a fresh order."""
@@ -101,7 +105,7 @@ class FusedCpuEngine:
             _step(self._system),
             self._tables,
             self._scratch,
-            numba_epoch.Own.of(
+            numba_epoch.own(
                 threads,
                 self._model.user_UD.shape[1],
                 self._system.positives_per_visit,
@@ -282,7 +286,8 @@ def _aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.empty(size + _LINE, np.uint8)
     start = -room.ctypes.data % _LINE
-    return room[start : start + size].view(dtype).reshape(shape)
+    aligned: NDArray[Any] = room[start : start + size].view(dtype).reshape(shape)
+    return aligned
 
 
 def _aligned_copy(tensor: Tensor) -> NDArray[Any]:

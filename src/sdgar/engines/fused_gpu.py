@@ -77,7 +77,6 @@ class FusedGpuEngine:
     """
 
     name: ClassVar[str] = "fused-gpu"
-    deterministic: ClassVar[bool] = True
 
     def __init__(
         self, system: System, data: Interactions, *, seed: int, device: torch.device
@@ -102,6 +101,11 @@ class FusedGpuEngine:
         if no is not None:
             return NotCovered(no)
         return Covered("Triton runs whole epochs on the GPU, with the eager engine's updates")
+
+    @classmethod
+    def deterministic(cls, device: torch.device) -> bool:
+        """Sums are of integers, so their order does not matter."""
+        return True
 
     def _place_data(self, data: Interactions) -> None:
         """The positives and the order of visits, on the device."""

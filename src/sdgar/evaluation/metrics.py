@@ -16,12 +16,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.data.held_out import HeldOut
+
+CPU = torch.device("cpu")
 
 DEFINITIONS: dict[str, str] = {
     "precision": "held-out items among the first k, divided by k (also where fewer than k items "
@@ -48,7 +51,10 @@ def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
 
 
 def per_user(
-    items_TK: NDArray[np.integer[Any]], held_out: HeldOut, ks: Sequence[int]
+    items_TK: NDArray[np.integer[Any]],
+    held_out: HeldOut,
+    ks: Sequence[int],
+    device: torch.device = CPU,
 ) -> dict[str, NDArray[np.float64]]:
     """Every metric at every k, keyed ``ndcg@50``, one float64 a held-out user.
 
@@ -73,7 +79,7 @@ def per_user(
         )
 
     # Hits are few, so everything below is a sum over hits (H) rather than over ranks.
-    row_H, rank_H = np.nonzero(_hits(items_TK, held_out))
+    row_H, rank_H = np.nonzero(_hits(items_TK, held_out, device))
     rank_H += 1
     nth_H = np.arange(1, len(row_H) + 1) - np.searchsorted(row_H, row_H)
     discount_K = 1 / np.log2(np.arange(2, length + 2))
@@ -96,19 +102,23 @@ def per_user(
     return {f"{name}@{k}": found[f"{name}@{k}"] for name in DEFINITIONS for k in ks}
 
 
-def _hits(items_TK: NDArray[np.integer[Any]], held_out: HeldOut) -> NDArray[np.bool_]:
+def _hits(
+    items_TK: NDArray[np.integer[Any]], held_out: HeldOut, device: torch.device
+) -> NDArray[np.bool_]:
     """rel_TK: whether each listed item is held out for its user.
 
     A pair (user, item) is one integer, t · stride + item; the held-out pairs are sorted by it
-    already, so one binary search answers all.
+    already, so one binary search answers all. It is torch's because NumPy's has one thread.
     """
     if items_TK.size == 0:
         return np.zeros(items_TK.shape, np.bool_)
     stride = max(int(items_TK.max()), int(held_out.items_E.max())) + 1
     rows_T = np.arange(len(held_out))
     key_E = np.repeat(rows_T, np.diff(held_out.indptr_T1)) * stride + held_out.items_E
-    key_TK = rows_T[:, None] * stride + items_TK
-    at_TK = np.searchsorted(key_E, key_TK).clip(max=len(key_E) - 1)
+    pairs_E = torch.from_numpy(key_E).to(device)
+    listed_TK = torch.from_numpy(items_TK).to(device).long()
+    pair_TK = torch.arange(len(rows_T), device=device)[:, None] * stride + listed_TK
+    at_TK = torch.searchsorted(pairs_E, pair_TK).clamp_(max=len(key_E) - 1)
     # Without the second test, the -1 of a row would be the last item of the row above.
-    hits_TK: NDArray[np.bool_] = (key_E[at_TK] == key_TK) & (items_TK >= 0)
+    hits_TK: NDArray[np.bool_] = ((pairs_E[at_TK] == pair_TK) & (listed_TK >= 0)).cpu().numpy()
     return hits_TK

@@ -108,7 +108,7 @@ def evaluate(
     best = top_k(scorer, held_out.users_T, ks[-1], seen=seen)
     return Report(
         users_T=held_out.users_T,
-        per_user=per_user(best.items_TK, held_out, ks),
+        per_user=per_user(best.items_TK, held_out, ks, scorer.device),
         counts=Counts(
             items=scorer.n_items,
             users=len(held_out),

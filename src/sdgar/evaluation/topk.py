@@ -70,21 +70,17 @@ def top_k(
     kernel = _kernel() if scorer.device.type == "cpu" else None
     rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=kernel is not None)
     with torch.no_grad(), ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
+        if kernel is None and len(users_T) > 0:
+            found = _OnDevice(scorer, users_T, kept, seen, blocked_I).rank(rows)
+            items_TK[:, :kept], scores_TK[:, :kept] = found
+            return TopK(items_TK, scores_TK)
         for start in range(0, len(users_T), rows):
             users_B = users_T[start : start + rows]
             scores_BI = scorer.score_all(torch.tensor(users_B, device=scorer.device))
-            if scores_BI.shape != (len(users_B), n_items):
-                raise UsageError(
-                    f"score_all gave scores of shape {tuple(scores_BI.shape)} for {len(users_B)} "
-                    f"users and {n_items} items. It must give a row a user and a column an item.",
-                    code="bad_scores",
-                )
-            scores_BI = scores_BI.to(torch.float32).contiguous()
+            scores_BI = checked(scores_BI, len(users_B), n_items)
             block = slice(start, start + len(users_B))
-            if kernel is None:
-                found = _select_torch(scores_BI, users_B, kept, seen, blocked_I)
-            else:
-                found = _select_numba(kernel, pool, scores_BI, users_B, kept, seen, blocked_I)
+            assert kernel is not None
+            found = _select_numba(kernel, pool, scores_BI, users_B, kept, seen, blocked_I)
             items_TK[block, :kept], scores_TK[block, :kept] = found
     return TopK(items_TK, scores_TK)
 
@@ -185,43 +181,98 @@ def _select_numba(
     return items_BK, top_BK
 
 
-def _select_torch(
-    scores_BI: Tensor,
-    users_B: NDArray[np.int64],
-    k: int,
-    seen: History | None,
-    blocked_I: NDArray[np.bool_] | None,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+class _OnDevice:
     """The k best of each row with torch operations only, on any device; the same total order.
 
     ``torch.topk`` promises nothing about ties. Inside the k best, sorting by item and then
     stably by score restores the order; only a row whose k-th score occurs once more outside
-    them may hold the wrong items, and is sorted whole.
+    them may hold the wrong items, and is sorted whole at the end. Until then the host waits for
+    nothing, so that a GPU is never idle between blocks.
     """
-    device = scores_BI.device
-    bad_B = ~(scores_BI < torch.inf).all(dim=1)
-    if bad_B.any():
-        row = int(torch.nonzero(bad_B)[0, 0])
-        raise _not_finite(scores_BI[row], int(users_B[row]))
-    # Adding zero copies, and makes -0.0 and 0.0 one value for sorts that look at the bits.
-    masked_BI = scores_BI + 0.0
-    if seen is not None:
-        starts_B, ends_B = seen.indptr_U1[users_B], seen.indptr_U1[users_B + 1]
-        rows_E = np.repeat(np.arange(len(users_B)), ends_B - starts_B)
-        shift_B = starts_B - np.concatenate(([0], np.cumsum(ends_B - starts_B)[:-1]))
-        items_E = seen.items_E[np.arange(len(rows_E)) + shift_B[rows_E]].astype(np.int64)
-        at = torch.tensor(rows_E, device=device), torch.tensor(items_E, device=device)
-        masked_BI[at] = -torch.inf
-    if blocked_I is not None:
-        masked_BI[:, torch.tensor(blocked_I, device=device)] = -torch.inf
 
-    items_BK = masked_BI.topk(k, dim=1).indices.sort(dim=1).values
-    top_BK, order_BK = masked_BI.gather(1, items_BK).sort(dim=1, descending=True, stable=True)
-    items_BK = items_BK.gather(1, order_BK)
-    last_B1 = top_BK[:, -1:]
-    tied_B = ((masked_BI >= last_B1).sum(dim=1) > k) & (last_B1[:, 0] > -torch.inf)
-    if tied_B.any():
-        whole = masked_BI[tied_B].sort(dim=1, descending=True, stable=True)
-        top_BK[tied_B], items_BK[tied_B] = whole.values[:, :k], whole.indices[:, :k]
-    items_BK = items_BK.masked_fill(top_BK == -torch.inf, -1)
-    return items_BK.to(torch.int32).cpu().numpy(), top_BK.cpu().numpy()
+    def __init__(
+        self,
+        scorer: Scorer,
+        users_T: NDArray[np.int64],
+        k: int,
+        seen: History | None,
+        blocked_I: NDArray[np.bool_] | None,
+    ) -> None:
+        device = scorer.device
+        self._scorer, self._k = scorer, k
+        self._users_T = torch.tensor(users_T, device=device)
+        self._items_TK = torch.empty((len(users_T), k), dtype=torch.int32, device=device)
+        self._top_TK = torch.empty((len(users_T), k), device=device)
+        self._bad_T = torch.zeros(len(users_T), dtype=torch.bool, device=device)
+        self._tied_T = torch.zeros_like(self._bad_T)
+        self._blocked_I = None if blocked_I is None else torch.tensor(blocked_I, device=device)
+        self._seen_E: Tensor | None = None
+        if seen is not None:
+            self._seen_E = torch.tensor(seen.items_E, device=device).long()
+            start_T, count_T = seen.indptr_U1[users_T], np.diff(seen.indptr_U1)[users_T]
+            self._start_T = torch.tensor(start_T, device=device)
+            self._count_T = torch.tensor(count_T, device=device)
+            self._upto_T1 = np.concatenate(([0], np.cumsum(count_T)))
+
+    def rank(self, rows: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Items and scores, best first, ``rows`` users at a time."""
+        n_users, device = len(self._users_T), self._users_T.device
+        for start in range(0, n_users, rows):
+            stop = min(start + rows, n_users)
+            self._rank_block(start, stop, torch.arange(start, stop, device=device))
+        bad, tied = torch.stack((self._bad_T.any(), self._tied_T.any())).tolist()
+        if bad:
+            first = int(self._bad_T.nonzero()[0, 0])
+            user = self._users_T[first : first + 1]
+            raise _not_finite(self._scorer.score_all(user)[0].float(), int(user))
+        if tied:
+            for at_B in self._tied_T.nonzero()[:, 0].split(rows):  # type: ignore[no-untyped-call]
+                whole = self._masked(at_B).sort(dim=1, descending=True, stable=True)
+                self._top_TK[at_B] = whole.values[:, : self._k]
+                self._items_TK[at_B] = whole.indices[:, : self._k].int()
+        items_TK = self._items_TK.masked_fill(self._top_TK == -torch.inf, -1)
+        return items_TK.cpu().numpy(), self._top_TK.cpu().numpy()
+
+    def _rank_block(self, start: int, stop: int, at_B: Tensor) -> None:
+        n_seen = None if self._seen_E is None else int(self._upto_T1[stop] - self._upto_T1[start])
+        masked_BI = self._masked(at_B, n_seen)
+        one_more = min(self._k + 1, masked_BI.shape[1])
+        value_BK, item_BK = masked_BI.topk(one_more, dim=1)
+        if one_more > self._k:
+            last_B, next_B = value_BK[:, self._k - 1], value_BK[:, self._k]
+            self._tied_T[at_B] = (last_B == next_B) & (last_B > -torch.inf)
+        item_BK, order_BK = item_BK[:, : self._k].sort(dim=1)
+        value_BK = value_BK.gather(1, order_BK)
+        top_BK, order_BK = value_BK.sort(dim=1, descending=True, stable=True)
+        self._top_TK[at_B] = top_BK
+        self._items_TK[at_B] = item_BK.gather(1, order_BK).int()
+
+    def _masked(self, at_B: Tensor, n_seen: int | None = None) -> Tensor:
+        """Scores with -inf for what may not be listed; without ``n_seen`` the host must wait."""
+        users_B = self._users_T[at_B]
+        scores_BI = checked(self._scorer.score_all(users_B), len(users_B), self._scorer.n_items)
+        # The largest of a row is NaN if one of them is.
+        self._bad_T[at_B] = ~(scores_BI.amax(dim=1) < torch.inf)
+        # Adding zero copies, and makes -0.0 and 0.0 one value for sorts that look at the bits.
+        masked_BI = scores_BI + 0.0
+        if self._seen_E is not None:
+            count_B = self._count_T[at_B]
+            row_B = torch.arange(len(at_B), device=at_B.device)
+            row_E = torch.repeat_interleave(row_B, count_B, output_size=n_seen)
+            place_E = torch.arange(len(row_E), device=at_B.device)
+            shift_B = self._start_T[at_B] - (count_B.cumsum(0) - count_B)
+            masked_BI[row_E, self._seen_E[place_E + shift_B[row_E]]] = -torch.inf
+        if self._blocked_I is not None:
+            masked_BI[:, self._blocked_I] = -torch.inf
+        return masked_BI
+
+
+def checked(scores_BI: Tensor, n_users: int, n_items: int) -> Tensor:
+    """The scores as float32, if there is a row a user and a column an item."""
+    if scores_BI.shape != (n_users, n_items):
+        raise UsageError(
+            f"score_all gave scores of shape {tuple(scores_BI.shape)} for {n_users} "
+            f"users and {n_items} items. It must give a row a user and a column an item.",
+            code="bad_scores",
+        )
+    return scores_BI.to(torch.float32).contiguous()

@@ -1,18 +1,18 @@
 """Negatives on the CPU: the same draws as ``sdgar.samplers``, for a block of visits at once.
 
-    UNIFORM        the r-th item that is not a known positive of the context
-    POPULARITY     one alias table for all contexts; known positives are drawn again
-    DECOMPOSABLE   a state from x_c, an item from y_k, by alias tables; known positives again
+UNIFORM        the r-th item that is not a known positive of the context
+POPULARITY     one alias table for all contexts; known positives are drawn again
+DECOMPOSABLE   a state from x_c, an item from y_k, by alias tables; known positives again
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.kernels.compiled import inner, outer, summing
 from sdgar.kernels.numba_rng import index_and_fraction, words
 from sdgar.kernels.numba_threads import prefetch, prefetch_row
 
@@ -20,9 +20,6 @@ UNIFORM, POPULARITY, DECOMPOSABLE = 0, 1, 2
 MAX_TRIES = 16
 _HASH_A, _HASH_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
-
-# Reassociation lets the compiler add in vectors; NaN and infinity keep their meaning.
-SUMS = {"reassoc", "contract", "nsz"}
 
 
 class Known(NamedTuple):
@@ -55,14 +52,14 @@ class Proposal(NamedTuple):
     """Whether the objective asks for Q(j|c)."""
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _bit(user: Any, item: Any, bits: Any) -> Any:
     """Which bit of the filter a pair has; the number of bits is a power of two."""
     key = np.uint64(user) * _HASH_A + np.uint64(item) * _HASH_B
     return (key >> _HALF) & np.uint64(len(bits) * 8 - 1)
 
 
-@numba.njit(error_model="numpy", nogil=True, cache=True)
+@outer
 def fill(indptr_U1: Any, items_E: Any, bits: Any) -> Any:
     """Set the bits of all positives."""
     for user in range(len(indptr_U1) - 1):
@@ -72,7 +69,7 @@ def fill(indptr_U1: Any, items_E: Any, bits: Any) -> Any:
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _is_known(indptr_U1: Any, items_E: Any, bits: Any, user: Any, item: Any) -> Any:
     bit = _bit(user, item, bits)
     if not (bits[bit >> np.uint64(3)] >> np.uint8(bit & np.uint64(7))) & np.uint8(1):
@@ -82,7 +79,7 @@ def _is_known(indptr_U1: Any, items_E: Any, bits: Any, user: Any, item: Any) -> 
     return found < last and items_E[found] == item
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _first_at_least(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
     """Index of the first of sorted_E[first:last] that is not less than ``item``."""
     low, size = first, last - first
@@ -94,9 +91,9 @@ def _first_at_least(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
     return low
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
-    """r + #{j : p_j - j <= r}: the r-th item that is not among sorted_E[first:last]."""
+    """R + #{j : p_j - j <= r}: the r-th item that is not among sorted_E[first:last]."""
     low, size = first, last - first
     while size > 0:
         half = size >> 1
@@ -107,7 +104,7 @@ def _nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
     return r + low - first
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
     """One entry of an alias table whose bins are alias << 32 | threshold."""
     entry, fraction = index_and_fraction(n, high, low)
@@ -115,7 +112,7 @@ def _from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
     return np.int64(entry) if fraction < (word & _LOW) else np.int64(word >> _HALF)
 
 
-@numba.njit(error_model="numpy", _nrt=False, fastmath=SUMS)
+@summing
 def _q(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     """Q(i|c) = Σ_k x_ck y_ik."""
     total = np.float32(0)
@@ -124,7 +121,7 @@ def _q(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     return total
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _again(
     seed: Any, tail: Any, row: Any, slot: Any, user: Any, n_items: Any, n_states: Any,
     state_bins: Any, item_bins: Any,
@@ -137,7 +134,7 @@ def _again(
     return _from_table(item_bins, state, n_items, w2, w3)
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _draw_unknown(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
     indptr_U1: Any, known_E: Any, item_VN: Any, ok_VN: Any,
@@ -163,16 +160,16 @@ def _draw_unknown(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _draw_states(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
     n_states: Any, state_bins: Any, item_bins: Any, x_UK: Any, place_VN: Any, fraction_VN: Any,
     rest_VN: Any,
 ) -> Any:  # fmt: skip
-    """First half of a draw: which bin of the item tables, the fraction that decides in it, and in
-    rest_VN whose bin it is.
+    """First half of a draw: which bin of the item tables, and the fraction that decides in it.
 
-    A bin is asked for one sweep before it is read, so that its cache miss is hidden.
+    rest_VN says in the end whose bin it is. A bin is asked for one sweep before it is read, so
+    that its cache miss is hidden.
     """
     items, states = np.uint64(n_items), np.uint64(n_states)
     state_address, item_address = state_bins.ctypes.data, item_bins.ctypes.data
@@ -208,13 +205,13 @@ def _draw_states(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _draw_items(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
     n_states: Any, state_bins: Any, item_bins: Any, y_IK: Any, indptr_U1: Any, known_E: Any,
     bits: Any, place_VN: Any, fraction_VN: Any, rest_VN: Any, item_VN: Any, ok_VN: Any,
 ) -> Any:  # fmt: skip
-    """Second half: the item in the bin; known positives are drawn again, at most 16 times in all."""
+    """Second half: the item in the bin; known positives are drawn again, up to 16 times in all."""
     y_address, y_bytes = y_IK.ctypes.data, np.uint64(y_IK.shape[1] * 4)
     bits_address = bits.ctypes.data
     for v in range(visits):
@@ -240,7 +237,7 @@ def _draw_items(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def draw(
     p: Any, known: Any, tail: Any, visits: Any, row_V: Any, user_V: Any,
     place_VN: Any, fraction_VN: Any, rest_VN: Any, item_VN: Any, ok_VN: Any,
@@ -264,7 +261,7 @@ def draw(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def probability(p: Any, visits: Any, user_V: Any, indptr_U1: Any, item_VN: Any, q_VN: Any) -> Any:
     """Q(j|c) of the negatives, up to a constant of the visit."""
     x_UK, y_IK, q_I = p.x_UK, p.y_IK, p.q_I

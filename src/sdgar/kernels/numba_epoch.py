@@ -14,13 +14,14 @@ so nothing is added up in memory and a row is read and written once a batch.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.numba_draws import SUMS, draw, probability
+from sdgar.kernels.compiled import inner, outer, summing
+from sdgar.kernels.numba_draws import draw, probability
 from sdgar.kernels.numba_math import exp_negative, softplus_and_sigmoid
 from sdgar.kernels.numba_rng import permuted, words
 from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row
@@ -109,53 +110,36 @@ class Scratch(NamedTuple):
     """Loss, effective sample size and unanswered positives, summed over the epoch's rows."""
 
 
-class Own(NamedTuple):
-    """What each thread T needs for itself, for a block of visits; kernels allocate nothing."""
+_OWN: dict[str, type] = {
+    "who_TV": np.int64, "how_many_TV": np.int64, "address_TV": np.int64,
+    "row_TVP": np.int64, "item_TVP": np.int64,
+    "weight_TVP": np.float32, "pos_TVP": np.float32, "slope_pos_TVP": np.float32,
+    "item_TVN": np.int64, "ok_TVN": np.bool_,
+    "place_TVN": np.uint64, "fraction_TVN": np.uint64, "rest_TVN": np.uint64,
+    "q_TVN": np.float32, "neg_TVN": np.float32, "slope_neg_TVN": np.float32,
+    "x_TB": np.float32, "f_TB": np.float32, "g_TB": np.float32,
+    "list_TE": np.int32, "next_TE": np.int32, "g_TD": np.float32,
+}  # fmt: skip
+Own = namedtuple("Own", list(_OWN))
+"""What each thread T needs for itself, for a block of V visits; kernels allocate nothing."""
 
-    who_TV: NDArray[np.int64]
-    how_many_TV: NDArray[np.int64]
-    address_TV: NDArray[np.int64]
-    row_TVP: NDArray[np.int64]
-    item_TVP: NDArray[np.int64]
-    weight_TVP: NDArray[np.float32]
-    pos_TVP: NDArray[np.float32]
-    slope_pos_TVP: NDArray[np.float32]
-    item_TVN: NDArray[np.int64]
-    place_TVN: NDArray[np.uint64]
-    fraction_TVN: NDArray[np.uint64]
-    rest_TVN: NDArray[np.uint64]
-    ok_TVN: NDArray[np.bool_]
-    q_TVN: NDArray[np.float32]
-    neg_TVN: NDArray[np.float32]
-    slope_neg_TVN: NDArray[np.float32]
-    x_TB: NDArray[np.float32]
-    f_TB: NDArray[np.float32]
-    g_TB: NDArray[np.float32]
-    list_Te: NDArray[np.int32]
-    next_Te: NDArray[np.int32]
-    g_TD: NDArray[np.float32]
 
-    @classmethod
-    def of(cls, threads: int, dim: int, positives: int, negatives: int, batch: int) -> Own:
-        """Allocate it."""
-        visits = max(4, _BLOCK // (positives + negatives))
-        v, p, n = (threads, visits), (threads, visits, positives), (threads, visits, negatives)
-        flat = (threads, visits * max(positives, negatives))
-        return cls(
-            *(np.empty(v, np.int64) for _ in range(3)),
-            *(np.empty(p, np.int64) for _ in range(2)),
-            *(np.empty(p, np.float32) for _ in range(3)),
-            np.empty(n, np.int64),
-            *(np.empty(n, np.uint64) for _ in range(3)),
-            np.empty(n, np.bool_),
-            *(np.empty(n, np.float32) for _ in range(3)),
-            *(np.empty(flat, np.float32) for _ in range(3)),
-            *(np.empty((threads, batch * (positives + negatives)), np.int32) for _ in range(2)),
-            np.zeros((threads, dim), np.float32),
+def own(threads: int, dim: int, positives: int, negatives: int, batch: int) -> Own:
+    """Allocate it; the axis letters of a name are its shape."""
+    visits = max(4, _BLOCK // (positives + negatives))
+    size = {
+        "T": threads, "V": visits, "P": positives, "N": negatives, "D": dim,
+        "B": visits * max(positives, negatives), "E": batch * (positives + negatives),
+    }  # fmt: skip
+    return Own(
+        *(
+            np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
+            for name, dtype in _OWN.items()
         )
+    )
 
 
-@numba.njit(error_model="numpy", _nrt=False, fastmath=SUMS)
+@summing
 def _dot(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
     total = np.float32(0)
     for d in range(user_UCD.shape[2]):
@@ -163,15 +147,15 @@ def _dot(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
     return total
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _softplus_all(n: Any, x_B: Any, f_B: Any, g_B: Any) -> Any:
-    """f = softplus(x) and g = df/dx: one long loop, so that it becomes vectors."""
+    """F = softplus(x) and g = df/dx: one long loop, so that it becomes vectors."""
     for b in range(n):
         f_B[b], g_B[b] = softplus_and_sigmoid(x_B[b])
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _pairwise(
     visits: Any, weight_VP: Any, ok_VN: Any, pos_VP: Any, neg_VN: Any, x_B: Any, f_B: Any, g_B: Any,
     slope_pos_VP: Any, slope_neg_VN: Any, loss_V: Any, first: Any,
@@ -203,7 +187,7 @@ def _pairwise(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _logistic(
     kind: Any, temperature: Any, visits: Any, weight_VP: Any, ok_VN: Any, q_VN: Any, pos_VP: Any,
     neg_VN: Any, x_B: Any, f_B: Any, g_B: Any, slope_pos_VP: Any, slope_neg_VN: Any,
@@ -265,7 +249,7 @@ def _logistic(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _row(
     indptr_U1: Any, strides: Any, seed: Any, deal: Any, user: Any, place: Any
 ) -> Any:  # fmt: skip
@@ -278,10 +262,10 @@ def _row(
     return start + np.int64((offset + stride * np.uint64(place)) % count)
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _visit(
     begin: Any, visits: Any, keys: Any, seed: Any, deal: Any, order: Any, rows: Any, known: Any,
-    tables: Any,    user_V: Any, count_V: Any, row_VP: Any, item_VP: Any,
+    tables: Any, user_V: Any, count_V: Any, row_VP: Any, item_VP: Any,
 ) -> Any:  # fmt: skip
     """Who is visited at places begin … begin + visits - 1 of the order, with which positives."""
     users_E, items_E, indptr_U1 = rows.users_E, known.items_E, known.indptr_U1
@@ -319,7 +303,7 @@ def _visit(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _prefetch_items(visits: Any, n: Any, item_ICD: Any, item_VN: Any) -> Any:
     address = item_ICD.ctypes.data
     row_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
@@ -330,10 +314,11 @@ def _prefetch_items(visits: Any, n: Any, item_ICD: Any, item_VN: Any) -> Any:
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _score_part(
     t: Any, first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any,
-    rows: Any, known: Any, order: Any, proposal: Any, loss: Any, tables: Any, scratch: Any, own: Any,
+    rows: Any, known: Any, order: Any, proposal: Any, loss: Any, tables: Any, scratch: Any,
+    own: Any,
 ) -> Any:  # fmt: skip
     """Visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
     n, p = proposal.n, order.positives
@@ -414,9 +399,10 @@ def _score_part(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _move(kind: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any, fix1: Any, fix2: Any,
-          table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any) -> Any:  # fmt: skip
+          table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
+          reg: Any) -> Any:  # fmt: skip
     """Move a row by its gradient g + c u + reg θ: SGD or Adam."""
     dim = table_RCD.shape[2]
     if kind == SGD:
@@ -438,7 +424,7 @@ def _move(kind: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any, fix1: Any,
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False, fastmath=SUMS)
+@summing
 def _move_adagrad(rate: Any, epsilon: Any, table_RCD: Any, sum_R: Any, row: Any, g_D: Any, c: Any,
                   u_VD: Any, v: Any, reg: Any) -> Any:  # fmt: skip
     """Move a row by its gradient g + c u + reg θ, over the root of its mean squares."""
@@ -455,7 +441,7 @@ def _move_adagrad(rate: Any, epsilon: Any, table_RCD: Any, sum_R: Any, row: Any,
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: Any,
            list_e: Any) -> Any:  # fmt: skip
     """Chain the entries of each row that thread t owns; list_e gets the first of every chain."""
@@ -477,7 +463,7 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
     return mine
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _move_items(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
     p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, next_e: Any,
@@ -540,7 +526,7 @@ def _move_items(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def _move_users(
     t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
     loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, next_e: Any,
@@ -586,13 +572,14 @@ def _move_users(
     return None
 
 
-@numba.njit(error_model="numpy", _nrt=False, nogil=True, cache=True)
+@outer
 def epoch(
     t: Any, threads: Any, barrier_2: Any, keys: Any, tail: Any, deal: Any, steps_before: Any,
-    rows: Any, known: Any, order: Any, proposal: Any, loss: Any, step: Any, tables: Any, scratch: Any, own: Any,
+    rows: Any, known: Any, order: Any, proposal: Any, loss: Any, step: Any, tables: Any,
+    scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Thread t's part of an epoch; sums of loss and counts are left in ``scratch``."""
-    list_e, next_e, g_D = own.list_Te[t], own.next_Te[t], own.g_TD[t]
+    list_e, next_e, g_D = own.list_TE[t], own.next_TE[t], own.g_TD[t]
     for begin in range(0, order.n_visits, order.batch):
         visits = min(order.batch, order.n_visits - begin)
         _score_part(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+
+from sdgar.kernels.compiled import inner
 
 _LOG2_E = np.float32(1.44269504088896341)
 # ln 2 in two parts: the first has few bits, so that n · ln 2 is exact in it.
@@ -26,7 +27,7 @@ def _from_bits(typing_context: Any, bits: Any) -> Any:
     return types.float32(types.int32), code
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def exp_negative(x: Any) -> Any:
     """exp(x) for x ≤ 0, relative error under 2e-7; below -87 it stays at exp(-87) ≈ 1.6e-38.
 
@@ -45,7 +46,7 @@ def exp_negative(x: Any) -> Any:
     return p * _from_bits((np.int32(n) + np.int32(127)) << np.int32(23))
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def log1p_unit(e: Any) -> Any:
     """log(1 + e) for 0 ≤ e ≤ 1 by 2 artanh(e / (2 + e)), relative error under 2e-7."""
     z = e / (np.float32(2) + e)
@@ -59,7 +60,7 @@ def log1p_unit(e: Any) -> Any:
     return np.float32(2) * z * (p * s + np.float32(1))
 
 
-@numba.njit(error_model="numpy", _nrt=False)
+@inner
 def softplus_and_sigmoid(s: Any) -> Any:
     """log(1 + exp(s)) and its derivative 1 / (1 + exp(-s)), from one exponential; NaN stays NaN."""
     e = exp_negative(-abs(s))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from sdgar.kernels.compiled import inner
 
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -13,7 +14,7 @@ _ROUND_A, _ROUND_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 
-@numba.njit(inline="always", _nrt=False)
+@inner
 def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
     """Four 32-bit words, as uint64, for a row and a slot; ``tail`` is stream << 24 | epoch."""
     k0, k1 = np.uint64(seed) & _MASK, np.uint64(seed) >> _SHIFT
@@ -26,7 +27,7 @@ def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
     return c0, c1, c2, c3
 
 
-@numba.njit(inline="always", _nrt=False)
+@inner
 def index_and_fraction(n: Any, high: Any, low: Any) -> Any:
     """Integer and 32-bit fraction of n · u / 2^64, for u = (high, low)."""
     product = high * np.uint64(n) + ((low * np.uint64(n)) >> _SHIFT)
@@ -37,14 +38,14 @@ _MIX_A, _MIX_B = np.uint64(0x7FEB352D), np.uint64(0x846CA68B)
 _15, _16 = np.uint64(15), np.uint64(16)
 
 
-@numba.njit(_nrt=False)
+@inner
 def _mix(x: Any) -> Any:
     x = ((x ^ (x >> _16)) * _MIX_A) & _MASK
     x = ((x ^ (x >> _15)) * _MIX_B) & _MASK
     return x ^ (x >> _16)
 
 
-@numba.njit(_nrt=False)
+@inner
 def permuted(n: Any, keys: Any, left_bits: Any, right_bits: Any, place: Any) -> Any:
     """The number at a place of ``sdgar.rng.Permutation``, as int64."""
     left_bits, right_bits = np.uint64(left_bits), np.uint64(right_bits)

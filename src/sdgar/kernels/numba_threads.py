@@ -11,12 +11,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
+from sdgar.kernels.compiled import inner
 
 _SPINS = 2000
 """Looks at the barrier before the core is offered to others: about 10 microseconds."""
@@ -25,9 +26,7 @@ _SPINS = 2000
 def _word(builder: Any, context: Any, array_type: Any, array: Any, index: Any) -> Any:
     """Pointer to one int64 of an array."""
     struct = context.make_array(array_type)(context, builder, array)
-    return cgutils.get_item_pointer(
-        context, builder, array_type, struct, [index], wraparound=False
-    )
+    return cgutils.get_item_pointer(context, builder, array_type, struct, [index], wraparound=False)
 
 
 def _require_int64(array: Any) -> None:
@@ -86,7 +85,7 @@ def prefetch(typing_context: Any, address: Any) -> Any:
     return types.void(types.uintp), code
 
 
-@numba.njit(_nrt=False)
+@inner
 def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
     """Ask for the first ``used`` bytes of a row of a table."""
     start = address + np.uint64(row) * row_bytes
@@ -95,7 +94,7 @@ def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
     return None
 
 
-@numba.njit(_nrt=False)
+@inner
 def meet(barrier_2: Any, threads: Any) -> Any:
     """Wait until all threads are here; what they wrote before is seen after."""
     if threads == 1:

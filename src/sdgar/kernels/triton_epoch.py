@@ -5,9 +5,9 @@ their own. Of the entries of a step that name the same row, the last one is its 
 of them add up their gradients; it is found a step ahead, by an atomic maximum. So the sums of a
 step lie close together, in the cache, whatever the size of the tables.
 
-Gradients are summed as integers, round(g · scale), because integer addition does not depend on
-the order in which threads come: the same seed gives the same bytes. A sum stays below 2^63 as
-long as
+Gradients are summed as integers, g · scale cut to 64 bits, because integer addition does not
+depend on the order in which threads come: the same seed gives the same bytes. A sum stays below
+2^63 as long as
 
     Σ_b ω_b · (|∂l/∂s⁺_b| + Σ_j |∂l/∂s_bj|) · max |θ|  ≤  rows · max ω · slope_limit · theta_limit
 

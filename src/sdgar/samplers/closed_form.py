@@ -32,6 +32,7 @@ from torch.nn.functional import softplus
 from sdgar.contracts import Score
 from sdgar.errors import UsageError
 from sdgar.rng import Draws, Stream
+from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ Target = Literal["kl", "linear"]
 Integrand = Literal["loss", "deviation"]
 Calibration = Literal["relative", "line", "literal"]
 
-_CHUNK = 1 << 24
-"""Numbers in the largest intermediate of a chunk."""
+_CHUNK, _CHUNK_ON_GPU = 1 << 24, 1 << 28
+"""Numbers in the largest intermediate of a chunk; on a GPU fewer only cost launches."""
 
 LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-3, 1e3
 LEAST_LAMBDA, MOST_LAMBDA = 1e-4, 1e4
@@ -108,7 +109,7 @@ class ClosedForm:
             term_BS = log_p_BS - log_q_BS + self._log_h(f_BS, mu_U[users_B][:, None])
             if self.target == "kl":
                 term_BS = term_BS - log_q_BS
-            rows.append(_log_average(term_BS, generator.y_IK[items_BS]))
+            rows.append(mixtures.log_average(term_BS, generator.y_IK, items_BS))
         return torch.cat(rows)
 
     def log_d(
@@ -131,14 +132,15 @@ class ClosedForm:
             f_BS = softplus(
                 score(users_BS.reshape(-1), items_BS.reshape(-1, 1)).view(users_BS.shape)
             )
-            x_BSK = generator.x_UK[users_BS]
             log_p_BS = f_BS / self.temperature - log_z_U[users_BS]
             term_BS = (
                 log_p_BS - inverse.log_q(items_B, users_BS) + self._log_h(f_BS, mu_U[users_BS])
             )
             if self.target == "kl":
-                term_BS = term_BS - (x_BSK * generator.y_IK[items_B][:, None]).sum(dim=2).log()
-            rows.append(_log_average(term_BS, x_BSK))
+                term_BS = term_BS - mixtures.log_mix(
+                    generator.y_IK, items_B, generator.x_UK, users_BS
+                )
+            rows.append(mixtures.log_average(term_BS, generator.x_UK, users_BS))
         return torch.cat(rows)
 
     def sharpen(self, log_b: Tensor, lam: float, before: Tensor, *, dim: int) -> Tensor:
@@ -182,7 +184,8 @@ class ClosedForm:
             yield users_B, generator.draw(users_B[:, None], draws, slots_S)
 
     def _chunks(self, n: int, generator: Decomposable) -> tuple[Tensor, ...]:
-        size = max(1, _CHUNK // (self.samples * generator.x_UK.shape[1]))
+        most = _CHUNK if generator.x_UK.device.type == "cpu" else _CHUNK_ON_GPU
+        size = max(1, most // (self.samples * generator.x_UK.shape[1]))
         return torch.arange(n, device=generator.x_UK.device).split(size)  # type: ignore[no-untyped-call,no-any-return]
 
 
@@ -204,22 +207,11 @@ class Inverse:
 
     def draw(self, items: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Contexts from Q(. | i), one for each (row, slot)."""
-        w0, w1, w2, w3 = draws.words(slots)
-        states = self._state_of.draw(items.expand(w0.shape), w0, w1)
-        return self._context_of.draw(states, w2, w3)
+        return mixtures.draw(self._state_of, self._context_of, items, draws, slots)
 
     def log_q(self, items_B: Tensor, users_BS: Tensor) -> Tensor:
         """Log Q(c | i)."""
-        p_BSK = self._p_context_UK[users_BS]
-        return (self._p_state_IK[items_B][:, None] * p_BSK).sum(dim=2).log()
-
-
-def _log_average(term_BS: Tensor, weight_BSK: Tensor) -> Tensor:
-    """Log mean_s exp(term_s) w_sk, shifted by the largest term; -inf for a row of -inf."""
-    top_B1 = term_BS.amax(dim=1, keepdim=True)
-    shift_B1 = torch.where(torch.isfinite(top_B1), top_B1, 0.0)
-    sum_BK = torch.einsum("bs,bsk->bk", (term_BS - shift_B1).exp(), weight_BSK)
-    return shift_B1 + sum_BK.log() - math.log(term_BS.shape[1])
+        return mixtures.log_mix(self._p_state_IK, items_B, self._p_context_UK, users_BS)
 
 
 def within(name: str, value: float, least: float, most: float) -> float:

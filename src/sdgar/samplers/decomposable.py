@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sdgar.contracts import KnownPositives, Negatives, Score
 from sdgar.rng import Draws, Stream, sort_keys, uniform
+from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.health import health
@@ -65,13 +66,11 @@ class Decomposable:
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Items from Q(. | c), one for each (row, slot): four words, two table look-ups."""
-        w0, w1, w2, w3 = draws.words(slots)
-        states = self.state_of.draw(users.expand(w0.shape), w0, w1)
-        return self.item_of.draw(states, w2, w3)
+        return mixtures.draw(self.state_of, self.item_of, users, draws, slots)
 
     def log_q(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Log Q(i | c) = log Σ_k x_ck y_ik."""
-        return (self.x_UK[users_B][:, None] * self.y_IK[items_BN]).sum(dim=2).log()
+        return mixtures.log_mix(self.x_UK, users_B, self.y_IK, items_BN)
 
     def sample(
         self,

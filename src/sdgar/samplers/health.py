@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sdgar.samplers.decomposable import Decomposable
 
 _SAMPLED_CONTEXTS = 32
+_SCORES_AT_ONCE = 1 << 21
 
 
 def health(
@@ -71,11 +72,12 @@ def _kl(generator: Decomposable, score: Score, temperature: float, seed: int, ep
     n_users, n_items = len(generator.x_UK), len(generator.y_IK)
     users_U = torch.arange(n_users, device=generator.x_UK.device)
     order_U = torch.argsort(sort_keys(seed, Stream.HEALTH, epoch, users_U), stable=True)
-    items_1I = torch.arange(n_items, device=users_U.device)[None]
-    divergence = 0.0
-    chosen = order_U[:_SAMPLED_CONTEXTS]
-    for user_1 in chosen[:, None]:
-        log_p_I = (softplus(score(user_1, items_1I)[0]) / temperature).log_softmax(dim=0)
-        log_q_I = (generator.y_IK @ generator.x_UK[user_1[0]]).log()
-        divergence += float((log_p_I.exp() * (log_p_I - log_q_I)).sum())
-    return divergence / len(chosen)
+    items_I = torch.arange(n_items, device=users_U.device)
+    divergences = []
+    at_once = max(1, _SCORES_AT_ONCE // n_items)
+    for users_B in order_U[:_SAMPLED_CONTEXTS].split(at_once):  # type: ignore[no-untyped-call]
+        s_BI = score(users_B, items_I.expand(len(users_B), -1))
+        log_p_BI = (softplus(s_BI) / temperature).log_softmax(dim=1)
+        log_q_BI = (generator.x_UK[users_B] @ generator.y_IK.T).log()
+        divergences.append((log_p_BI.exp() * (log_p_BI - log_q_BI)).sum(dim=1))
+    return float(torch.cat(divergences).mean())

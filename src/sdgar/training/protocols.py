@@ -81,6 +81,7 @@ class Run:
     positives: int = 0
     chosen_engine: str = ""
     why: str = ""
+    deterministic: bool = True
     started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
@@ -100,6 +101,7 @@ class Run:
         system = self.recipe.compose(data, seed=self.seed)
         make_engine, self.why = choose_engine(self.engine, system, self.device)
         self.chosen_engine = make_engine.name
+        self.deterministic = make_engine.deterministic(self.device)
         fitted = None if self.checkpoints is None else self.checkpoints.finished.get(phase)
         if fitted is None:
             engine = make_engine(system, data, seed=self.seed, device=self.device)
@@ -143,8 +145,7 @@ class Run:
             factors=kept.factors,
             engine=self.chosen_engine,
             why=self.why,
-            # On a GPU torch adds up gradients in the order its threads come.
-            deterministic=self.device.type == "cpu",
+            deterministic=self.deterministic,
             epochs=chosen.epochs,
             best_epoch=chosen.best_epoch,
             log=tuple(self.log),

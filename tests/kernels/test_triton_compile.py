@@ -1,0 +1,119 @@
+"""What the interpreter lets pass, the compiler may refuse: every launch compiles for Hopper."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed on this machine")
+
+COMPILE_ALL = """
+import numpy as np
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from sdgar.contracts import System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.engines import fused_gpu
+from sdgar.kernels import triton_draw, triton_epoch, triton_generator
+from sdgar.objectives import PairwiseLogistic, WeightedLogistic
+from sdgar.optimizers import SGD, LazyAdam
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.static import Uniform
+
+TYPES = {torch.int32: "i32", torch.int64: "i64", torch.float32: "fp32"}
+
+
+class Compiled:
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __getitem__(self, grid):
+        return self.launch
+
+    def launch(self, *args, num_warps=4, **constants):
+        names = self.kernel.arg_names
+        values = dict(zip(names, args)) | constants
+        fixed = {n: v for n, v in values.items() if n in constants or v is None}
+        signature = {n: "constexpr" if n in fixed else kind(values[n]) for n in names}
+        source = ASTSource(
+            self.kernel, signature, constexprs={(names.index(n),): v for n, v in fixed.items()}
+        )
+        triton.compile(source, GPUTarget("cuda", 90, 32), options={"num_warps": num_warps})
+        print(self.kernel.__name__)
+
+
+def kind(value):
+    if isinstance(value, torch.Tensor):
+        return "*" + TYPES[value.dtype]
+    return "i32" if isinstance(value, int) else "fp32"
+
+
+for module, names in (
+    (triton_draw, ("draw_visits", "log_q")),
+    (triton_epoch, ("claim_rows", "add_gradients", "move_rows")),
+    (triton_generator, ("_draw", "_log_mix", "_log_average")),
+):
+    for name in names:
+        setattr(module, name, Compiled(getattr(module, name)))
+fused_gpu._first_reason = lambda system, device: None
+rng = np.random.default_rng(0)
+users, items = np.nonzero(rng.random((30, 20)) < 0.3)
+for weighted, make_sampler, objective, optimizer, positives in (
+    (True, lambda data: Uniform(), PairwiseLogistic(), SGD(0.1), 3),
+    (
+        False,
+        lambda data: Decomposable(data.n_users, data.n_items, 6, seed=0, update=None),
+        WeightedLogistic(0.5),
+        LazyAdam(0.1),
+        1,
+    ),
+):
+    weight = rng.random(len(users)) if weighted else None
+    data = Interactions.from_arrays(users, items, weight=weight)
+    system = System(
+        name="test",
+        discriminator=MatrixFactorization(data.n_users, data.n_items, 12, seed=0),
+        sampler=make_sampler(data),
+        objective=objective,
+        optimizer=optimizer,
+        n_negatives=3,
+        batch_size=64,
+        l2=0.01,
+        positives_per_visit=positives,
+    )
+    engine = fused_gpu.FusedGpuEngine(system, data, seed=0, device=torch.device("cpu"))
+    engine._tiles = fused_gpu._Tiles.of(4, 4, 16, 8, torch.device("cuda"))
+    engine._draw(0)
+    engine._launch_steps(1)
+    if isinstance(system.sampler, Decomposable):
+        sampler, rows_B = system.sampler, torch.arange(4)
+        others_BS = torch.zeros(4, 5, dtype=torch.int64)
+        triton_generator.draw(
+            sampler.state_of.bin_RN, sampler.item_of.bin_RN, rows_B[:, None],
+            addresses=rows_B[:, None], slots=torch.arange(5), seed=1, tail=2,
+        )
+        triton_generator.log_mix(sampler.x_UK, rows_B, sampler.y_IK, others_BS)
+        triton_generator.log_average(torch.zeros(4, 5), sampler.y_IK, others_BS)
+"""
+
+
+@pytest.mark.slow
+def test_every_kernel_that_an_epoch_launches_compiles(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", COMPILE_ALL],
+        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    kernels = "draw_visits log_q claim_rows add_gradients move_rows _draw _log_mix _log_average"
+    assert set(done.stdout.split()) == set(kernels.split())
