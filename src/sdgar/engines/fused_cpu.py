@@ -136,7 +136,15 @@ class FusedCpuEngine:
     @torch.no_grad()
     def refit(self, epoch: int) -> dict[str, float]:
         """Let the sampler follow the discriminator, and say how its proposals are."""
-        return self._system.sampler.refit(self._model.score, seed=self._seed, epoch=epoch)
+        from sdgar.kernels import numba_mixtures
+
+        factors = self._model.factors()
+
+        def score(users_B: Tensor, items_BN: Tensor) -> Tensor:
+            tables = factors.user_UD, factors.item_ID, factors.bias_I
+            return numba_mixtures.score(*tables, users_B, items_BN)
+
+        return self._system.sampler.refit(score, seed=self._seed, epoch=epoch)
 
     @torch.no_grad()
     def _unpack(self) -> None:

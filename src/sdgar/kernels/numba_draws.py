@@ -105,7 +105,7 @@ def _nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
 
 
 @inner
-def _from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
+def from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
     """One entry of an alias table whose bins are alias << 32 | threshold."""
     entry, fraction = index_and_fraction(n, high, low)
     word = np.uint64(bins[np.uint64(row) * np.uint64(n) + entry])
@@ -129,9 +129,9 @@ def _again(
     """One more draw for a (row, slot); without states from the one table there is."""
     w0, w1, w2, w3 = words(seed, row, slot, tail)
     if len(state_bins) == 0:
-        return _from_table(item_bins, 0, n_items, w0, w1)
-    state = _from_table(state_bins, user, n_states, w0, w1)
-    return _from_table(item_bins, state, n_items, w2, w3)
+        return from_table(item_bins, 0, n_items, w0, w1)
+    state = from_table(state_bins, user, n_states, w0, w1)
+    return from_table(item_bins, state, n_items, w2, w3)
 
 
 @inner
@@ -234,6 +234,34 @@ def _draw_items(
                 known = _is_known(indptr_U1, known_E, bits, user, item_VN[v, j])
                 t += 1
             ok_VN[v, j] = not known
+    return None
+
+
+@inner
+def draw_block(
+    n: Any, start: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
+    entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, place_B: Any, fraction_B: Any,
+    rest_B: Any, drawn_B: Any,
+) -> Any:  # fmt: skip
+    """A state from each row's table, then an entry from the state's, n draws from ``start`` on."""
+    states, entries = np.uint64(n_states), np.uint64(n_entries)
+    state_address, entry_address = state_bins.ctypes.data, entry_bins.ctypes.data
+    for b in range(n):
+        w0, w1, w2, w3 = words(seed, address_B[start + b], slot_B[start + b], tail)
+        place, fraction_B[b] = index_and_fraction(states, w0, w1)
+        place_B[b] = place + np.uint64(row_B[start + b]) * states
+        rest_B[b] = (w2 << _HALF) | w3
+        prefetch(state_address + place_B[b] * _WORD)
+    for b in range(n):
+        word = np.uint64(state_bins[place_B[b]])
+        own = fraction_B[b] < (word & _LOW)
+        state = place_B[b] - np.uint64(row_B[start + b]) * states if own else word >> _HALF
+        place, fraction_B[b] = index_and_fraction(entries, rest_B[b] >> _HALF, rest_B[b] & _LOW)
+        place_B[b], rest_B[b] = place + state * entries, place
+        prefetch(entry_address + place_B[b] * _WORD)
+    for b in range(n):
+        word = np.uint64(entry_bins[place_B[b]])
+        drawn_B[start + b] = rest_B[b] if fraction_B[b] < (word & _LOW) else word >> _HALF
     return None
 
 

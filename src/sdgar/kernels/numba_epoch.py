@@ -120,11 +120,11 @@ _OWN: dict[str, type] = {
     "x_TB": np.float32, "f_TB": np.float32, "g_TB": np.float32,
     "list_TE": np.int32, "next_TE": np.int32, "g_TD": np.float32,
 }  # fmt: skip
-Own = namedtuple("Own", list(_OWN))
+Own: Any = namedtuple("Own", list(_OWN))  # type: ignore[misc]
 """What each thread T needs for itself, for a block of V visits; kernels allocate nothing."""
 
 
-def own(threads: int, dim: int, positives: int, negatives: int, batch: int) -> Own:
+def own(threads: int, dim: int, positives: int, negatives: int, batch: int) -> Any:
     """Allocate it; the axis letters of a name are its shape."""
     visits = max(4, _BLOCK // (positives + negatives))
     size = {

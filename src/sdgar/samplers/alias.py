@@ -14,11 +14,9 @@ and uniform, up to n/2^64; the outcome is i if f < threshold_i / 2^32, else alia
 
 from __future__ import annotations
 
-import itertools
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,8 +42,10 @@ class AliasTables:
     @classmethod
     def from_mass(cls, mass_RN: Tensor) -> AliasTables:
         """Build from integer masses that sum to N · 2^32 in each row."""
-        build = _build_numba if mass_RN.device.type == "cpu" else build_torch
-        threshold_RN, alias_RN = build(mass_RN)
+        kernels = _kernels(mass_RN.device)
+        if kernels is not None:
+            return cls(kernels.build(mass_RN))
+        threshold_RN, alias_RN = build_torch(mass_RN)
         return cls((alias_RN << 32) | threshold_RN)
 
     @property
@@ -93,46 +93,42 @@ def quantize(weight_RN: Tensor) -> Tensor:
     2^-32 (p + 2 / N); the tables draw, and log Q reports, the rounded one.
     """
     n = weight_RN.shape[1]
-    weight_RN = weight_RN.double()
-    top_R1 = weight_RN.amax(dim=1, keepdim=True)
-    if not (torch.isfinite(weight_RN).all() and (weight_RN >= 0).all() and (top_R1 > 0).all()):
+    top_R1 = weight_RN.amax(dim=1, keepdim=True).double()
+    if not (torch.isfinite(top_R1).all() and (weight_RN >= 0).all() and (top_R1 > 0).all()):
         raise NumericalError(
             "a distribution to be sampled has a negative weight, one that is not finite, or no "
             "positive weight at all.",
             code="bad_distribution",
         )
+    scale = 2.0 ** min(52, 62 - max(n - 1, 1).bit_length())
+    kernels = _kernels(weight_RN.device)
+    by = quantize_torch if kernels is None else kernels.quantize
+    mass_RN: Tensor = by(weight_RN, top_R1, scale)
+    return mass_RN
+
+
+def quantize_torch(weight_RN: Tensor, top_R1: Tensor, scale: float) -> Tensor:
+    """The masses by prefix sums, on any device."""
     positive_RN = weight_RN > 0
-    bits = min(52, 62 - max(n - 1, 1).bit_length())
-    share_RN = (weight_RN / top_R1 * 2.0**bits).long().clamp(min=1) * positive_RN
+    share_RN = (weight_RN.double() / top_R1 * scale).long().clamp(min=1) * positive_RN
     share_RN = share_RN.cumsum(dim=1)
     quanta_RN = positive_RN.long().cumsum(dim=1)
-    rest_R1 = n * _FULL - quanta_RN[:, -1:]
+    rest_R1 = weight_RN.shape[1] * _FULL - quanta_RN[:, -1:]
     upto_RN = (share_RN.double() / share_RN[:, -1:].double() * rest_R1.double()).long()
     upto_RN = torch.minimum(upto_RN, rest_R1)
     upto_RN = torch.where(share_RN == share_RN[:, -1:], rest_R1, upto_RN) + quanta_RN
     return upto_RN.diff(dim=1, prepend=torch.zeros_like(rest_R1))
 
 
-def _build_numba(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
-    """The sweep, rows split over threads; torch's build where Numba is not installed."""
+def _kernels(device: torch.device) -> Any:
+    """Numba's on the CPU; torch computes the same elsewhere, and where Numba is not installed."""
+    if device.type != "cpu":
+        return None
     try:
-        from sdgar.kernels.numba_alias import sweep
+        from sdgar.kernels import numba_alias
     except ImportError:
-        return build_torch(mass_RN)
-    mass = mass_RN.numpy()
-    threshold = np.empty(mass.shape, np.uint32)
-    alias = np.empty(mass.shape, np.int32)
-    threads = torch.get_num_threads()
-    cuts = np.linspace(0, len(mass), threads + 1).astype(int)
-    with ThreadPoolExecutor(threads) as pool:
-        jobs = [
-            pool.submit(sweep, mass, threshold, alias, first, last)
-            for first, last in itertools.pairwise(cuts)
-            if first < last
-        ]
-        for job in jobs:
-            job.result()
-    return torch.from_numpy(threshold.astype(np.int64)), torch.from_numpy(alias).long()
+        return None
+    return numba_alias
 
 
 def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,8 @@
-"""Draws through two alias tables and sums over states: by torch, or on a GPU by Triton.
+"""Draws through two alias tables and sums over states: by Numba, on a GPU by Triton.
 
 A hundred small operations for one random number, and rows gathered into a table of B × S × K
-numbers only to be summed up, are what torch spends most of an update on a GPU with.
+numbers only to be summed up, are what torch spends most of an update with. Where neither compiler
+is installed, and for numbers other than float32, torch computes the same.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def draw(
 def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
     """Log Σ_k left_rk right_nk for the row and each of the S others of a line."""
     kernels = _kernels(left_RK.device.type)
-    if kernels is None:
+    if kernels is None or left_RK.dtype != torch.float32:
         return (left_RK[rows_B][:, None] * right_NK[others_BS]).sum(dim=2).log()
     mixed_BS: Tensor = kernels.log_mix(left_RK, rows_B, right_NK, others_BS)
     return mixed_BS
@@ -49,7 +50,7 @@ def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor
 def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor:
     """Log mean_s exp(term_s) w_sk with w_s the row of the s-th other; -inf for a line of -inf."""
     kernels = _kernels(term_BS.device.type)
-    if kernels is not None:
+    if kernels is not None and term_BS.dtype == torch.float32:
         average_BK: Tensor = kernels.log_average(term_BS, weight_NK, others_BS)
         return average_BK
     top_B1 = term_BS.amax(dim=1, keepdim=True)
@@ -60,11 +61,16 @@ def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor
 
 @cache
 def _kernels(device_type: str) -> Any:
-    """Triton's, or None on a CPU and where Triton is not installed; torch computes the same."""
-    if device_type != "cuda":
-        return None
+    """The compiled kernels for a device, or None if their compiler is not installed."""
     try:
-        from sdgar.kernels import triton_generator
+        if device_type == "cuda":
+            from sdgar.kernels import triton_generator
+
+            return triton_generator
+        if device_type == "cpu":
+            from sdgar.kernels import numba_mixtures
+
+            return numba_mixtures
     except ImportError:
-        return None
-    return triton_generator
+        pass
+    return None

@@ -1,0 +1,114 @@
+"""Draws through two alias tables and sums over states on the CPU; see ``samplers/mixtures.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sdgar.kernels.compiled import outer, summing
+from sdgar.kernels.numba_draws import draw_block
+from sdgar.kernels.numba_math import exp_negative
+from sdgar.kernels.numba_threads import run
+
+_BLOCK = 128
+"""Draws whose table entries are asked for at once."""
+
+
+def draw(
+    state_bins: Tensor, entry_bins: Tensor, rows: Tensor, *, addresses: Tensor, slots: Tensor,
+    seed: int, tail: int,
+) -> Tensor:  # fmt: skip
+    """One entry for each (row, address, slot), broadcast against each other."""
+    shape = np.broadcast_shapes(rows.shape, addresses.shape, slots.shape)
+    drawn = torch.empty(shape, dtype=torch.int64)
+    wide = (t.expand(shape) for t in (rows, addresses, slots))
+    flat = [_flat(t) for t in (state_bins, entry_bins, *wide, drawn)]
+    sizes = state_bins.shape[1], entry_bins.shape[1]
+    threads = torch.get_num_threads()
+    room = (np.empty((threads, _BLOCK), np.uint64) for _ in range(3))
+    run(_draw, threads, np.uint64(seed), tail, *sizes, *flat, *room)
+    return drawn
+
+
+def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
+    """Log Σ_k left_rk right_nk."""
+    mixed_BS = torch.empty(others_BS.shape)
+    arrays = (t.contiguous().numpy() for t in (left_RK, rows_B, right_NK, others_BS, mixed_BS))
+    run(_mix, torch.get_num_threads(), *arrays)
+    return mixed_BS.log_()
+
+
+def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor:
+    """Log mean_s exp(term_s) w_sk, shifted by the largest term; -inf for a line of -inf."""
+    top_B1 = term_BS.amax(dim=1, keepdim=True)
+    shift_B1 = torch.where(torch.isfinite(top_B1), top_B1, 0.0)
+    sum_BK = torch.zeros(len(term_BS), weight_NK.shape[1])
+    arrays = (t.contiguous().numpy() for t in (term_BS - shift_B1, weight_NK, others_BS, sum_BK))
+    run(_average, torch.get_num_threads(), *arrays)
+    sum_BK[torch.isneginf(top_B1[:, 0])] = 0
+    return sum_BK.div_(term_BS.shape[1]).log_().add_(shift_B1)
+
+
+def score(
+    user_UD: Tensor, item_ID: Tensor, bias_I: Tensor, users_B: Tensor, items_BN: Tensor
+) -> Tensor:
+    """s_BN = u_B · v_BN + b_BN."""
+    score_BN = torch.empty(items_BN.shape)
+    tables = (user_UD, users_B, item_ID, items_BN, score_BN)
+    run(_mix, torch.get_num_threads(), *(t.contiguous().numpy() for t in tables))
+    return score_BN.add_(bias_I[items_BN])
+
+
+def _flat(tensor: Tensor) -> Any:
+    return tensor.reshape(-1).numpy()
+
+
+@outer
+def _draw(
+    t: Any, threads: Any, barrier_2: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any,
+    state_bins: Any, entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, drawn_B: Any,
+    place_TB: Any, fraction_TB: Any, rest_TB: Any,
+) -> Any:  # fmt: skip
+    place_B, fraction_B, rest_B = place_TB[t], fraction_TB[t], rest_TB[t]
+    first, last = len(row_B) * t // threads, len(row_B) * (t + 1) // threads
+    for start in range(first, last, _BLOCK):
+        draw_block(
+            min(_BLOCK, last - start), start, seed, tail, n_states, n_entries, state_bins,
+            entry_bins, row_B, address_B, slot_B, place_B, fraction_B, rest_B, drawn_B,
+        )  # fmt: skip
+    return None
+
+
+@summing
+def _dot(left_RK: Any, row: Any, right_NK: Any, other: Any) -> Any:
+    total = np.float32(0)
+    for k in range(left_RK.shape[1]):
+        total += left_RK[row, k] * right_NK[other, k]
+    return total
+
+
+@outer
+def _mix(
+    t: Any, threads: Any, barrier_2: Any, left_RK: Any, row_B: Any, right_NK: Any, other_BS: Any,
+    mixed_BS: Any,
+) -> Any:  # fmt: skip
+    for b in range(len(row_B) * t // threads, len(row_B) * (t + 1) // threads):
+        for s in range(other_BS.shape[1]):
+            mixed_BS[b, s] = _dot(left_RK, row_B[b], right_NK, other_BS[b, s])
+    return None
+
+
+@outer
+def _average(
+    t: Any, threads: Any, barrier_2: Any, term_BS: Any, weight_NK: Any, other_BS: Any, sum_BK: Any
+) -> Any:
+    n, states = len(term_BS), weight_NK.shape[1]
+    for b in range(n * t // threads, n * (t + 1) // threads):
+        for s in range(term_BS.shape[1]):
+            e, other = exp_negative(term_BS[b, s]), other_BS[b, s]
+            for k in range(states):
+                sum_BK[b, k] += e * weight_NK[other, k]
+    return None
