@@ -5,7 +5,7 @@ Needs only torch and NumPy, so that it runs on a bare GPU machine:
     python benchmarks/accuracy_grid.py pack ../shared/data carry          # here: Parquet → npz
     PYTHONPATH=src python benchmarks/accuracy_grid.py run carry/citeulike.npz grid.json out.jsonl
 
-``grid.json`` is a list of {"name", "system", "seed", "protocol", "settings"}; settings are fields
+``grid.json`` is a list of {"name", "system", "seed", "protocol", "engine", "settings"}; settings are fields
 of the system or of FitOptions. Protocol ``valid`` trains on 90 % of the training rows and reports
 the validation metric only (for choosing); ``validated`` and ``paper`` are those of the package.
 """
@@ -70,7 +70,11 @@ def one(path: Path, job: dict, device: str) -> dict:
     options = FitOptions(**{k: v for k, v in settings.items() if k not in recipe_fields})
     seed = job.get("seed", 0)
     run = protocols.Run(
-        recipe=recipe, options=options, seed=seed, engine="auto", device=torch.device(device)
+        recipe=recipe,
+        options=options,
+        seed=seed,
+        engine=job.get("engine", "auto"),
+        device=torch.device(device),
     )
     started = time.perf_counter()
     if job["protocol"] == "paper":

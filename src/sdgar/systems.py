@@ -24,9 +24,9 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.static import Popularity, Uniform
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "adagrad": RowAdagrad,
     "lazy-adam": LazyAdam,
     "adam": Adam,
-    "adagrad": RowAdagrad,
     "sgd": SGD,
 }
 
@@ -52,15 +52,16 @@ class BPR:
 
     dim: int = 32
     """Embedding size D."""
-    learning_rate: float = 4e-3
-    """Rate of the optimiser."""
-    optimizer: str = "lazy-adam"
-    """lazy-adam (moves the rows a batch touches), adam (moves all rows), adagrad or sgd."""
+    learning_rate: float = 0.1
+    """Rate of the optimiser; Adam wants about 0.004."""
+    optimizer: str = "adagrad"
+    """adagrad (one sum of squares a row), lazy-adam (moves the rows a batch touches), adam (moves
+    all rows) or sgd."""
     l2: float = 0.01
     """Weight λ of the squared norm of the rows a batch touches."""
     n_negatives: int = 1
     """Negatives drawn for each positive; the loss is their mean."""
-    batch_size: int = 4096
+    batch_size: int = 2048
     """Positives a step."""
     positives_per_visit: int = 1
     """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
@@ -95,15 +96,16 @@ class SDGAR:
 
     dim: int = 32
     """Embedding size D."""
-    learning_rate: float = 4e-3
-    """Rate of the optimiser."""
-    optimizer: str = "lazy-adam"
-    """lazy-adam (moves the rows a batch touches), adam (moves all rows), adagrad or sgd."""
+    learning_rate: float = 0.1
+    """Rate of the optimiser; Adam wants about 0.004."""
+    optimizer: str = "adagrad"
+    """adagrad (one sum of squares a row), lazy-adam (moves the rows a batch touches), adam (moves
+    all rows) or sgd."""
     l2: float = 0.01
     """Weight λ of the squared norm of the rows a batch touches."""
     n_negatives: int = 5
     """|S_c|: negatives drawn for each positive."""
-    batch_size: int = 4096
+    batch_size: int = 2048
     """Positives a step."""
     positives_per_visit: int = 1
     """Positives of a user that share one pool of n_negatives; 1 gives each its own."""

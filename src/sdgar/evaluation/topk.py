@@ -138,8 +138,7 @@ def _kernel() -> Callable[..., int] | None:
     """The compiled selection, or None where Numba cannot be had; the torch path ranks the same."""
     try:
         from sdgar.kernels.numba_topk import select_rows
-    # RuntimeError: Numba found no writable folder for its cache (read-only container).
-    except (ImportError, RuntimeError):
+    except ImportError:
         return None
     compiled: Callable[..., int] = select_rows
     return compiled

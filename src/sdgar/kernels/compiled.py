@@ -39,14 +39,21 @@ def summing(function: Callable[..., Any]) -> Any:
 
 def outer(function: Callable[..., Any]) -> Any:
     """Compile what is called from Python, once for a machine."""
-    before = config.CACHE_DIR
-    try:
-        config.CACHE_DIR = _folder()
-        return numba.njit(
-            error_model="numpy", nogil=True, cache=bool(config.CACHE_DIR), **_NO_REFERENCES
-        )(function)
-    finally:
-        config.CACHE_DIR = before
+    return kept(error_model="numpy", nogil=True, **_NO_REFERENCES)(function)
+
+
+def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """``numba.njit`` with compiled code kept in the user's cache folder."""
+
+    def compile_kept(function: Callable[..., Any]) -> Any:
+        before = config.CACHE_DIR
+        try:
+            config.CACHE_DIR = _folder()
+            return numba.njit(*signature, cache=bool(config.CACHE_DIR), **options)(function)
+        finally:
+            config.CACHE_DIR = before
+
+    return compile_kept
 
 
 _NO_REFERENCES: dict[str, Any] = {"_nrt": False}
@@ -68,14 +75,18 @@ def _folder() -> str:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
-    except OSError:
-        return ""
+    except OSError as error:
+        return _not_kept(f"{folder} cannot be made ({error.strerror})")
     writable = stat.S_IMODE(found.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
     if writable or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
-        warnings.warn(
-            f"{folder} can be written to by others, so compiled code is not kept there: kernels "
-            "are compiled anew in each process. Make the folder your own (chmod 700).",
-            stacklevel=2,
-        )
-        return ""
+        return _not_kept(f"{folder} can be written to by others (chmod 700 makes it yours)")
     return str(folder)
+
+
+def _not_kept(why: str) -> str:
+    warnings.warn(
+        f"{why}, so compiled code is not kept: kernels are compiled anew in each process. "
+        "XDG_CACHE_HOME names another folder.",
+        stacklevel=2,
+    )
+    return ""

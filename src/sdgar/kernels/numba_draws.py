@@ -156,7 +156,7 @@ def _draw_unknown(
             item_VN[v, j] = _nth_unknown(known_E, first, last, np.int64(place))
             ok_VN[v, j] = unknown > 0
             if unknown == 0:
-                item_VN[v, j] = known_E[first]
+                item_VN[v, j] = known_E[row_V[v]]
     return None
 
 

@@ -7,9 +7,10 @@ total order: score descending, then item ascending.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numba.core.types import Array, boolean, float32, int32, int64
 from numpy.typing import NDArray
+
+from sdgar.kernels.compiled import kept
 
 _SCORES_BI = Array(float32, 2, "C", readonly=True)
 _INT64 = Array(int64, 1, "C", readonly=True)
@@ -21,7 +22,7 @@ _BLOCKED_I = Array(boolean, 1, "C", readonly=True)
 _CHUNK = 32
 
 
-@njit("void(float32[::1], int32[::1], int64, float32, int32)", nogil=True, cache=True)
+@kept("void(float32[::1], int32[::1], int64, float32, int32)", nogil=True)
 def _sink(
     score_K: NDArray[np.float32], item_K: NDArray[np.int32], size: int, score: float, item: int
 ) -> None:
@@ -49,7 +50,7 @@ def _sink(
     item_K[at] = item
 
 
-@njit(
+@kept(
     int64(
         _SCORES_BI,
         _INT64,
@@ -62,7 +63,6 @@ def _sink(
         float32[:, ::1],
     ),
     nogil=True,
-    cache=True,
 )
 def select_rows(
     scores_BI: NDArray[np.float32],
