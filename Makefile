@@ -29,6 +29,9 @@ lint: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/cpu_engine.py
+	$(BIN)/python benchmarks/time_to_quality.py
+	$(BIN)/python benchmarks/scale.py
 
 $(VENV)/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

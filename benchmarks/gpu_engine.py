@@ -146,11 +146,17 @@ def one_equality(job: tuple[str, int, int, int]) -> dict[str, Any]:
         engine = FusedGpuEngine(system(), data, seed=5, device=DEVICE)
         stats = engine.run_epoch(1)
         states.append(engine.state())
-    errors = {
-        name: float((table - states[0][name]).norm() / table.norm())
-        for name, table in eager.state().items()
-        if name.startswith("model.")
-    }
+    # Where the gradient of a row nearly cancels, Adam and Adagrad blow up the last digits of any
+    # float32 sum, eager's too: float64 tells how far eager itself is from the truth.
+    exact = system()
+    exact.discriminator.double()
+    double = EagerEngine(exact, data, seed=5, device=DEVICE)
+    double.run_epoch(1)
+    truth = {k: v for k, v in double.state().items() if k.startswith("model.")}
+
+    def apart(a: dict[str, Any], b: dict[str, Any]) -> float:
+        return max(float((a[k] - b[k]).norm() / b[k].norm()) for k in truth)
+
     return {
         "sampler": sampler,
         "objective": repr(OBJECTIVES[objective]),
@@ -158,7 +164,9 @@ def one_equality(job: tuple[str, int, int, int]) -> dict[str, Any]:
         "positives_per_visit": positives,
         "weighted": data.weight_E is not None,
         "steps": engine._n_steps,
-        "largest_relative_error": max(errors.values()),
+        "largest_relative_error": apart(states[0], eager.state()),
+        "from_float64": apart(states[0], truth),
+        "eager_from_float64": apart(eager.state(), truth),
         "relative_error_of_the_loss": abs(stats.loss / expected.loss - 1),
         "same_unanswered": stats.unanswered == expected.unanswered,
         "same_bytes_twice": all(torch.equal(v, states[1][k]) for k, v in states[0].items()),
@@ -173,7 +181,12 @@ def equality() -> dict[str, Any]:
     return {
         "combinations": len(rows),
         "largest_relative_error": max(r["largest_relative_error"] for r in rows),
-        "all_below_1e-5": all(r["largest_relative_error"] < 1e-5 for r in rows),
+        "below_1e-5": sum(r["largest_relative_error"] < 1e-5 for r in rows),
+        "below_1e-5_or_as_close_to_float64_as_eager": sum(
+            r["largest_relative_error"] < 1e-5
+            or r["from_float64"] < 1.1 * r["eager_from_float64"]
+            for r in rows
+        ),
         "all_same_unanswered": all(r["same_unanswered"] for r in rows),
         "all_same_bytes_twice": all(r["same_bytes_twice"] for r in rows),
         "worst": sorted(rows, key=lambda r: -r["largest_relative_error"])[:5],
@@ -361,7 +374,7 @@ def gowalla(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"users": train.n_users, "items": train.n_items, "rows": len(train)}
     options = FitOptions(epochs=75, evaluate_every=5, early_stopping=False, metric="ndcg@50")
     for name in ("first", "warm"):
-        system = SDGAR(optimizer="lazy-adam").compose(train, seed=0)
+        system = SDGAR().compose(train, seed=0)
         start = time.perf_counter()
         engine = FusedGpuEngine(system, train, seed=0, device=DEVICE)
         torch.cuda.synchronize()

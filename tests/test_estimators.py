@@ -178,12 +178,24 @@ def test_the_package_gives_its_names_lazily():
         _ = sdgar.nonsense
 
 
-def test_the_manifest_tells_how_the_model_was_made(checkerboard, tmp_path):
-    BPR(epochs=2, early_stopping=False, seed=9).fit(checkerboard).save(tmp_path / "m")
+@pytest.mark.parametrize(
+    ("asked", "optimizer", "ran"),
+    [
+        ("eager", "lazy-adam", "eager"),
+        ("fused-cpu", "lazy-adam", "fused-cpu"),
+        ("auto", "lazy-adam", "fused-cpu"),
+        ("auto", "adam", "eager"),
+    ],
+)
+def test_the_manifest_tells_how_the_model_was_made(checkerboard, tmp_path, asked, optimizer, ran):
+    model = BPR(
+        epochs=2, early_stopping=False, seed=9, engine=asked, optimizer=optimizer, device="cpu"
+    )
+    model.fit(checkerboard).save(tmp_path / "m")
     about = sdgar.load(tmp_path / "m").about
     assert about["system"] == "bpr"
     assert about["seed"] == about["hyper_parameters"]["seed"] == 9
-    assert about["engine"]["name"] == "eager"
+    assert about["engine"]["name"] == ran
     assert about["engine"]["why"]
     assert about["data"]["fingerprint"] == checkerboard.fingerprint()
     assert about["data"]["rows"]["read"] == len(checkerboard)

@@ -3,12 +3,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from sdgar.errors import UsageError
-from sdgar.rng import Draws, Stream, below, check_seed, normal, philox, sort_keys
+from sdgar.rng import (
+    Draws,
+    Permutation,
+    Stream,
+    below,
+    check_seed,
+    normal,
+    philox,
+    sort_keys,
+    tail,
+)
 
 ONES = 0xFFFFFFFF
 KNOWN = [
@@ -81,6 +91,96 @@ def test_sorting_by_keys_is_a_permutation_that_changes_with_the_epoch():
     orders = [np.argsort(sort_keys(0, Stream.SHUFFLE, e, np.arange(1000))) for e in (1, 2)]
     assert all(np.array_equal(np.sort(o), np.arange(1000)) for o in orders)
     assert not np.array_equal(*orders)
+
+
+def order(n: int, seed: int, epoch: int = 1) -> Permutation:
+    return Permutation.of(n, seed=seed, stream=Stream.SHUFFLE, epoch=epoch)
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_an_order_holds_every_number_once(seed):
+    for n in range(1, 301):
+        found = order(n, seed)(np.arange(n))
+        assert np.array_equal(np.sort(found), np.arange(n)), n
+
+
+@given(n=st.integers(1, 10**6), seed=st.integers(0, 2**64 - 1), epoch=st.integers(0, 2**24 - 1))
+@settings(max_examples=30)
+def test_an_order_of_many_holds_every_number_once(n, seed, epoch):
+    assert (np.bincount(order(n, seed, epoch)(np.arange(n)), minlength=n) == 1).all()
+
+
+@pytest.mark.parametrize("n", [255, 256, 257, 65_535, 65_536, 65_537])
+def test_an_order_holds_at_powers_of_two(n):
+    assert (np.bincount(order(n, 3)(np.arange(n)), minlength=n) == 1).all()
+
+
+@given(n=st.integers(1, 10**6), seed=st.integers(0, 2**64 - 1), data=st.data())
+def test_a_place_of_an_order_is_the_same_in_numpy_and_torch_and_in_any_company(n, seed, data):
+    places = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20))
+    together = order(n, seed)(np.array(places))
+    assert order(n, seed)(torch.tensor(places)).tolist() == together.tolist()
+    alone = [int(order(n, seed)(np.array([place]))[0]) for place in places]
+    assert alone == together.tolist()
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_every_order_of_a_few_comes_out_equally_often(n):
+    # Chi-square over the n! orders at a false-alarm rate of 1e-6; 24,000 seeds are 1,000 or more
+    # an order, so an order that is 20 % too rare is found.
+    seen = [tuple(order(n, seed)(np.arange(n)).tolist()) for seed in range(24_000)]
+    _, counts = np.unique(seen, axis=0, return_counts=True)
+    assert len(counts) == {3: 6, 4: 24}[n]
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("n", [10, 100, 300])
+def test_the_first_of_an_order_is_anyone(n):
+    # As above: alpha = 1e-6, 60 or more expected a number.
+    first = [int(order(n, 0, epoch)(np.zeros(1, np.int64))[0]) for epoch in range(20_000)]
+    assert stats.chisquare(np.bincount(first, minlength=n)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("n", [1000, 100_000])
+def test_neighbours_of_an_order_know_nothing_of_each_other(n):
+    # Correlations of distant and near places over 40 orders: the mean of 40 has a standard
+    # deviation of 1/sqrt(40 n), and 5 of them happen once in 1.7 million.
+    for lag in (1, 2, 16, 256):
+        found = []
+        for seed in range(40):
+            x = order(n, seed)(np.arange(n)).astype(np.float64)
+            found.append(np.corrcoef(x[:-lag], x[lag:])[0, 1])
+        assert abs(np.mean(found) + 1 / n) < 5 / np.sqrt(40 * n), lag
+
+
+def test_the_place_says_nothing_of_the_number():
+    # A 16 × 16 table of (block of place, block of number), chi-square with 15² degrees of
+    # freedom at alpha = 1e-6, summed over 50 orders of 4,096.
+    counts = np.zeros((16, 16))
+    for epoch in range(50):
+        number = order(4096, 9, epoch)(np.arange(4096))
+        np.add.at(counts, (np.arange(4096) // 256, number // 256), 1)
+    # Both margins are fixed, so 225 are free of 256.
+    square = ((counts - 800) ** 2 / 800).sum()
+    assert stats.chi2.sf(square, 225) > 1e-6
+    assert stats.chi2.cdf(square, 225) > 1e-6
+
+
+def test_epochs_seeds_and_streams_have_orders_of_their_own():
+    places = np.arange(1000)
+    orders = {
+        Permutation.of(1000, seed=seed, stream=stream, epoch=epoch)(places).tobytes()
+        for seed in (0, 1, 2**32)
+        for stream in (Stream.SHUFFLE, Stream.DEAL)
+        for epoch in (1, 2, 3, 2**24 - 1)
+    }
+    assert len(orders) == 3 * 2 * 4
+
+
+def test_the_last_word_of_a_counter_tells_streams_and_epochs_apart():
+    words = {tail(stream, epoch) for stream in Stream for epoch in (0, 1, 255, 2**24 - 1)}
+    assert len(words) == 4 * len(Stream)
+    assert max(words) < 2**32
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, "abc", 1.5, True, None])

@@ -78,7 +78,8 @@ def events(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def trained(events) -> tuple[Path, dict]:
     out = events / "run"
-    done = sdgar("train", events / "events.csv", "--out", out, "--json", *QUICK)
+    words = ("--engine", "eager", "--json", *QUICK)
+    done = sdgar("train", events / "events.csv", "--out", out, *words)
     return out, result_of(done)
 
 

@@ -53,3 +53,18 @@ def test_the_same_seed_starts_the_same_and_another_does_not():
 def test_an_embedding_without_dimensions_is_refused():
     with pytest.raises(UsageError, match="dim must be at least 1, got 0"):
         MatrixFactorization(5, 6, 0, seed=1)
+
+
+def test_a_sparse_gradient_is_the_dense_one_and_names_the_rows_of_the_batch():
+    users_B, items_BN = torch.tensor([0, 6, 0]), torch.tensor([[0, 10], [5, 5], [2, 9]])
+    grads = []
+    for sparse in (False, True):
+        model = MatrixFactorization(7, 11, 5, seed=3, init_scale=3.0, sparse=sparse)
+        scores, user_norm_B, item_norm_BN = model.score_and_norms(users_B, items_BN)
+        (scores.sin().sum() + user_norm_B.sum() + item_norm_BN.sum()).backward()
+        grads.append([p.grad for p in model.parameters()])
+    rows = ([0, 6], [0, 2, 5, 9, 10], [0, 2, 5, 9, 10])
+    for dense, sparse, touched in zip(*grads, rows, strict=True):
+        assert sparse.is_sparse
+        assert_close(sparse.to_dense(), dense)
+        assert sparse.coalesce().indices()[0].tolist() == touched

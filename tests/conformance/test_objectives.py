@@ -9,10 +9,11 @@ from torch.testing import assert_close
 
 from sdgar.contracts import Negatives
 from sdgar.errors import UsageError
-from sdgar.objectives import PairwiseLogistic, WeightedLogistic
+from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
 
 OBJECTIVES = {
     "pairwise logistic": PairwiseLogistic(),
+    "logistic": Logistic(),
     "weighted logistic": WeightedLogistic(0.5),
     "weighted logistic, cold": WeightedLogistic(0.05),
     "weighted logistic, hot": WeightedLogistic(20.0),
@@ -110,8 +111,8 @@ def test_a_row_without_any_negative_costs_nothing(batch):
     assert PairwiseLogistic()(pos_B, neg_BN, negatives)[3] == 0
 
 
-@pytest.mark.parametrize("name", WEIGHTED)
-def test_a_weighted_row_without_any_negative_costs_what_its_positive_costs(name, batch):
+@pytest.mark.parametrize("name", ["logistic", *WEIGHTED])
+def test_a_logistic_row_without_any_negative_costs_what_its_positive_costs(name, batch):
     pos_B, neg_BN, negatives = batch
     loss_B = OBJECTIVES[name](pos_B, neg_BN, negatives)
     assert_close(loss_B[3], 0.5 * torch.nn.functional.softplus(-pos_B[3]))
@@ -129,6 +130,32 @@ def test_weights_sum_to_one_over_the_accepted_negatives(name, batch):
 def test_equal_weights_are_worth_all_their_negatives():
     even = Negatives(torch.zeros(1, 4).long(), torch.ones(1, 4).bool(), torch.zeros(1, 4))
     assert_close(WeightedLogistic(0.5).effective(torch.zeros(1, 4), even), torch.tensor([4.0]))
+
+
+def test_logistic_is_half_the_positive_and_half_the_mean_of_the_negatives():
+    pos_B, neg_BN = torch.tensor([1.0]), torch.tensor([[0.5, 2.0, 9.0]])
+    accepted_BN = torch.tensor([[True, True, False]])
+    loss_B = Logistic()(pos_B, neg_BN, Negatives(torch.zeros(1, 3).long(), accepted_BN))
+    cost = torch.log1p(torch.exp(torch.tensor([-1.0, 0.5, 2.0])))
+    assert_close(loss_B[0], 0.5 * (cost[0] + (cost[1] + cost[2]) / 2))
+
+
+def test_logistic_is_the_weighted_one_with_even_proposals_and_no_end_of_heat(batch):
+    pos_B, neg_BN, negatives = batch
+    even = Negatives(negatives.items_BN, negatives.accepted_BN, torch.zeros_like(neg_BN))
+    # Weights differ by f / T: at T = 1e9, by less than 1e-8.
+    assert_close(
+        WeightedLogistic(1e9)(pos_B, neg_BN, even),
+        Logistic()(pos_B, neg_BN, even),
+        rtol=1e-7,
+        atol=0,
+    )
+
+
+def test_logistic_does_not_ask_for_the_probabilities_of_proposals(batch):
+    pos_B, neg_BN, negatives = batch
+    blind = Negatives(negatives.items_BN, negatives.accepted_BN)
+    assert torch.equal(Logistic()(pos_B, neg_BN, blind), Logistic()(pos_B, neg_BN, negatives))
 
 
 def test_weights_without_log_q_are_refused(batch):

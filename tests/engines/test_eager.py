@@ -10,10 +10,11 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES, choose_device, choose_engine
 from sdgar.engines.eager import EagerEngine
+from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError, ResourceError, UsageError
 from sdgar.objectives import PairwiseLogistic
 from sdgar.optimizers import SGD, Adam
-from sdgar.rng import Draws, Stream, sort_keys
+from sdgar.rng import Draws, Permutation, Stream
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Uniform
 
@@ -42,20 +43,35 @@ def parameters(engine: EagerEngine) -> dict:
     return {k: v for k, v in engine.state().items() if k.startswith("model.")}
 
 
+def batches_of(data: Interactions, per_visit: int, size: int):
+    """Rows of each batch, and the row that addresses the negatives of each."""
+    if per_visit == 1:
+        order = Permutation.of(len(data), seed=5, stream=Stream.SHUFFLE, epoch=1)
+        rows_E = order(np.arange(len(data)))
+        for begin in range(0, len(data), size):
+            yield (rows_E[begin : begin + size],) * 2
+        return
+    visits = Visits(data, per_visit, 5, CPU)
+    for begin in range(0, len(visits), size // per_visit):
+        batch = visits.batch(1, begin, begin + size // per_visit)
+        yield batch.rows_B.numpy(), batch.first_V[batch.visit_B].numpy()
+
+
+@pytest.mark.parametrize("per_visit", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_one_epoch_of_gradient_descent_is_what_the_docstring_says(checkerboard, weighted):
+def test_one_epoch_of_gradient_descent_is_what_the_docstring_says(
+    checkerboard, weighted, per_visit
+):
     """A float64 oracle in plain NumPy, with the same draws: every step written out."""
     weight = np.random.default_rng(0).uniform(0.5, 3, len(checkerboard)) if weighted else None
     data = Interactions.from_arrays(checkerboard.users_E, checkerboard.items_E, weight=weight)
-    engine = engine_of(data, optimizer=SGD(0.5), batch_size=100)
+    engine = engine_of(data, optimizer=SGD(0.5), batch_size=100, positives_per_visit=per_visit)
     start = {k: v.double().numpy() for k, v in parameters(engine).items()}
     user, item, bias = (start[f"model.{n}"].copy() for n in ("user_UD", "item_ID", "bias_I"))
     omega = np.ones(len(data)) if weight is None else data.weight_E / data.weight_E.mean()
-    order = np.argsort(sort_keys(5, Stream.SHUFFLE, 1, np.arange(len(data))), kind="stable")
     known = KnownItems(data.history, data.n_items, CPU)
-    for begin in range(0, len(order), 100):
-        rows = order[begin : begin + 100]
-        draws = Draws(5, Stream.NEGATIVES, 1, torch.from_numpy(rows)[:, None])
+    for rows, addresses in batches_of(data, per_visit, 100):
+        draws = Draws(5, Stream.NEGATIVES, 1, torch.from_numpy(addresses)[:, None])
         negatives = Uniform().sample(
             torch.from_numpy(data.users_E[rows]),
             torch.from_numpy(data.items_E[rows]).long(),

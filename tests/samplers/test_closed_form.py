@@ -192,7 +192,8 @@ def test_the_log_of_an_average_is_that_of_the_average():
 
 @pytest.mark.parametrize("word", [0, 0xFFFFFFFF])
 def test_a_table_stays_in_range_for_extreme_words(word):
-    table = Decomposable(6, 15, 4, seed=0, update=None).item_of
+    generator = Decomposable(6, 15, 4, seed=0, update=None)
     words = torch.full((4,), word)
-    items = table.draw(torch.arange(4), words, words)
-    assert ((items >= 0) & (items < 15)).all()
+    for table in (generator.state_of, generator.item_of):
+        drawn = table.draw(torch.arange(4), words, words)
+        assert ((drawn >= 0) & (drawn < table.n)).all()

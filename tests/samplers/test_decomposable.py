@@ -177,17 +177,3 @@ def test_a_scrambled_generator_has_the_same_rows_in_another_order():
     assert sorted(scrambled.state_of.mass_RN.tolist()) == rows
     assert not torch.equal(plain.state_of.mass_RN, scrambled.state_of.mass_RN)
     assert torch.equal(plain.item_of.mass_RN, scrambled.item_of.mass_RN)
-
-
-@pytest.mark.parametrize("word", [0, 0xFFFFFFFF])
-def test_extreme_words_stay_in_range(word):
-    class Stuck:
-        rows = torch.zeros(4, 1).long()
-
-        def words(self, slots):
-            out = torch.full(torch.broadcast_shapes(self.rows.shape, slots.shape), word)
-            return out, out, out, out
-
-    items = made().draw(torch.arange(4)[:, None], Stuck(), torch.arange(3))
-    assert items.shape == (4, 3)
-    assert ((items >= 0) & (items < 15)).all()

@@ -53,9 +53,11 @@ class FusedCpuEngine:
         self._rows = _rows(data)
         self._known = _known(data)
         self._visits = Visits(data, system.positives_per_visit, seed, device)
-        self._order = _order(self._visits, system)
+        # Room is made for the batches there are, however large a batch may be.
+        self._batch = min(system.visits_per_step, len(self._visits))
+        self._order = _order(self._visits, system, self._batch)
         self._tables = _tables(self._model, system)
-        self._scratch = _scratch(self._model, system)
+        self._scratch = _scratch(self._model, system, self._batch)
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -110,10 +112,10 @@ class FusedCpuEngine:
                 self._model.user_UD.shape[1],
                 self._system.positives_per_visit,
                 self._system.n_negatives,
-                self._system.visits_per_step,
+                self._batch,
             ),
         )
-        self._steps += -(-len(self._visits) // self._system.visits_per_step)
+        self._steps += -(-len(self._visits) // self._batch)
         self._unpack()
         total, effective, unanswered = self._scratch.totals_3.tolist()
         loss = total / self._n_rows
@@ -192,14 +194,14 @@ def _known(data: Interactions) -> numba_draws.Known:
     return known
 
 
-def _order(visits: Visits, system: System) -> numba_epoch.Order:
+def _order(visits: Visits, system: System, batch: int) -> numba_epoch.Order:
     from sdgar.kernels.numba_epoch import Order
 
     order = Permutation(len(visits), ())
     return Order(
         n_visits=len(visits),
         positives=system.positives_per_visit,
-        batch=system.visits_per_step,
+        batch=batch,
         user_V=visits.user_V.numpy().astype(np.int32),
         place_V=visits.place_V.numpy().astype(np.int32),
         strides=np.array(STRIDES, np.uint64),
@@ -311,11 +313,10 @@ def _nobody(n: int) -> NDArray[np.int32]:
     return tail_R
 
 
-def _scratch(model: MatrixFactorization, system: System) -> numba_epoch.Scratch:
+def _scratch(model: MatrixFactorization, system: System, visits: int) -> numba_epoch.Scratch:
     from sdgar.kernels.numba_epoch import Scratch
 
     n_users, dim = model.user_UD.shape
-    visits = system.visits_per_step
     entries = visits * (system.positives_per_visit + system.n_negatives)
     return Scratch(
         user_V=np.empty(visits, np.int32),

@@ -1,0 +1,146 @@
+"""The row-wise optimisers against torch's own, and against plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from sdgar import optimizers
+from sdgar.engines.torch_optimizers import torch_optimizer
+
+ROW_WISE = {
+    "lazy adam": optimizers.LazyAdam(0.05, beta1=0.8, beta2=0.95, epsilon=1e-3),
+    "adagrad": optimizers.RowAdagrad(0.3, epsilon=1e-3),
+}
+
+
+def tables() -> list[nn.Parameter]:
+    """A table of rows and one of numbers, as the discriminator has them."""
+    generator = torch.Generator().manual_seed(0)
+    return [nn.Parameter(torch.randn(*shape, generator=generator)) for shape in ((6, 4), (6,))]
+
+
+def gradients(step: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(100 + step)
+    return [torch.randn(*shape, generator=generator) for shape in ((6, 4), (6,))]
+
+
+def sparse(gradient: Tensor, rows: list[int]) -> Tensor:
+    """Names some rows, one of them twice with half of its gradient each."""
+    twice = torch.tensor([*rows, rows[0]])
+    value = gradient[twice].clone()
+    value[0] /= 2
+    value[-1] /= 2
+    return torch.sparse_coo_tensor(twice[None], value, gradient.shape, check_invariants=True)
+
+
+def take(record, steps: list[list[int] | None]) -> tuple[list[nn.Parameter], object]:
+    """One step for each entry: a dense gradient for None, else one of these rows."""
+    parameters = tables()
+    optimizer = torch_optimizer(record, parameters)
+    for step, rows in enumerate(steps):
+        for parameter, gradient in zip(parameters, gradients(step), strict=True):
+            parameter.grad = gradient if rows is None else sparse(gradient, rows)
+        optimizer.step()
+    return parameters, optimizer
+
+
+def test_lazy_adam_is_adam_where_every_row_is_touched():
+    record = ROW_WISE["lazy adam"]
+    everyone = [5, 0, 1, 2, 3, 4]
+    dense = optimizers.Adam(0.05, beta1=0.8, beta2=0.95, epsilon=1e-3)
+    expected, _ = take(dense, [None] * 8)
+    for found in (take(record, [everyone] * 8)[0], take(record, [None] * 8)[0]):
+        for mine, theirs in zip(found, expected, strict=True):
+            assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_dense_adam_moves_rows_by_momentum_and_lazy_adam_does_not():
+    """A negative control: the two differ as soon as a row is left out."""
+    later = [None, None, [1, 4]]
+    (lazy, _), _ = take(ROW_WISE["lazy adam"], later)
+    (before, _), _ = take(ROW_WISE["lazy adam"], later[:2])
+    untouched = [0, 2, 3, 5]
+    assert torch.equal(lazy[untouched], before[untouched])
+    (dense, _) = tables()
+    adam = torch_optimizer(optimizers.Adam(0.05, beta1=0.8, beta2=0.95, epsilon=1e-3), [dense])
+    for step, rows in enumerate(later):
+        gradient = gradients(step)[0]
+        keep = torch.ones(6, 1) if rows is None else torch.zeros(6, 1)
+        keep[[1, 4]] = 1
+        dense.grad = gradient * keep
+        adam.step()
+    assert not torch.equal(dense[untouched], before[untouched])
+
+
+@pytest.mark.parametrize("name", ROW_WISE)
+def test_rows_that_are_not_touched_rest_and_so_does_their_state(name):
+    record = ROW_WISE[name]
+    before, optimizer_before = take(record, [None, None])
+    after, optimizer_after = take(record, [None, None, [4, 1]])
+    for i in range(2):
+        states = [o.state[p[i]] for o, p in ((optimizer_before, before), (optimizer_after, after))]
+        rows = {key: [state[key] for state in states] for key in states[0] if key != "step"}
+        for was, now in [(before[i], after[i]), *rows.values()]:
+            assert torch.equal(was[[0, 2, 3, 5]], now[[0, 2, 3, 5]])
+            assert (was[[1, 4]] != now[[1, 4]]).all()
+
+
+@pytest.mark.parametrize("name", ROW_WISE)
+def test_sparse_and_dense_gradients_of_all_rows_are_one_step(name):
+    dense, _ = take(ROW_WISE[name], [None] * 4)
+    named, _ = take(ROW_WISE[name], [[3, 1, 0, 5, 4, 2]] * 4)
+    for one, other in zip(dense, named, strict=True):
+        assert_close(one, other, rtol=1e-6, atol=1e-7)
+
+
+def test_row_adagrad_divides_by_the_root_of_the_mean_squares_of_a_row():
+    steps = [None, [0, 2], [2, 5, 1], [2, 0]]
+    found, optimizer = take(ROW_WISE["adagrad"], steps)
+    for i, parameter in enumerate(tables()):
+        theta = parameter.detach().double().numpy().reshape(6, -1)
+        a = np.zeros(6)
+        for step, rows in enumerate(steps):
+            g = gradients(step)[i].double().numpy().reshape(6, -1)
+            for r in range(6) if rows is None else rows:
+                a[r] += (g[r] ** 2).mean()
+                theta[r] -= 0.3 * g[r] / (np.sqrt(a[r]) + 1e-3)
+        np.testing.assert_allclose(found[i].detach().reshape(6, -1), theta, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(optimizer.state[found[i]]["sum"], a, rtol=1e-5)
+
+
+def test_lazy_adam_counts_all_steps_and_decays_by_touch():
+    steps = [None, [0, 2], [2, 5, 1], [2, 0]]
+    found, optimizer = take(ROW_WISE["lazy adam"], steps)
+    for i, parameter in enumerate(tables()):
+        theta = parameter.detach().double().numpy().reshape(6, -1)
+        m, v = np.zeros_like(theta), np.zeros_like(theta)
+        for t, rows in enumerate(steps, start=1):
+            g = gradients(t - 1)[i].double().numpy().reshape(6, -1)
+            for r in range(6) if rows is None else rows:
+                m[r] = 0.8 * m[r] + 0.2 * g[r]
+                v[r] = 0.95 * v[r] + 0.05 * g[r] ** 2
+                spread = np.sqrt(v[r] / (1 - 0.95**t)) + 1e-3
+                theta[r] -= 0.05 * m[r] / (1 - 0.8**t) / spread
+        np.testing.assert_allclose(found[i].detach().reshape(6, -1), theta, rtol=1e-5, atol=1e-6)
+        assert int(optimizer.state[found[i]]["step"]) == len(steps)
+
+
+@pytest.mark.parametrize("name", ROW_WISE)
+def test_the_bias_of_an_item_and_its_row_have_states_of_their_own(name):
+    """A parameter without a gradient stays as it is."""
+    parameters = tables()
+    optimizer = torch_optimizer(ROW_WISE[name], parameters)
+    parameters[0].grad = gradients(0)[0]
+    optimizer.step()
+    assert torch.equal(parameters[1], tables()[1])
+    assert not torch.equal(parameters[0], tables()[0])
+
+
+def test_only_row_wise_optimisers_say_so():
+    assert all(record.row_wise for record in ROW_WISE.values())
+    assert not optimizers.Adam(0.1).row_wise
+    assert not optimizers.SGD(0.1).row_wise
