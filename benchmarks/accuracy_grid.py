@@ -5,9 +5,10 @@ Needs only torch and NumPy, so that it runs on a bare GPU machine:
     python benchmarks/accuracy_grid.py pack ../shared/data carry          # here: Parquet → npz
     PYTHONPATH=src python benchmarks/accuracy_grid.py run carry/citeulike.npz grid.json out.jsonl
 
-``grid.json`` is a list of {"name", "system", "seed", "protocol", "engine", "settings"}; settings are
-fields of the system or of FitOptions. Protocol ``valid`` trains on 90 % of the training rows and reports
-the validation metric only (for choosing); ``validated`` and ``paper`` are those of the package.
+``grid.json`` is a list of {"name", "system", "seed", "protocol", "engine", "settings"}; settings
+are fields of the system or of FitOptions. Protocol ``valid`` trains on 90 % of the training rows
+and reports the validation metric only (for choosing); ``validated`` and ``paper`` are those of the
+package.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class BPR:
     optimizer: str = "adagrad"
     """adagrad (one sum of squares a row), lazy-adam (moves the rows a batch touches), adam (moves
     all rows) or sgd."""
-    l2: float = 0.01
+    l2: float = 0.02
     """Weight λ of the squared norm of the rows a batch touches."""
     n_negatives: int = 1
     """Negatives drawn for each positive; the loss is their mean."""
@@ -101,7 +101,7 @@ class SDGAR:
     optimizer: str = "adagrad"
     """adagrad (one sum of squares a row), lazy-adam (moves the rows a batch touches), adam (moves
     all rows) or sgd."""
-    l2: float = 0.01
+    l2: float = 0.02
     """Weight λ of the squared norm of the rows a batch touches."""
     n_negatives: int = 5
     """|S_c|: negatives drawn for each positive."""

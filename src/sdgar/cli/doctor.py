@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from typing import Any
 
 import sdgar
@@ -31,7 +32,7 @@ def doctor(as_json: options.Json = False) -> None:
         "gpu": gpu,
         "packages": {name: _version(name) for name in _CORE},
         "extras": {e: all(_version(p) for p in names) for e, names in _EXTRAS.items()},
-        "engines": list(ENGINES),
+        "engines": _engines(ENGINES),
     }
     screen.say("sdgar", f"{found['sdgar']} on Python {found['python']}, {found['machine']}")
     screen.say("cpu", f"{found['cores']} cores, {found['threads']} threads used")
@@ -40,8 +41,28 @@ def doctor(as_json: options.Json = False) -> None:
     for extra, there in found["extras"].items():
         text = "ok" if there else f'missing (pip install "sdgar[{extra}]")'
         screen.say("extra", f"{extra} {text}")
-    screen.say("engines", ", ".join(found["engines"]))
+    for name, why in found["engines"].items():
+        screen.say("engine", f"{name}: {why}")
     screen.result(found)
+
+
+def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
+    """What each engine says of the default system on the devices that are here."""
+    import torch
+
+    from sdgar.contracts import Covered
+    from sdgar.data.interactions import Interactions
+    from sdgar.systems import SDGAR
+
+    two = Interactions.from_arrays(["a", "b"], ["x", "y"])
+    system = SDGAR(dim=4, states=2).compose(two, seed=0)
+    devices = ["cuda", "cpu"] if torch.cuda.is_available() else ["cpu"]
+    said = {}
+    for name, engine in engines.items():
+        answers = [engine.covers(system, torch.device(device)) for device in devices]
+        ready = [answer for answer in answers if isinstance(answer, Covered)]
+        said[name] = f"ready ({ready[0].why})" if ready else f"not here ({answers[0].why})"
+    return said
 
 
 def _version(package: str) -> str | None:

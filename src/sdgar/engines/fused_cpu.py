@@ -75,7 +75,10 @@ class FusedCpuEngine:
                 return NotCovered(f"it has no code for the {what} {type(part).__name__} ({names})")
         if importlib.util.find_spec("numba") is None:
             return NotCovered("Numba is not installed")
-        return Covered("one compiled loop on the CPU has code for all parts")
+        from sdgar.kernels.compiled import is_kept
+
+        first = "" if is_kept("epoch") else "; its first use here compiles it, some 15 seconds"
+        return Covered(f"one compiled loop on the CPU has code for all parts{first}")
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:

@@ -18,6 +18,7 @@ import os
 import stat
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,23 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sdgar"
 
 
-def _folder() -> str:
-    """A folder for exactly these sources, or nothing if there can be none."""
+def is_kept(name: str) -> bool:
+    """Whether a kernel was compiled before on this machine."""
+    return any(folder_of_sources().glob(f"**/*.{name}-*.nbi"))
+
+
+@cache
+def folder_of_sources() -> Path:
+    """The folder for exactly these sources and this Numba."""
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sorted(Path(__file__).parent.glob("numba_*.py")):
         digest.update(source.read_bytes())
-    folder = cache_root() / f"kernels-{digest.hexdigest()[:16]}"
+    return cache_root() / f"kernels-{digest.hexdigest()[:16]}"
+
+
+def _folder() -> str:
+    """Where to keep compiled code, or nothing if there is no safe place."""
+    folder = folder_of_sources()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
