@@ -183,8 +183,7 @@ def equality() -> dict[str, Any]:
         "largest_relative_error": max(r["largest_relative_error"] for r in rows),
         "below_1e-5": sum(r["largest_relative_error"] < 1e-5 for r in rows),
         "below_1e-5_or_as_close_to_float64_as_eager": sum(
-            r["largest_relative_error"] < 1e-5
-            or r["from_float64"] < 1.1 * r["eager_from_float64"]
+            r["largest_relative_error"] < 1e-5 or r["from_float64"] < 1.1 * r["eager_from_float64"]
             for r in rows
         ),
         "all_same_unanswered": all(r["same_unanswered"] for r in rows),

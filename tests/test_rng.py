@@ -124,48 +124,6 @@ def test_a_place_of_an_order_is_the_same_in_numpy_and_torch_and_in_any_company(n
     assert alone == together.tolist()
 
 
-@pytest.mark.parametrize("n", [3, 4])
-def test_every_order_of_a_few_comes_out_equally_often(n):
-    # Chi-square over the n! orders at a false-alarm rate of 1e-6; 24,000 seeds are 1,000 or more
-    # an order, so an order that is 20 % too rare is found.
-    seen = [tuple(order(n, seed)(np.arange(n)).tolist()) for seed in range(24_000)]
-    _, counts = np.unique(seen, axis=0, return_counts=True)
-    assert len(counts) == {3: 6, 4: 24}[n]
-    assert stats.chisquare(counts).pvalue > 1e-6
-
-
-@pytest.mark.parametrize("n", [10, 100, 300])
-def test_the_first_of_an_order_is_anyone(n):
-    # As above: alpha = 1e-6, 60 or more expected a number.
-    first = [int(order(n, 0, epoch)(np.zeros(1, np.int64))[0]) for epoch in range(20_000)]
-    assert stats.chisquare(np.bincount(first, minlength=n)).pvalue > 1e-6
-
-
-@pytest.mark.parametrize("n", [1000, 100_000])
-def test_neighbours_of_an_order_know_nothing_of_each_other(n):
-    # Correlations of distant and near places over 40 orders: the mean of 40 has a standard
-    # deviation of 1/sqrt(40 n), and 5 of them happen once in 1.7 million.
-    for lag in (1, 2, 16, 256):
-        found = []
-        for seed in range(40):
-            x = order(n, seed)(np.arange(n)).astype(np.float64)
-            found.append(np.corrcoef(x[:-lag], x[lag:])[0, 1])
-        assert abs(np.mean(found) + 1 / n) < 5 / np.sqrt(40 * n), lag
-
-
-def test_the_place_says_nothing_of_the_number():
-    # A 16 × 16 table of (block of place, block of number), chi-square with 15² degrees of
-    # freedom at alpha = 1e-6, summed over 50 orders of 4,096.
-    counts = np.zeros((16, 16))
-    for epoch in range(50):
-        number = order(4096, 9, epoch)(np.arange(4096))
-        np.add.at(counts, (np.arange(4096) // 256, number // 256), 1)
-    # Both margins are fixed, so 225 are free of 256.
-    square = ((counts - 800) ** 2 / 800).sum()
-    assert stats.chi2.sf(square, 225) > 1e-6
-    assert stats.chi2.cdf(square, 225) > 1e-6
-
-
 def test_epochs_seeds_and_streams_have_orders_of_their_own():
     places = np.arange(1000)
     orders = {

@@ -73,6 +73,8 @@ class FusedCpuEngine:
             if type(part) not in known:
                 names = ", ".join(kind.__name__ for kind in known)
                 return NotCovered(f"it has no code for the {what} {type(part).__name__} ({names})")
+        if any(p.dtype != torch.float32 for p in system.discriminator.parameters()):
+            return NotCovered("its tables are float32, and the discriminator's are not")
         if importlib.util.find_spec("numba") is None:
             return NotCovered("Numba is not installed")
         from sdgar.kernels.compiled import is_kept

@@ -1,0 +1,144 @@
+"""Compiled code is kept where only its owner can write, and apart for other sources."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba.core import config
+
+from sdgar.kernels import compiled
+
+
+@pytest.fixture(autouse=True)
+def _another_folder() -> Iterator[None]:
+    """The folder is asked for once a process; here, and after here, anew."""
+    compiled.folder_of_sources.cache_clear()
+    yield
+    compiled.folder_of_sources.cache_clear()
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch) -> Path:
+    """An empty cache folder of the user's."""
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "sdgar"
+
+
+def test_the_folder_is_private(root):
+    before = os.umask(0)
+    try:
+        folder = Path(compiled._folder())
+    finally:
+        os.umask(before)
+    assert folder.parent == root
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert compiled._folder() == str(folder)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+def test_a_folder_that_others_can_write_to_is_refused_aloud(root, mode):
+    folder = Path(compiled._folder())
+    folder.chmod(mode)
+    with pytest.warns(UserWarning, match="can be written to by others"):
+        assert compiled._folder() == ""
+    folder.chmod(0o755)
+    assert compiled._folder() == str(folder)
+
+
+def test_a_folder_of_somebody_else_is_refused_aloud(root, monkeypatch):
+    assert compiled._folder()
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.warns(UserWarning, match="can be written to by others"):
+        assert compiled._folder() == ""
+
+
+def test_without_a_place_for_a_folder_nothing_is_kept(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match=r"cannot be made .* compiled anew in each process"):
+        assert compiled._folder() == ""
+
+
+def test_kernels_work_without_a_folder(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "file"))
+
+    def twice(x_N):
+        for i in range(len(x_N)):
+            x_N[i] *= 2
+
+    with pytest.warns(UserWarning, match="cannot be made"):
+        kernel = compiled.outer(twice)
+    numbers = np.arange(3.0)
+    kernel(numbers)
+    assert numbers.tolist() == [0, 2, 4]
+    assert str(tmp_path / "file") == config.CACHE_DIR
+
+
+def anew() -> Path:
+    """The folder as a new process finds it."""
+    compiled.folder_of_sources.cache_clear()
+    return compiled.folder_of_sources()
+
+
+def test_changed_sources_have_another_folder(root, tmp_path, monkeypatch):
+    sources = tmp_path / "kernels"
+    shutil.copytree(Path(compiled.__file__).parent, sources)
+    monkeypatch.setattr(compiled, "__file__", str(sources / "compiled.py"))
+    same = anew()
+    assert same == anew()
+    changed = sources / "numba_math.py"
+    changed.write_text(changed.read_text() + "\n# changed\n")
+    assert anew() != same
+    # Triton keeps its own account of its sources.
+    before = anew()
+    (sources / "triton_rng.py").write_text("# changed\n")
+    assert anew() == before
+
+
+def test_another_numba_has_another_folder(root, monkeypatch):
+    first = anew()
+    monkeypatch.setattr("numba.__version__", "0.0")
+    assert anew() != first
+
+
+def test_a_folder_for_numba_is_taken_where_the_user_named_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "mine"))
+    assert compiled.cache_root() == tmp_path / "mine"
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert compiled.cache_root() == tmp_path / ".cache" / "sdgar"
+
+
+def test_a_second_process_finds_what_the_first_compiled(tmp_path):
+    code = (
+        "import numpy as np; from sdgar.kernels.numba_draws import fill; "
+        "from sdgar.kernels.compiled import is_kept; kept = is_kept('fill'); "
+        "fill(np.array([0, 1]), np.array([3], np.int32), np.zeros(8, np.uint8)); "
+        "found = [sum(count.values()) for count in fill.stats[1:]]; "
+        "print(kept, is_kept('fill'), *found)"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    counts = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert counts == [["False", "True", "0", "1"], ["True", "True", "1", "0"]]
+    assert len(list(tmp_path.glob("sdgar/kernels-*/**/*.nbi"))) == 1

@@ -1,0 +1,177 @@
+"""Negatives of the compiled loop: the samplers' own, address by address."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdgar.contracts import System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.engines import fused_cpu
+from sdgar.kernels import numba_draws
+from sdgar.objectives import WeightedLogistic
+from sdgar.optimizers import SGD
+from sdgar.rng import Draws, Stream, tail
+from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.static import Popularity, Uniform
+
+CPU = torch.device("cpu")
+
+
+@numba.njit
+def numba_draw(proposal, known, tail, row_V, user_V, rooms, item_VN, ok_VN, q_VN):
+    numba_draws.draw(
+        proposal, known, tail, len(row_V), row_V, user_V, rooms[0], rooms[1], rooms[2], item_VN,
+        ok_VN,
+    )  # fmt: skip
+    numba_draws.probability(proposal, len(row_V), user_V, known.indptr_U1, item_VN, q_VN)
+
+
+@numba.njit
+def numba_known(indptr_U1, items_E, bits, user, item):
+    return numba_draws._is_known(indptr_U1, items_E, bits, user, item)
+
+
+@numba.njit
+def numba_nth_unknown(sorted_E, first, last, r):
+    return numba_draws._nth_unknown(sorted_E, first, last, r)
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    """Context 3 knows every item but one, context 4 all of them."""
+    rng = np.random.default_rng(0)
+    liked = rng.random((20, 16)) < 0.25
+    liked[:, 15] |= rng.random(20) < 0.2
+    liked[3, :15], liked[3, 15], liked[4] = True, False, True
+    return Interactions.from_arrays(*np.nonzero(liked))
+
+
+def sampler_of(name: str, data: Interactions) -> Uniform | Popularity | Decomposable:
+    if name == "uniform":
+        return Uniform()
+    if name == "popularity":
+        return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
+    update = ClosedForm(
+        temperature=0.5,
+        lambda_x=0.1,
+        lambda_y=1.0,
+        samples=8,
+        target="kl",
+        integrand="loss",
+        calibration="line",
+    )
+    made = Decomposable(data.n_users, data.n_items, 6, seed=1, update=update)
+    if name == "decomposable, updated":
+        made.refit(lambda users, items: torch.sin(users[:, None] + 3.0 * items), seed=1, epoch=1)
+    return made
+
+
+def drawn(sampler, data: Interactions, n: int, seed: int, epoch: int):
+    """What the kernels draw for every row of the data, and with which probability."""
+    system = System(
+        name="test",
+        discriminator=MatrixFactorization(2, 2, 2, seed=0),
+        sampler=sampler,
+        objective=WeightedLogistic(0.5),
+        optimizer=SGD(1.0),
+        n_negatives=n,
+        batch_size=1,
+        l2=0.0,
+    )
+    row_V = np.arange(len(data))
+    shape = (len(data), n)
+    item_VN, ok_VN = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+    q_VN = np.zeros(shape, np.float32)
+    rooms = tuple(np.zeros(shape, np.uint64) for _ in range(3))
+    numba_draw(
+        fused_cpu._proposal(system, seed, data.n_items),
+        fused_cpu._known(data),
+        tail(Stream.NEGATIVES, epoch),
+        row_V,
+        data.users_E,
+        rooms,
+        item_VN,
+        ok_VN,
+        q_VN,
+    )
+    return item_VN, ok_VN, q_VN
+
+
+@pytest.mark.parametrize(("seed", "epoch"), [(5, 1), (2**64 - 1, 2**24 - 1)])
+@pytest.mark.parametrize("n", [1, 7])
+@pytest.mark.parametrize("name", ["uniform", "popularity", "decomposable", "decomposable, updated"])
+def test_draws_are_those_of_the_sampler_address_by_address(data, name, n, seed, epoch):
+    sampler = sampler_of(name, data)
+    expected = sampler.sample(
+        torch.from_numpy(data.users_E),
+        torch.from_numpy(data.items_E).long(),
+        n,
+        score=lambda users, items: items,
+        draws=Draws(seed, Stream.NEGATIVES, epoch, torch.arange(len(data))[:, None]),
+        known=KnownItems(data.history, data.n_items, CPU),
+    )
+    item_VN, ok_VN, q_VN = drawn(sampler, data, n, seed, epoch)
+    assert np.array_equal(item_VN, expected.items_BN.numpy())
+    assert np.array_equal(ok_VN, expected.accepted_BN.numpy())
+    np.testing.assert_allclose(q_VN, expected.log_q_BN.exp().numpy(), rtol=1e-5)
+    # All three kinds of context are there: with many, one and no negative.
+    assert not ok_VN[data.users_E == 4].any()
+    assert set(item_VN[data.users_E == 3][ok_VN[data.users_E == 3]].tolist()) == {15}
+    assert ok_VN[data.users_E > 4].mean() > 0.9
+
+
+PAIRS = st.sets(st.tuples(st.integers(0, 30), st.integers(0, 40)), min_size=1, max_size=200)
+
+
+@given(pairs=PAIRS)
+def test_the_filter_never_misses_a_known_pair_and_never_makes_one_up(pairs):
+    users, items = np.array(sorted(pairs)).T
+    data = Interactions.from_arrays(users, items)
+    known = fused_cpu._known(data)
+    here = set(zip(data.users_E.tolist(), data.items_E.tolist(), strict=True))
+    for user in range(data.n_users):
+        for item in range(data.n_items):
+            assert numba_known(*known, user, item) == ((user, item) in here)
+
+
+@given(pairs=PAIRS, bytes_left=st.sampled_from([1, 2, 8]))
+def test_a_filter_with_far_too_few_bits_is_slow_but_right(pairs, bytes_left):
+    users, items = np.array(sorted(pairs)).T
+    data = Interactions.from_arrays(users, items)
+    bits = np.zeros(bytes_left, np.uint8)
+    numba_draws.fill(data.indptr_U1, data.items_E, bits)
+    here = set(zip(data.users_E.tolist(), data.items_E.tolist(), strict=True))
+    for user in range(data.n_users):
+        for item in range(data.n_items):
+            assert numba_known(data.indptr_U1, data.items_E, bits, user, item) == (
+                (user, item) in here
+            )
+
+
+def test_the_filter_tells_nearly_all_other_pairs_at_one_look():
+    """16 bits or more a pair: at most 1 in 16 of all other pairs finds its bit set."""
+    rng = np.random.default_rng(0)
+    pairs = np.unique(rng.integers(0, 1000 * 800, 20_000))
+    data = Interactions.from_arrays(pairs // 800, pairs % 800)
+    known = fused_cpu._known(data)
+    assert len(known.bits) * 8 >= 16 * len(data)
+    assert np.unpackbits(known.bits).mean() <= 1 / 16
+    # As many set bits as pairs, up to collisions: the hash must not fold pairs together.
+    assert np.unpackbits(known.bits).sum() > 0.9 * len(data)
+
+
+@given(known=st.sets(st.integers(0, 60), max_size=61), before=st.integers(0, 5))
+def test_the_rth_unknown_item_is_found_by_counting(known, before):
+    """In the middle of an array: what stands before and after belongs to others."""
+    items = sorted(known)
+    sorted_E = np.array([60] * before + items + [0, 0], np.int32)
+    for r, item in enumerate(i for i in range(61) if i not in known):
+        assert numba_nth_unknown(sorted_E, before, before + len(items), r) == item
