@@ -162,7 +162,7 @@ class ClosedForm:
             unit = torch.zeros((), device=log_b.device)
         # Measured from the largest b of the line, so that no b/λ is too large for a float.
         scale = (top - unit - math.log(lam)).clamp(max=_LARGEST_EXPONENT).exp()
-        # torch adds up along the last axis in one order for any number of threads, along others not.
+        # Only along the last axis torch adds up in one order for any number of threads.
         raised = (scale * (log_b - top).expm1()).transpose(dim, -1).contiguous()
         weight = raised.softmax(dim=-1).transpose(dim, -1)
         # An entry must not underflow to 0: what Q cannot draw, no importance weight can mend
