@@ -10,7 +10,7 @@ from sdgar.estimators import BPR, MostPopular
 @pytest.mark.slow
 def test_bpr_reaches_its_floor_on_citeulike(published_split):
     train, test = published_split("citeulike-t")
-    model = BPR(epochs=60).fit(train)
+    model = BPR().fit(train)
     reached = model.evaluate(test, ks=(50,)).means()["ndcg@50"]
     popular = MostPopular().fit(train).evaluate(test, ks=(50,)).means()["ndcg@50"]
     assert reached >= 0.110
