@@ -469,6 +469,7 @@ def _move_items(
     p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, next_e: Any,
     g_D: Any,
 ) -> Any:  # fmt: skip
+    """Step the items that thread t owns: g = (Σ slope · u + λ · touches · θ) / rows."""
     s = p + n
     item_ICD, bias_IC = tables.item_ICD, tables.bias_IC
     sum_I, sum_bias_I = tables.sum_I, tables.sum_bias_I
@@ -532,6 +533,7 @@ def _move_users(
     loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, next_e: Any,
     g_D: Any,
 ) -> Any:  # fmt: skip
+    """Step the users that thread t owns, by the gradients that scoring has left."""
     user_UCD, sum_U = tables.user_UCD, tables.sum_U
     user_V, tail_U = scratch.user_V, scratch.tail_U
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
