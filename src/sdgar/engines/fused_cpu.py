@@ -252,16 +252,17 @@ def _proposal(system: System, seed: int, n_items: int) -> numba_draws.Proposal:
 
 
 def _loss(system: System) -> numba_epoch.Loss:
-    from sdgar.kernels import numba_epoch as kernel
+    from sdgar.kernels import numba_gradients as gradients
+    from sdgar.kernels.numba_epoch import Loss
 
     objective = system.objective
-    kind, temperature = kernel.PAIRWISE, 1.0
+    kind, temperature = gradients.PAIRWISE, 1.0
     if isinstance(objective, Logistic):
-        kind = kernel.LOGISTIC
+        kind = gradients.LOGISTIC
     elif isinstance(objective, WeightedLogistic):
-        kind = kernel.WEIGHTED_HELD if objective.hold_weights else kernel.WEIGHTED
+        kind = gradients.WEIGHTED_HELD if objective.hold_weights else gradients.WEIGHTED
         temperature = objective.temperature
-    return kernel.Loss(kind, np.float32(temperature), np.float32(system.l2))
+    return Loss(kind, np.float32(temperature), np.float32(system.l2))
 
 
 def _step(system: System) -> numba_epoch.Step:

@@ -113,7 +113,7 @@ def from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
 
 
 @summing
-def _q(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
+def mix(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     """Q(i|c) = Σ_k x_ck y_ik."""
     total = np.float32(0)
     for k in range(x_UK.shape[1]):
@@ -297,7 +297,7 @@ def probability(p: Any, visits: Any, user_V: Any, indptr_U1: Any, item_VN: Any, 
         user = user_V[v]
         for j in range(p.n):
             if p.kind == DECOMPOSABLE:
-                q_VN[v, j] = _q(x_UK, y_IK, user, item_VN[v, j])
+                q_VN[v, j] = mix(x_UK, y_IK, user, item_VN[v, j])
             elif p.kind == POPULARITY:
                 q_VN[v, j] = q_I[item_VN[v, j]]
             else:

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.kernels.compiled import outer, summing
-from sdgar.kernels.numba_draws import draw_block
+from sdgar.kernels.compiled import outer
+from sdgar.kernels.numba_draws import draw_block, mix
 from sdgar.kernels.numba_math import exp_negative
 from sdgar.kernels.numba_threads import run
 
@@ -82,14 +82,6 @@ def _draw(
     return None
 
 
-@summing
-def _dot(left_RK: Any, row: Any, right_NK: Any, other: Any) -> Any:
-    total = np.float32(0)
-    for k in range(left_RK.shape[1]):
-        total += left_RK[row, k] * right_NK[other, k]
-    return total
-
-
 @outer
 def _mix(
     t: Any, threads: Any, barrier_2: Any, left_RK: Any, row_B: Any, right_NK: Any, other_BS: Any,
@@ -97,7 +89,7 @@ def _mix(
 ) -> Any:  # fmt: skip
     for b in range(len(row_B) * t // threads, len(row_B) * (t + 1) // threads):
         for s in range(other_BS.shape[1]):
-            mixed_BS[b, s] = _dot(left_RK, row_B[b], right_NK, other_BS[b, s])
+            mixed_BS[b, s] = mix(left_RK, right_NK, row_B[b], other_BS[b, s])
     return None
 
 
