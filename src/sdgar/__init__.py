@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sdgar.data.splits import split
     from sdgar.data.synthetic import synthetic
     from sdgar.errors import SdgarError
-    from sdgar.estimators import BPR, SDGAR, MostPopular, SDGARPrinted
+    from sdgar.estimators import BPR, SA, SDGAR, MostPopular, SDGARPrinted
     from sdgar.evaluation.report import compare
     from sdgar.recommender import Recommender, load
 
@@ -28,6 +28,7 @@ _HOME = {
     "Interactions": "sdgar.data.interactions",
     "MostPopular": "sdgar.estimators",
     "Recommender": "sdgar.recommender",
+    "SA": "sdgar.estimators",
     "SDGAR": "sdgar.estimators",
     "SDGARPrinted": "sdgar.estimators",
     "SdgarError": "sdgar.errors",
@@ -40,6 +41,7 @@ _HOME = {
 
 __all__ = [
     "BPR",
+    "SA",
     "SDGAR",
     "Interactions",
     "MostPopular",

@@ -152,8 +152,12 @@ class Discriminator(Scorer, Protocol):
         """Scores s_BN of N items for each row."""
         ...
 
-    def score_and_norms(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """s_BN, and what L2 weighs: ‖parameters‖² of each context (B) and of each item (BN)."""
+    def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        """s_BN of the positive (first) and the negatives, and what λ/2 weighs, one value a row."""
+        ...
+
+    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
+        """After a step, bring the rows it touched back to where they may be, if they have bounds."""
         ...
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
@@ -202,6 +206,7 @@ class System:
     batch_size: int
     """Positives a step."""
     l2: float
+    """λ: half of it weighs the discriminator's penalty, for factorization the squared norms."""
     positives_per_visit: int = 1
     """P: positives of a context that share one pool of negatives; 1 gives each its own."""
     refit_every: int | None = None

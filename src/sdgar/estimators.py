@@ -250,6 +250,11 @@ class BPR(systems.BPR, Learner):
 
 
 @dataclass(kw_only=True, eq=False)
+class SA(systems.SA, Learner):
+    """Self-adversarial negative sampling: uniform negatives weighted by their own losses."""
+
+
+@dataclass(kw_only=True, eq=False)
 class SDGAR(systems.SDGAR, Learner):
     """Sampling-decomposable generative adversarial recommender, the paper's system."""
 
@@ -260,7 +265,7 @@ class SDGARPrinted(systems.SDGARPrinted, Learner):
 
 
 ESTIMATORS: dict[str, type[Estimator]] = {
-    e.system_name: e for e in (MostPopular, BPR, SDGAR, SDGARPrinted)
+    e.system_name: e for e in (MostPopular, BPR, SA, SDGAR, SDGARPrinted)
 }
 """By the name that the command line uses."""
 

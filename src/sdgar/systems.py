@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 
-from sdgar.contracts import Sampler, System
+from sdgar.contracts import Discriminator, Objective, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError, unknown_name
@@ -42,13 +42,10 @@ class Recipe(Protocol):
 
 
 @dataclass(kw_only=True, eq=False)
-class BPR:
-    """Bayesian personalised ranking (Rendle et al. 2009): one uniform negative a positive.
+class Composition:
+    """What the recipes share: the hyper-parameters of the model and of its steps."""
 
-    Minimises softplus(-(g(c, i) - g(c, j))) over positives i and unknown items j.
-    """
-
-    system_name: ClassVar[str] = "bpr"
+    system_name: ClassVar[str] = ""
 
     dim: int = 32
     """Embedding size D."""
@@ -67,25 +64,72 @@ class BPR:
     """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
-        """Uniform proposals, pairwise logistic loss, matrix factorization."""
-        optimizer = make_optimizer(self.optimizer, self.learning_rate)
+        """Make the parts."""
+        raise NotImplementedError
+
+    def _factorization(self, data: Interactions, seed: int) -> MatrixFactorization:
+        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        return MatrixFactorization(data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise)
+
+    def _system(
+        self,
+        discriminator: Discriminator,
+        sampler: Sampler,
+        objective: Objective,
+        *,
+        refit_every: int | None = None,
+    ) -> System:
         return System(
             name=self.system_name,
-            discriminator=MatrixFactorization(
-                data.n_users, data.n_items, self.dim, seed=seed, sparse=optimizer.row_wise
-            ),
-            sampler=Uniform(),
-            objective=PairwiseLogistic(),
-            optimizer=optimizer,
+            discriminator=discriminator,
+            sampler=sampler,
+            objective=objective,
+            optimizer=make_optimizer(self.optimizer, self.learning_rate),
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
             batch_size=at_least("batch_size", self.batch_size, 1),
             positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
             l2=not_negative("l2", self.l2),
+            refit_every=refit_every,
         )
 
 
 @dataclass(kw_only=True, eq=False)
-class SDGAR:
+class BPR(Composition):
+    """Bayesian personalised ranking (Rendle et al. 2009): one uniform negative a positive.
+
+    Minimises softplus(-(g(c, i) - g(c, j))) over positives i and unknown items j.
+    """
+
+    system_name: ClassVar[str] = "bpr"
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """Uniform proposals, pairwise logistic loss, matrix factorization."""
+        return self._system(self._factorization(data, seed), Uniform(), PairwiseLogistic())
+
+
+@dataclass(kw_only=True, eq=False)
+class SA(Composition):
+    """Self-adversarial negative sampling (Sun et al. 2019): five uniform negatives, reweighted.
+
+    Weights ∝ exp(f/T) of the negatives' losses f, through which no gradient passes: Eq. 4 with
+    uniform proposals and held weights.
+    """
+
+    system_name: ClassVar[str] = "sa"
+
+    n_negatives: int = 5
+    """Negatives drawn for each positive."""
+    temperature: float = 0.5
+    """T of the weights ∝ exp(f/T); 1/α of the original."""
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """Uniform proposals, logistic loss with held softmax weights, matrix factorization."""
+        objective = WeightedLogistic(checked_temperature(self.temperature), hold_weights=True)
+        return self._system(self._factorization(data, seed), Uniform(), objective)
+
+
+@dataclass(kw_only=True, eq=False)
+class SDGAR(Composition):
     """Sampling-decomposable generative adversarial recommender (Jin et al. 2020), Algorithm 1.
 
     A generator Q(i|c) = Σ_k x_ck y_ik proposes negatives in O(1) and follows the discriminator
@@ -94,21 +138,8 @@ class SDGAR:
 
     system_name: ClassVar[str] = "sdgar"
 
-    dim: int = 32
-    """Embedding size D."""
-    learning_rate: float = 0.1
-    """Rate of the optimiser; Adam wants about 0.004."""
-    optimizer: str = "adagrad"
-    """adagrad (one sum of squares a row), lazy-adam (moves the rows a batch touches), adam (moves
-    all rows) or sgd."""
-    l2: float = 0.02
-    """Weight λ of the squared norm of the rows a batch touches."""
     n_negatives: int = 5
     """|S_c|: negatives drawn for each positive."""
-    batch_size: int = 2048
-    """Positives a step."""
-    positives_per_visit: int = 1
-    """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
     temperature: float = 0.5
     """T of the target P(i|c) ∝ exp(f_c(i)/T)."""
     hold_weights: bool = False
@@ -135,22 +166,11 @@ class SDGAR:
 
     def compose(self, data: Interactions, *, seed: int) -> System:
         """Proposals from the generator, importance-weighted logistic loss, factorization."""
-        optimizer = make_optimizer(self.optimizer, self.learning_rate)
-        return System(
-            name=self.system_name,
-            discriminator=MatrixFactorization(
-                data.n_users, data.n_items, self.dim, seed=seed, sparse=optimizer.row_wise
-            ),
-            sampler=self._sampler(data, seed),
-            objective=WeightedLogistic(
-                within("temperature", self.temperature, LEAST_TEMPERATURE, MOST_TEMPERATURE),
-                self.hold_weights,
-            ),
-            optimizer=optimizer,
-            n_negatives=at_least("n_negatives", self.n_negatives, 1),
-            batch_size=at_least("batch_size", self.batch_size, 1),
-            positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
-            l2=not_negative("l2", self.l2),
+        objective = WeightedLogistic(checked_temperature(self.temperature), self.hold_weights)
+        return self._system(
+            self._factorization(data, seed),
+            self._sampler(data, seed),
+            objective,
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
 
@@ -199,6 +219,11 @@ def make_optimizer(name: str, learning_rate: float) -> Optimizer:
     """The optimiser of that name."""
     one_of("optimizer", name, tuple(OPTIMIZERS))
     return OPTIMIZERS[name](learning_rate)
+
+
+def checked_temperature(value: float) -> float:
+    """Return ``value`` if weights exp(f/T) can be computed with it."""
+    return within("temperature", value, LEAST_TEMPERATURE, MOST_TEMPERATURE)
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:

@@ -34,14 +34,16 @@ def test_a_row_of_scores_depends_on_that_row_only(model):
         assert_close(model.score(users_B[b : b + 1], items_BN[b : b + 1])[0], whole_BN[b])
 
 
-def test_norms_are_those_of_the_rows_touched(model):
-    users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1], [8]])
-    _, user_B, item_BN = model.score_and_norms(users_B, items_BN)
+def test_the_penalty_of_factorization_is_the_norms_of_the_rows_touched():
+    model = MatrixFactorization(7, 11, 5, seed=3, init_scale=3.0)
+    users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1, 3, 9], [8, 8, 0]])
+    _, penalty_B = model.score_and_penalty(users_B, items_BN)
     f = model.factors()
-    assert_close(user_B, f.user_UD[users_B].square().sum(1))
-    assert_close(
-        item_BN[:, 0], f.item_ID[items_BN[:, 0]].square().sum(1) + f.bias_I[items_BN[:, 0]] ** 2
-    )
+    norm_I = f.item_ID.square().sum(1) + f.bias_I**2
+    for b in range(2):
+        pos, *neg = items_BN[b].tolist()
+        expected = f.user_UD[users_B[b]].square().sum() + norm_I[pos] + norm_I[neg].mean()
+        assert_close(penalty_B[b], expected)
 
 
 def test_the_same_seed_starts_the_same_and_another_does_not():
@@ -60,8 +62,8 @@ def test_a_sparse_gradient_is_the_dense_one_and_names_the_rows_of_the_batch():
     grads = []
     for sparse in (False, True):
         model = MatrixFactorization(7, 11, 5, seed=3, init_scale=3.0, sparse=sparse)
-        scores, user_norm_B, item_norm_BN = model.score_and_norms(users_B, items_BN)
-        (scores.sin().sum() + user_norm_B.sum() + item_norm_BN.sum()).backward()
+        scores, penalty_B = model.score_and_penalty(users_B, items_BN)
+        (scores.sin().sum() + penalty_B.sum()).backward()
         grads.append([p.grad for p in model.parameters()])
     rows = ([0, 6], [0, 2, 5, 9, 10], [0, 2, 5, 9, 10])
     for dense, sparse, touched in zip(*grads, rows, strict=True):

@@ -50,12 +50,17 @@ class MatrixFactorization(nn.Module):
         u_BD, v_BND = self._rows(users_B, items_BN)
         return (u_BD[:, None] * v_BND).sum(dim=2) + self._bias(items_BN)
 
-    def score_and_norms(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """s_BN, ‖u‖²_B and (‖v‖² + b²)_BN, from one gather of the rows."""
+    def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        """s_BN, and ‖u‖² + ‖v⁺‖² + mean_j ‖v_j‖² with b_i as one more number of v_i."""
         u_BD, v_BND = self._rows(users_B, items_BN)
         b_BN = self._bias(items_BN)
         s_BN = (u_BD[:, None] * v_BND).sum(dim=2) + b_BN
-        return s_BN, u_BD.square().sum(dim=1), v_BND.square().sum(dim=2) + b_BN.square()
+        norm_BN = v_BND.square().sum(dim=2) + b_BN.square()
+        norm_B = u_BD.square().sum(dim=1) + norm_BN[:, 0] + norm_BN[:, 1:].mean(dim=1)
+        return s_BN, norm_B
+
+    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
+        """Rows may be anywhere."""
 
     def _rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
         u_BD = embedding(users_B, self.user_UD, sparse=self._sparse)

@@ -24,9 +24,10 @@ _VISITS_AHEAD = 1 << 16
 class EagerEngine:
     """One step a batch, gradients by autograd.
 
-        θ ← θ - step(∇ mean_b [ω_b l_b + λ/2 (‖u_b‖² + ‖v⁺_b‖² + mean_j ‖v_bj‖²)])
+        θ ← θ - step(∇ mean_b [ω_b l_b + λ/2 R_b])
 
-    with l the objective and ω the interaction weights, scaled to a mean of 1 so that the
+    with l the objective, R the discriminator's penalty (for factorization ‖u_b‖² + ‖v⁺_b‖² +
+    mean_j ‖v_bj‖²) and ω the interaction weights, scaled to a mean of 1 so that the
     learning rate keeps its meaning; b runs over the positives of the batch, and those of one
     visit share their negatives j. Deterministic on the CPU for any number of threads.
     """
@@ -110,14 +111,14 @@ class EagerEngine:
         system = self._system
         users_B, pos_B = self._users_E[rows_B], self._items_E[rows_B]
         items_BN = torch.cat((pos_B[:, None], negatives.items_BN), dim=1)
-        s_BN, user_norm_B, item_norm_BN = self._model.score_and_norms(users_B, items_BN)
+        s_BN, penalty_B = self._model.score_and_penalty(users_B, items_BN)
         loss_B = system.objective(s_BN[:, 0], s_BN[:, 1:], negatives)
         if self._weight_E is not None:
             loss_B = loss_B * self._weight_E[rows_B]
-        norm_B = user_norm_B + item_norm_BN[:, 0] + item_norm_BN[:, 1:].mean(dim=1)
         self._optimizer.zero_grad(set_to_none=True)
-        (loss_B + 0.5 * system.l2 * norm_B).mean().backward()  # type: ignore[no-untyped-call]
+        (loss_B + 0.5 * system.l2 * penalty_B).mean().backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
+        self._model.settle(users_B, items_BN)
         effective_B = system.objective.effective(s_BN[:, 1:].detach(), negatives)
         return loss_B.detach(), negatives.accepted_BN.any(dim=1), effective_B
 
