@@ -157,7 +157,7 @@ class Discriminator(Scorer, Protocol):
         ...
 
     def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
-        """After a step, bring the rows it touched back to where they may be, if they have bounds."""
+        """After a step, bring the rows it touched back into their bounds, if they have any."""
         ...
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
