@@ -90,6 +90,68 @@ class WeightedLogistic:
         return torch.where(square_B > 0, 1 / square_B.clamp(min=1e-12), 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class RankHingeByTries:
+    """WARP (Weston et al. 2010) as LightFM computes it, one value a row.
+
+        rank_b = ⌊(M - 1) / tries_b⌋,   M the number of items
+        l_b    = log(max(1, rank_b)) [margin + s_bj - s⁺_b]₊
+
+    j is the violation that the search found, in a row's ``tries_B`` draws; 0 for a row that has
+    none. The log instead of Weston's Σ_{r ≤ rank} 1/r is LightFM's. Its limit of 10 on the
+    weight is left out: it matters only above 22,026 items, where it would blur the best ranks.
+    """
+
+    margin: float
+    n_items: int
+
+    def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+        """loss_B."""
+        if negatives.tries_B is None:
+            raise UsageError(
+                "ranks by tries need a sampler that counts its tries, such as FirstViolation.",
+                code="no_tries",
+            )
+        # In whole numbers, where a quotient cannot fall short of the integer that it is.
+        rank_B = ((self.n_items - 1) // negatives.tries_B).clamp(min=1)
+        return rank_B.to(pos_B.dtype).log() * _hardest_hinge(self.margin, pos_B, neg_BN, negatives)
+
+    def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
+        """Negatives of a row are not weighed against each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankHingeByImpostors:
+    """The loss of collaborative metric learning (Hsieh et al. 2017), one value a row.
+
+        rank_b = ⌊M · share of the accepted j with margin + s_bj - s⁺_b > 0⌋
+        l_b    = log(rank_b + 1) [margin + max_j s_bj - s⁺_b]₊
+
+    over the accepted negatives j; 0 for a row that has none. Only the hardest of them gets a
+    gradient, as in the authors' code; the weight has none, as it moves in jumps.
+    """
+
+    margin: float
+    n_items: int
+
+    def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+        """loss_B."""
+        accepted_BN = negatives.accepted_BN
+        impostor_BN = (self.margin + neg_BN - pos_B[:, None] > 0) & accepted_BN
+        rank_B = self.n_items * impostor_BN.sum(dim=1) // accepted_BN.sum(dim=1).clamp(min=1)
+        weight_B = rank_B.to(pos_B.dtype).log1p()
+        return weight_B * _hardest_hinge(self.margin, pos_B, neg_BN, negatives)
+
+    def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
+        """Negatives of a row are not weighed against each other."""
+
+
+def _hardest_hinge(margin: float, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+    """[margin + max_j s_bj - s⁺_b]₊ over the accepted negatives; 0 for a row that has none."""
+    accepted_s_BN = torch.where(negatives.accepted_BN, neg_BN, -torch.inf)
+    return (margin + accepted_s_BN.max(dim=1).values - pos_B).relu()
+
+
 def _mean_accepted(loss_BN: Tensor, negatives: Negatives) -> Tensor:
     accepted_BN = negatives.accepted_BN.to(loss_BN.dtype)
     return (loss_BN * accepted_BN).sum(dim=1) / accepted_BN.sum(dim=1).clamp(min=1)

@@ -11,9 +11,16 @@ import torch
 from sdgar.contracts import Discriminator, Objective, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.metric import Metric
 from sdgar.errors import UsageError, unknown_name
-from sdgar.objectives import PairwiseLogistic, WeightedLogistic
+from sdgar.objectives import (
+    PairwiseLogistic,
+    RankHingeByImpostors,
+    RankHingeByTries,
+    WeightedLogistic,
+)
 from sdgar.optimizers import SGD, Adam, LazyAdam, Optimizer, RowAdagrad
+from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import (
     LEAST_TEMPERATURE,
     MOST_TEMPERATURE,
@@ -21,6 +28,7 @@ from sdgar.samplers.closed_form import (
     within,
 )
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity, Uniform
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
@@ -54,8 +62,6 @@ class Composition:
     optimizer: str = "adagrad"
     """adagrad (one sum of squares a row), lazy-adam (moves the rows a batch touches), adam (moves
     all rows) or sgd."""
-    l2: float = 0.02
-    """Weight λ of the squared norm of the rows a batch touches."""
     n_negatives: int = 1
     """Negatives drawn for each positive; the loss is their mean."""
     batch_size: int = 2048
@@ -67,9 +73,9 @@ class Composition:
         """Make the parts."""
         raise NotImplementedError
 
-    def _factorization(self, data: Interactions, seed: int) -> MatrixFactorization:
-        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
-        return MatrixFactorization(data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise)
+    def _penalty(self) -> float:
+        """λ of the discriminator's penalty."""
+        raise NotImplementedError
 
     def _system(
         self,
@@ -88,13 +94,28 @@ class Composition:
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
             batch_size=at_least("batch_size", self.batch_size, 1),
             positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
-            l2=not_negative("l2", self.l2),
+            l2=self._penalty(),
             refit_every=refit_every,
         )
 
 
 @dataclass(kw_only=True, eq=False)
-class BPR(Composition):
+class Factorized(Composition):
+    """What the recipes share whose discriminator is matrix factorization."""
+
+    l2: float = 0.02
+    """Weight λ of the squared norm of the rows a batch touches."""
+
+    def _penalty(self) -> float:
+        return not_negative("l2", self.l2)
+
+    def _factorization(self, data: Interactions, seed: int) -> MatrixFactorization:
+        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        return MatrixFactorization(data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise)
+
+
+@dataclass(kw_only=True, eq=False)
+class BPR(Factorized):
     """Bayesian personalised ranking (Rendle et al. 2009): one uniform negative a positive.
 
     Minimises softplus(-(g(c, i) - g(c, j))) over positives i and unknown items j.
@@ -108,7 +129,104 @@ class BPR(Composition):
 
 
 @dataclass(kw_only=True, eq=False)
-class SA(Composition):
+class AOBPR(Factorized):
+    """BPR with adaptive oversampling (Rendle & Freudenthaler 2014): negatives from top ranks.
+
+    Ranks are those of single factors, whose orders are sorted anew from time to time.
+    """
+
+    system_name: ClassVar[str] = "aobpr"
+
+    rank_scale: float = 0.1
+    """λ of P(r) ∝ exp(-r/λ), as a share of the items; small draws hard negatives."""
+    refit_every: int = 1
+    """Epochs between sorting the orders; the first is before epoch 1."""
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """Proposals by rank in a factor, pairwise logistic loss, matrix factorization."""
+        discriminator = self._factorization(data, seed)
+        sampler = AdaptiveOrder(discriminator, self.rank_scale)
+        refit_every = at_least("refit_every", self.refit_every, 1)
+        return self._system(discriminator, sampler, PairwiseLogistic(), refit_every=refit_every)
+
+
+@dataclass(kw_only=True, eq=False)
+class WARP(Factorized):
+    """Weighted approximate-rank pairwise loss (Weston et al. 2010), as in LightFM.
+
+    Uniform draws until g(c, j) > g(c, i) - margin; the fewer it took, the worse i must rank, and
+    the more the hinge counts.
+    """
+
+    system_name: ClassVar[str] = "warp"
+
+    margin: float = 1.0
+    """By how much a positive should lead."""
+    max_tries: int = 10
+    """Most draws for a positive; without a violation it teaches nothing."""
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """The first violation, rank-weighted hinge, matrix factorization."""
+        for name in ("n_negatives", "positives_per_visit"):
+            if getattr(self, name) != 1:
+                raise UsageError(
+                    f"warp searches one negative for each positive, so {name} must be 1, got "
+                    f"{getattr(self, name)!r}."
+                )
+        margin = not_negative("margin", self.margin)
+        sampler = FirstViolation(margin, at_least("max_tries", self.max_tries, 1))
+        objective = RankHingeByTries(margin, data.n_items)
+        return self._system(self._factorization(data, seed), sampler, objective)
+
+
+@dataclass(kw_only=True, eq=False)
+class CML(Composition):
+    """Collaborative metric learning (Hsieh et al. 2017): points in a ball instead of factors.
+
+    A positive should be nearer than the nearest of a few uniform negatives, by a margin; the more
+    of them come nearer than that, the more it counts.
+    """
+
+    system_name: ClassVar[str] = "cml"
+
+    n_negatives: int = 5
+    """Negatives drawn for each positive; the nearest is pushed away."""
+    margin: float = 0.5
+    """By how much squared distances should differ; points of the ball differ by at most 4."""
+    covariance: float = 0.0
+    """Weight λ of the covariances between axes, which keeps them from saying the same."""
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """Uniform proposals, hinge weighted by the share of impostors, points in a unit ball."""
+        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        metric = Metric(data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise)
+        objective = RankHingeByImpostors(not_negative("margin", self.margin), data.n_items)
+        return self._system(metric, Uniform(), objective)
+
+    def _penalty(self) -> float:
+        return not_negative("covariance", self.covariance)
+
+
+@dataclass(kw_only=True, eq=False)
+class DNS(Factorized):
+    """Dynamic negative sampling (Zhang et al. 2013): BPR with the hardest of a few uniform draws.
+
+    The negative j is the candidate with the highest current score g(c, j).
+    """
+
+    system_name: ClassVar[str] = "dns"
+
+    candidates: int = 5
+    """Uniform draws for each negative, of which the best scored is kept."""
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """The hardest of uniform proposals, pairwise logistic loss, matrix factorization."""
+        sampler = Hardest(at_least("candidates", self.candidates, 1))
+        return self._system(self._factorization(data, seed), sampler, PairwiseLogistic())
+
+
+@dataclass(kw_only=True, eq=False)
+class SA(Factorized):
     """Self-adversarial negative sampling (Sun et al. 2019): five uniform negatives, reweighted.
 
     Weights ∝ exp(f/T) of the negatives' losses f, through which no gradient passes: Eq. 4 with
@@ -129,7 +247,7 @@ class SA(Composition):
 
 
 @dataclass(kw_only=True, eq=False)
-class SDGAR(Composition):
+class SDGAR(Factorized):
     """Sampling-decomposable generative adversarial recommender (Jin et al. 2020), Algorithm 1.
 
     A generator Q(i|c) = Σ_k x_ck y_ik proposes negatives in O(1) and follows the discriminator

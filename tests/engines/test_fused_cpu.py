@@ -9,21 +9,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, NotCovered, System
+from sdgar.contracts import Covered, EpochStats, NotCovered, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
 from sdgar.errors import NumericalError, UsageError
-from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
+from sdgar.objectives import Logistic, PairwiseLogistic, RankHingeByTries, WeightedLogistic
 from sdgar.optimizers import SGD, Adam, LazyAdam, RowAdagrad
+from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity, Uniform
 
 CPU = torch.device("cpu")
 SAMPLERS = ("uniform", "popularity", "decomposable")
+PICKS = {"hardest": Hardest(4), "violation": FirstViolation(0.05, 7)}
 OBJECTIVES = {
     "pairwise": PairwiseLogistic(),
     "logistic": Logistic(),
@@ -51,9 +54,16 @@ def some_data(
     return Interactions.from_arrays(users_E, items_E, weight=weight)
 
 
-def sampler_of(name: str, data: Interactions) -> Uniform | Popularity | Decomposable:
+def sampler_of(name: str, data: Interactions) -> Sampler:
     if name == "uniform":
         return Uniform()
+    if name in PICKS:
+        return PICKS[name]
+    if name == "adaptive":
+        # Any model will do for both engines; this one has biases to be ordered by.
+        model = MatrixFactorization(data.n_users, data.n_items, 5, seed=0)
+        model.bias_I.data += torch.arange(data.n_items) * 0.01
+        return AdaptiveOrder(model, 0.2)
     if name == "popularity":
         return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
     update = ClosedForm(
@@ -154,6 +164,59 @@ def test_fifty_steps_are_those_of_the_eager_engine(sampler, objective, optimizer
     last = assert_same_epochs(data, epochs=3, **parts)
     # The context that knows every item is never answered, whoever draws.
     assert last.unanswered >= data.n_items
+
+
+@pytest.mark.parametrize("per_visit", [1, 3])
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad"])
+@pytest.mark.parametrize("objective", ["pairwise", "logistic"])
+def test_the_hardest_candidate_is_that_of_the_eager_engine(objective, optimizer, per_visit):
+    last = assert_same_epochs(
+        some_data(),
+        epochs=3,
+        sampler="hardest",
+        objective=OBJECTIVES[objective],
+        optimizer=OPTIMIZERS[optimizer],
+        positives_per_visit=per_visit,
+    )
+    assert last.unanswered == some_data().n_items
+
+
+@pytest.mark.parametrize("per_visit", [1, 3])
+@pytest.mark.parametrize("objective", [PairwiseLogistic(), RankHingeByTries(0.05, 24)])
+def test_the_first_violation_is_that_of_the_eager_engine(objective, per_visit):
+    last = assert_same_epochs(
+        some_data(),
+        epochs=3,
+        sampler="violation",
+        objective=objective,
+        optimizer=RowAdagrad(0.1),
+        n_negatives=1,
+        positives_per_visit=per_visit,
+    )
+    assert last.unanswered == some_data().n_items
+
+
+def test_ranks_of_factors_are_drawn_as_by_the_eager_engine():
+    last = assert_same_epochs(some_data(), epochs=3, sampler="adaptive", optimizer=RowAdagrad(0.1))
+    assert last.unanswered >= some_data().n_items
+
+
+def test_parts_that_do_not_fit_are_not_covered():
+    data = some_data()
+    for parts, why in (
+        ({"objective": RankHingeByTries(1.0, data.n_items)}, "counts its tries"),
+        ({"sampler": "violation", "n_negatives": 2}, "one negative a positive"),
+    ):
+        answer = FusedCpuEngine.covers(system_of(data, **parts), CPU)
+        assert isinstance(answer, NotCovered)
+        assert why in answer.why
+
+
+def test_a_sampler_that_does_not_know_its_probabilities_is_not_covered_with_weights():
+    system = system_of(some_data(), sampler="hardest", objective=WeightedLogistic(0.5))
+    answer = FusedCpuEngine.covers(system, CPU)
+    assert isinstance(answer, NotCovered)
+    assert "log Q" in answer.why
 
 
 @pytest.mark.parametrize("objective", ["pairwise", "logistic"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sdgar.contracts import Covered, Negatives, NotCovered, System
+from sdgar.contracts import Covered, Negatives, NotCovered, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines import fused_gpu
@@ -17,12 +17,14 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_gpu import FusedGpuEngine
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError, UsageError
-from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
+from sdgar.objectives import Logistic, PairwiseLogistic, RankHingeByTries, WeightedLogistic
 from sdgar.optimizers import SGD, Adam, LazyAdam, RowAdagrad
 from sdgar.rng import Draws, Stream
+from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity, Uniform
 
 pytest.importorskip("triton", reason="Triton is not installed on this machine")
@@ -35,6 +37,7 @@ DEVICE = torch.device("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "c
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
 SAMPLERS = ("uniform", "popularity", "decomposable")
+PICKS = {"hardest": Hardest(3), "violation": FirstViolation(0.05, 6)}
 OBJECTIVES = (
     PairwiseLogistic(),
     Logistic(),
@@ -63,9 +66,11 @@ def some_data(*, weighted: bool) -> Interactions:
     return Interactions.from_arrays(users, items, weight=weight)
 
 
-def sampler_of(name: str, data: Interactions) -> Uniform | Popularity | Decomposable:
+def sampler_of(name: str, data: Interactions) -> Sampler:
     if name == "uniform":
         return Uniform()
+    if name in PICKS:
+        return PICKS[name]
     if name == "popularity":
         return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
     update = ClosedForm(
@@ -131,6 +136,51 @@ def test_an_epoch_is_that_of_the_eager_engine(data, s, o):
         positives_per_visit=3 if (s + o // 2) % 2 else 1,
         l2=0.02 if both else 0.0,
     )
+
+
+@pytest.mark.parametrize(("objective", "per_visit"), [(OBJECTIVES[0], 1), (OBJECTIVES[1], 3)])
+def test_the_hardest_candidate_is_that_of_the_eager_engine(data, objective, per_visit):
+    assert_same_epochs(
+        data,
+        epochs=2,
+        sampler="hardest",
+        objective=objective,
+        optimizer=OPTIMIZERS[2],
+        positives_per_visit=per_visit,
+    )
+
+
+def test_the_first_violation_and_its_rank_are_those_of_the_eager_engine(data):
+    parts = {"sampler": "violation", "n_negatives": 1, "optimizer": OPTIMIZERS[2]}
+    assert_same_epochs(data, epochs=3, objective=RankHingeByTries(0.05, data.n_items), **parts)
+
+
+def test_adaptive_orders_are_drawn_as_by_the_eager_engine(data):
+    """One sampler for both: it is made with the start of a model, and both start there."""
+    model = MatrixFactorization(data.n_users, data.n_items, 5, seed=0)
+    with torch.no_grad():
+        model.bias_I += torch.arange(data.n_items) * 0.01
+    parts = {"sampler": "uniform", "optimizer": OPTIMIZERS[2]}
+    eager, engine = (
+        kind(
+            replace(system_of(data, **parts), sampler=AdaptiveOrder(model, 0.2)),
+            data,
+            seed=5,
+            device=DEVICE,
+        )
+        for kind in (EagerEngine, FusedGpuEngine)
+    )
+    assert engine.run_epoch(1).loss == pytest.approx(eager.run_epoch(1).loss, rel=1e-5)
+    for name, table in eager.state().items():
+        if name.startswith("model."):
+            assert (table - engine.state()[name]).norm() / table.norm() < 1e-5
+
+
+def test_a_sampler_that_does_not_know_its_probabilities_is_not_covered_with_weights(data):
+    system = system_of(data, sampler="hardest", objective=WeightedLogistic(0.5))
+    answer = FusedGpuEngine.covers(system, DEVICE)
+    assert isinstance(answer, NotCovered)
+    assert "log Q" in answer.why
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,16 @@ from torch import Tensor
 from sdgar.contracts import Covered, EpochStats, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.engines.fused import OBJECTIVES, OPTIMIZERS, SAMPLERS, misfit
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.errors import NumericalError
-from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
-from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
+from sdgar.objectives import Logistic, RankHingeByTries, WeightedLogistic
+from sdgar.optimizers import LazyAdam, RowAdagrad
 from sdgar.rng import Permutation, Stream, tail
+from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.static import Popularity
 
 if TYPE_CHECKING:
     from sdgar.kernels import numba_draws, numba_epoch
@@ -66,13 +69,16 @@ class FusedCpuEngine:
             return NotCovered(f"it runs on the CPU, not on {device.type}")
         for what, part, known in (
             ("discriminator", system.discriminator, (MatrixFactorization,)),
-            ("sampler", system.sampler, (Uniform, Popularity, Decomposable)),
-            ("objective", system.objective, (PairwiseLogistic, Logistic, WeightedLogistic)),
-            ("optimizer", system.optimizer, (SGD, RowAdagrad, LazyAdam)),
+            ("sampler", system.sampler, SAMPLERS),
+            ("objective", system.objective, OBJECTIVES),
+            ("optimizer", system.optimizer, OPTIMIZERS),
         ):
             if type(part) not in known:
                 names = ", ".join(kind.__name__ for kind in known)
                 return NotCovered(f"it has no code for the {what} {type(part).__name__} ({names})")
+        mismatch = misfit(system)
+        if mismatch is not None:
+            return NotCovered(mismatch)
         if any(p.dtype != torch.float32 for p in system.discriminator.parameters()):
             return NotCovered("its tables are float32, and the discriminator's are not")
         if importlib.util.find_spec("numba") is None:
@@ -218,11 +224,13 @@ def _order(visits: Visits, system: System, batch: int) -> numba_epoch.Order:
 def _proposal(system: System, seed: int, n_items: int) -> numba_draws.Proposal:
     """The sampler's tables as they are now."""
     from sdgar.kernels import numba_draws as draws
+    from sdgar.kernels import numba_picks as picks
 
     none, nobody = np.empty(0, np.int64), np.empty((0, 1), np.float32)
     tables: dict[str, object] = {
         "state_bins": none, "item_bins": none, "n_states": 1,
         "x_UK": nobody, "y_IK": nobody, "q_I": nobody[:, 0].copy(),
+        "order_KI": np.empty((0, 1), np.int32), "downward_UK": np.empty((0, 1), np.bool_),
     }  # fmt: skip
     sampler = system.sampler
     kind = draws.UNIFORM
@@ -241,12 +249,30 @@ def _proposal(system: System, seed: int, n_items: int) -> numba_draws.Proposal:
             "x_UK": _aligned_copy(sampler.x_UK),
             "y_IK": _aligned_copy(sampler.y_IK),
         }
+    elif isinstance(sampler, AdaptiveOrder):
+        kind = draws.ADAPTIVE
+        tables |= {
+            "state_bins": sampler.factor_of.bin_RN.reshape(-1).numpy(),
+            "item_bins": sampler.rank_of.bin_RN.reshape(-1).numpy(),
+            "n_states": sampler.factor_of.n,
+            "order_KI": sampler.order_KI.contiguous().numpy(),
+            "downward_UK": sampler.downward_UK.contiguous().numpy(),
+        }
+    pick, candidates, margin = picks.NONE, 1, 0.0
+    match sampler:
+        case Hardest(candidates=candidates):
+            pick = picks.HARDEST
+        case FirstViolation(margin=margin, max_tries=candidates):
+            pick = picks.VIOLATION
     return draws.Proposal(
         kind=kind,
         n=system.n_negatives,
         seed=np.uint64(seed),
         n_items=n_items,
         weighted=isinstance(system.objective, WeightedLogistic),
+        pick=pick,
+        candidates=candidates,
+        margin=np.float32(margin),
         **tables,  # type: ignore[arg-type]
     )
 
@@ -256,13 +282,15 @@ def _loss(system: System) -> numba_epoch.Loss:
     from sdgar.kernels.numba_epoch import Loss
 
     objective = system.objective
-    kind, temperature = gradients.PAIRWISE, 1.0
+    kind, temperature, margin = gradients.PAIRWISE, 1.0, 0.0
     if isinstance(objective, Logistic):
         kind = gradients.LOGISTIC
     elif isinstance(objective, WeightedLogistic):
         kind = gradients.WEIGHTED_HELD if objective.hold_weights else gradients.WEIGHTED
         temperature = objective.temperature
-    return Loss(kind, np.float32(temperature), np.float32(system.l2))
+    elif isinstance(objective, RankHingeByTries):
+        kind, margin = gradients.RANK_HINGE, objective.margin
+    return Loss(kind, *map(np.float32, (temperature, margin, system.l2)))
 
 
 def _step(system: System) -> numba_epoch.Step:

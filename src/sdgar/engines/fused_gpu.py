@@ -18,12 +18,15 @@ from torch import Tensor
 from sdgar.contracts import Covered, EpochStats, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.engines.fused import OBJECTIVES, OPTIMIZERS, SAMPLERS, misfit
 from sdgar.engines.visits import STRIDES
 from sdgar.errors import NumericalError, UsageError
-from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
+from sdgar.objectives import Logistic, PairwiseLogistic, RankHingeByTries, WeightedLogistic
 from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.rng import Permutation, Stream, tail
+from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity, Uniform
 
 _MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM = 64, 32, 256
@@ -51,7 +54,7 @@ class _Tiles:
     log_q: int
 
     @classmethod
-    def of(cls, n: int, p: int, d: int, k: int, device: torch.device) -> _Tiles:
+    def of(cls, n: int, p: int, d: int, k: int, drawn: int, device: torch.device) -> _Tiles:
         """About 16 numbers a thread on a GPU; few, large tiles where Triton is interpreted."""
         if device.type == "cpu":
             return cls(64, 4, 256, 4, 128, 256)
@@ -61,7 +64,7 @@ class _Tiles:
             visit_warps=min(8, max(1, widest // 512)),
             rows=max(1, 1024 // d),
             row_warps=8,
-            drawn=max(1, 256 // max(n, p)),
+            drawn=max(1, 256 // max(drawn, p)),
             log_q=max(1, 2048 // k),
         )
 
@@ -137,7 +140,8 @@ class FusedGpuEngine:
         self._strides = torch.tensor(STRIDES, device=device)
         self._scale = _scale(system, most_weight)
 
-        width = system.positives_per_visit + system.n_negatives
+        self._n_drawn = system.n_negatives * _candidates(system)
+        width = system.positives_per_visit + self._n_drawn
         self._size = min(system.visits_per_step, self._n_visits)
         self._n_steps = -(-self._n_visits // self._size)
         most = max(1, min(_MOST_STEPS, _NUMBERS_AHEAD // (width * self._size)))
@@ -151,7 +155,14 @@ class FusedGpuEngine:
         n_rows = self._n_users + self._n_items
         p, n = system.positives_per_visit, system.n_negatives
         k = system.sampler.x_UK.shape[1] if isinstance(system.sampler, Decomposable) else 1
-        self._tiles = _Tiles.of(_power(n), _power(p), _power(dim), _power(k), device)
+        self._tiles = _Tiles.of(
+            n=_power(max(n, self._n_drawn // n)),
+            p=_power(p),
+            d=_power(dim),
+            k=_power(k),
+            drawn=_power(self._n_drawn),
+            device=device,
+        )
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
@@ -175,6 +186,11 @@ class FusedGpuEngine:
 
         lanes = self._chunk_steps * self._size
         self._row_VW = zeros(lanes, width, dtype=torch.int32)
+        # What is drawn ahead: the rows of the steps, or candidates that each step picks from.
+        self._drawn_VW = self._row_VW
+        if self._picks:
+            self._drawn_VW = zeros(lanes, 1 + p + self._n_drawn, dtype=torch.int32)
+        self._tries_V = zeros(lanes, dtype=torch.int32)
         self._weight_VP = None if self._weight_E is None else zeros(lanes, p)
         has_q = isinstance(system.objective, WeightedLogistic) and not isinstance(
             system.sampler, Uniform
@@ -186,6 +202,11 @@ class FusedGpuEngine:
         self._flag = zeros(1, dtype=torch.int32)
         self._numbers = self._numbers_of(0).to(device)
         self._rates_S3 = zeros(self._chunk_steps, 3)
+
+    @property
+    def _picks(self) -> bool:
+        """Whether negatives are chosen at each step, by their scores."""
+        return self._system.sampler.uses_scores
 
     @property
     def _matrix(self) -> MatrixFactorization:
@@ -259,7 +280,7 @@ class FusedGpuEngine:
         """Those of a chunk; how many positives P > 1 gives a step is known once it is drawn."""
         self._rates_S3[: len(rates_S3)] = rates_S3
         if self._system.positives_per_visit > 1:
-            present_VP = self._row_VW[:, 1 : 1 + self._system.positives_per_visit] >= 0
+            present_VP = self._drawn_VW[:, 1 : 1 + self._system.positives_per_visit] >= 0
             count_S = present_VP.reshape(self._chunk_steps, -1).sum(dim=1)
             self._rates_S3[:, 0] = 1 / count_S.clamp(min=1)
 
@@ -270,21 +291,27 @@ class FusedGpuEngine:
         system, tiles = self._system, self._tiles
         sampler = system.sampler
         order = Permutation(self._n_visits, ())
-        p, n = system.positives_per_visit, system.n_negatives
-        state_bins = item_bins = x_UK = y_IK = log_q_I = None
+        p, n = system.positives_per_visit, self._n_drawn
+        state_bins = item_bins = order_KI = downward_UK = x_UK = y_IK = log_q_I = None
+        n_states = 1
         if isinstance(sampler, Decomposable):
             kind = triton_draw.DECOMPOSED
             state_bins, item_bins = sampler.state_of.bin_RN, sampler.item_of.bin_RN
             x_UK, y_IK = sampler.x_UK, sampler.y_IK
+            n_states = x_UK.shape[1]
+        elif isinstance(sampler, AdaptiveOrder):
+            kind = triton_draw.RANKED
+            state_bins, item_bins = sampler.factor_of.bin_RN, sampler.rank_of.bin_RN
+            order_KI, downward_UK = sampler.order_KI, sampler.downward_UK
+            n_states = sampler.factor_of.n
         elif isinstance(sampler, Popularity):
             kind = triton_draw.ONE_TABLE
             item_bins, log_q_I = sampler.table.bin_RN, sampler.log_q_I
         else:
             kind = triton_draw.UNIFORM
-        n_states = 1 if x_UK is None else x_UK.shape[1]
-        lanes = len(self._row_VW)
+        lanes = len(self._drawn_VW)
         triton_draw.draw_visits[(-(-lanes // tiles.drawn),)](
-            self._row_VW,
+            self._drawn_VW,
             self._weight_VP,
             self._numbers,
             self._strides,
@@ -300,6 +327,8 @@ class FusedGpuEngine:
             self._place_V,
             state_bins,
             item_bins,
+            order_KI,
+            downward_UK,
             n_states,
             self._n_users,
             self._n_items,
@@ -342,10 +371,10 @@ class FusedGpuEngine:
 
     def _record(self) -> torch.cuda.CUDAGraph:
         """All steps of a chunk; recording runs nothing, but the kernels must be compiled."""
-        rows_VW = self._row_VW.clone()
-        self._row_VW.fill_(-1)
+        drawn_VW = self._drawn_VW.clone()
+        self._drawn_VW.fill_(-1)
         self._launch_steps(1)
-        self._row_VW.copy_(rows_VW)
+        self._drawn_VW.copy_(drawn_VW)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -357,11 +386,45 @@ class FusedGpuEngine:
 
         self._claim_R.zero_()
         entries = len(self._moved_L)
-        triton_epoch.claim_rows[(-(-entries // 256),)](
-            self._row_VW, self._claim_R, entries, TILE=256
-        )
+        if not self._picks:
+            triton_epoch.claim_rows[(-(-entries // 256),)](
+                self._row_VW, self._claim_R, entries, TILE=256
+            )
         for step in range(n_steps):
+            if self._picks:
+                self._launch_pick(step)
             self._launch_step(step)
+
+    def _launch_pick(self, step: int) -> None:
+        from sdgar.kernels import triton_pick
+
+        system, tiles = self._system, self._tiles
+        p, n, dim = system.positives_per_visit, system.n_negatives, self._theta_RD.shape[1]
+        candidates = self._n_drawn // n
+        margin = system.sampler.margin if isinstance(system.sampler, FirstViolation) else None
+        triton_pick.pick_negatives[(-(-self._size // tiles.visits), n)](
+            self._drawn_VW,
+            self._row_VW,
+            self._claim_R,
+            self._tries_V,
+            self._theta_RD,
+            self._bias_I,
+            step,
+            self._size,
+            self._n_users,
+            0.0 if margin is None else margin,
+            P=p,
+            PP=_power(p),
+            N=n,
+            C=candidates,
+            CC=_power(candidates),
+            D=dim,
+            DD=_power(dim),
+            PICK=triton_pick.HARDEST if margin is None else triton_pick.VIOLATION,
+            WIDE=self._wide,
+            TILE=tiles.visits,
+            num_warps=tiles.visit_warps,
+        )
 
     def _launch_step(self, step: int) -> None:
         from sdgar.kernels import triton_epoch
@@ -391,12 +454,15 @@ class FusedGpuEngine:
             *tables,
             self._weight_VP,
             self._log_q_VN,
+            self._tries_V,
             self._stats,
             step,
             self._size,
             self._n_users,
             self._scale,
             objective.temperature if isinstance(objective, WeightedLogistic) else 1.0,
+            objective.margin if isinstance(objective, RankHingeByTries) else 0.0,
+            self._n_items,
             _slope_limit(objective),
             P=p,
             PP=_power(p),
@@ -406,6 +472,7 @@ class FusedGpuEngine:
                 PairwiseLogistic: triton_epoch.PAIRWISE,
                 Logistic: triton_epoch.LOGISTIC,
                 WeightedLogistic: triton_epoch.WEIGHTED_LOGISTIC,
+                RankHingeByTries: triton_epoch.RANK_HINGE,
             }[type(objective)],
             HOLD=isinstance(objective, WeightedLogistic) and objective.hold_weights,
             WEIGHTED=self._weight_E is not None,
@@ -420,7 +487,7 @@ class FusedGpuEngine:
             self._rates_S3,
             step,
             entries,
-            entries if step + 1 < self._chunk_steps else 0,
+            entries if step + 1 < self._chunk_steps and not self._picks else 0,
             self._n_users,
             1 / self._scale,
             system.l2 / n,
@@ -487,20 +554,24 @@ def _first_reason(system: System, device: torch.device) -> str | None:
         return f"its kernels run on a CUDA device, and this is {device.type}"
     parts = (
         ("discriminator", system.discriminator, (MatrixFactorization,)),
-        ("sampler", system.sampler, (Uniform, Popularity, Decomposable)),
-        ("objective", system.objective, (PairwiseLogistic, Logistic, WeightedLogistic)),
-        ("optimizer", system.optimizer, (SGD, LazyAdam, RowAdagrad)),
+        ("sampler", system.sampler, SAMPLERS),
+        ("objective", system.objective, OBJECTIVES),
+        ("optimizer", system.optimizer, OPTIMIZERS),
     )
     for name, part, known in parts:
         if type(part) not in known:
             names = ", ".join(kind.__name__ for kind in known)
             return f"it has no kernel for the {name} {type(part).__name__} (only for {names})"
+    mismatch = misfit(system)
+    if mismatch is not None:
+        return mismatch
     table_UD = next(system.discriminator.parameters())
     if table_UD.dtype != torch.float32:
         return f"its kernels compute in float32, and the parameters are {table_UD.dtype}"
     dim = table_UD.shape[1]
     for name, value, most in (
         ("n_negatives", system.n_negatives, _MOST_NEGATIVES),
+        ("the number of candidates", _candidates(system), _MOST_NEGATIVES),
         ("positives_per_visit", system.positives_per_visit, _MOST_POSITIVES),
         ("dim", dim, _MOST_DIM),
     ):
@@ -510,13 +581,23 @@ def _first_reason(system: System, device: torch.device) -> str | None:
 
 
 def _slope_limit(objective: object) -> float:
-    """Most that Σ_j |∂l/∂s_j| may be; 1 unless the gradient flows through the weights.
+    """Most that Σ_j |∂l/∂s_j| may be; 1 but for weights by rank, and gradients through weights.
 
     There it is ½ (1 + E_w |f - E_w f| / T), which has no bound; a spread of f by 32 is allowed.
     """
     if isinstance(objective, WeightedLogistic) and not objective.hold_weights:
         return 1 + 16 / objective.temperature
+    if isinstance(objective, RankHingeByTries):
+        return max(1.0, math.log(objective.n_items))
     return 1.0
+
+
+def _candidates(system: System) -> int:
+    """Draws for each negative."""
+    match system.sampler:
+        case Hardest(candidates=candidates) | FirstViolation(max_tries=candidates):
+            return candidates
+    return 1
 
 
 def _scale(system: System, most_weight: float) -> float:

@@ -3,6 +3,7 @@
 UNIFORM        the r-th item that is not a known positive of the context
 POPULARITY     one alias table for all contexts; known positives are drawn again
 DECOMPOSABLE   a state from x_c, an item from y_k, by alias tables; known positives again
+ADAPTIVE       a factor and a rank, by alias tables, and the item there; known positives again
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sdgar.kernels.compiled import inner, outer, summing
 from sdgar.kernels.numba_rng import index_and_fraction, words
 from sdgar.kernels.numba_threads import prefetch, prefetch_row
 
-UNIFORM, POPULARITY, DECOMPOSABLE = 0, 1, 2
+UNIFORM, POPULARITY, DECOMPOSABLE, ADAPTIVE = 0, 1, 2, 3
 MAX_TRIES = 16
 _HASH_A, _HASH_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
@@ -48,8 +49,16 @@ class Proposal(NamedTuple):
     x_UK: NDArray[np.float32]
     y_IK: NDArray[np.float32]
     q_I: NDArray[np.float32]
+    order_KI: NDArray[np.int32]
+    downward_UK: NDArray[np.bool_]
     weighted: bool
     """Whether the objective asks for Q(j|c)."""
+    pick: int
+    """How scores choose among uniform candidates; see ``numba_picks``."""
+    candidates: int
+    """Draws for each negative that is chosen by its score."""
+    margin: np.float32
+    """How far below the positive a score may be that counts as a violation."""
 
 
 @inner
@@ -135,6 +144,16 @@ def _again(
 
 
 @inner
+def unknown_item(
+    seed: Any, tail: Any, row: Any, slot: Any, first: Any, last: Any, unknown: Any, known_E: Any
+) -> Any:
+    """A uniform draw from the items that are not among known_E[first:last]."""
+    w0, w1, _, _ = words(seed, row, slot, tail)
+    place, _ = index_and_fraction(unknown, w0, w1)
+    return _nth_unknown(known_E, first, last, np.int64(place))
+
+
+@inner
 def _draw_unknown(
     visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
     indptr_U1: Any, known_E: Any, item_VN: Any, ok_VN: Any,
@@ -151,9 +170,9 @@ def _draw_unknown(
         first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
         unknown = n_items - (last - first)
         for j in range(n):
-            w0, w1, _, _ = words(seed, row_V[v], j, tail)
-            place, _ = index_and_fraction(unknown, w0, w1)
-            item_VN[v, j] = _nth_unknown(known_E, first, last, np.int64(place))
+            item_VN[v, j] = unknown_item(
+                seed, tail, row_V[v], j, first, last, unknown, known_E
+            )  # fmt: skip
             ok_VN[v, j] = unknown > 0
             if unknown == 0:
                 item_VN[v, j] = known_E[row_V[v]]
@@ -238,6 +257,30 @@ def _draw_items(
 
 
 @inner
+def _draw_ranked(
+    p: Any, known: Any, tail: Any, visits: Any, row_V: Any, user_V: Any, item_VN: Any, ok_VN: Any
+) -> Any:
+    """ADAPTIVE: items high in the order of a factor that matters to the context."""
+    order_KI, downward_UK = p.order_KI, p.downward_UK
+    for v in range(visits):
+        user = user_V[v]
+        for j in range(p.n):
+            unaccepted, t = True, 0
+            while unaccepted and t < MAX_TRIES:
+                w0, w1, w2, w3 = words(p.seed, row_V[v], t * p.n + j, tail)
+                factor = from_table(p.state_bins, user, p.n_states, w0, w1)
+                rank = from_table(p.item_bins, 0, p.n_items, w2, w3)
+                place = rank if downward_UK[user, factor] else p.n_items - 1 - rank
+                item_VN[v, j] = order_KI[factor, place]
+                unaccepted = _is_known(
+                    known.indptr_U1, known.items_E, known.bits, user, item_VN[v, j]
+                )  # fmt: skip
+                t += 1
+            ok_VN[v, j] = not unaccepted
+    return None
+
+
+@inner
 def draw_block(
     n: Any, start: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
     entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, place_B: Any, fraction_B: Any,
@@ -276,6 +319,9 @@ def draw(
             visits, p.n, p.seed, tail, row_V, user_V, p.n_items, known.indptr_U1, known.items_E,
             item_VN, ok_VN,
         )  # fmt: skip
+        return None
+    if p.kind == ADAPTIVE:
+        _draw_ranked(p, known, tail, visits, row_V, user_V, item_VN, ok_VN)
         return None
     _draw_states(
         visits, p.n, p.seed, tail, row_V, user_V, p.n_items, p.n_states, p.state_bins,

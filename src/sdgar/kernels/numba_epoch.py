@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer, summing
 from sdgar.kernels.numba_draws import draw, probability
-from sdgar.kernels.numba_gradients import PAIRWISE, logistic, pairwise
+from sdgar.kernels.numba_gradients import PAIRWISE, RANK_HINGE, logistic, pairwise, rank_hinge
+from sdgar.kernels.numba_math import dot
+from sdgar.kernels.numba_picks import NONE, pick
 from sdgar.kernels.numba_rng import permuted, words
 from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row
 
@@ -63,6 +65,7 @@ class Loss(NamedTuple):
 
     kind: int
     temperature: np.float32
+    margin: np.float32
     l2: np.float32
 
 
@@ -113,7 +116,7 @@ _OWN: dict[str, type] = {
     "who_TV": np.int64, "how_many_TV": np.int64, "address_TV": np.int64,
     "row_TVP": np.int64, "item_TVP": np.int64,
     "weight_TVP": np.float32, "pos_TVP": np.float32, "slope_pos_TVP": np.float32,
-    "item_TVN": np.int64, "ok_TVN": np.bool_,
+    "tries_TV": np.int64, "item_TVN": np.int64, "ok_TVN": np.bool_,
     "place_TVN": np.uint64, "fraction_TVN": np.uint64, "rest_TVN": np.uint64,
     "q_TVN": np.float32, "neg_TVN": np.float32, "slope_neg_TVN": np.float32,
     "x_TB": np.float32, "f_TB": np.float32, "g_TB": np.float32,
@@ -136,14 +139,6 @@ def own(threads: int, dim: int, positives: int, negatives: int, batch: int) -> A
             for name, dtype in _OWN.items()
         )
     )
-
-
-@summing
-def _dot(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
-    total = np.float32(0)
-    for d in range(user_UCD.shape[2]):
-        total += user_UCD[user, 0, d] * item_ICD[item, 0, d]
-    return total
 
 
 @inner
@@ -232,6 +227,7 @@ def _score_part(
     neg_VN, slope_neg_VN = own.neg_TVN[t], own.slope_neg_TVN[t]
     item_VN, ok_VN, q_VN = own.item_TVN[t], own.ok_TVN[t], own.q_TVN[t]
     place_VN, fraction_VN, rest_VN = own.place_TVN[t], own.fraction_TVN[t], own.rest_TVN[t]
+    tries_V = own.tries_TV[t]
     x_B, f_B, g_B = own.x_TB[t], own.f_TB[t], own.g_TB[t]
     for block in range(first, last, len(who_V)):
         visits = min(len(who_V), last - block)
@@ -241,11 +237,12 @@ def _score_part(
         )  # fmt: skip
         for v in range(visits):
             address_V[v] = row_VP[v, 0]
-        draw(
-            proposal, known, tail, visits, address_V, who_V, place_VN, fraction_VN, rest_VN,
-            item_VN, ok_VN,
-        )  # fmt: skip
-        _prefetch_items(visits, n, item_ICD, item_VN)
+        if proposal.pick == NONE:
+            draw(
+                proposal, known, tail, visits, address_V, who_V, place_VN, fraction_VN, rest_VN,
+                item_VN, ok_VN,
+            )  # fmt: skip
+            _prefetch_items(visits, n, item_ICD, item_VN)
         if proposal.weighted:
             probability(proposal, visits, who_V, known.indptr_U1, item_VN, q_VN)
         for v in range(visits):
@@ -254,15 +251,25 @@ def _score_part(
                 pos_VP[v, i] = weight_VP[v, i] = 0
             for i in range(count):
                 item = item_VP[v, i]
-                pos_VP[v, i] = _dot(user_UCD, item_ICD, user, item) + bias_IC[item, 0]
+                pos_VP[v, i] = dot(user_UCD, item_ICD, user, item) + bias_IC[item, 0]
                 weight_VP[v, i] = weight_E[row_VP[v, i]] if len(weight_E) else np.float32(1)
-            for j in range(n):
+            for j in range(n if proposal.pick == NONE else 0):
                 item = item_VN[v, j]
-                neg_VN[v, j] = _dot(user_UCD, item_ICD, user, item) + bias_IC[item, 0]
+                neg_VN[v, j] = dot(user_UCD, item_ICD, user, item) + bias_IC[item, 0]
+        if proposal.pick != NONE:
+            pick(
+                proposal, known, tail, visits, address_V, who_V, pos_VP, user_UCD, item_ICD,
+                bias_IC, item_VN, ok_VN, neg_VN, tries_V,
+            )  # fmt: skip
         if loss.kind == PAIRWISE:
             pairwise(
                 visits, weight_VP, ok_VN, pos_VP, neg_VN, x_B, f_B, g_B, slope_pos_VP,
                 slope_neg_VN, loss_V, block,
+            )  # fmt: skip
+        elif loss.kind == RANK_HINGE:
+            rank_hinge(
+                loss.margin, proposal.n_items, visits, weight_VP, ok_VN, tries_V, pos_VP, neg_VN,
+                slope_pos_VP, slope_neg_VN, loss_V, block,
             )  # fmt: skip
         else:
             logistic(

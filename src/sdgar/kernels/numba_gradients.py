@@ -9,7 +9,7 @@ import numpy as np
 from sdgar.kernels.compiled import inner
 from sdgar.kernels.numba_math import exp_negative, softplus_and_sigmoid
 
-PAIRWISE, LOGISTIC, WEIGHTED, WEIGHTED_HELD = 0, 1, 2, 3
+PAIRWISE, LOGISTIC, WEIGHTED, WEIGHTED_HELD, RANK_HINGE = 0, 1, 2, 3, 4
 
 
 @inner
@@ -111,4 +111,25 @@ def logistic(
             effective_V[first + v] = sum_w * sum_w / sum_ww
         else:
             effective_V[first + v] = 0
+    return None
+
+
+@inner
+def rank_hinge(
+    margin: Any, n_items: Any, visits: Any, weight_VP: Any, ok_VN: Any, tries_V: Any, pos_VP: Any,
+    neg_VN: Any, slope_pos_VP: Any, slope_neg_VN: Any, loss_V: Any, first: Any,
+) -> Any:  # fmt: skip
+    """l_i = log(max(1, ⌊(M - 1) / tries⌋)) [margin + s_j - s_i]₊, with the one negative j."""
+    for v in range(visits):
+        loss_V[first + v] = slope_neg_VN[v, 0] = 0
+        rank = max((n_items - 1) // max(tries_V[v], 1), 1)
+        log_rank = np.float32(np.log(np.float32(rank)))
+        for i in range(weight_VP.shape[1]):
+            hinge = margin + neg_VN[v, 0] - pos_VP[v, i]
+            slope = weight_VP[v, i] * log_rank
+            if not ok_VN[v, 0] or hinge <= 0:
+                slope = np.float32(0)
+            slope_pos_VP[v, i] = -slope
+            slope_neg_VN[v, 0] += slope
+            loss_V[first + v] += slope * hinge
     return None

@@ -1,4 +1,4 @@
-"""exp and softplus in float32 without calls, so that loops over negatives become vectors."""
+"""Arithmetic in float32 without calls, so that loops over negatives become vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from sdgar.kernels.compiled import inner
+from sdgar.kernels.compiled import inner, summing
 
 _LOG2_E = np.float32(1.44269504088896341)
 # ln 2 in two parts: the first has few bits, so that n · ln 2 is exact in it.
@@ -67,3 +67,12 @@ def softplus_and_sigmoid(s: Any) -> Any:
     rest = np.float32(1) / (np.float32(1) + e)
     sigmoid = rest if s >= 0 else e * rest
     return max(s, np.float32(0)) + log1p_unit(e), sigmoid
+
+
+@summing
+def dot(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
+    """u_c · v_i, from tables whose rows begin with the parameters."""
+    total = np.float32(0)
+    for d in range(user_UCD.shape[2]):
+        total += user_UCD[user, 0, d] * item_ICD[item, 0, d]
+    return total

@@ -19,8 +19,10 @@ import triton.language as tl
 from sdgar.kernels.triton_generator import alias_entry
 from sdgar.kernels.triton_rng import index_and_fraction, permuted, words
 
-UNIFORM, ONE_TABLE, DECOMPOSED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-"""Kinds of draw: from the unknown items; from one alias table; from a state's alias table."""
+UNIFORM, ONE_TABLE = tl.constexpr(0), tl.constexpr(1)
+DECOMPOSED, RANKED = tl.constexpr(2), tl.constexpr(3)
+"""Kinds of draw: from the unknown items; from one alias table; from a state's alias table; at a
+drawn rank of a factor's order."""
 
 TRIES = tl.constexpr(16)
 
@@ -79,6 +81,8 @@ def draw_visits(
     place_V: tl.tensor,
     state_bins: tl.tensor,
     item_bins: tl.tensor,
+    order_KI: tl.tensor,
+    downward_UK: tl.tensor,
     n_states: tl.tensor,
     n_users: tl.tensor,
     n_items: tl.tensor,
@@ -163,7 +167,14 @@ def draw_visits(
                 drawn = alias_entry(item_bins, 0 * row_N, n_items, w0, w1, failed)
             else:
                 state = alias_entry(state_bins, user_N, n_states, w0, w1, failed)
-                drawn = alias_entry(item_bins, state, n_items, w2, w3, failed)
+                if DRAW == DECOMPOSED:
+                    drawn = alias_entry(item_bins, state, n_items, w2, w3, failed)
+                else:
+                    rank = alias_entry(item_bins, 0 * row_N, n_items, w2, w3, failed)
+                    down = tl.load(downward_UK + user_N * n_states + state, mask=failed, other=0)
+                    place = tl.where(down != 0, rank, n_items - 1 - rank)
+                    at = state * n_items + place
+                    drawn = tl.load(order_KI + at, mask=failed, other=0).to(tl.int64)
             item = tl.where(failed, drawn, item)
             failed = failed & _is_known(items_E, first_N, stop_N, item, failed, steps)
             left = tl.max(tl.max(failed.to(tl.int32), axis=1), axis=0)

@@ -20,7 +20,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-PAIRWISE, LOGISTIC, WEIGHTED_LOGISTIC = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+PAIRWISE, LOGISTIC = tl.constexpr(0), tl.constexpr(1)
+WEIGHTED_LOGISTIC, RANK_HINGE = tl.constexpr(2), tl.constexpr(3)
 """Kinds of objective."""
 
 SGD, LAZY_ADAM, ROW_ADAGRAD = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
@@ -43,7 +44,7 @@ def _fixed(x: tl.tensor, scale: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _claim(claim_R: tl.tensor, code: tl.tensor, at: tl.tensor) -> tl.tensor:
+def claim(claim_R: tl.tensor, code: tl.tensor, at: tl.tensor) -> tl.tensor:
     """claim_R[row] ← max(1 + at) over the entries that name the row."""
     row = tl.where(code < -1, ~code, code)
     tl.atomic_max(claim_R + row, at + 1, mask=row >= 0, sem="relaxed")
@@ -56,7 +57,7 @@ def claim_rows(
     """Slots of the first step of a chunk; those of the others are found by ``move_rows``."""
     at = tl.program_id(0) * TILE + tl.arange(0, TILE)
     code = tl.load(row_VW + at, mask=at < n_entries, other=-1)
-    _claim(claim_R, code, at)
+    claim(claim_R, code, at)
 
 
 @triton.jit(do_not_specialize=["step"])
@@ -72,12 +73,15 @@ def add_gradients(
     flag: tl.tensor,
     weight_VP: tl.tensor,
     log_q_VN: tl.tensor,
+    tries_V: tl.tensor,
     stats: tl.tensor,
     step: tl.tensor,
     size: tl.tensor,
     n_users: tl.tensor,
     scale: tl.tensor,
     temperature: tl.tensor,
+    margin: tl.tensor,
+    n_items: tl.tensor,
     slope_limit: tl.tensor,
     P: tl.constexpr,
     PP: tl.constexpr,
@@ -150,6 +154,17 @@ def add_gradients(
         f = tl.where(pair, f, 0.0) * share[:, None, None]
         slope = tl.where(pair, slope, 0.0) * share[:, None, None] * omega[:, :, None]
         loss = tl.sum(f, axis=2)
+        g_pos = -tl.sum(slope, axis=2)
+        g_neg = tl.sum(slope, axis=1)
+    elif OBJECTIVE == RANK_HINGE:
+        # One negative: the violation, or the last of the tries, whose hinge is 0.
+        tries = tl.load(tries_V + visit, mask=there, other=1)
+        rank = tl.maximum((n_items - 1) // tl.maximum(tries, 1), 1)
+        hinge = margin + s_neg[:, None, :] - s_pos[:, :, None]
+        violates = accepted[:, None, :] & present[:, :, None] & (hinge > 0)
+        slope = tl.where(violates, tl.log(rank.to(tl.float32))[:, None, None], 0.0)
+        loss = tl.sum(slope * tl.where(violates, hinge, 0.0), axis=2)
+        slope *= omega[:, :, None]
         g_pos = -tl.sum(slope, axis=2)
         g_neg = tl.sum(slope, axis=1)
     else:
@@ -256,7 +271,7 @@ def move_rows(
     d = tl.arange(0, DD)
     row = tl.load(moved_L + entry, mask=entry < n_entries, other=-1)
     at = (step + 1) * n_entries + entry
-    _claim(claim_R, tl.load(row_VW + at, mask=entry < n_claims, other=-1), at)
+    claim(claim_R, tl.load(row_VW + at, mask=entry < n_claims, other=-1), at)
     share = tl.load(rates_S3 + step * 3)
     rate = tl.load(rates_S3 + step * 3 + 1)
     correct = tl.load(rates_S3 + step * 3 + 2)

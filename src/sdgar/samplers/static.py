@@ -59,8 +59,20 @@ class Uniform(Static):
     ) -> Negatives:
         """N independent draws a row."""
         slots_N = torch.arange(n, device=users_B.device)
+        return self.at(slots_N, users_B, pos_B, draws=draws, known=known)
+
+    def at(
+        self,
+        slots_N: Tensor,
+        users_B: Tensor,
+        pos_B: Tensor,
+        *,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """One draw a row for each of these slots, for samplers that draw a few at a time."""
         high_BN, low_BN, _, _ = draws.words(slots_N)
-        users_BN = users_B[:, None].expand(-1, n)
+        users_BN = users_B[:, None].expand(-1, len(slots_N))
         unknown_BN = known.n_unknown(users_BN)
         accepted_BN = unknown_BN > 0
         r_BN = below(unknown_BN, high_BN, low_BN)

@@ -1,0 +1,108 @@
+"""Adaptive oversampling: items that rank high for a context, found through sorted factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from sdgar.contracts import Discriminator, KnownPositives, Negatives, Score
+from sdgar.errors import UsageError
+from sdgar.rng import Draws
+from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.reject import redraw_known
+
+
+class AdaptiveOrder:
+    """Rank by one factor at a time (Rendle & Freudenthaler 2014): O(1) draws near the top.
+
+        P(k | c) ∝ |u_ck| σ_k          σ_k the standard deviation of v_.k over the items
+        P(r) ∝ exp(-r / λ)             r = 0 … M - 1
+        j = r-th item by v_.k, from the largest if u_ck > 0, from the smallest if not
+
+    An item that is high in a factor that matters to a context tends to be high in its scores,
+    so j is drawn near the top of c's list without a single score. The item bias b is one more
+    factor, with u = 1. Orders, σ and the tables of the contexts are those of the last refit;
+    log Q would need a sum over all factors' ranks and is not known.
+    """
+
+    uses_scores: ClassVar[bool] = False
+
+    def __init__(self, discriminator: Discriminator, rank_scale: float) -> None:
+        if not rank_scale > 0:
+            raise UsageError(
+                f"rank_scale must be a positive share of the items, got {rank_scale!r}.",
+                code="bad_rank_scale",
+            )
+        self._discriminator = discriminator
+        rank_I = torch.arange(discriminator.n_items, dtype=torch.float64)
+        weight_I = torch.exp(-rank_I / (rank_scale * discriminator.n_items))
+        self.rank_of = AliasTables.of(weight_I[None])
+        """P(r): one distribution for all contexts."""
+        self._follow()
+
+    def _follow(self) -> None:
+        """Sort the items by each factor, and weigh the factors of each context."""
+        factors = self._discriminator.factors()
+        v_KI = torch.cat((factors.item_ID.T, factors.bias_I[None]))
+        u_UK = torch.cat((factors.user_UD, torch.ones_like(factors.user_UD[:, :1])), dim=1)
+        weight_UK = u_UK.abs() * v_KI.std(dim=1, correction=0)
+        # Where no factor tells items apart, no order is better than another.
+        indifferent_U1 = (weight_UK == 0).all(dim=1, keepdim=True)
+        self.factor_of = AliasTables.of(torch.where(indifferent_U1, 1.0, weight_UK))
+        """P(k | c)."""
+        self.downward_UK = u_UK > 0
+        """Whether the context counts from the largest v_.k."""
+        self.order_KI = v_KI.argsort(dim=1, descending=True, stable=True).int()
+        """Items from the largest v_.k to the smallest."""
+
+    def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
+        """One item for each (row, slot): two words for the factor, two for the rank."""
+        w0, w1, w2, w3 = draws.words(slots)
+        factor = self.factor_of.draw(users, w0, w1)
+        rank = self.rank_of.draw(torch.zeros_like(factor), w2, w3)
+        place = torch.where(self.downward_UK[users, factor], rank, self.rank_of.n - 1 - rank)
+        return self.order_KI[factor, place].long()
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """N independent draws a row; known positives are drawn again."""
+        items_BN, accepted_BN = redraw_known(self.draw, users_B, n, draws, known)
+        return Negatives(items_BN, accepted_BN)
+
+    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+        """Follow the discriminator: new orders, σ and weights of the factors."""
+        self._follow()
+        return {}
+
+    def to(self, device: torch.device) -> Self:
+        """Move the tables."""
+        self.rank_of = self.rank_of.to(device)
+        self.factor_of = self.factor_of.to(device)
+        self.downward_UK = self.downward_UK.to(device)
+        self.order_KI = self.order_KI.to(device)
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        """What the last refit saw; the ranks' table follows from the settings."""
+        return {
+            "factor_bin_UK": self.factor_of.bin_RN,
+            "downward_UK": self.downward_UK,
+            "order_KI": self.order_KI,
+        }
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        self.factor_of = AliasTables(state["factor_bin_UK"])
+        self.downward_UK = state["downward_UK"]
+        self.order_KI = state["order_KI"]

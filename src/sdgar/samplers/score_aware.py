@@ -1,0 +1,121 @@
+"""Samplers that look at the current scores before they propose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from sdgar.contracts import KnownPositives, Negatives, Score
+from sdgar.errors import UsageError
+from sdgar.rng import Draws
+from sdgar.samplers.static import Static, Uniform
+
+
+@dataclass(frozen=True, slots=True)
+class Hardest(Static):
+    """Dynamic negative sampling (Zhang et al. 2013): the best scored of C uniform draws.
+
+        j = argmax_t s(c, j_t),   j_1 … j_C uniform over the items unknown to c
+
+    the first of them on ties. Candidate t of negative j uses slot j·C + t. How likely an item
+    is depends on all scores, so log Q is not known.
+    """
+
+    candidates: int
+    """C: uniform draws for each negative."""
+
+    uses_scores: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse what proposes nothing."""
+        if self.candidates < 1:
+            raise UsageError(f"candidates must be at least 1, got {self.candidates}.")
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """N negatives a row, each the hardest of its own candidates."""
+        drawn = Uniform().sample(
+            users_B, pos_B, n * self.candidates, score=score, draws=draws, known=known
+        )
+        shape = (len(users_B), n, self.candidates)
+        s_BNC = score(users_B, drawn.items_BN).reshape(shape)
+        accepted_BNC = drawn.accepted_BN.reshape(shape)
+        best_BN1 = torch.where(accepted_BNC, s_BNC, -torch.inf).argmax(dim=2, keepdim=True)
+        items_BN = drawn.items_BN.reshape(shape).gather(2, best_BN1).squeeze(2)
+        return Negatives(items_BN, accepted_BNC.any(dim=2))
+
+
+@dataclass(frozen=True, slots=True)
+class FirstViolation(Static):
+    """Weighted approximate ranking (Weston et al. 2010): uniform draws until one violates.
+
+        t = min {t : margin + s(c, j_t) - s(c, i⁺) > 0},   j_1, j_2 … uniform over unknown items
+
+    Try t, from 1, uses slot t - 1. ``tries_B`` holds t, from which an objective estimates the
+    rank of the positive. A row without a violation in ``max_tries`` keeps its last draw: the
+    hinge of it is 0, so it teaches nothing, and needs no mark of its own.
+    """
+
+    margin: float
+    """By how much a positive should lead."""
+    max_tries: int
+    """Most draws for a positive."""
+
+    uses_scores: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse what draws nothing."""
+        if self.max_tries < 1:
+            raise UsageError(f"max_tries must be at least 1, got {self.max_tries}.")
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """One negative a row; 1, 2, 4 … tries at a time, for the rows that are still searching."""
+        if n != 1:
+            raise UsageError(
+                f"the search for a violation gives 1 negative a positive, and n_negatives is {n}. "
+                "Use n_negatives=1.",
+                code="one_negative",
+            )
+        pos_s_B = score(users_B, pos_B[:, None])[:, 0]
+        items_B, tries_B = pos_B.clone(), torch.zeros_like(pos_B)
+        accepted_B = torch.zeros_like(pos_B, dtype=torch.bool)
+        open_R = torch.arange(len(users_B), device=users_B.device)
+        start, stop = 0, 1
+        while start < self.max_tries and len(open_R) > 0:
+            drawn = Uniform().at(
+                torch.arange(start, stop, device=users_B.device),
+                users_B[open_R],
+                pos_B[open_R],
+                draws=draws.at(draws.rows[open_R]),
+                known=known,
+            )
+            s_RN = score(users_B[open_R], drawn.items_BN)
+            violates_RN = (self.margin + s_RN - pos_s_B[open_R, None] > 0) & drawn.accepted_BN
+            found_R = violates_RN.any(dim=1)
+            first_R = torch.where(found_R, violates_RN.int().argmax(dim=1), stop - start - 1)
+            items_B[open_R] = drawn.items_BN.gather(1, first_R[:, None])[:, 0]
+            accepted_B[open_R] = drawn.accepted_BN.gather(1, first_R[:, None])[:, 0]
+            tries_B[open_R] = start + first_R + 1
+            open_R = open_R[~found_R]
+            start, stop = stop, min(2 * stop + 1, self.max_tries)
+        return Negatives(items_B[:, None], accepted_B[:, None], tries_B=tries_B)
