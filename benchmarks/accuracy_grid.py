@@ -8,7 +8,7 @@ Needs only torch and NumPy, so that it runs on a bare GPU machine:
 ``grid.json`` is a list of {"name", "system", "seed", "protocol", "engine", "settings"}; settings
 are fields of the system or of FitOptions. Protocol ``valid`` trains on 90 % of the training rows
 and reports the validation metric only (for choosing); ``validated`` and ``paper`` are those of the
-package.
+package. The yardsticks popular, item-knn, ials and ease have no epochs: both fit all training rows.
 """
 
 from __future__ import annotations
@@ -27,11 +27,20 @@ from sdgar import systems
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
+from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import evaluate
 from sdgar.training import protocols
 from sdgar.training.fit import FitOptions
+from sdgar.yardsticks.ease import EASE
+from sdgar.yardsticks.ials import IALS
+from sdgar.yardsticks.item_knn import ItemKNN
 
-RECIPES = {r.system_name: r for r in (systems.BPR, systems.SDGAR)}
+RECIPES = {
+    kind.system_name: kind
+    for kind in vars(systems).values()
+    if isinstance(kind, type) and issubclass(kind, systems.Composition) and kind.system_name
+}
+YARDSTICKS = {kind.system_name: kind for kind in (ItemKNN, IALS, EASE)}
 
 
 def pack(shared: Path, out: Path) -> None:
@@ -65,6 +74,8 @@ def load(path: Path) -> tuple[Interactions, Interactions]:
 
 def one(path: Path, job: dict, device: str) -> dict:
     train, test = load(path)
+    if job["system"] not in RECIPES:
+        return yardstick(train, test, job, torch.device(device))
     recipe_fields = {f.name for f in fields(RECIPES[job["system"]])}
     settings = job.get("settings", {})
     recipe = RECIPES[job["system"]](**{k: v for k, v in settings.items() if k in recipe_fields})
@@ -101,6 +112,28 @@ def one(path: Path, job: dict, device: str) -> dict:
         result["test"] = evaluate(trained.factors, held_out, seen=train.history, ks=(50,)).means()[
             "ndcg@50"
         ]
+    return result
+
+
+def yardstick(train: Interactions, test: Interactions, job: dict, device: torch.device) -> dict:
+    """What is computed at once has no epoch to choose: one fit, one look."""
+    name, look, seed = job["system"], "test", job.get("seed", 0)
+    held_out = HeldOut.of(test, train)
+    if job["protocol"] == "valid":
+        look, (train, valid) = "valid", splits.validation(train, seed=seed)
+        held_out = HeldOut.of(valid, train).sample(FitOptions().valid_users, seed=seed)
+    settings = job.get("settings", {}) | ({"seed": seed} if name == "ials" else {})
+    started = time.perf_counter()
+    if name == "popular":
+        scorer = popularity(train.history, train.n_items)
+    else:
+        scorer = YARDSTICKS[name](**settings).solve(train, device=device)
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    result = {**job, "seed": seed, "valid": None, "best_epoch": 0, "epochs": 0, "effective": None}
+    result["train_seconds"] = round(time.perf_counter() - started, 2)
+    result[look] = evaluate(scorer, held_out, seen=train.history, ks=(50,)).means()["ndcg@50"]
+    result["seconds"] = round(time.perf_counter() - started, 2)
     return result
 
 

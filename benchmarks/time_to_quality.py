@@ -22,14 +22,11 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
-from cpu_engine import SHARED, THREADS, about, gowalla, make
+from cpu_engine import SHARED, THREADS, about, gowalla
 from sdgar.contracts import Factors
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
@@ -38,8 +35,9 @@ from sdgar.data.synthetic import synthetic
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
 from sdgar.systems import BPR, SDGAR
+from trainers import DIM, ImplicitBPR, LightfmWARP, Ours, Trainer, as_matrix, grid
 
-DIM, METRIC, K = 32, "ndcg@50", 50
+METRIC, K = "ndcg@50", 50
 APART, PATIENCE = 1.15, 3.0
 """Time of a look over that of the one before, at least; time that a best value may be old."""
 SHARES = (1.0, 0.99)
@@ -76,98 +74,6 @@ COLOURS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#D
 MARKS = "sD^ov<>"
 
 
-class Trainer(Protocol):
-    """Something that can be trained a little more, and looked at."""
-
-    def train(self) -> None:
-        """One more epoch."""
-        ...
-
-    def factors(self) -> Factors:
-        """The model as it is now."""
-        ...
-
-
-class Ours:
-    """The fused engine, as ``fit`` drives it."""
-
-    def __init__(self, recipe: BPR | SDGAR, data: Interactions) -> None:
-        self._engine = make("fused-cpu", recipe, data)
-        self._system = self._engine._system  # type: ignore[attr-defined]
-        self._epoch = 0
-
-    def train(self) -> None:
-        """Refit the sampler where it is due, then one epoch."""
-        every = self._system.refit_every
-        if every is not None and self._epoch % every == 0:
-            self._engine.refit(self._epoch + 1)
-        self._epoch += 1
-        self._engine.run_epoch(self._epoch)
-
-    def factors(self) -> Factors:
-        """The parameters."""
-        return self._system.discriminator.factors()
-
-
-class Implicit:
-    """BayesianPersonalizedRanking; a further fit goes on from the factors it has."""
-
-    def __init__(self, matrix: csr_matrix, **settings: float) -> None:
-        from implicit.cpu.bpr import BayesianPersonalizedRanking
-
-        self._matrix = matrix
-        # A generator, not a number: every fit would draw the same triplets again from a number.
-        self._model = BayesianPersonalizedRanking(
-            factors=DIM,
-            iterations=1,
-            num_threads=THREADS,
-            random_state=np.random.default_rng(0),
-            **settings,
-        )
-
-    def train(self) -> None:
-        """One iteration: as many triplets as there are positives."""
-        self._model.fit(self._matrix, show_progress=False)
-
-    def factors(self) -> Factors:
-        """The bias is a column of the item factors, against a column of ones."""
-        item_ID = torch.from_numpy(self._model.item_factors)
-        return Factors(
-            torch.from_numpy(self._model.user_factors), item_ID, torch.zeros(len(item_ID))
-        )
-
-
-class Lightfm:
-    """LightFM with WARP and its own Adagrad."""
-
-    def __init__(self, matrix: csr_matrix, *, learning_rate: float, alpha: float) -> None:
-        from lightfm import LightFM
-
-        self._matrix = matrix.tocoo()
-        self._model = LightFM(
-            no_components=DIM,
-            loss="warp",
-            learning_rate=learning_rate,
-            item_alpha=alpha,
-            user_alpha=alpha,
-            random_state=0,
-        )
-
-    def train(self) -> None:
-        """One epoch."""
-        self._model.fit_partial(self._matrix, epochs=1, num_threads=THREADS)
-
-    def factors(self) -> Factors:
-        """Biases of users shift all items of a user alike and are left out."""
-        bias_I, item_ID = self._model.get_item_representations()
-        _, user_UD = self._model.get_user_representations()
-        return Factors(*(torch.from_numpy(_float32(a)) for a in (user_UD, item_ID, bias_I)))
-
-
-def _float32(array: NDArray[Any]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(array, np.float32)
-
-
 def curve(
     start_trainer: Callable[[], Trainer], look: Callable[[Factors], float], limit: float
 ) -> list[dict[str, float]]:
@@ -197,19 +103,12 @@ def best(points: list[dict[str, float]]) -> dict[str, float]:
     return max(points, key=lambda point: point["value"], default=nothing)
 
 
-def grid(axes: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
-    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-
-
 def candidates(
     train: Interactions,
 ) -> dict[str, list[tuple[dict[str, Any], Callable[[], Trainer]]]]:
     """For each system, its settings and what starts a training with them."""
-    matrix = csr_matrix(
-        (np.ones(len(train), np.float32), train.items_E, train.indptr_U1.astype(np.int32)),
-        shape=(train.n_users, train.n_items),
-    )
-    kinds = {"implicit BPR": Implicit, "LightFM WARP": Lightfm}
+    matrix = as_matrix(train)
+    kinds = {"implicit BPR": ImplicitBPR, "LightFM WARP": LightfmWARP}
     made: dict[str, list[tuple[dict[str, Any], Callable[[], Trainer]]]] = {}
     for name, axes in PEERS.items():
         made[name] = [(s, lambda k=kinds[name], s=s: k(matrix, **s)) for s in grid(axes)]

@@ -30,7 +30,7 @@ def a_model(seed: int = 0, *, text: bool = True, dim: int = 3) -> Artifact:
     users = [f"u{i}" for i in range(5)] if text else list(range(5))
     data = Interactions.from_arrays(users * 2, [1, 2, 3, 4, 5, 2, 3, 4, 5, 6])
     return Artifact(
-        factors=Factors(
+        model=Factors(
             torch.from_numpy(rng.normal(size=(data.n_users, dim)).astype(np.float32)),
             torch.from_numpy(rng.normal(size=(data.n_items, dim)).astype(np.float32)),
             torch.from_numpy(rng.normal(size=data.n_items).astype(np.float32)),
@@ -45,7 +45,7 @@ def a_model(seed: int = 0, *, text: bool = True, dim: int = 3) -> Artifact:
 def same(a: Artifact, b: Artifact) -> bool:
     return (
         all(
-            torch.equal(getattr(a.factors, n), getattr(b.factors, n))
+            torch.equal(getattr(a.model, n), getattr(b.model, n))
             for n in ("user_UD", "item_ID", "bias_I")
         )
         and a.users.values.tolist() == b.users.values.tolist()
@@ -79,6 +79,19 @@ def saved(tmp_path) -> Path:
 def test_what_is_saved_is_what_is_loaded(tmp_path, text, dim):
     model = a_model(text=text, dim=dim)
     assert same(artifact.load(artifact.save(model, tmp_path / "model")), model)
+
+
+def test_a_model_from_before_there_were_other_kinds_is_loaded(saved):
+    manifest = json.loads((saved / "manifest.json").read_text())
+    assert manifest.pop("model") == "factors"
+    (saved / "manifest.json").write_text(json.dumps(manifest))
+    assert same(artifact.load(saved), a_model())
+
+
+def test_a_kind_of_model_that_nobody_knows_is_refused(saved):
+    edit_manifest(saved, model="a forest")
+    with pytest.raises(ArtifactError, match="no model is of the kind 'a forest'"):
+        artifact.load(saved)
 
 
 @given(
@@ -293,7 +306,7 @@ def test_a_manifest_that_is_no_json_object_is_refused(saved, text):
 
 
 def test_sizes_that_do_not_fit_the_files_are_refused(saved):
-    edit_manifest(saved, sizes={"users": 6, "items": 6, "dim": 3, "interactions": 10})
+    edit_manifest(saved, sizes={"users": 5, "items": 6, "dim": 4, "interactions": 10})
     with pytest.raises(ArtifactError, match="expected float32"):
         artifact.load(saved)
 

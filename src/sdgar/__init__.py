@@ -19,19 +19,41 @@ if TYPE_CHECKING:
     from sdgar.data.splits import split
     from sdgar.data.synthetic import synthetic
     from sdgar.errors import SdgarError
-    from sdgar.estimators import BPR, SA, SDGAR, MostPopular, SDGARPrinted
+    from sdgar.estimators import (
+        AOBPR,
+        BPR,
+        CML,
+        DNS,
+        EASE,
+        IALS,
+        IRGAN,
+        SA,
+        SDGAR,
+        WARP,
+        ItemKNN,
+        MostPopular,
+        SDGARPrinted,
+    )
     from sdgar.evaluation.report import compare
     from sdgar.recommender import Recommender, load
 
 _HOME = {
+    "AOBPR": "sdgar.estimators",
     "BPR": "sdgar.estimators",
+    "CML": "sdgar.estimators",
+    "DNS": "sdgar.estimators",
+    "EASE": "sdgar.estimators",
+    "IALS": "sdgar.estimators",
+    "IRGAN": "sdgar.estimators",
     "Interactions": "sdgar.data.interactions",
+    "ItemKNN": "sdgar.estimators",
     "MostPopular": "sdgar.estimators",
     "Recommender": "sdgar.recommender",
     "SA": "sdgar.estimators",
     "SDGAR": "sdgar.estimators",
     "SDGARPrinted": "sdgar.estimators",
     "SdgarError": "sdgar.errors",
+    "WARP": "sdgar.estimators",
     "compare": "sdgar.evaluation.report",
     "load": "sdgar.recommender",
     "read": "sdgar.data.readers",
@@ -40,10 +62,18 @@ _HOME = {
 }
 
 __all__ = [
+    "AOBPR",
     "BPR",
+    "CML",
+    "DNS",
+    "EASE",
+    "IALS",
+    "IRGAN",
     "SA",
     "SDGAR",
+    "WARP",
     "Interactions",
+    "ItemKNN",
     "MostPopular",
     "Recommender",
     "SDGARPrinted",

@@ -1,9 +1,10 @@
 """A saved model: a folder that is complete or absent, and verified before it is used.
 
-    model.safetensors      user_UD, item_ID, bias_I
+    model.safetensors      vectors of users and items, or weights from item to item
     ids.safetensors        user and item ids, as integers or as UTF-8 bytes with offsets
     history.safetensors    the training positives as CSR, so that seen items can be left out
-    manifest.json          format version, sizes, SHA-256 of each file, how the model was made
+    manifest.json          format version, what the model is, sizes, SHA-256 of each file, how the
+                           model was made
 
 ``folders`` writes it in one visible step and verifies what it reads; loading then checks names,
 types, shapes, finiteness and ids before anything is used. Nothing here can run code: there is
@@ -21,11 +22,10 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
-import torch
 from numpy.typing import NDArray
 
-from sdgar import folders
-from sdgar.contracts import Factors
+from sdgar import folders, model_file
+from sdgar.contracts import Model
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, ResourceError, UsageError
@@ -41,7 +41,7 @@ _FILES = (_MODEL, _IDS, _HISTORY)
 class Artifact:
     """A model with its ids and histories; it needs no data set."""
 
-    factors: Factors
+    model: Model
     users: Ids
     items: Ids
     history: History
@@ -59,15 +59,22 @@ def save(
     """Write the folder in one visible step; an existing one is replaced only on request."""
     target = Path(path).absolute()
     require_free(target, overwrite=overwrite)
+    kind, sizes, tensors = model_file.to_tensors(artifact.model)
     contents = {
-        _MODEL: safetensors.numpy.save(_model_tensors(artifact)),
+        _MODEL: safetensors.numpy.save(tensors),
         _IDS: safetensors.numpy.save(_id_tensors(artifact)),
         _HISTORY: safetensors.numpy.save(_history_tensors(artifact)),
     }
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "sizes": _sizes(artifact),
+        "model": kind,
+        "sizes": sizes
+        | {
+            "users": len(artifact.users),
+            "items": len(artifact.items),
+            "interactions": len(artifact.history.items_E),
+        },
         "ids": {"users": artifact.users.kind, "items": artifact.items.kind},
         "files": folders.seals(contents),
         "about": artifact.about,
@@ -114,40 +121,25 @@ def load(path: str | Path) -> Artifact:
     manifest = read_manifest(folder)
     tensors = {name: folders.read_tensors(folder / name, manifest["files"]) for name in _FILES}
     sizes = manifest["sizes"]
-    n_users, n_items, dim, n_rows = (
-        int(sizes[name]) for name in ("users", "items", "dim", "interactions")
-    )
-    model = _expect(
-        folder / _MODEL,
-        tensors[_MODEL],
-        {
-            "user_UD": (np.float32, (n_users, dim)),
-            "item_ID": (np.float32, (n_items, dim)),
-            "bias_I": (np.float32, (n_items,)),
-        },
-    )
-    for name, tensor in model.items():
-        _require_finite(folder / _MODEL, name, tensor)
-    history = _expect(
+    n_users, n_items, n_rows = (sizes[name] for name in ("users", "items", "interactions"))
+    history = tensors[_HISTORY]
+    model_file.expect(
         folder / _HISTORY,
-        tensors[_HISTORY],
+        history,
         {"indptr_U1": (np.int64, (n_users + 1,)), "items_E": (np.int32, (n_rows,))},
     )
-    _check_history(folder / _HISTORY, history, n_items)
+    indptr_U1, items_E = history["indptr_U1"], history["items_E"]
+    model_file.check_csr(folder / _HISTORY, "indptr_U1", indptr_U1, items_E, n_items)
     kinds = manifest["ids"]
     return Artifact(
-        factors=Factors(*(torch.from_numpy(model[n]) for n in ("user_UD", "item_ID", "bias_I"))),
+        model=model_file.from_tensors(
+            folder / _MODEL, manifest["model"], sizes, tensors[_MODEL], history
+        ),
         users=_read_ids(folder / _IDS, tensors[_IDS], "users", kinds["users"], n_users),
         items=_read_ids(folder / _IDS, tensors[_IDS], "items", kinds["items"], n_items),
-        history=History(history["indptr_U1"], history["items_E"]),
+        history=History(indptr_U1, items_E),
         about=manifest["about"],
     )
-
-
-def _model_tensors(artifact: Artifact) -> Tensors:
-    factors = artifact.factors
-    named = {"user_UD": factors.user_UD, "item_ID": factors.item_ID, "bias_I": factors.bias_I}
-    return {k: np.ascontiguousarray(v.detach().cpu().numpy(), np.float32) for k, v in named.items()}
 
 
 def _history_tensors(artifact: Artifact) -> Tensors:
@@ -165,16 +157,6 @@ def _id_tensors(artifact: Artifact) -> Tensors:
         tensors[f"{side}.offsets"] = ends
         tensors[f"{side}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
     return tensors
-
-
-def _sizes(artifact: Artifact) -> dict[str, int]:
-    n_users, dim = artifact.factors.user_UD.shape
-    return {
-        "users": n_users,
-        "items": artifact.factors.n_items,
-        "dim": dim,
-        "interactions": len(artifact.history.items_E),
-    }
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -203,8 +185,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
             code="format_version",
         )
+    # Models that were saved before there were others say nothing: they have factors.
+    own = model_file.SIZES.get(str(manifest.setdefault("model", model_file.FACTORS)))
+    if own is None:
+        raise DamagedError(path, f"no model is of the kind {manifest['model']!r}")
     shape: dict[str, dict[str, type]] = {
-        "sizes": dict.fromkeys(("users", "items", "dim", "interactions"), int),
+        "sizes": dict.fromkeys(("users", "items", "interactions", *own), int),
         "ids": {"users": str, "items": str},
         "files": dict.fromkeys(_FILES, dict),
         "about": {},
@@ -219,37 +205,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if min(manifest["sizes"].values()) < 0:
         raise DamagedError(path, "a size is negative")
     return manifest
-
-
-def _expect(
-    path: Path, tensors: Tensors, wanted: dict[str, tuple[Any, tuple[int, ...]]]
-) -> Tensors:
-    if set(tensors) != set(wanted):
-        raise DamagedError(path, f"it holds {sorted(tensors)}, expected {sorted(wanted)}")
-    for name, (dtype, shape) in wanted.items():
-        found = tensors[name]
-        if found.dtype != dtype or found.shape != shape:
-            raise DamagedError(
-                path,
-                f"{name} is {found.dtype} {found.shape}, expected {np.dtype(dtype)} {shape}",
-            )
-    return tensors
-
-
-def _require_finite(path: Path, name: str, tensor: NDArray[Any]) -> None:
-    finite = np.isfinite(tensor).reshape(len(tensor), -1).all(axis=1)
-    if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
-        raise DamagedError(path, f"{name} holds a number that is not finite, first in row {row}")
-
-
-def _check_history(path: Path, history: Tensors, n_items: int) -> None:
-    indptr_U1, items_E = history["indptr_U1"], history["items_E"]
-    steps = np.diff(indptr_U1)
-    if indptr_U1[0] != 0 or indptr_U1[-1] != len(items_E) or (len(steps) and steps.min() < 0):
-        raise DamagedError(path, "indptr_U1 does not describe the rows of items_E")
-    if len(items_E) and not 0 <= items_E.min() <= items_E.max() < n_items:
-        raise DamagedError(path, "an item index lies outside the catalogue")
 
 
 def _read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from sdgar.optimizers import Optimizer
 from sdgar.rng import Draws
+from sdgar.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from typing import Self
@@ -65,6 +66,38 @@ class Factors:
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI = U_B V' + b."""
         return torch.addmm(self.bias_I, self.user_UD[users_B], self.item_ID.T)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWeights:
+    """Scores by what a context has: s_ui = Σ_{j ∈ I_u} w_ji, or s = X W."""
+
+    history: SparseMatrix
+    """X: what each context has."""
+    weight_II: SparseMatrix | Tensor
+    """W: row j is what having item j says for every item. Where it is sparse, weights are
+    positive, and an item that nothing in the history speaks for is not recommended."""
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the catalogue."""
+        return self.history.n_columns
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights live."""
+        return self.weight_II.device
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """s_BI = X_B W."""
+        scores_BI = self.history.rows(users_B) @ self.weight_II
+        if isinstance(self.weight_II, SparseMatrix):
+            return torch.threshold_(scores_BI, 0.0, -torch.inf)
+        return scores_BI
+
+
+Model = Factors | ItemWeights
+"""What a trained model comes down to; a saved one holds either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +226,14 @@ class Objective(Protocol):
         ...
 
 
+class Recommending(Protocol):
+    """What can recommend once training is over."""
+
+    def factors(self) -> Factors:
+        """Inner-product form of the scores, detached."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     """A composition: who scores, who proposes, what is minimised and how."""
@@ -211,6 +252,12 @@ class System:
     """P: positives of a context that share one pool of negatives; 1 gives each its own."""
     refit_every: int | None = None
     """Epochs between refits of the sampler; None for static samplers."""
+    recommends: Recommending | None = None
+    """Who recommends, if not the discriminator: IRGAN's generator can."""
+
+    def factors(self) -> Factors:
+        """The scores of who recommends."""
+        return (self.recommends or self.discriminator).factors()
 
     @property
     def visits_per_step(self) -> int:

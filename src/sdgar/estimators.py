@@ -13,23 +13,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 import sdgar
 from sdgar import systems
 from sdgar.artifact import Artifact
-from sdgar.contracts import Factors, System
+from sdgar.contracts import Model, System
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import DataError, UsageError, unknown_name
+from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
-from sdgar.recommender import Raw, Recommender, popularity
+from sdgar.recommender import Raw, Recommender
 from sdgar.rng import check_seed
 from sdgar.training import protocols
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import FitOptions
 from sdgar.training.protocols import OnPhase, Trained
+from sdgar.yardsticks import ease, ials, item_knn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Self
+
+    import torch
 
 
 @dataclass(kw_only=True, eq=False)
@@ -37,6 +41,8 @@ class Estimator:
     """What every model shares: parameters, recommending, saving."""
 
     system_name: ClassVar[str] = ""
+    computed_by: ClassVar[str] = "counting"
+    """What stands for the engine where there is none."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Hyper-parameters by name."""
@@ -99,10 +105,10 @@ class Estimator:
         """Write the fitted model as a folder."""
         return self.recommender_.save(path, overwrite=overwrite)
 
-    def _keep(self, factors: Factors, train: Interactions, about: dict[str, Any]) -> None:
+    def _keep(self, model: Model, train: Interactions, about: dict[str, Any]) -> None:
         self.__dict__["_recommender"] = Recommender(
             Artifact(
-                factors=factors,
+                model=model,
                 users=train.users,
                 items=train.items,
                 history=train.history,
@@ -133,6 +139,51 @@ class MostPopular(Estimator):
         """Count the users of each item."""
         self._keep(popularity(train.history, train.n_items), train, {})
         return self
+
+
+@dataclass(kw_only=True, eq=False)
+class Yardstick(Estimator):
+    """A known model to compare with, computed from all rows at once.
+
+    There are no epochs to choose, so validation rows play no part in ``fit``. The same seed gives
+    the same bytes with the same number of threads: iALS and EASE are matrix products, whose order
+    of adding up is up to the library.
+    """
+
+    device: str = "auto"
+    """``auto``, ``cpu`` or ``cuda``."""
+
+    def solve(self, data: Interactions, *, device: torch.device) -> Model:
+        """Compute the model."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        on_epoch: OnPhase | None = None,
+    ) -> Self:
+        """Compute the model from the interactions."""
+        _require_learnable(train)
+        model = self.solve(train, device=choose_device(self.device))
+        self._keep(model, train, {"computed_by": self.computed_by})
+        return self
+
+
+@dataclass(kw_only=True, eq=False)
+class ItemKNN(item_knn.ItemKNN, Yardstick):
+    """Item-based nearest neighbours, by the cosine of items: a yardstick."""
+
+
+@dataclass(kw_only=True, eq=False)
+class IALS(ials.IALS, Yardstick):
+    """Alternating least squares on all pairs: the yardstick for models with vectors."""
+
+
+@dataclass(kw_only=True, eq=False)
+class EASE(ease.EASE, Yardstick):
+    """Every item predicted from the others by least squares: a yardstick for small catalogues."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -250,6 +301,31 @@ class BPR(systems.BPR, Learner):
 
 
 @dataclass(kw_only=True, eq=False)
+class AOBPR(systems.AOBPR, Learner):
+    """BPR with adaptive oversampling: negatives that rank high in one of the user's factors."""
+
+
+@dataclass(kw_only=True, eq=False)
+class WARP(systems.WARP, Learner):
+    """Weighted approximate-rank pairwise loss: draws until one is too close to the positive."""
+
+
+@dataclass(kw_only=True, eq=False)
+class CML(systems.CML, Learner):
+    """Collaborative metric learning: points in a unit ball, nearer is better."""
+
+
+@dataclass(kw_only=True, eq=False)
+class DNS(systems.DNS, Learner):
+    """Dynamic negative sampling: the hardest of a few uniform negatives."""
+
+
+@dataclass(kw_only=True, eq=False)
+class IRGAN(systems.IRGAN, Learner):
+    """A generator with a softmax over all items against a discriminator; either can recommend."""
+
+
+@dataclass(kw_only=True, eq=False)
 class SA(systems.SA, Learner):
     """Self-adversarial negative sampling: uniform negatives weighted by their own losses."""
 
@@ -265,7 +341,11 @@ class SDGARPrinted(systems.SDGARPrinted, Learner):
 
 
 ESTIMATORS: dict[str, type[Estimator]] = {
-    e.system_name: e for e in (MostPopular, BPR, SA, SDGAR, SDGARPrinted)
+    e.system_name: e
+    for e in (
+        *(MostPopular, ItemKNN, IALS, EASE),
+        *(BPR, AOBPR, WARP, CML, DNS, IRGAN, SA, SDGAR, SDGARPrinted),
+    )
 }
 """By the name that the command line uses."""
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
+
+import torch
+from torch import Tensor
 
 from sdgar.errors import UsageError
 
@@ -61,3 +65,19 @@ class RowAdagrad(Optimizer):
     row_wise: ClassVar[bool] = True
 
     epsilon: float = 1e-8
+
+
+def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What a torch optimiser remembers of its parameters, under flat names like 0.exp_avg."""
+    state = optimizer.state_dict()["state"]
+    return {f"{i}.{name}": value for i, of_one in state.items() for name, value in of_one.items()}
+
+
+def take_moments(optimizer: torch.optim.Optimizer, flat: Mapping[str, Tensor]) -> None:
+    """Take back what ``moments`` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for flat_name, value in flat.items():
+        index, _, name = flat_name.partition(".")
+        state.setdefault(int(index), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

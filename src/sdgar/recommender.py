@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from sdgar import artifact
 from sdgar.artifact import Artifact
-from sdgar.contracts import Factors
+from sdgar.contracts import Factors, ItemWeights, Model, Scorer
 from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import UsageError
+from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
 from sdgar.evaluation.topk import TopK, top_k
+from sdgar.sparse import SparseMatrix
 
 Raw = str | int | Iterable[Any]
 """One raw id, or several."""
@@ -42,9 +44,20 @@ class Recommender:
         return self._saved.items
 
     @property
+    def model(self) -> Model:
+        """What gives the scores: vectors, or weights from item to item."""
+        return self._saved.model
+
+    @property
     def factors(self) -> Factors:
-        """The scores as inner products."""
-        return self._saved.factors
+        """The scores as inner products, of a model that has vectors."""
+        if not isinstance(self.model, Factors):
+            raise UsageError(
+                f"a model of system {self.about.get('system')} has weights from item to item and "
+                "no vectors. Use `model`.",
+                code="no_vectors",
+            )
+        return self.model
 
     @property
     def history(self) -> History:
@@ -73,31 +86,25 @@ class Recommender:
         """
         index_T = np.arange(len(self.users)) if users is None else self._users_of(users)
         top = top_k(
-            self.factors,
+            self.model,
             index_T,
-            min(k, self.factors.n_items) if k > 0 else k,
+            min(k, self.model.n_items) if k > 0 else k,
             seen=self.history if exclude_seen else None,
             blocked_I=self._blocked(items, exclude),
         )
         return self._frame("user", self.users.at(index_T), top, k, like=users)
 
     def similar_items(self, items: Raw, k: int = 10) -> Any:
-        """The k items with the most similar vectors (cosine), the item itself left out."""
+        """The k items with the most similar vectors (cosine), the item itself left out.
+
+        Where there are weights from item to item, the k items that the item speaks for most.
+        """
         index_T = self._items_of(_several(items))
-        vectors = self.factors.item_ID
-        if vectors.shape[1] == 0:
-            raise UsageError(
-                f"a {self.about.get('system', 'popularity')} model has no item vectors, so no item "
-                "is similar to another. Train a learning system, such as bpr.",
-                code="no_vectors",
-            )
-        unit_ID = torch.nn.functional.normalize(vectors, dim=1)
-        zero_I = torch.zeros(self.factors.n_items, device=vectors.device)
         itself = History(np.arange(len(index_T) + 1), index_T.astype(np.int32))
         top = top_k(
-            Factors(unit_ID[torch.from_numpy(index_T)], unit_ID, zero_I),
+            self._similarity(itself),
             np.arange(len(index_T)),
-            min(k, self.factors.n_items) if k > 0 else k,
+            min(k, self.model.n_items) if k > 0 else k,
             seen=itself,
         )
         return self._frame("like", self.items.at(index_T), top, k, like=items)
@@ -115,7 +122,7 @@ class Recommender:
         rows, or ``seen`` if it is given.
         """
         known = self.history if seen is None else _history_of(seen, self)
-        return _evaluate(self.factors, HeldOut.of(test, self), seen=known, ks=ks)
+        return _evaluate(self.model, HeldOut.of(test, self), seen=known, ks=ks)
 
     def save(
         self,
@@ -133,12 +140,29 @@ class Recommender:
     def _items_of(self, items: Iterable[Any]) -> NDArray[np.int64]:
         return _indices(self.items, items, "item")
 
+    def _similarity(self, asked: History) -> Scorer:
+        """Scores all items for someone who has nothing but the item asked for."""
+        if isinstance(self.model, ItemWeights):
+            n_items, device = self.model.n_items, self.model.device
+            has = SparseMatrix.of(asked.indptr_U1, asked.items_E, n_items, device=device)
+            return ItemWeights(has, self.model.weight_II)
+        vectors = self.model.item_ID
+        if vectors.shape[1] == 0:
+            raise UsageError(
+                f"a {self.about.get('system', 'popularity')} model has no item vectors, so no item "
+                "is similar to another. Train a learning system, such as bpr.",
+                code="no_vectors",
+            )
+        unit_ID = torch.nn.functional.normalize(vectors, dim=1)
+        zero_I = torch.zeros(len(unit_ID), device=vectors.device)
+        return Factors(unit_ID[torch.from_numpy(asked.items_E)], unit_ID, zero_I)
+
     def _blocked(
         self, allow: Iterable[Any] | None, exclude: Iterable[Any] | None
     ) -> NDArray[np.bool_] | None:
         if allow is None and exclude is None:
             return None
-        blocked_I = np.zeros(self.factors.n_items, bool)
+        blocked_I = np.zeros(self.model.n_items, bool)
         if allow is not None:
             blocked_I[:] = True
             blocked_I[self._items_of(_several(allow))] = False
@@ -175,14 +199,6 @@ class Recommender:
 def load(path: str | Path) -> Recommender:
     """Load a saved model; its files are verified first, and no code in them can run."""
     return Recommender(artifact.load(path))
-
-
-def popularity(history: History, n_items: int) -> Factors:
-    """b_i = number of users of item i, and no vectors: the yardstick of every report."""
-    count_I = np.bincount(history.items_E, minlength=n_items).astype(np.float32)
-    return Factors(
-        torch.zeros(history.n_users, 0), torch.zeros(n_items, 0), torch.from_numpy(count_I)
-    )
 
 
 def most_popular(model: Recommender) -> Recommender:

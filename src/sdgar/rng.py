@@ -49,6 +49,8 @@ class Stream(IntEnum):
     HEALTH = 11
     SCRAMBLE = 12
     DEAL = 13
+    TRIALS = 14
+    INIT_GENERATOR_ITEM = 15
 
 
 def check_seed(seed: object) -> int:

@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 
-from sdgar.contracts import Discriminator, Objective, Sampler, System
+from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.errors import UsageError, unknown_name
 from sdgar.objectives import (
+    Logistic,
     PairwiseLogistic,
     RankHingeByImpostors,
     RankHingeByTries,
@@ -28,7 +29,9 @@ from sdgar.samplers.closed_form import (
     within,
 )
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.softmax import Softmax
 from sdgar.samplers.static import Popularity, Uniform
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
@@ -84,6 +87,7 @@ class Composition:
         objective: Objective,
         *,
         refit_every: int | None = None,
+        recommends: Recommending | None = None,
     ) -> System:
         return System(
             name=self.system_name,
@@ -96,6 +100,7 @@ class Composition:
             positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
             l2=self._penalty(),
             refit_every=refit_every,
+            recommends=recommends,
         )
 
 
@@ -137,7 +142,7 @@ class AOBPR(Factorized):
 
     system_name: ClassVar[str] = "aobpr"
 
-    rank_scale: float = 0.1
+    rank_scale: float = 0.05
     """λ of P(r) ∝ exp(-r/λ), as a share of the items; small draws hard negatives."""
     refit_every: int = 1
     """Epochs between sorting the orders; the first is before epoch 1."""
@@ -160,9 +165,12 @@ class WARP(Factorized):
 
     system_name: ClassVar[str] = "warp"
 
+    l2: float = 1.5
+    """Weight λ of the squared norm of the rows a batch touches: large, since a hinge counts up to
+    log M times."""
     margin: float = 1.0
     """By how much a positive should lead."""
-    max_tries: int = 10
+    max_tries: int = 30
     """Most draws for a positive; without a violation it teaches nothing."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
@@ -191,7 +199,7 @@ class CML(Composition):
 
     n_negatives: int = 5
     """Negatives drawn for each positive; the nearest is pushed away."""
-    margin: float = 0.5
+    margin: float = 1.0
     """By how much squared distances should differ; points of the ball differ by at most 4."""
     covariance: float = 0.0
     """Weight λ of the covariances between axes, which keeps them from saying the same."""
@@ -216,13 +224,72 @@ class DNS(Factorized):
 
     system_name: ClassVar[str] = "dns"
 
-    candidates: int = 5
+    candidates: int = 10
     """Uniform draws for each negative, of which the best scored is kept."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
         """The hardest of uniform proposals, pairwise logistic loss, matrix factorization."""
         sampler = Hardest(at_least("candidates", self.candidates, 1))
         return self._system(self._factorization(data, seed), sampler, PairwiseLogistic())
+
+
+@dataclass(kw_only=True, eq=False)
+class IRGAN(Factorized):
+    """The minimax game of IRGAN (Wang et al. 2017): a generator of items against a discriminator.
+
+    The generator is a softmax over all items, O(N·M·D) an epoch; it learns by REINFORCE what the
+    discriminator takes for positives, which in turn learns to tell its items from positives.
+    """
+
+    system_name: ClassVar[str] = "irgan"
+
+    side: str = "generator"
+    """Who recommends in the end: generator or discriminator."""
+    temperature: float = 0.2
+    """τ of the generator's proposals; it learns at τ = 1."""
+    refit_every: int = 1
+    """Epochs of the discriminator between updates of the generator."""
+    pretrain: int = 25
+    """Passes over the contexts in which the generator learns from positives, before epoch 1."""
+    generator_rate: float = 0.01
+    """Rate of the generator's Adam."""
+    generator_l2: float = 0.3
+    """Weight λ of the squared norms of the contexts and items a step of the generator draws."""
+    generator_batch: int = 256
+    """Contexts a step of the generator."""
+    generator_samples: int = 64
+    """Items drawn for each context to estimate its gradient."""
+    positive_share: float = 0.2
+    """Share of those that are drawn from the positives, with importance weights."""
+    reward: str = "sigmoid"
+    """sigmoid (2σ(g) - 1, as in the authors' code) or softplus, of the discriminator's score."""
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """Proposals from the generator, logistic loss, matrix factorization."""
+        one_of("side", self.side, ("discriminator", "generator"))
+        sampler = self._generator(data, seed)
+        return self._system(
+            self._factorization(data, seed),
+            sampler,
+            Logistic(),
+            refit_every=at_least("refit_every", self.refit_every, 1),
+            recommends=sampler if self.side == "generator" else None,
+        )
+
+    def _generator(self, data: Interactions, seed: int) -> Softmax:
+        update = PolicyGradient(
+            learning_rate=self.generator_rate,
+            l2=not_negative("generator_l2", self.generator_l2),
+            batch=at_least("generator_batch", self.generator_batch, 1),
+            samples=at_least("generator_samples", self.generator_samples, 2),
+            positive_share=self.positive_share,
+            reward=one_of("reward", self.reward, ("sigmoid", "softplus")),
+            pretrain_passes=at_least("pretrain", self.pretrain, 0),
+        )
+        temperature = checked_temperature(self.temperature)
+        return Softmax(
+            data.history, data.n_items, self.dim, seed=seed, temperature=temperature, update=update
+        )
 
 
 @dataclass(kw_only=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -9,7 +11,13 @@ from torch.testing import assert_close
 
 from sdgar.contracts import Negatives
 from sdgar.errors import UsageError
-from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
+from sdgar.objectives import (
+    Logistic,
+    PairwiseLogistic,
+    RankHingeByImpostors,
+    RankHingeByTries,
+    WeightedLogistic,
+)
 
 OBJECTIVES = {
     "pairwise logistic": PairwiseLogistic(),
@@ -18,6 +26,8 @@ OBJECTIVES = {
     "weighted logistic, cold": WeightedLogistic(0.05),
     "weighted logistic, hot": WeightedLogistic(20.0),
     "weighted logistic, weights held": WeightedLogistic(0.5, hold_weights=True),
+    "rank hinge by tries": RankHingeByTries(1.0, 1000),
+    "rank hinge by impostors": RankHingeByImpostors(0.5, 1000),
 }
 HELD = {"weighted logistic, weights held"}
 """Their gradient is by intention not the derivative of their value."""
@@ -37,11 +47,8 @@ def batch():
     accepted_BN = torch.rand(9, 4, generator=generator) < 0.8
     accepted_BN[3] = False
     log_q_BN = torch.randn(9, 4, generator=generator, dtype=torch.float64)
-    return pos_B, neg_BN, Negatives(torch.zeros(9, 4).long(), accepted_BN, log_q_BN)
-
-
-def row(negatives: Negatives, b: slice) -> Negatives:
-    return Negatives(negatives.items_BN[b], negatives.accepted_BN[b], negatives.log_q_BN[b])
+    tries_B = torch.tensor([1, 2, 3, 4, 7, 30, 333, 999, 1000])
+    return pos_B, neg_BN, Negatives(torch.zeros(9, 4).long(), accepted_BN, log_q_BN, tries_B)
 
 
 def test_a_row_of_the_loss_depends_on_that_row_only(objective, batch):
@@ -50,7 +57,7 @@ def test_a_row_of_the_loss_depends_on_that_row_only(objective, batch):
     assert whole_B.shape == pos_B.shape
     for b in range(len(pos_B)):
         one = slice(b, b + 1)
-        assert_close(objective(pos_B[one], neg_BN[one], row(negatives, one)), whole_B[one])
+        assert_close(objective(pos_B[one], neg_BN[one], negatives.rows(one)), whole_B[one])
 
 
 def test_a_rejected_negative_has_no_weight(objective, batch):
@@ -106,9 +113,12 @@ def test_pairwise_logistic_is_the_mean_of_log_one_plus_exp():
     assert_close(loss_B[0], expected)
 
 
-def test_a_row_without_any_negative_costs_nothing(batch):
+@pytest.mark.parametrize(
+    "name", ["pairwise logistic", "rank hinge by tries", "rank hinge by impostors"]
+)
+def test_a_row_without_any_negative_costs_nothing(name, batch):
     pos_B, neg_BN, negatives = batch
-    assert PairwiseLogistic()(pos_B, neg_BN, negatives)[3] == 0
+    assert OBJECTIVES[name](pos_B, neg_BN, negatives)[3] == 0
 
 
 @pytest.mark.parametrize("name", ["logistic", *WEIGHTED])
@@ -163,3 +173,58 @@ def test_weights_without_log_q_are_refused(batch):
     blind = Negatives(negatives.items_BN, negatives.accepted_BN)
     with pytest.raises(UsageError, match="importance weights need log Q"):
         WeightedLogistic(0.5)(pos_B, neg_BN, blind)
+
+
+def test_the_hinge_by_tries_is_the_scalar_formula(batch):
+    pos_B, neg_BN, negatives = batch
+    first = slice(0, 1)
+    one = Negatives(
+        negatives.items_BN[:, first], negatives.accepted_BN[:, first], tries_B=negatives.tries_B
+    )
+    loss_B = RankHingeByTries(1.0, 1000)(pos_B, neg_BN[:, first], one)
+    for b, tries in enumerate(negatives.tries_B.tolist()):
+        hinge = max(0.0, 1.0 + neg_BN[b, 0].item() - pos_B[b].item())
+        expected = math.log(max(1, 999 // tries)) * hinge if one.accepted_BN[b, 0] else 0.0
+        assert loss_B[b].item() == pytest.approx(expected, rel=1e-12)
+    assert (loss_B > 0).sum() >= 4
+
+
+@pytest.mark.parametrize(
+    ("tries", "weight"), [(1, math.log(999)), (3, math.log(333)), (500, 0.0), (5000, 0.0)]
+)
+def test_the_weight_falls_with_the_tries_to_nothing(tries, weight):
+    found = Negatives(
+        torch.zeros(1, 1).long(), torch.ones(1, 1).bool(), None, torch.tensor([tries])
+    )
+    loss_B = RankHingeByTries(1.0, 1000)(torch.zeros(1).double(), torch.zeros(1, 1).double(), found)
+    assert loss_B.item() == pytest.approx(weight, rel=1e-12)
+
+
+def test_the_hinge_by_impostors_is_the_scalar_formula(batch):
+    pos_B, neg_BN, negatives = batch
+    for margin, n_items in ((0.5, 1000), (2.0, 7), (0.0, 3)):
+        loss_B = RankHingeByImpostors(margin, n_items)(pos_B, neg_BN, negatives)
+        for b in range(9):
+            kept = neg_BN[b][negatives.accepted_BN[b]].tolist()
+            gaps = [margin + s - pos_B[b].item() for s in kept]
+            rank = n_items * sum(gap > 0 for gap in gaps) // max(1, len(gaps))
+            expected = math.log(rank + 1) * max([0.0, *gaps])
+            assert loss_B[b].item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_only_the_hardest_impostor_gets_a_gradient(batch):
+    pos_B, neg_BN, negatives = batch
+    neg_BN.requires_grad_()
+    loss_B = RankHingeByImpostors(0.5, 1000)(pos_B, neg_BN, negatives)
+    loss_B.sum().backward()
+    hardest_B = torch.where(negatives.accepted_BN, neg_BN, -torch.inf).argmax(dim=1)
+    for b in range(9):
+        expected = [hardest_B[b].item()] if loss_B[b] > 0 else []
+        assert neg_BN.grad[b].nonzero().ravel().tolist() == expected
+
+
+def test_ranks_by_tries_without_tries_are_refused(batch):
+    pos_B, neg_BN, negatives = batch
+    blind = Negatives(negatives.items_BN, negatives.accepted_BN)
+    with pytest.raises(UsageError, match="a sampler that counts its tries"):
+        RankHingeByTries(1.0, 1000)(pos_B, neg_BN, blind)

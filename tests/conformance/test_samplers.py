@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.rng import Draws, Stream
+from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity, Uniform
 
 CPU = torch.device("cpu")
@@ -45,6 +48,18 @@ def wavy(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
     return 2 * torch.sin(1.0 + users_B[:, None] * 7 + items_BN * 3)
 
 
+def adaptive(data: Interactions) -> AdaptiveOrder:
+    model = MatrixFactorization(data.n_users, data.n_items, 3, seed=1)
+    with torch.no_grad():
+        model.bias_I += 0.01 * torch.sin(torch.arange(data.n_items))
+    return AdaptiveOrder(model, 0.3)
+
+
+def steps(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
+    """Scores in exact steps, so that there are ties and no rounding."""
+    return ((users_B[:, None] * 7 + items_BN * 13) % 11).float()
+
+
 SAMPLERS = {
     "uniform": lambda data: Uniform(),
     "popularity": lambda data: popularity(data, 1.0),
@@ -52,7 +67,17 @@ SAMPLERS = {
     "decomposable, fresh": lambda data: decomposable(data, updated=False),
     "decomposable, updated": lambda data: decomposable(data, updated=True),
     "decomposable, scrambled": lambda data: decomposable(data, updated=True, scramble=True),
+    "hardest of one": lambda data: Hardest(1),
+    "hardest of four": lambda data: Hardest(4),
+    "first violation": lambda data: FirstViolation(1.0, 20),
+    "first violation of one try": lambda data: FirstViolation(-2.0, 1),
+    "adaptive order": adaptive,
 }
+
+
+def at_most(sampler, n: int) -> int:
+    """As many negatives a row as the sampler gives."""
+    return 1 if isinstance(sampler, FirstViolation) else n
 
 
 def problem(seed: int = 0, users: int = 12, items: int = 30, rows: int = 150) -> Interactions:
@@ -67,11 +92,12 @@ def problem(seed: int = 0, users: int = 12, items: int = 30, rows: int = 150) ->
 
 def draw(make, data: Interactions, rows: torch.Tensor, n: int = 5, epoch: int = 1, seed: int = 0):
     known = KnownItems(data.history, data.n_items, CPU)
-    return make(data).sample(
+    sampler = make(data)
+    return sampler.sample(
         torch.from_numpy(data.users_E)[rows],
         torch.from_numpy(data.items_E).long()[rows],
-        n,
-        score=lambda users_B, items_BN: torch.zeros(items_BN.shape),
+        at_most(sampler, n),
+        score=steps,
         draws=Draws(seed, Stream.NEGATIVES, epoch, rows[:, None]),
         known=known,
     )
@@ -85,10 +111,12 @@ def make(request):
 def test_shapes_are_rows_by_negatives(make):
     data = problem()
     negatives = draw(make, data, torch.arange(len(data)), n=7)
-    assert negatives.items_BN.shape == negatives.accepted_BN.shape == (len(data), 7)
+    shape = (len(data), at_most(make(data), 7))
+    assert negatives.items_BN.shape == negatives.accepted_BN.shape == shape
     assert negatives.items_BN.dtype == torch.int64
     assert negatives.accepted_BN.dtype == torch.bool
-    assert negatives.log_q_BN is None or negatives.log_q_BN.shape == (len(data), 7)
+    assert negatives.log_q_BN is None or negatives.log_q_BN.shape == shape
+    assert negatives.tries_B is None or negatives.tries_B.shape == (len(data),)
 
 
 def test_no_accepted_negative_is_a_known_positive(make):
@@ -96,7 +124,7 @@ def test_no_accepted_negative_is_a_known_positive(make):
     known = {(int(u), int(i)) for u, i in zip(data.users_E, data.items_E, strict=True)}
     rows = torch.arange(len(data))
     negatives = draw(make, data, rows, n=20)
-    users_BN = torch.from_numpy(data.users_E)[:, None].expand(-1, 20)
+    users_BN = torch.from_numpy(data.users_E)[:, None].expand(negatives.items_BN.shape)
     for u, i in zip(
         users_BN[negatives.accepted_BN].tolist(),
         negatives.items_BN[negatives.accepted_BN].tolist(),
@@ -119,10 +147,12 @@ def test_a_row_draws_the_same_whatever_batch_it_is_in(seed, order, cut):
     data, samplers = ready()
     parts = [torch.tensor(part) for part in (order[:cut], order[cut:])]
     for sampler in samplers:
-        whole = draw(lambda _, s=sampler: s, data, torch.arange(40), seed=seed).items_BN
+        whole = draw(lambda _, s=sampler: s, data, torch.arange(40), seed=seed)
         for rows in parts:
-            part = draw(lambda _, s=sampler: s, data, rows, seed=seed).items_BN
-            assert torch.equal(part, whole[rows])
+            part, same = draw(lambda _, s=sampler: s, data, rows, seed=seed), whole.rows(rows)
+            assert torch.equal(part.items_BN, same.items_BN)
+            assert torch.equal(part.accepted_BN, same.accepted_BN)
+            assert part.tries_B is same.tries_B is None or torch.equal(part.tries_B, same.tries_B)
 
 
 def test_epochs_and_seeds_draw_different_numbers(make):
@@ -163,10 +193,11 @@ def test_draws_follow_log_q_over_the_unknown_items(make):
     data = problem()
     user = int(np.argmin(np.diff(data.indptr_U1)))
     rows = torch.arange(20_000)
-    negatives = make(data).sample(
+    sampler = make(data)
+    negatives = sampler.sample(
         torch.full((20_000,), user),
         torch.zeros(20_000).long(),
-        5,
+        at_most(sampler, 5),
         score=wavy,
         draws=Draws(2, Stream.NEGATIVES, 1, rows[:, None]),
         known=KnownItems(data.history, data.n_items, CPU),
@@ -188,4 +219,4 @@ def test_a_sampler_goes_on_from_its_state(make):
     other.load_state(first.state())
     one, two = (draw(lambda _, s=s: s, data, rows) for s in (first, other))
     assert torch.equal(one.items_BN, two.items_BN)
-    assert torch.equal(one.log_q_BN, two.log_q_BN)
+    assert one.log_q_BN is two.log_q_BN is None or torch.equal(one.log_q_BN, two.log_q_BN)

@@ -12,12 +12,19 @@ import torch
 from sdgar.contracts import Covered, Negatives, NotCovered, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.metric import Metric
 from sdgar.engines import fused_gpu
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_gpu import FusedGpuEngine
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError, UsageError
-from sdgar.objectives import Logistic, PairwiseLogistic, RankHingeByTries, WeightedLogistic
+from sdgar.objectives import (
+    Logistic,
+    PairwiseLogistic,
+    RankHingeByImpostors,
+    RankHingeByTries,
+    WeightedLogistic,
+)
 from sdgar.optimizers import SGD, Adam, LazyAdam, RowAdagrad
 from sdgar.rng import Draws, Stream
 from sdgar.samplers.adaptive import AdaptiveOrder
@@ -174,6 +181,47 @@ def test_adaptive_orders_are_drawn_as_by_the_eager_engine(data):
     for name, table in eager.state().items():
         if name.startswith("model."):
             assert (table - engine.state()[name]).norm() / table.norm() < 1e-5
+
+
+@pytest.mark.parametrize("per_visit", [1, 2])
+def test_points_of_a_ball_move_as_by_the_eager_engine(data, per_visit):
+    parts = {
+        "optimizer": RowAdagrad(0.3),
+        "objective": RankHingeByImpostors(2.0, data.n_items),
+        "positives_per_visit": per_visit,
+        "l2": 0.0,
+    }
+    eager, engine = (
+        kind(
+            replace(
+                system_of(data, **parts),
+                discriminator=Metric(data.n_users, data.n_items, 5, seed=0, sparse=True),
+            ),
+            data,
+            seed=5,
+            device=DEVICE,
+        )
+        for kind in (EagerEngine, FusedGpuEngine)
+    )
+    for epoch in (1, 2, 3):
+        expected, stats = eager.run_epoch(epoch), engine.run_epoch(epoch)
+        assert stats.loss == pytest.approx(expected.loss, rel=1e-5)
+        assert stats.unanswered == expected.unanswered
+    reached = engine.state()
+    for name, table in eager.state().items():
+        if name.startswith("model."):
+            assert (table - reached[name]).norm() / table.norm() < 1e-5
+    # Some were projected.
+    assert (reached["model.item_ID"].norm(dim=1) > 0.9999).any()
+
+
+def test_covariances_of_a_metric_are_not_covered(data):
+    system = replace(
+        system_of(data, l2=0.1), discriminator=Metric(data.n_users, data.n_items, 5, seed=0)
+    )
+    answer = FusedGpuEngine.covers(system, DEVICE)
+    assert isinstance(answer, NotCovered)
+    assert "covariances" in answer.why
 
 
 def test_a_sampler_that_does_not_know_its_probabilities_is_not_covered_with_weights(data):

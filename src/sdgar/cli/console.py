@@ -11,9 +11,11 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
 
     from sdgar.data.readers import Loaded
     from sdgar.evaluation.report import Report
+    from sdgar.experiments.watch import Watch
     from sdgar.training.fit import EpochRecord
     from sdgar.training.protocols import OnPhase, Phase
 
@@ -137,6 +139,27 @@ class Screen:
             yield show
 
     @contextmanager
+    def work(self, pieces: int) -> Iterator[Watch]:
+        """A bar for many trials or runs, one for the epochs of each, and a line when it is over."""
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+        ) as progress:
+            yield _Pieces(self, progress, pieces)
+
+    @contextmanager
     def bytes_bar(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
         """A bar for a download."""
         from rich.progress import (
@@ -161,6 +184,34 @@ class Screen:
                 progress.update(task, completed=done, total=total)
 
             yield update
+
+
+class _Pieces:
+    """One piece of work after the other; a ``Watch``."""
+
+    def __init__(self, screen: Screen, progress: Progress, pieces: int) -> None:
+        self._screen = screen
+        self._progress = progress
+        self._all = progress.add_task("all", total=pieces)
+        self._one: TaskID | None = None
+
+    def begin(self, what: str, epochs: int) -> OnPhase:
+        """A bar of its own."""
+        one = self._one = self._progress.add_task(what, total=epochs)
+
+        def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
+            again = f"{what}, on all rows" if phase == "final" else what
+            self._progress.update(one, completed=epoch.epoch, description=again)
+
+        return on_epoch
+
+    def end(self, label: str, said: str) -> None:
+        """A line instead of the bar."""
+        if self._one is not None:
+            self._progress.remove_task(self._one)
+            self._one = None
+        self._progress.advance(self._all)
+        self._screen.say(label, said)
 
 
 class _Epochs:
@@ -207,8 +258,10 @@ class _Epochs:
 def _generator(epoch: EpochRecord) -> str:
     """The generator's health, behind the line of an epoch."""
     said = "" if epoch.effective is None else f"   ess {epoch.effective:.2f}"
-    if epoch.health:
-        h = epoch.health
+    h = epoch.health
+    if "reward" in h:
+        said += f" · Q {h['perplexity']:,.0f}/{h['items']:,.0f} · reward {h['reward']:.2f}"
+    elif h:
         said += f" · X {h['x_perplexity']:.1f}/{h['states']:.0f}"
         said += f" · Y {h['y_perplexity']:,.0f}/{h['items']:,.0f}"
         said += f" · KL {h['kl']:.2f}" if "kl" in h else ""

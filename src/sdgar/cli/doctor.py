@@ -12,7 +12,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
-_EXTRAS = {"plot": ("matplotlib",)}
+_EXTRAS = {"plot": ("matplotlib",), "tune": ("optuna",)}
 
 
 def doctor(as_json: options.Json = False) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 import sdgar
-from sdgar.cli import data, demo, doctor, evaluate, recommend, similar, train
+from sdgar.cli import compare, data, demo, doctor, evaluate, recommend, similar, train, tune
 from sdgar.errors import SdgarError, StoppedError
 
 app = typer.Typer(
@@ -31,6 +31,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
+app.command("compare")(compare.compare)
+app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -81,6 +81,24 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object as the last 
 Ks = Annotated[
     list[str] | None, typer.Option("--k", help="Length of the lists; repeatable, or 10,20,50.")
 ]
+Train = Annotated[list[Path], typer.Argument(metavar="TRAIN…", help="Files of events.")]
+Test = Annotated[list[Path] | None, typer.Option("--test", help="Held-out events.")]
+Valid = Annotated[list[Path] | None, typer.Option("--valid", help="Validation events.")]
+Protocol = Annotated[
+    str, typer.Option("--protocol", help="validated, or paper (chooses its epoch on test).")
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        help="Without --test: time (default with a time column), paper, leave-last-out, none.",
+    ),
+]
+Engine = Annotated[str, typer.Option("--engine", help="auto, or an engine by name.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a saved model.")]
 
@@ -145,6 +163,20 @@ def require_new(file: Path, *, overwrite: bool) -> None:
     """Refuse a file that is there already, before any work is spent on it."""
     if file.exists() and not overwrite:
         raise UsageError(f"{file} exists. Choose another file, or --overwrite.", code="out_exists")
+
+
+def settings_of(texts: list[str] | None, common: Collection[str]) -> dict[str, str]:
+    """KEY=VALUE pairs as a table; settings that have an option of their own are refused."""
+    settings = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set takes KEY=VALUE, got {text!r}.", code="bad_setting")
+        name = key.rpartition(".")[2]
+        if name in common:
+            raise UsageError(f"use --{name} rather than --set {key}=…", code="bad_setting")
+        settings[key] = value
+    return settings
 
 
 def lists_of(texts: list[str] | None) -> tuple[int, ...]:

@@ -50,29 +50,22 @@ def train(
         list[Path] | None, typer.Argument(metavar="TRAIN…", help="Files of events.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the model.")] = None,
-    test: Annotated[list[Path] | None, typer.Option("--test", help="Held-out events.")] = None,
-    valid: Annotated[list[Path] | None, typer.Option("--valid", help="Validation events.")] = None,
+    test: options.Test = None,
+    valid: options.Valid = None,
     system: Annotated[
         str,
-        typer.Option("--system", help="What to train: bpr, sdgar, sdgar-printed, popular."),
+        typer.Option(
+            "--system",
+            help="What to train: bpr, aobpr, warp, cml, dns, irgan, sa, sdgar, sdgar-printed, "
+            "popular, item-knn, ials, ease.",
+        ),
     ] = "bpr",
     seed: options.Seed = 0,
-    protocol: Annotated[
-        str,
-        typer.Option("--protocol", help="validated, or paper (chooses its epoch on test)."),
-    ] = "validated",
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            help="Without --test: time (default with a time column), paper, leave-last-out, none.",
-        ),
-    ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="auto, or an engine by name.")] = "auto",
-    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter.")
-    ] = None,
+    protocol: options.Protocol = "validated",
+    split: options.Split = None,
+    engine: options.Engine = "auto",
+    device: options.Device = "auto",
+    settings: options.Settings = None,
     ks: options.Ks = None,
     resume: Annotated[
         Path | None,
@@ -115,7 +108,7 @@ def train(
         )
     require_free(out, overwrite=overwrite)
     common = {"seed": seed, "engine": engine, "device": device}
-    estimator = make(system, _settings(settings, common), common=common)
+    estimator = make(system, options.settings_of(settings, common), common=common)
     job = Job(
         files=_absolute(files),
         test=_absolute(test),
@@ -172,7 +165,7 @@ def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
 def _report(screen: Screen, job: Job, out: Path, result: RunResult) -> None:
     if result.test is not None and result.popular is not None:
         screen.report(result.test, result.popular, job.system)
-        if job.protocol == "paper":
+        if job.protocol == "paper" and result.log:
             screen.warn("the epoch was chosen on test rows (protocol paper): optimistic numbers.")
     seconds = result.summary["seconds"]
     screen.say(
@@ -224,18 +217,6 @@ def _given(context: typer.Context) -> dict[str, str]:
 def _absolute(files: list[Path] | None) -> list[str]:
     """Paths that still lead to the files when the run goes on from another folder."""
     return [str(file.absolute()) for file in files or []]
-
-
-def _settings(texts: list[str] | None, common: dict[str, Any]) -> dict[str, str]:
-    settings = {}
-    for text in texts or []:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set takes KEY=VALUE, got {text!r}.", code="bad_setting")
-        if key in common:
-            raise UsageError(f"use --{key} rather than --set {key}=…", code="bad_setting")
-        settings[key] = value
-    return settings
 
 
 def _read(screen: Screen, label: str, files: list[str], reading: dict[str, Any]) -> Interactions:

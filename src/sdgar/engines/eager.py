@@ -15,6 +15,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.torch_optimizers import torch_optimizer
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError
+from sdgar.optimizers import moments, take_moments
 from sdgar.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 
@@ -134,8 +135,7 @@ class EagerEngine:
     def state(self) -> dict[str, Tensor]:
         """Parameters, optimiser moments and sampler state, under one flat set of names."""
         state = {f"model.{k}": v.clone() for k, v in self._model.state_dict().items()}
-        for index, moments in self._optimizer.state_dict()["state"].items():
-            state |= {f"optimizer.{index}.{k}": v.clone() for k, v in moments.items()}
+        state |= {f"optimizer.{k}": v.clone() for k, v in moments(self._optimizer).items()}
         return state | {f"sampler.{k}": v.clone() for k, v in self._system.sampler.state().items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
@@ -145,10 +145,5 @@ class EagerEngine:
             part, _, rest = name.partition(".")
             parts[part][rest] = tensor
         self._model.load_state_dict(parts["model"])
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in parts["optimizer"].items():
-            index, _, key = name.partition(".")
-            moments.setdefault(int(index), {})[key] = tensor
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        take_moments(self._optimizer, parts["optimizer"])
         self._system.sampler.load_state(parts["sampler"])

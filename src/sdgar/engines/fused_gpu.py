@@ -18,10 +18,17 @@ from torch import Tensor
 from sdgar.contracts import Covered, EpochStats, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.metric import Metric
 from sdgar.engines.fused import OBJECTIVES, OPTIMIZERS, SAMPLERS, misfit
 from sdgar.engines.visits import STRIDES
 from sdgar.errors import NumericalError, UsageError
-from sdgar.objectives import Logistic, PairwiseLogistic, RankHingeByTries, WeightedLogistic
+from sdgar.objectives import (
+    Logistic,
+    PairwiseLogistic,
+    RankHingeByImpostors,
+    RankHingeByTries,
+    WeightedLogistic,
+)
 from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.rng import Permutation, Stream, tail
 from sdgar.samplers.adaptive import AdaptiveOrder
@@ -37,6 +44,8 @@ _NUMBERS_AHEAD = 1 << 25
 
 _MOST_STEPS = 2048
 """Steps of a graph; more take longer to record than they save."""
+
+_RANKED = (RankHingeByTries, RankHingeByImpostors)
 
 _THETA_LIMIT = 64.0
 """A parameter beyond it has diverged; the room for gradient sums is reckoned with it."""
@@ -90,7 +99,9 @@ class FusedGpuEngine:
         self._system = system
         self._seed = seed
         self._device = device
-        self._model = system.discriminator.to(device)
+        model = system.discriminator.to(device)
+        assert isinstance(model, MatrixFactorization | Metric)
+        self._model = model
         system.sampler.to(device)
         self._place_data(data)
         self._make_tables()
@@ -151,7 +162,7 @@ class FusedGpuEngine:
     def _make_tables(self) -> None:
         """Tables of the parameters and what is kept beside them; see the kernels' docstrings."""
         system, device = self._system, self._device
-        dim = self._matrix.user_UD.shape[1]
+        dim = self._model.user_UD.shape[1]
         n_rows = self._n_users + self._n_items
         p, n = system.positives_per_visit, system.n_negatives
         k = system.sampler.x_UK.shape[1] if isinstance(system.sampler, Decomposable) else 1
@@ -208,11 +219,6 @@ class FusedGpuEngine:
         """Whether negatives are chosen at each step, by their scores."""
         return self._system.sampler.uses_scores
 
-    @property
-    def _matrix(self) -> MatrixFactorization:
-        assert isinstance(self._model, MatrixFactorization)
-        return self._model
-
     @torch.no_grad()
     def run_epoch(self, epoch: int) -> EpochStats:
         """One pass over the positives in a fresh order."""
@@ -248,14 +254,16 @@ class FusedGpuEngine:
 
     def _take_parameters(self) -> None:
         """Between epochs the discriminator's own parameters are the truth."""
-        self._theta_RD[: self._n_users] = self._matrix.user_UD
-        self._theta_RD[self._n_users :] = self._matrix.item_ID
-        self._bias_I.copy_(self._matrix.bias_I)
+        self._theta_RD[: self._n_users] = self._model.user_UD
+        self._theta_RD[self._n_users :] = self._model.item_ID
+        if isinstance(self._model, MatrixFactorization):
+            self._bias_I.copy_(self._model.bias_I)
 
     def _give_parameters(self) -> None:
-        self._matrix.user_UD.copy_(self._theta_RD[: self._n_users])
-        self._matrix.item_ID.copy_(self._theta_RD[self._n_users :])
-        self._matrix.bias_I.copy_(self._bias_I)
+        self._model.user_UD.copy_(self._theta_RD[: self._n_users])
+        self._model.item_ID.copy_(self._theta_RD[self._n_users :])
+        if isinstance(self._model, MatrixFactorization):
+            self._model.bias_I.copy_(self._bias_I)
 
     def _numbers_of(self, epoch: int) -> Tensor:
         """The tails of the streams that visits draw from, and the keys of the epoch's order."""
@@ -450,6 +458,7 @@ class FusedGpuEngine:
             self._flag,
         )
         shape = {"D": dim, "DD": _power(dim), "WIDE": self._wide}
+        shape["METRIC"] = isinstance(self._model, Metric)
         triton_epoch.add_gradients[(self._stats.shape[1],)](
             *tables,
             self._weight_VP,
@@ -461,7 +470,7 @@ class FusedGpuEngine:
             self._n_users,
             self._scale,
             objective.temperature if isinstance(objective, WeightedLogistic) else 1.0,
-            objective.margin if isinstance(objective, RankHingeByTries) else 0.0,
+            objective.margin if isinstance(objective, _RANKED) else 0.0,
             self._n_items,
             _slope_limit(objective),
             P=p,
@@ -472,7 +481,8 @@ class FusedGpuEngine:
                 PairwiseLogistic: triton_epoch.PAIRWISE,
                 Logistic: triton_epoch.LOGISTIC,
                 WeightedLogistic: triton_epoch.WEIGHTED_LOGISTIC,
-                RankHingeByTries: triton_epoch.RANK_HINGE,
+                RankHingeByTries: triton_epoch.RANK_BY_TRIES,
+                RankHingeByImpostors: triton_epoch.RANK_BY_IMPOSTORS,
             }[type(objective)],
             HOLD=isinstance(objective, WeightedLogistic) and objective.hold_weights,
             WEIGHTED=self._weight_E is not None,
@@ -553,15 +563,19 @@ def _first_reason(system: System, device: torch.device) -> str | None:
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return f"its kernels run on a CUDA device, and this is {device.type}"
     parts = (
-        ("discriminator", system.discriminator, (MatrixFactorization,)),
+        ("discriminator", system.discriminator, (MatrixFactorization, Metric)),
         ("sampler", system.sampler, SAMPLERS),
-        ("objective", system.objective, OBJECTIVES),
+        ("objective", system.objective, (*OBJECTIVES, RankHingeByImpostors)),
         ("optimizer", system.optimizer, OPTIMIZERS),
     )
     for name, part, known in parts:
         if type(part) not in known:
             names = ", ".join(kind.__name__ for kind in known)
             return f"it has no kernel for the {name} {type(part).__name__} (only for {names})"
+    if isinstance(system.discriminator, Metric) and system.l2 > 0:
+        return "it has no kernel for the covariances of a metric's axes; without them it has"
+    if isinstance(system.discriminator, Metric) and system.sampler.uses_scores:
+        return "its samplers that look at scores know those of factorization only"
     mismatch = misfit(system)
     if mismatch is not None:
         return mismatch
@@ -587,8 +601,8 @@ def _slope_limit(objective: object) -> float:
     """
     if isinstance(objective, WeightedLogistic) and not objective.hold_weights:
         return 1 + 16 / objective.temperature
-    if isinstance(objective, RankHingeByTries):
-        return max(1.0, math.log(objective.n_items))
+    if isinstance(objective, _RANKED):
+        return 1 + math.log(objective.n_items)
     return 1.0
 
 

@@ -12,6 +12,8 @@ from sdgar.training.fit import EpochRecord
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sdgar.experiments.standings import Comparison
+
 # Okabe and Ito's colours stay apart for colour-blind readers.
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
@@ -42,7 +44,32 @@ def training_figure(log: Sequence[EpochRecord], *, title: str, metric: str) -> F
     return figure
 
 
-def _figure() -> Figure:
+def draw_comparison(comparison: Comparison, path: Path) -> Path:
+    """Write the systems of a comparison side by side as a PNG."""
+    comparison_figure(comparison).savefig(path, format="png")
+    return path
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """Each system's mean over seeds, its interval over users, and every seed as a small dot."""
+    rows = comparison.standings
+    figure = _figure(height=1.2 + 0.45 * len(rows))
+    axes = figure.subplots()
+    for place, row in enumerate(rows):
+        seeds = [run.metrics[comparison.metric] for run in row.runs]
+        axes.plot([row.low, row.high], [place, place], color=BLUE, linewidth=2, zorder=1)
+        axes.plot(row.means[comparison.metric], place, "D", color=BLUE, zorder=2)
+        axes.plot(seeds, [place] * len(seeds), "o", color=ORANGE, markersize=3, zorder=3)
+    axes.set_yticks(range(len(rows)), [row.system for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
+    axes.set_xlabel(
+        f"{comparison.metric} on test rows: mean, 95 % interval over users (blue), seeds (orange)"
+    )
+    axes.grid(axis="x", alpha=0.3)
+    return figure
+
+
+def _figure(height: float = 4) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -50,4 +77,4 @@ def _figure() -> Figure:
             'drawing needs matplotlib, which is not installed: pip install "sdgar[plot]".',
             code="no_matplotlib",
         ) from error
-    return Figure(figsize=(7, 4), layout="constrained", dpi=150)
+    return Figure(figsize=(7, height), layout="constrained", dpi=150)

@@ -64,7 +64,7 @@ def run(
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
-    identity = _identity(estimator, train, test, valid, protocol, ks)
+    identity = identity_of(estimator, train, test, valid, protocol, ks)
     with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
 
         def watch(phase: Phase, epoch: EpochRecord) -> None:
@@ -73,6 +73,7 @@ def run(
                 on_epoch(phase, epoch)
 
         start = time.perf_counter()
+        checkpoints = None
         if isinstance(estimator, Learner):
             checkpoints = Checkpoints(
                 workspace.folder,
@@ -84,9 +85,7 @@ def run(
             )
             for note in checkpoints.resume() if resume else ():
                 tell(note)
-            _fit(estimator, train, test, valid, protocol, watch, checkpoints)
-        else:
-            estimator.fit(train if valid is None or protocol == "paper" else train.merge(valid))
+        fit_by(protocol, estimator, train, test, valid, watch, checkpoints)
         model = estimator.recommender_
         before_test = time.perf_counter()
         fit_seconds = before_test - start
@@ -102,7 +101,7 @@ def run(
     return RunResult(model, report, popular, summary, log)
 
 
-def _identity(
+def identity_of(
     estimator: Estimator,
     train: Interactions,
     test: Interactions | None,
@@ -112,8 +111,8 @@ def _identity(
 ) -> dict[str, Any]:
     """What must be the same for a run to go on to the same bytes, by names people know."""
     settings = estimator.get_params()
-    if isinstance(estimator, Learner):
-        settings["device"] = choose_device(estimator.device).type
+    if "device" in settings:
+        settings["device"] = choose_device(settings["device"]).type
     parts = {"training data": train, "test data": test, "validation data": valid}
     return {
         "sdgar version": sdgar.__version__,
@@ -125,25 +124,28 @@ def _identity(
     }
 
 
-def _fit(
-    estimator: Learner,
+def fit_by(
+    protocol: str,
+    estimator: Estimator,
     train: Interactions,
     test: Interactions | None,
     valid: Interactions | None,
-    protocol: str,
-    watch: OnPhase,
-    checkpoints: Checkpoints,
+    on_epoch: OnPhase | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> None:
-    if protocol != "paper":
-        estimator.fit(train, valid, refit=True, on_epoch=watch, checkpoints=checkpoints)
-        return
-    if test is None:
+    """Train by a named protocol; what has no epochs to choose takes all rows at once."""
+    if not isinstance(estimator, Learner):
+        estimator.fit(train if valid is None or protocol == "paper" else train.merge(valid))
+    elif protocol != "paper":
+        estimator.fit(train, valid, refit=True, on_epoch=on_epoch, checkpoints=checkpoints)
+    elif test is None:
         raise UsageError(
             "the paper protocol chooses its epoch on the test rows, and there are none. "
             "Give --test, or use --split.",
             code="no_test",
         )
-    estimator.fit_as_the_paper(train, test, on_epoch=watch, checkpoints=checkpoints)
+    else:
+        estimator.fit_as_the_paper(train, test, on_epoch=on_epoch, checkpoints=checkpoints)
 
 
 def _summary(
@@ -178,10 +180,10 @@ def _summary(
             "generator": trained.generator,
         }
     else:
-        # Counting has no epochs and draws nothing; the keys are there for who reads them blindly.
+        # What is computed at once has no epochs; the keys are there for who reads them blindly.
         summary |= {
-            "engine": "counting",
-            "seed": None,
+            "engine": estimator.computed_by,
+            "seed": estimator.get_params().get("seed"),
             "epochs": 0,
             "best_epoch": 0,
             "seconds": Seconds(fit_seconds, 0.0, 0.0, fit_seconds).as_dict(),

@@ -172,8 +172,8 @@ def draw_visits(
                 else:
                     rank = alias_entry(item_bins, 0 * row_N, n_items, w2, w3, failed)
                     down = tl.load(downward_UK + user_N * n_states + state, mask=failed, other=0)
-                    place = tl.where(down != 0, rank, n_items - 1 - rank)
-                    at = state * n_items + place
+                    from_top = tl.where(down != 0, rank, n_items - 1 - rank)
+                    at = state * n_items + from_top
                     drawn = tl.load(order_KI + at, mask=failed, other=0).to(tl.int64)
             item = tl.where(failed, drawn, item)
             failed = failed & _is_known(items_E, first_N, stop_N, item, failed, steps)

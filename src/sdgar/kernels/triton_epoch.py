@@ -21,7 +21,8 @@ import triton
 import triton.language as tl
 
 PAIRWISE, LOGISTIC = tl.constexpr(0), tl.constexpr(1)
-WEIGHTED_LOGISTIC, RANK_HINGE = tl.constexpr(2), tl.constexpr(3)
+WEIGHTED_LOGISTIC = tl.constexpr(2)
+RANK_BY_TRIES, RANK_BY_IMPOSTORS = tl.constexpr(3), tl.constexpr(4)
 """Kinds of objective."""
 
 SGD, LAZY_ADAM, ROW_ADAGRAD = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
@@ -90,6 +91,7 @@ def add_gradients(
     D: tl.constexpr,
     DD: tl.constexpr,
     OBJECTIVE: tl.constexpr,
+    METRIC: tl.constexpr,
     HOLD: tl.constexpr,
     WEIGHTED: tl.constexpr,
     HAS_Q: tl.constexpr,
@@ -98,7 +100,8 @@ def add_gradients(
 ) -> None:
     """Scores, losses, slopes and gradients of ``size`` visits, P positives and N negatives each.
 
-        s = u · v + b,   ∂/∂u = Σ_i g_i v_i,   ∂/∂v_i = g_i u,   ∂/∂b_i = g_i
+        s = u · v + b,        ∂/∂u = Σ_i g_i v_i,     ∂/∂v_i = g_i u,   ∂/∂b_i = g_i
+        s = 2 u · v - ‖v‖²,   ∂/∂u = Σ_i 2 g_i v_i,   ∂/∂v_i = 2 g_i (u - v_i)   (METRIC)
 
     with g the slopes of Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
     1/N; ``moved_L`` gets the row of each slot, -1 for entries that are none. ``stats`` gets the
@@ -126,8 +129,6 @@ def add_gradients(
         omega = present.to(tl.float32)
     if HAS_Q:
         log_q = tl.load(log_q_VN + visit[:, None] * N + n[None, :], mask=accepted, other=0.0)
-    b_pos = tl.load(bias_I + pos - n_users, mask=present, other=0.0)
-    b_neg = tl.load(bias_I + neg - n_users, mask=accepted, other=0.0)
     slot = tl.load(claim_R + user, mask=there, other=0) - 1 - first
     slot_P = tl.load(claim_R + pos, mask=present, other=0) - 1 - first
     slot_N = tl.load(claim_R + neg, mask=drawn, other=0) - 1 - first
@@ -141,8 +142,14 @@ def add_gradients(
     u = tl.load(theta_RD + user[:, None] * D + d[None, :], mask=user_D, other=0.0)
     v_pos = tl.load(theta_RD + pos[:, :, None] * D + d[None, None, :], mask=pos_D, other=0.0)
     v_neg = tl.load(theta_RD + neg[:, :, None] * D + d[None, None, :], mask=neg_D, other=0.0)
-    s_pos = tl.sum(u[:, None, :] * v_pos, axis=2) + b_pos
-    s_neg = tl.sum(u[:, None, :] * v_neg, axis=2) + b_neg
+    if METRIC:
+        s_pos = tl.sum((2 * u[:, None, :] - v_pos) * v_pos, axis=2)
+        s_neg = tl.sum((2 * u[:, None, :] - v_neg) * v_neg, axis=2)
+    else:
+        s_pos = tl.sum(u[:, None, :] * v_pos, axis=2)
+        s_neg = tl.sum(u[:, None, :] * v_neg, axis=2)
+        s_pos += tl.load(bias_I + pos - n_users, mask=present, other=0.0)
+        s_neg += tl.load(bias_I + neg - n_users, mask=accepted, other=0.0)
 
     here = tl.sum(present.to(tl.int32), axis=1)
     count = tl.sum(accepted.to(tl.int32), axis=1)
@@ -156,13 +163,21 @@ def add_gradients(
         loss = tl.sum(f, axis=2)
         g_pos = -tl.sum(slope, axis=2)
         g_neg = tl.sum(slope, axis=1)
-    elif OBJECTIVE == RANK_HINGE:
-        # One negative: the violation, or the last of the tries, whose hinge is 0.
-        tries = tl.load(tries_V + visit, mask=there, other=1)
-        rank = tl.maximum((n_items - 1) // tl.maximum(tries, 1), 1)
+    elif (OBJECTIVE == RANK_BY_TRIES) | (OBJECTIVE == RANK_BY_IMPOSTORS):
         hinge = margin + s_neg[:, None, :] - s_pos[:, :, None]
         violates = accepted[:, None, :] & present[:, :, None] & (hinge > 0)
-        slope = tl.where(violates, tl.log(rank.to(tl.float32))[:, None, None], 0.0)
+        if OBJECTIVE == RANK_BY_TRIES:
+            # One negative: the violation, or the last of the tries, whose hinge is 0.
+            tries = tl.load(tries_V + visit, mask=there, other=1)
+            rank = tl.maximum((n_items - 1) // tl.maximum(tries, 1), 1)[:, None] + 0 * pos
+        else:
+            impostors = tl.sum(violates.to(tl.int32), axis=2)
+            rank = 1 + n_items * impostors // tl.maximum(count, 1)[:, None]
+            # Of the hardest negatives the first: the others get no gradient.
+            top = tl.max(tl.where(violates, hinge, 0.0), axis=2)
+            place = tl.where(violates & (hinge == top[:, :, None]), n[None, None, :], NN)
+            violates &= n[None, None, :] == tl.min(place, axis=2)[:, :, None]
+        slope = tl.where(violates, tl.log(rank.to(tl.float32))[:, :, None], 0.0)
         loss = tl.sum(slope * tl.where(violates, hinge, 0.0), axis=2)
         slope *= omega[:, :, None]
         g_pos = -tl.sum(slope, axis=2)
@@ -196,9 +211,14 @@ def add_gradients(
     loss = tl.where(present, loss * omega, 0.0)
 
     g_u = tl.sum(g_pos[:, :, None] * v_pos, axis=1) + tl.sum(g_neg[:, :, None] * v_neg, axis=1)
-    g_u = _fixed(g_u, scale)
-    g_vpos = _fixed(g_pos[:, :, None] * u[:, None, :], scale)
-    g_vneg = _fixed(g_neg[:, :, None] * u[:, None, :], scale)
+    if METRIC:
+        g_u = _fixed(2 * g_u, scale)
+        g_vpos = _fixed(2 * g_pos[:, :, None] * (u[:, None, :] - v_pos), scale)
+        g_vneg = _fixed(2 * g_neg[:, :, None] * (u[:, None, :] - v_neg), scale)
+    else:
+        g_u = _fixed(g_u, scale)
+        g_vpos = _fixed(g_pos[:, :, None] * u[:, None, :], scale)
+        g_vneg = _fixed(g_neg[:, :, None] * u[:, None, :], scale)
     into = grad_LD + slot[:, None] * D + d[None, :]
     into_P = grad_LD + slot_P[:, :, None] * D + d[None, None, :]
     into_N = grad_LD + slot_N[:, :, None] * D + d[None, None, :]
@@ -256,6 +276,7 @@ def move_rows(
     D: tl.constexpr,
     DD: tl.constexpr,
     OPTIMIZER: tl.constexpr,
+    METRIC: tl.constexpr,
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
@@ -265,7 +286,8 @@ def move_rows(
 
     ``rates_S3`` holds for each step 1/B, the learning rate (divided by 1 - β₁ᵗ for Adam), and
     1/√(1 - β₂ᵗ); ``gain`` is 1 - β, which taken in float32 would lose four digits. ``first`` and
-    ``second`` are Adam's moments; row Adagrad keeps its one number a row in ``second``.
+    ``second`` are Adam's moments; row Adagrad keeps its one number a row in ``second``. With
+    METRIC there are no biases, and a row that left the unit ball is projected onto it.
     """
     entry = tl.program_id(0) * TILE + tl.arange(0, TILE)
     d = tl.arange(0, DD)
@@ -279,6 +301,8 @@ def move_rows(
         entry, row = entry.to(tl.int64), row.to(tl.int64)
     there = row >= 0
     item = row - n_users
+    if METRIC:
+        item = 0 * row - 1
     has_bias = item >= 0
     at = row[:, None] * D + d[None, :]
     into = grad_LD + entry[:, None] * D + d[None, :]
@@ -313,6 +337,8 @@ def move_rows(
     else:
         moved -= rate * g
         moved_bias -= rate * g_bias
+    if METRIC:
+        moved /= tl.maximum(tl.sqrt_rn(tl.sum(moved * moved, axis=1)), 1.0)[:, None]
 
     inside = (tl.abs(theta) <= theta_limit) & (tl.abs(moved) <= theta_limit)
     inside_bias = (tl.abs(bias) <= theta_limit) & (tl.abs(moved_bias) <= theta_limit)

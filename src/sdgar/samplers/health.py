@@ -40,15 +40,14 @@ def complaint(found: dict[str, float]) -> str | None:
     """What is wrong with a generator, and which hyper-parameter to move; None if nothing is."""
     if not found:
         return None
-    for part, perplexity, most, name in (
-        ("x_c", found["x_perplexity"], found["states"], "lambda_x"),
-        ("y_k", found["y_perplexity"], found["items"], "lambda_y"),
-    ):
+    for part, perplexity, most, cure in _parts(found):
         if most > 1 and perplexity < 1.05:
             return (
                 f"the generator has collapsed: {part} is one-hot (perplexity {perplexity:.2f} of "
-                f"{most:,.0f}), so proposals hardly vary. Raise {name}."
+                f"{most:,.0f}), so proposals hardly vary. {cure}."
             )
+    if "states" not in found:
+        return None
     x_idle = found["x_perplexity"] > 0.999 * found["states"]
     y_idle = found["y_perplexity"] > 0.999 * found["items"]
     if found["states"] > 1 and x_idle and y_idle:
@@ -59,6 +58,16 @@ def complaint(found: dict[str, float]) -> str | None:
             'lambda_y, or use calibration="line".'
         )
     return None
+
+
+def _parts(found: dict[str, float]) -> list[tuple[str, float, float, str]]:
+    """Each distribution of the generator: its perplexity, the most it could be, and a cure."""
+    if "states" not in found:
+        return [("Q(. | c)", found["perplexity"], found["items"], "Lower generator_rate")]
+    return [
+        ("x_c", found["x_perplexity"], found["states"], "Raise lambda_x"),
+        ("y_k", found["y_perplexity"], found["items"], "Raise lambda_y"),
+    ]
 
 
 def _perplexity(p: Tensor, *, dim: int) -> float:

@@ -179,11 +179,11 @@ def fit(
         look = epoch % options.evaluate_every == 0 or epoch == options.epochs
         if held_out is not None and look:
             start = time.perf_counter()
-            metric = _look(system.discriminator.factors(), held_out, seen, options)
+            metric = _look(system.factors(), held_out, seen, options)
             evaluate_seconds = time.perf_counter() - start
             better = metric > at.best_metric
             if better:
-                at.best = _copy(system.discriminator.factors())
+                at.best = _copy(system.factors())
         at.log.append(
             EpochRecord(
                 epoch,
@@ -204,7 +204,7 @@ def fit(
             keeper.keep(at, engine, last=at.over(options))
     best, best_epoch = at.best, at.best_epoch
     if best is None:
-        best, best_epoch = system.discriminator.factors(), at.epoch
+        best, best_epoch = system.factors(), at.epoch
     _require_finite(best)
     return Fitted(best, best_epoch, at.log)
 

@@ -1,0 +1,174 @@
+"""The paper's Table 2 as Markdown, from the lines that accuracy_grid.py wrote.
+
+    python benchmarks/table2.py make FOLDER       # grids of the search: FOLDER/search-*.json
+    python benchmarks/table2.py choose FOLDER     # its best settings → FOLDER/DATASET-final.json
+    python benchmarks/table2.py show              # tables from reports/table2/*.jsonl
+
+The search looks at validation rows only, with seed 0: 24 settings for each learned system (16 for
+IRGAN, whose epochs cost a hundred times as much), 8 to 24 for a yardstick. The best one of each is
+then run with seeds 0, 1 and 2 by both protocols.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+REPORTS = Path(__file__).parent / "reports" / "table2"
+DATASETS = {"citeulike": "CiteULike", "gowalla": "Gowalla", "movielens": "MovieLens-10M"}
+
+PAPER = {
+    "bpr": (0.1165, 0.1255, 0.2605),
+    "aobpr": (0.0977, 0.1349, 0.2545),
+    "warp": (0.0948, 0.1397, 0.2546),
+    "cml": (0.1194, 0.1303, 0.2737),
+    "dns": (0.1157, 0.1412, 0.2693),
+    "irgan": (0.1174, 0.1443, 0.2858),
+    "sa": (0.1269, 0.1490, 0.2764),
+    "sdgar": (0.1365, 0.1620, 0.3134),
+}
+"""Table 2 of the paper: NDCG@50 on the three data sets."""
+
+SPACES: dict[str, dict[str, list[Any]]] = {
+    "bpr": {"l2": [0.002, 0.005, 0.01, 0.02, 0.03, 0.05], "learning_rate": [0.05, 0.1, 0.2, 0.4]},
+    "aobpr": {
+        "l2": [0.01, 0.02, 0.05, 0.1],
+        "rank_scale": [0.02, 0.05, 0.15],
+        "learning_rate": [0.1, 0.2],
+    },
+    "warp": {
+        "l2": [0.2, 0.5, 1.0, 2.0],
+        "max_tries": [10, 30],
+        "learning_rate": [0.1, 0.2, 0.4],
+    },
+    "cml": {
+        "margin": [0.5, 1.0, 1.5, 2.0],
+        "learning_rate": [0.05, 0.1, 0.2],
+        "n_negatives": [5, 20],
+    },
+    "dns": {
+        "l2": [0.01, 0.02, 0.05, 0.1],
+        "candidates": [2, 5, 10],
+        "learning_rate": [0.1, 0.2],
+    },
+    "sa": {
+        "l2": [0.01, 0.02, 0.05],
+        "temperature": [0.1, 0.25, 0.5, 1.0],
+        "learning_rate": [0.1, 0.2],
+    },
+    "sdgar": {
+        "l2": [0.01, 0.02, 0.05],
+        "temperature": [0.1, 0.25, 0.5, 1.0],
+        "learning_rate": [0.1, 0.2],
+    },
+    "popular": {},
+    "item-knn": {"neighbours": [20, 50, 100, 200, 500], "shrink": [0.0, 5.0, 20.0, 100.0]},
+    "ials": {
+        "dim": [32],
+        "alpha": [0.003, 0.01, 0.03, 0.1],
+        "l2": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3],
+    },
+    "ease": {"l2": [3.0, 10.0, 30.0, 100.0, 200.0, 300.0, 500.0, 1000.0]},
+}
+YARDSTICKS = ("popular", "item-knn", "ials", "ease")
+MOST_EPOCHS = 300
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def make(folder: Path) -> None:
+    for system, space in SPACES.items():
+        jobs = [
+            {
+                "name": f"{system}-{number}",
+                "system": system,
+                "seed": 0,
+                "protocol": "valid",
+                "settings": dict(zip(space, values, strict=True))
+                | ({} if system in YARDSTICKS else {"epochs": MOST_EPOCHS}),
+            }
+            for number, values in enumerate(itertools.product(*space.values()))
+        ]
+        (folder / f"search-{system}.json").write_text(json.dumps(jobs))
+
+
+def chosen(dataset: str) -> dict[str, dict[str, Any]]:
+    """The best line of the search for each system."""
+    best: dict[str, dict[str, Any]] = {}
+    for run in read(REPORTS / f"{dataset}-search.jsonl"):
+        system = run["system"]
+        if "error" not in run and run["valid"] > best.get(system, {"valid": 0})["valid"]:
+            best[system] = run
+    return best
+
+
+def choose(folder: Path) -> None:
+    for dataset in DATASETS:
+        jobs = []
+        for system, run in chosen(dataset).items():
+            fixed = system in YARDSTICKS
+            protocols = ("validated",) if fixed else ("validated", "paper")
+            for protocol, seed in itertools.product(protocols, range(1 if fixed else 3)):
+                settings = dict(run["settings"])
+                if protocol == "paper":
+                    del settings["epochs"]
+                jobs.append(
+                    {
+                        "name": f"{system}-{protocol}-{seed}",
+                        "system": system,
+                        "seed": seed,
+                        "protocol": protocol,
+                        "settings": settings,
+                    }
+                )
+        (folder / f"{dataset}-final.json").write_text(json.dumps(jobs))
+
+
+def show() -> None:
+    runs = {dataset: read(REPORTS / f"{dataset}-final.jsonl") for dataset in DATASETS}
+    systems = [*PAPER, *YARDSTICKS]
+
+    def cell(dataset: str, system: str, protocol: str) -> str:
+        tests = [
+            run["test"]
+            for run in runs[dataset]
+            if run["system"] == system and run["protocol"] == protocol and "test" in run
+        ]
+        if not tests:
+            return "–"
+        spread = f" ± {statistics.stdev(tests):.4f}" if len(tests) > 1 else ""
+        return f"{statistics.mean(tests):.4f}{spread}"
+
+    names = list(DATASETS.values())
+    print("| system | " + " | ".join(f"{n}, validated | paper protocol | paper's" for n in names))
+    print("|---" * (1 + 3 * len(names)) + "|")
+    for system in systems:
+        cells = []
+        for number, dataset in enumerate(DATASETS):
+            cells += [cell(dataset, system, "validated"), cell(dataset, system, "paper")]
+            cells.append(f"{PAPER[system][number]:.4f}" if system in PAPER else "–")
+        print(f"| {system} | " + " | ".join(cells) + " |")
+    print("\n| system | " + " | ".join(names) + " |\n" + "|---" * (1 + len(names)) + "|")
+    best = {dataset: chosen(dataset) for dataset in DATASETS}
+    for system in systems:
+        cells = [
+            ", ".join(f"{k} {v:g}" for k, v in best[d][system]["settings"].items() if k not in
+                      ("epochs", "dim")) + f" ({best[d][system]['valid']:.4f})"
+            if system in best[d] else "–"
+            for d in DATASETS
+        ]  # fmt: skip
+        print(f"| {system} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:]
+    if command == "show":
+        show()
+    else:
+        {"make": make, "choose": choose}[command](Path(rest[0]))

@@ -1,0 +1,133 @@
+"""``sdgar tune``: the settings of one system that do best on validation rows."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+from sdgar.cli.signals import HeldBack
+from sdgar.cli.train import split_off
+from sdgar.cli.train import train as train_command
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+
+
+@options.reads_files
+def tune(
+    context: typer.Context,
+    files: options.Train,
+    system: Annotated[str, typer.Option("--system", help="What to tune; see sdgar train.")] = "bpr",
+    trials: Annotated[
+        int, typer.Option("--trials", help="Settings to try; the first are the defaults.")
+    ] = 20,
+    test: Annotated[
+        list[Path] | None,
+        typer.Option("--test", help="Events held out elsewhere: never read, nothing is split off."),
+    ] = None,
+    valid: options.Valid = None,
+    split: options.Split = None,
+    study: Annotated[
+        Path | None,
+        typer.Option("--study", metavar="FILE", help="Keep the search here, and go on with it."),
+    ] = None,
+    seed: options.Seed = 0,
+    engine: options.Engine = "auto",
+    device: options.Device = "auto",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter that stays as it is."),
+    ] = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+    reading: options.Reading = None,
+) -> None:
+    """Search a system's settings for the best NDCG@50 on validation rows.
+
+    Test rows play no part: without --test they are first split off as `sdgar train` does, and
+    left alone. Trials that fall behind the median of earlier ones are given up. The same seed
+    gives the same trials. With --study the same command goes on after an interruption, and one
+    with more --trials adds to them.
+    """
+    from sdgar.estimators import make
+    from sdgar.experiments import tune as tuning
+    from sdgar.experiments.study import require_optuna
+
+    require_optuna()
+    screen = Screen(as_json=as_json)
+    common = {"seed": seed, "engine": engine, "device": device}
+    fixed = options.settings_of(settings, common)
+    base = make(system, fixed, common=common)
+    data = read(screen, "data", files, reading)
+    if not test and split != "none":
+        data, _ = split_off(screen, data, split, seed)
+    validation = read(screen, "valid", valid, reading) if valid else None
+    with HeldBack() as stop, screen.work(trials) as watch:
+        found = tuning.tune(
+            base,
+            data,
+            validation,
+            trials=trials,
+            fixed=fixed,
+            seed=seed,
+            study=study,
+            overwrite=overwrite,
+            watch=watch,
+            stop=stop,
+        )
+    best, defaults = found.best, found.trials[0]
+    screen.table(
+        ("setting", "default", "best"),
+        [(name, str(defaults.settings[name]), str(best.settings[name])) for name in found.searched]
+        + [(f"valid {tuning.METRIC}", _shown(defaults.value), _shown(best.value))],
+    )
+    line = train_line(context, system, {**fixed, **best.settings})
+    screen.say("best", f"trial {best.number} of {len(found.trials)}, {found.seconds:.1f} s in all")
+    if study is not None:
+        screen.say("saved", str(study))
+    screen.say("next", line)
+    screen.result(
+        found.as_dict()
+        | {"seed": seed, "study": None if study is None else str(study), "command": line}
+    )
+
+
+def read(screen: Screen, label: str, files: list[Path], reading: Any) -> Interactions:
+    """Read files of events and say what was in them."""
+    from sdgar.data.readers import read_files
+
+    loaded = read_files(files, reading)
+    screen.loaded(label, loaded, ", ".join(file.name for file in files))
+    return loaded.interactions
+
+
+def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:
+    """The command that trains with these settings, on the data of the command that was given."""
+    shared = set(inspect.signature(train_command).parameters)
+    shared -= {"context", "files", "system", "settings", "out", "overwrite", "as_json"}
+    words = ["sdgar", "train", *map(str, context.params["files"]), "--system", system]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if name not in shared or source is None or source.name != "COMMANDLINE":
+            continue
+        value, option = context.params[name], parameter.opts[0]
+        if isinstance(value, bool):
+            words += [option] * value
+        else:
+            several = value if isinstance(value, list | tuple) else [value]
+            words += [word for one in several for word in (option, str(one))]
+    for key, chosen in settings.items():
+        words += ["--set", f"{key}={chosen}"]
+    return shlex.join([*words, "--out", "RUN"])
+
+
+def _shown(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"

@@ -1,0 +1,63 @@
+"""Two tables of vectors, of contexts and of items: what discriminators are made of."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from sdgar.contracts import Factors
+from sdgar.errors import UsageError
+from sdgar.rng import Stream, normal
+
+
+class Embeddings(nn.Module):
+    """u_c and v_i, drawn from N(0, σ²); a discriminator says what score they make."""
+
+    def __init__(
+        self,
+        n_users: int,
+        n_items: int,
+        dim: int,
+        *,
+        seed: int,
+        init_scale: float,
+        sparse: bool = False,
+        streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
+    ) -> None:
+        super().__init__()
+        if dim < 1:
+            raise UsageError(f"dim must be at least 1, got {dim}.", code="bad_dim")
+        # σ shrinks with √D, so that a first score is of the same size at every D.
+        sigma = init_scale / dim**0.5
+        of_users, of_items = streams
+        self.user_UD = nn.Parameter(_normal(seed, of_users, n_users, dim, sigma))
+        self.item_ID = nn.Parameter(_normal(seed, of_items, n_items, dim, sigma))
+        self._sparse = sparse
+        """Whether gradients name the rows of a batch, for optimisers that move only those."""
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the catalogue."""
+        return self.item_ID.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return self.item_ID.device
+
+    def factors(self) -> Factors:
+        """Inner-product form of the scores, detached."""
+        raise NotImplementedError
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """s_BI of the whole catalogue."""
+        return self.factors().score_all(users_B)
+
+    def _rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        u_BD = embedding(users_B, self.user_UD, sparse=self._sparse)
+        return u_BD, embedding(items_BN, self.item_ID, sparse=self._sparse)
+
+
+def _normal(seed: int, stream: Stream, rows: int, dim: int, sigma: float) -> Tensor:
+    return torch.from_numpy(normal(seed, stream, rows * dim)).reshape(rows, dim) * sigma

@@ -1,0 +1,269 @@
+"""Several systems on the same rows: the same search on validation rows, the same seeds, one table.
+
+    OUT/results.jsonl      one line a finished run, with what must be the same for it to count
+    OUT/studies/*.jsonl    the searches
+    OUT/compare.json, .csv, .md, .png
+
+An interrupted comparison goes on with the same call: finished runs are read from the lines, not
+trained again. A line that was made with other data or settings is refused, never mixed in.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from sdgar.data.interactions import Interactions
+from sdgar.data.tables import to_table, write_table
+from sdgar.data.whole_files import replacing
+from sdgar.errors import (
+    ArtifactError,
+    ResourceError,
+    SdgarError,
+    StoppedError,
+    UsageError,
+    unknown_name,
+)
+from sdgar.estimators import Estimator, Learner
+from sdgar.experiments.figures import draw_comparison
+from sdgar.experiments.results import Results
+from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of
+from sdgar.experiments.spaces import Space
+from sdgar.experiments.standings import Comparison, Entrant, Entrants, Failure, Measured, stand
+from sdgar.experiments.study import require_optuna
+from sdgar.experiments.tune import epochs_of, searched_of, tune, with_settings
+from sdgar.experiments.watch import Stop, Unwatched, Watch, never, require_going, stoppable
+from sdgar.rng import check_seed
+from sdgar.training.checkpoint import Identity
+
+_NAME = "compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A system to be compared: its settings, and which of them a search must leave alone."""
+
+    estimator: Estimator
+    fixed: Collection[str] = ()
+
+    @property
+    def system(self) -> str:
+        """Its name."""
+        return self.estimator.system_name
+
+    @property
+    def searched(self) -> Space:
+        """What a search would try."""
+        return searched_of(self.estimator, self.fixed)
+
+    def seeds(self, seeds: Sequence[int]) -> Sequence[int | None]:
+        """Those it is trained with; one run is enough for what draws nothing."""
+        return seeds if "seed" in self.estimator.get_params() else (None,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What all systems share."""
+
+    train: Interactions
+    test: Interactions
+    valid: Interactions | None = None
+    protocol: str = "validated"
+    ks: tuple[int, ...] = (10, 20, 50)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    trials: int | None = None
+    """Trials of the search on validation rows, with the first seed; None searches nothing."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be compared."""
+        if self.protocol not in PROTOCOLS:
+            raise unknown_name("protocol", self.protocol, PROTOCOLS)
+        if not self.seeds:
+            raise UsageError("a comparison needs at least 1 seed, got none.", code="no_seeds")
+        for seed in self.seeds:
+            check_seed(seed)
+
+    @property
+    def metric(self) -> str:
+        """The main metric: NDCG on the longest lists."""
+        return f"ndcg@{max(self.ks)}"
+
+    def identity_of(self, estimator: Estimator) -> Identity:
+        """What must be the same for a run to count again."""
+        return identity_of(estimator, self.train, self.test, self.valid, self.protocol, self.ks)
+
+
+def compare(
+    candidates: Sequence[Candidate],
+    conditions: Conditions,
+    *,
+    against: str | None = None,
+    out: Path | None = None,
+    overwrite: bool = False,
+    watch: Watch | None = None,
+    stop: Stop = never,
+) -> Comparison:
+    """Train every system by the protocol with every seed, and read the test rows once a run.
+
+    With ``trials``, each system's settings are first searched on validation rows, all with the
+    same number of trials. A system that fails is reported with its reason; the others go on.
+    With ``out`` everything is kept there.
+    """
+    _require_distinct(candidates, against)
+    if conditions.trials is not None:
+        require_optuna()
+    watch = watch or Unwatched()
+    entrants = Entrants()
+    with Results(out, overwrite=overwrite) as results:
+        for candidate in candidates:
+            # Early, and all of them: what a search may change is looked at when it is over.
+            free = candidate.searched if conditions.trials is not None else ()
+            for seed in candidate.seeds(conditions.seeds):
+                identity = conditions.identity_of(with_seed(candidate.estimator, seed))
+                results.require_same(candidate.system, seed, identity, free=free)
+        for candidate in candidates:
+            try:
+                entrants.finished[candidate.system] = _enter(
+                    candidate, conditions, results, watch, stop
+                )
+            except (StoppedError, ArtifactError):
+                raise  # about the comparison, not about the system
+            except (SdgarError, MemoryError, torch.OutOfMemoryError) as error:
+                failure = Failure.of(candidate.system, error)
+                entrants.failed.append(failure)
+                watch.end("failed", f"{candidate.system}: {failure.message}")
+    return stand(
+        entrants,
+        metric=conditions.metric,
+        protocol=conditions.protocol,
+        seeds=conditions.seeds,
+        trials=conditions.trials,
+        against=against,
+    )
+
+
+def pieces(candidates: Sequence[Candidate], conditions: Conditions) -> int:
+    """How many trials and runs a comparison has."""
+    trials = conditions.trials or 0
+    return sum(
+        len(candidate.seeds(conditions.seeds)) + (trials if candidate.searched else 0)
+        for candidate in candidates
+    )
+
+
+def save(comparison: Comparison, out: Path) -> str | None:
+    """Write the table as JSON, CSV and Markdown and draw it; returns why it could not be drawn."""
+    texts = {
+        "json": json.dumps(comparison.as_dict(), indent=2, allow_nan=False) + "\n",
+        "md": comparison.markdown(),
+    }
+    for suffix, text in texts.items():
+        with replacing(out / f"{_NAME}.{suffix}") as temporary:
+            temporary.write_text(text)
+    write_table(to_table(comparison.columns()), out / f"{_NAME}.csv")
+    if not comparison.standings:
+        return "there is nothing to draw: no system finished"
+    try:
+        with replacing(out / f"{_NAME}.png") as temporary:
+            draw_comparison(comparison, temporary)
+    except ResourceError as error:
+        if error.code != "no_matplotlib":
+            raise
+        return str(error)
+    return None
+
+
+def with_seed(estimator: Estimator, seed: int | None) -> Estimator:
+    """A fresh estimator that draws with this seed, if it draws."""
+    return with_settings(estimator, {"seed": seed} if "seed" in estimator.get_params() else {})
+
+
+def _enter(
+    candidate: Candidate, conditions: Conditions, results: Results, watch: Watch, stop: Stop
+) -> Entrant:
+    """Search a system's settings if that is wanted, then train it with every seed."""
+    entrant = Entrant([], type(candidate.estimator)().get_params())
+    estimator = candidate.estimator
+    if conditions.trials is not None and candidate.searched:
+        entrant.tuned = tune(
+            with_seed(estimator, conditions.seeds[0]),
+            conditions.train,
+            conditions.valid,
+            trials=conditions.trials,
+            fixed=candidate.fixed,
+            seed=conditions.seeds[0],
+            study=results.study_of(candidate.system),
+            watch=watch,
+            stop=stop,
+        )
+        estimator = with_settings(estimator, entrant.tuned.best.settings)
+    for seed in candidate.seeds(conditions.seeds):
+        require_going(stop, results.kept)
+        ready = with_seed(estimator, seed)
+        identity = conditions.identity_of(ready)
+        run = results.find(candidate.system, seed, identity)
+        before = run is not None
+        if run is None:
+            run = _measure(ready, seed, conditions, watch, stop, results.kept)
+            results.add(run, identity)
+        entrant.runs.append(run)
+        watch.end("before" if before else "run", _sentence(run, conditions.metric))
+    return entrant
+
+
+def _measure(
+    estimator: Estimator,
+    seed: int | None,
+    conditions: Conditions,
+    watch: Watch,
+    stop: Stop,
+    kept: str,
+) -> Measured:
+    """Train by the protocol and read the test rows once."""
+    name = estimator.system_name + ("" if seed is None else f" seed {seed}")
+    hear = stoppable(watch.begin(name, epochs_of(estimator)), stop, kept)
+    start = time.perf_counter()
+    fit_by(
+        conditions.protocol,
+        estimator,
+        conditions.train,
+        conditions.test,
+        conditions.valid,
+        hear,
+    )
+    seconds = time.perf_counter() - start
+    report = estimator.evaluate(conditions.test, ks=conditions.ks)
+    trained = estimator.trained_ if isinstance(estimator, Learner) else None
+    return Measured(
+        system=estimator.system_name,
+        seed=seed,
+        settings=estimator.get_params(),
+        metrics=report.means(),
+        per_user=report.per_user[conditions.metric].tolist(),
+        counts=asdict(report.counts),
+        definition=report.definition,
+        engine=estimator.computed_by if trained is None else trained.engine,
+        best_epoch=None if trained is None else trained.best_epoch,
+        seconds=round(seconds, 3),
+    )
+
+
+def _require_distinct(candidates: Sequence[Candidate], against: str | None) -> None:
+    names = [candidate.system for candidate in candidates]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"{twice[0]} is named twice; name each system once.", code="named_twice")
+    if not names:
+        raise UsageError("a comparison needs systems, got none. Name some: --systems bpr,sdgar.")
+    if against is not None and against not in names:
+        raise unknown_name("system to hold the others against", against, names)
+
+
+def _sentence(run: Measured, metric: str) -> str:
+    seed = "" if run.seed is None else f" seed {run.seed}"
+    return f"{run.system}{seed}: {metric} {run.metrics[metric]:.4f} in {run.seconds:.1f} s"

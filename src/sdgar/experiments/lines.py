@@ -1,0 +1,88 @@
+"""Files of JSON lines that several runs of a command add to: results, and studies.
+
+One process holds a file at a time. A line counts once its line feed is on the disk; what a
+killed process left of its last line is cut off by the next one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from sdgar.data.whole_files import disk_error
+from sdgar.errors import UsageError
+from sdgar.folders import DamagedError
+
+
+@contextmanager
+def held(path: Path, *, mark: str, what: str, empty: bool = False) -> Iterator[IO[bytes]]:
+    """A file for this process alone, without a torn last line; made if it is not there.
+
+    ``mark`` is a key that every line of such a file has; a file without it is not touched.
+    ``empty`` throws away what is in it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b")
+    except OSError as error:
+        raise disk_error(path, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another process is writing to {path}. Wait for it, or choose another place.",
+                code="locked",
+            ) from error
+        file.seek(0)
+        data = file.read()
+        if data and not _has(mark, data.partition(b"\n")[0]):
+            raise foreign(path, what)
+        whole = 0 if empty else data.rfind(b"\n") + 1
+        if whole < len(data):
+            file.truncate(whole)
+        yield file
+
+
+def read(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
+    """All lines of a held file."""
+    file.seek(0)
+    found = []
+    for number, line in enumerate(file, start=1):
+        try:
+            found.append(dict(json.loads(line)))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DamagedError(path, f"line {number} is not a JSON object") from error
+    return found
+
+
+def append(file: IO[bytes], path: Path, record: Mapping[str, Any]) -> None:
+    """Add a line to a held file and wait until the disk has it."""
+    try:
+        file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
+def foreign(path: Path, what: str) -> UsageError:
+    """Build the error for a file that belongs to something else."""
+    return UsageError(
+        f"{path} is there and is not {what}, so it is left as it is. Choose another place, or "
+        "remove it.",
+        code="out_foreign",
+    )
+
+
+def _has(mark: str, line: bytes) -> bool:
+    try:
+        first = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(first, dict) and mark in first

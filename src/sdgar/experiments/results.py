@@ -1,0 +1,112 @@
+"""The finished runs of a comparison, so that an interrupted one goes on where it was.
+
+OUT/results.jsonl      one line a run, with what must be the same for it to count
+OUT/studies/*.jsonl    the searches before the runs
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from sdgar.errors import UsageError
+from sdgar.experiments import lines
+from sdgar.experiments.standings import Measured
+from sdgar.folders import DamagedError
+from sdgar.training.checkpoint import Identity, as_json, require_same
+
+FORMAT = "sdgar-result 1"
+_RESULTS, _STUDIES = "results.jsonl", "studies"
+
+
+class Results:
+    """The finished runs of a comparison, in OUT/results.jsonl or, without OUT, in memory."""
+
+    def __init__(self, out: Path | None, *, overwrite: bool) -> None:
+        self.out = out
+        self._overwrite = overwrite
+        self._stack = ExitStack()
+        self._file: IO[bytes] | None = None
+        self._found: dict[tuple[str, int | None], dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        if self.out is None:
+            return self
+        require_ours(self.out)
+        with ExitStack() as opening:
+            file = lines.held(
+                self._path, mark="format", what="a list of results", empty=self._overwrite
+            )
+            self._file = opening.enter_context(file)
+            if self._overwrite:
+                shutil.rmtree(self.out / _STUDIES, ignore_errors=True)
+            for line in lines.read(self._file, self._path):
+                if line.get("format") != FORMAT or not {"identity", "run"} <= set(line):
+                    raise DamagedError(self._path, f"a line is not of the format {FORMAT!r}")
+                self._found[line["run"]["system"], line["run"]["seed"]] = line
+            self._stack = opening.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def require_same(
+        self, system: str, seed: int | None, identity: Identity, *, free: Collection[str] = ()
+    ) -> None:
+        """Refuse a run that was finished before with other data or settings, but for free ones."""
+        if (system, seed) in self._found:
+            before, now = self._found[system, seed]["identity"], as_json(identity)
+            for name in free:
+                before, now = before | {name: None}, now | {name: None}
+            require_same(before, now, self._path)
+
+    def find(self, system: str, seed: int | None, identity: Identity) -> Measured | None:
+        """The run that was finished before, if it was."""
+        self.require_same(system, seed, identity)
+        if (system, seed) not in self._found:
+            return None
+        try:
+            return Measured(**self._found[system, seed]["run"])
+        except TypeError as error:
+            raise DamagedError(self._path, f"a line does not describe a run ({error})") from error
+
+    def add(self, run: Measured, identity: Identity) -> None:
+        """Keep a finished run."""
+        if self._file is not None:
+            line = {"format": FORMAT, "identity": as_json(identity), "run": asdict(run)}
+            lines.append(self._file, self._path, line)
+
+    @property
+    def kept(self) -> str:
+        """What an interruption leaves, for people."""
+        if self.out is None:
+            return "Nothing was kept; --out DIR keeps what is finished."
+        return f"What is finished is kept in {self.out}; the same command goes on."
+
+    def study_of(self, system: str) -> Path | None:
+        """The file of a search."""
+        return None if self.out is None else self.out / _STUDIES / f"{system}.jsonl"
+
+    @property
+    def _path(self) -> Path:
+        return (self.out or Path()) / _RESULTS
+
+
+def require_ours(out: Path) -> None:
+    """Refuse a folder that holds other things, before any work is spent on it."""
+    if out.is_dir() and any(out.iterdir()) and not (out / _RESULTS).exists():
+        raise UsageError(
+            f"{out} holds files that are not a comparison (no {_RESULTS}), so it is left as it "
+            "is. Choose another --out.",
+            code="out_foreign",
+        )

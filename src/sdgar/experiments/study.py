@@ -1,0 +1,296 @@
+"""A search over settings by Optuna that goes on after an interruption to the same trials.
+
+The n-th proposal depends on the seed, on n and on what came of the trials before it, and on
+nothing else: a sampler is made anew for each, its seed addressed by (seed, stream, n). The first
+proposal is the defaults. If the grid of all choices is no larger than the number of trials it is
+walked in a random order, else the tree-structured Parzen estimator proposes.
+
+A study can be a file: Optuna's journal, JSON lines. Beside an SQLite file it needs no SQLAlchemy
+at run time, people can read it, and a crash can harm at most its last line, which is cut off
+(``lines.held``). It has two weak points, both met here: Optuna writes on behind a torn line, and
+waits half a minute for a lock that a killed process has left.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from sdgar.errors import ResourceError
+from sdgar.experiments import lines
+from sdgar.experiments.spaces import Choice, Range, Space
+from sdgar.folders import DamagedError
+from sdgar.rng import Draws, Stream, sort_keys
+from sdgar.training.checkpoint import Identity, as_json, require_same
+
+if TYPE_CHECKING:
+    import optuna
+
+_NAME, _WHAT = "sdgar", "a study of sdgar tune"
+_IDENTITY, _REASON, _SECONDS, _BEST_EPOCH = "identity", "reason", "seconds", "best_epoch"
+_STARTUP = 5
+"""Trials before proposals are modelled, and before one may be given up."""
+
+State = Literal["complete", "pruned", "failed"]
+
+
+class PrunedError(Exception):
+    """The trial looks worse than the median of those before it; raised to end its training."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What came of one trial."""
+
+    number: int
+    """From 1."""
+    settings: dict[str, Any]
+    state: State
+    value: float | None
+    """The metric on validation rows; None unless complete."""
+    best_epoch: int | None = None
+    seconds: float = 0.0
+    reason: str | None = None
+    """Why it failed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def require_optuna() -> None:
+    """Refuse early, and name the cure."""
+    try:
+        import optuna  # noqa: F401
+    except ImportError as error:
+        raise ResourceError(
+            'tuning needs Optuna, which is not installed: pip install "sdgar[tune]".',
+            code="no_optuna",
+        ) from error
+
+
+class Study:
+    """Proposes settings and remembers what came of them, in a file or in memory."""
+
+    def __init__(
+        self,
+        space: Space,
+        first: dict[str, Any],
+        *,
+        trials: int,
+        seed: int,
+        warmup: int,
+        identity: Identity,
+        path: Path | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self._space = space
+        self._first = first
+        self._trials = trials
+        self._seed = seed
+        self._warmup = warmup
+        self._identity = as_json(identity)
+        self._path = path
+        self._overwrite = overwrite
+        self._files = ExitStack()
+        self._grid = grid(space, first, seed)
+        self._study: optuna.Study
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opening:
+            self._study = self._open(opening)
+            self._files = opening.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._files.close()
+
+    @property
+    def over(self) -> bool:
+        """Whether all trials are done, or all there is was tried."""
+        done = self.tried
+        return len(done) >= self._trials or (self._walks and len(done) >= len(self._grid))
+
+    @property
+    def tried(self) -> list[Tried]:
+        """All trials that came to an end; one that was interrupted is as if it had never been."""
+        from optuna.trial import TrialState
+
+        states: dict[TrialState, State] = {
+            TrialState.COMPLETE: "complete",
+            TrialState.PRUNED: "pruned",
+            TrialState.FAIL: "failed",
+        }
+        over = [
+            trial
+            for trial in self._study.get_trials(deepcopy=False, states=tuple(states))
+            if trial.state != TrialState.FAIL or _REASON in trial.user_attrs
+        ]
+        return [
+            Tried(
+                number=number,
+                settings=rounded(trial.params),
+                state=states[trial.state],
+                value=trial.value if trial.state == TrialState.COMPLETE else None,
+                best_epoch=trial.user_attrs.get(_BEST_EPOCH),
+                seconds=trial.user_attrs.get(_SECONDS, 0.0),
+                reason=trial.user_attrs.get(_REASON),
+            )
+            for number, trial in enumerate(over, start=1)
+        ]
+
+    def propose(self) -> Proposal:
+        """The next settings to try."""
+        from optuna.samplers import TPESampler
+        from optuna.trial import TrialState
+
+        done = self.tried
+        n = len(done)
+        if self._walks or n == 0:
+            before = [tried.settings for tried in done]
+            untried = [settings for settings in self._grid if settings not in before]
+            # One that is waiting was put there for this very turn, before a crash.
+            if not self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+                self._study.enqueue_trial(untried[0])
+        else:
+            self._study.sampler = TPESampler(seed=address(self._seed, n), n_startup_trials=_STARTUP)
+        trial = self._study.ask(_distributions(self._space))
+        return Proposal(self._study, trial, n + 1)
+
+    @property
+    def _walks(self) -> bool:
+        finite = all(isinstance(values, Choice) for values in self._space.values())
+        return finite and len(self._grid) <= self._trials
+
+    def _open(self, stack: ExitStack) -> optuna.Study:
+        import optuna
+        from optuna.trial import TrialState
+
+        before = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            study = optuna.create_study(
+                storage=None if self._path is None else self._journal(self._path, stack),
+                study_name=_NAME,
+                direction="maximize",
+                pruner=optuna.pruners.MedianPruner(_STARTUP, self._warmup),
+                load_if_exists=True,
+            )
+        finally:
+            optuna.logging.set_verbosity(before)
+        if _IDENTITY not in study.user_attrs:
+            study.set_user_attr(_IDENTITY, self._identity)
+        require_same(study.user_attrs[_IDENTITY], self._identity, self._path or Path())
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            study.tell(trial.number, state=TrialState.FAIL)
+        return study
+
+    def _journal(self, path: Path, stack: ExitStack) -> optuna.storages.BaseStorage:
+        """The file, for this process alone, if it is a study of ours."""
+        import optuna
+        from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+        stack.enter_context(lines.held(path, mark="op_code", what=_WHAT, empty=self._overwrite))
+        # Held by nobody else, so a lock of Optuna's that is there belongs to no one alive.
+        Path(f"{path}.lock").unlink(missing_ok=True)
+        try:
+            storage = JournalStorage(JournalFileBackend(str(path)))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedError(path, f"it is not a journal of Optuna ({error!r})") from error
+        if set(optuna.get_all_study_names(storage)) - {_NAME}:
+            raise lines.foreign(path, _WHAT)
+        return storage
+
+
+class Proposal:
+    """Settings to try; told once what came of them."""
+
+    def __init__(self, study: optuna.Study, trial: optuna.Trial, number: int) -> None:
+        self._study = study
+        self._trial = trial
+        self.number = number
+        self.settings = rounded(trial.params)
+
+    def look(self, epoch: int, value: float) -> None:
+        """Tell of a look at the validation rows; raises if the trial is to be given up."""
+        self._trial.report(value, epoch)
+        if self._trial.should_prune():
+            raise PrunedError
+
+    def repeats(self, twin: Tried) -> None:
+        """The same settings were tried before: what came of them then is not computed again."""
+        if twin.value is not None:
+            self.complete(twin.value, seconds=0.0, best_epoch=twin.best_epoch)
+        elif twin.reason is not None:
+            self.failed(twin.reason, seconds=0.0)
+        else:
+            self.pruned(seconds=0.0)
+
+    def complete(self, value: float, *, seconds: float, best_epoch: int | None) -> None:
+        """The trial gave a value."""
+        self._trial.set_user_attr(_SECONDS, seconds)
+        self._trial.set_user_attr(_BEST_EPOCH, best_epoch)
+        self._study.tell(self._trial, value)
+
+    def pruned(self, *, seconds: float) -> None:
+        """The trial was given up."""
+        from optuna.trial import TrialState
+
+        self._trial.set_user_attr(_SECONDS, seconds)
+        self._study.tell(self._trial, state=TrialState.PRUNED)
+
+    def failed(self, reason: str, *, seconds: float) -> None:
+        """The trial cannot give a value."""
+        from optuna.trial import TrialState
+
+        self._trial.set_user_attr(_SECONDS, seconds)
+        self._trial.set_user_attr(_REASON, reason)
+        self._study.tell(self._trial, state=TrialState.FAIL)
+
+
+def grid(space: Space, first: dict[str, Any], seed: int) -> list[dict[str, Any]]:
+    """All settings that choices allow, ``first`` first, the others in a random order."""
+    choices = {name: v.values for name, v in space.items() if isinstance(v, Choice)}
+    every = [
+        first | dict(zip(choices, values, strict=True))
+        for values in itertools.product(*choices.values())
+    ]
+    keys = sort_keys(seed, Stream.TRIALS, 0, np.arange(len(every)))
+    others = [every[i] for i in np.argsort(keys, kind="stable") if every[i] != first]
+    return [first, *others]
+
+
+def address(seed: int, n: int) -> int:
+    """The 32 random bits of trial n."""
+    rows = np.array([n])
+    return int(Draws(seed, Stream.TRIALS, 1, rows).words(0 * rows)[0][0])
+
+
+def _distributions(space: Space) -> dict[str, Any]:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    return {
+        name: FloatDistribution(values.low, values.high, log=True)
+        if isinstance(values, Range)
+        else CategoricalDistribution(values.values)
+        for name, values in space.items()
+    }
+
+
+def rounded(settings: dict[str, Any]) -> dict[str, Any]:
+    """Three digits say all that a search can know, and can be typed again."""
+    return {
+        name: float(f"{value:.3g}") if isinstance(value, float) else value
+        for name, value in settings.items()
+    }

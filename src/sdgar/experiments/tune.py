@@ -1,0 +1,194 @@
+"""Hyper-parameters chosen on validation rows, with one seed; test rows play no part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sdgar.data import splits
+from sdgar.data.interactions import Interactions
+from sdgar.errors import NumericalError, UsageError
+from sdgar.estimators import Estimator, Learner
+from sdgar.experiments.run import identity_of
+from sdgar.experiments.spaces import Space, space_of
+from sdgar.experiments.study import Proposal, PrunedError, Study, Tried, require_optuna, rounded
+from sdgar.experiments.watch import Stop, Unwatched, Watch, never, require_going, stoppable
+from sdgar.systems import at_least
+from sdgar.training.fit import EpochRecord, FitOptions
+from sdgar.training.protocols import Phase
+
+METRIC = FitOptions().metric
+"""What a look of the training loop compares, and so what is searched for."""
+
+_K = FitOptions().k
+_LOOKS_BEFORE_PRUNING = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """What a search found."""
+
+    system: str
+    trials: tuple[Tried, ...]
+    searched: tuple[str, ...]
+    """Names of the settings that were searched."""
+
+    @property
+    def best(self) -> Tried:
+        """The trial with the largest value; of several, the first."""
+        return max(
+            (t for t in self.trials if t.value is not None), key=lambda t: (t.value, -t.number)
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Time that all trials took."""
+        return sum(tried.seconds for tried in self.trials)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "system": self.system,
+            "metric": METRIC,
+            "best": self.best.as_dict(),
+            "defaults": self.trials[0].as_dict(),
+            "trials": [tried.as_dict() for tried in self.trials],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def tune(
+    base: Estimator,
+    train: Interactions,
+    valid: Interactions | None = None,
+    *,
+    trials: int = 20,
+    fixed: Collection[str] = (),
+    seed: int = 0,
+    study: Path | None = None,
+    overwrite: bool = False,
+    watch: Watch | None = None,
+    stop: Stop = never,
+) -> Tuned:
+    """Search the settings of ``base`` that are not ``fixed``, for the best validation metric.
+
+    The first trial is ``base`` as it is. Without ``valid``, 10 % of the rows are set aside for
+    all trials. A trial is given up early if its looks at the validation rows fall behind the
+    median of those before it. With ``study`` the search is kept in a file; the same call then
+    goes on where it was interrupted, and one with more ``trials`` adds to them.
+    """
+    at_least("trials", trials, 1)
+    require_optuna()
+    watch = watch or Unwatched()
+    space = searched_of(base, fixed)
+    if not space:
+        rest = " beside those that were given" if fixed else ""
+        raise UsageError(
+            f"{base.system_name} has no settings to search{rest}. Train it: sdgar train.",
+            code="nothing_to_tune",
+        )
+    if valid is None:
+        train, valid = splits.validation(train, seed=seed)
+    params = base.get_params()
+    first = rounded({name: values.nearest(params[name]) for name, values in space.items()})
+    identity = identity_of(base, train, None, valid, "validated", (_K,))
+    identity |= {"searched": {name: repr(values) for name, values in space.items()}}
+    identity |= {"search seed": seed}
+    looks = params.get("evaluate_every", 1)
+    kept = "Nothing was kept; --study FILE keeps a search."
+    if study is not None:
+        kept = f"All trials but this one are kept in {study}; the same command goes on."
+    with Study(
+        space,
+        first,
+        trials=trials,
+        seed=seed,
+        warmup=_LOOKS_BEFORE_PRUNING * looks,
+        identity=identity,
+        path=study,
+        overwrite=overwrite,
+    ) as search:
+        for tried in search.tried:
+            watch.end("before", _sentence(base.system_name, tried))
+        while not search.over:
+            require_going(stop, kept)
+            proposal = search.propose()
+            done = search.tried
+            twin = next((t for t in done if t.settings == proposal.settings), None)
+            if twin is not None:
+                proposal.repeats(twin)
+            else:
+                _try(proposal, base, train, valid, watch, stop, kept)
+            watch.end("trial", _sentence(base.system_name, search.tried[-1]))
+        tuned = Tuned(system=base.system_name, trials=tuple(search.tried), searched=tuple(space))
+    if all(tried.value is None for tried in tuned.trials):
+        raise NumericalError(
+            f"none of {len(tuned.trials)} trials of {base.system_name} gave a value; the first: "
+            f"{tuned.trials[0].reason}",
+            code="diverged",
+        )
+    return tuned
+
+
+def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
+    """The settings of an estimator that a search would try."""
+    return space_of(base.system_name, base.get_params(), fixed)
+
+
+def with_settings(base: Estimator, settings: dict[str, Any]) -> Estimator:
+    """A fresh estimator with some settings changed."""
+    return type(base)(**(base.get_params() | settings))
+
+
+def epochs_of(estimator: Estimator) -> int:
+    """Most epochs that a fit can take."""
+    return estimator.fit_options().epochs if isinstance(estimator, Learner) else 1
+
+
+def _try(
+    proposal: Proposal,
+    base: Estimator,
+    train: Interactions,
+    valid: Interactions,
+    watch: Watch,
+    stop: Stop,
+    kept: str,
+) -> None:
+    """Train with the proposed settings and say what came of it."""
+    start = time.perf_counter()
+    estimator = with_settings(base, proposal.settings)
+    hear = stoppable(
+        watch.begin(f"{base.system_name} trial {proposal.number}", epochs_of(estimator)), stop, kept
+    )
+
+    def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
+        hear(phase, epoch)
+        if epoch.metric is not None:
+            proposal.look(epoch.epoch, epoch.metric)
+
+    def seconds() -> float:
+        return round(time.perf_counter() - start, 3)
+
+    try:
+        if isinstance(estimator, Learner):
+            estimator.fit(train, valid, on_epoch=on_epoch)
+        else:
+            estimator.fit(train)
+        value = estimator.evaluate(valid, ks=(_K,)).means()[METRIC]
+    except PrunedError:
+        proposal.pruned(seconds=seconds())
+    except NumericalError as error:
+        proposal.failed(str(error), seconds=seconds())
+    else:
+        best_epoch = estimator.trained_.best_epoch if isinstance(estimator, Learner) else None
+        proposal.complete(value, seconds=seconds(), best_epoch=best_epoch)
+
+
+def _sentence(system: str, tried: Tried) -> str:
+    """One line about a trial, for people."""
+    result = tried.state if tried.value is None else f"{tried.value:.4f}"
+    settings = " ".join(f"{name}={value}" for name, value in tried.settings.items())
+    return f"{system} {tried.number:>3}  {result:>8}  {tried.seconds:6.1f} s  {settings}"

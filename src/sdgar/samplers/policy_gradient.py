@@ -1,0 +1,171 @@
+"""How IRGAN's generator learns: from positives first, then by REINFORCE (Wang et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from sdgar.contracts import Score
+from sdgar.errors import UsageError
+from sdgar.rng import Draws, Stream, sort_keys
+from sdgar.samplers.inverse_cdf import inverse_cdf
+
+if TYPE_CHECKING:
+    from sdgar.samplers.softmax import Softmax
+
+Reward = Literal["sigmoid", "softplus"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pushes:
+    """Pairs of a context and an item, and by how much log Q of each should rise."""
+
+    place_R: Tensor
+    """The context, as a row of the scores at hand."""
+    item_R: Tensor
+    push_R: Tensor
+    share: float
+    """Weight of a pair in the penalty."""
+
+    def gradient(self, q_BI: Tensor) -> Tensor:
+        """Σ_r push_r ∂ log Q(i_r|c_r)/∂ g(c, j), with ∂ log Q(i|c)/∂ g(c, j) = [i = j] - Q(j|c)."""
+        push_B = torch.zeros_like(q_BI[:, 0]).index_add_(0, self.place_R, self.push_R)
+        at = (self.place_R, self.item_R)
+        return (-push_B[:, None] * q_BI).index_put_(at, self.push_R, accumulate=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyGradient:
+    """Climbs the expected reward of what the generator proposes, by Adam on batches of contexts.
+
+        Σ_c E_{i ~ Q(.|c)} r(c, i),   r = 2σ(s) - 1 as in the authors' code, or softplus(s)
+
+    The gradient is E (r - b) ∇ log Q for any baseline b. Draws come from a mixture, so that
+    positives are among them however unlikely Q finds them (α = 0.2 in the authors' code):
+
+        i_1 … i_S ~ (1 - α) Q(.|c) + α uniform over the positives of c
+        ∇ ≈ 1/S Σ_s w_s (r_s - b_s) ∇ log Q(i_s|c),   w = Q / mixture,   b_s = mean_{t≠s} w_t r_t
+
+    The baseline is the mean reward of the context as the other draws see it, which leaves the
+    estimate without bias. Q is over all items here, known positives too, and at τ = 1.
+
+    Before the first update ``pretrain`` climbs the likelihood Σ_c Σ_{i ∈ I_c} log Q(i|c) of the
+    positives; the authors start from a factorization trained with dynamic negative sampling.
+    """
+
+    learning_rate: float
+    """Of Adam; the authors take plain steps, one a context."""
+    l2: float
+    """λ: half of it weighs the squared norms of the pairs drawn; 0 in the authors' code."""
+    batch: int
+    """Contexts a step."""
+    samples: int
+    """S: draws for each context; the authors take twice the number of its positives."""
+    positive_share: float
+    """α: share of the draws that are positives."""
+    reward: Reward
+    pretrain_passes: int
+    """Passes over the contexts before the first update."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be estimated."""
+        if self.samples < 2:
+            raise UsageError(
+                "the baseline of a draw is the mean of the others, so the generator needs at "
+                f"least 2 samples, got {self.samples}."
+            )
+        if not 0 <= self.positive_share < 1:
+            raise UsageError(
+                f"positive_share must be at least 0 and below 1, got {self.positive_share}."
+            )
+
+    def pretrain(self, generator: Softmax, *, seed: int) -> None:
+        """Climb the likelihood of the positives."""
+
+        def likelihood(users_B: Tensor, q_BI: Tensor) -> Pushes:
+            place_R, item_R = generator.positives(users_B)
+            return Pushes(place_R, item_R, torch.ones_like(place_R, dtype=q_BI.dtype), 1.0)
+
+        for number in range(self.pretrain_passes):
+            for users_B in self._batches(generator, seed, 0, number):
+                self._step(generator, users_B, likelihood)
+
+    def __call__(
+        self, generator: Softmax, score: Score, *, seed: int, epoch: int
+    ) -> dict[str, float]:
+        """One pass over the contexts; say the mean reward, and how spread the proposals are.
+
+        A perplexity of 1 is a generator that proposes one item; of the number of items, one
+        that proposes all alike.
+        """
+        rewards, perplexities = [], []
+
+        def policy(users_B: Tensor, q_BI: Tensor) -> Pushes:
+            draws = Draws(seed, Stream.GENERATOR_ITEMS, epoch, users_B[:, None])
+            pushes, reward_B = self.estimate(generator, score, users_B, q_BI, draws)
+            rewards.append(reward_B)
+            perplexities.append((-torch.xlogy(q_BI, q_BI).sum(dim=1)).exp())
+            return pushes
+
+        for users_B in self._batches(generator, seed, epoch, 0):
+            self._step(generator, users_B, policy)
+        return {
+            "reward": float(torch.cat(rewards).mean()),
+            "perplexity": float(torch.cat(perplexities).mean()),
+            "items": float(generator.n_items),
+        }
+
+    def estimate(
+        self, generator: Softmax, score: Score, users_B: Tensor, q_BI: Tensor, draws: Draws
+    ) -> tuple[Pushes, Tensor]:
+        """Push i_s by w_s (r_s - b_s) / S; and the mean reward of each context."""
+        place_R, item_R = generator.positives(users_B)
+        count_B = torch.bincount(place_R, minlength=len(users_B))
+        mixed_BI = (1 - self.positive_share) * q_BI
+        mixed_BI[place_R, item_R] += self.positive_share / count_B[place_R]
+        high_BS, low_BS, _, _ = draws.words(torch.arange(self.samples, device=users_B.device))
+        place_BS = torch.arange(len(users_B), device=users_B.device)[:, None].expand_as(high_BS)
+        items_BS = inverse_cdf(mixed_BI, place_BS, high_BS, low_BS)
+        weight_BS = q_BI.gather(1, items_BS) / mixed_BI.gather(1, items_BS)
+        s_BS = score(users_B, items_BS)
+        reward_BS = 2 * s_BS.sigmoid() - 1 if self.reward == "sigmoid" else softplus(s_BS)
+        seen_BS = weight_BS * reward_BS
+        baseline_BS = (seen_BS.sum(dim=1, keepdim=True) - seen_BS) / (self.samples - 1)
+        push_BS = weight_BS * (reward_BS - baseline_BS) / self.samples
+        place_R, item_R, push_R = (x_BS.reshape(-1) for x_BS in (place_BS, items_BS, push_BS))
+        return Pushes(place_R, item_R, push_R, 1 / self.samples), seen_BS.mean(dim=1)
+
+    def _step(
+        self, generator: Softmax, users_B: Tensor, pushes_of: Callable[[Tensor, Tensor], Pushes]
+    ) -> None:
+        """Up mean_c Σ_r [push_r log Q(i_r|c) - share λ/2 (‖u_c‖² + ‖v_i‖² + b_i²)]."""
+        model, weight = generator.model, 1 / len(users_B)
+        generator.optimizer.zero_grad(set_to_none=True)
+        for users_P in generator.pieces(users_B):
+            with torch.enable_grad():
+                g_PI = generator.logits(users_P)
+            q_PI = g_PI.detach().softmax(dim=1)
+            pushes = pushes_of(users_P, q_PI)
+            g_PI.backward(-weight * pushes.gradient(q_PI))  # type: ignore[no-untyped-call]
+            with torch.enable_grad():
+                rows = (
+                    model.user_UD[users_P[pushes.place_R]],
+                    model.item_ID[pushes.item_R],
+                    model.bias_I[pushes.item_R],
+                )
+                norms = torch.stack([row.square().sum() for row in rows]).sum()
+                penalty = 0.5 * self.l2 * pushes.share * weight * norms
+            penalty.backward()  # type: ignore[no-untyped-call]
+        generator.optimizer.step()
+
+    def _batches(self, generator: Softmax, seed: int, epoch: int, number: int) -> Iterator[Tensor]:
+        """Contexts with positives, in a fresh order each pass; before training epoch is 0."""
+        users_U = generator.with_positives()
+        rows_U = number * len(generator.model.user_UD) + users_U
+        order_U = sort_keys(seed, Stream.GENERATOR_CONTEXTS, epoch, rows_U).argsort(stable=True)
+        yield from users_U[order_U].split(self.batch)  # type: ignore[no-untyped-call]

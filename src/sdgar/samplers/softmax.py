@@ -1,0 +1,155 @@
+"""IRGAN's generator (Wang et al. 2017): a softmax over all items, drawn from exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate, pairwise
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from sdgar.contracts import Factors, KnownPositives, Negatives, Score
+from sdgar.data.interactions import History
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.optimizers import moments, take_moments
+from sdgar.rng import Draws, Stream
+from sdgar.samplers.inverse_cdf import inverse_cdf
+from sdgar.samplers.policy_gradient import PolicyGradient
+
+_SCORES_AT_ONCE, _SCORES_AT_ONCE_ON_GPU = 1 << 22, 1 << 26
+"""Scores of all items for some contexts, in memory at a time; on a GPU fewer only cost launches."""
+
+
+class Softmax:
+    """Q(i | c) = exp(g(c, i)/τ) / Σ_j exp(g(c, j)/τ), with g a matrix factorization.
+
+    Exact, so a context costs the scores of all items, for its draws as for its updates: O(N·M·D)
+    an epoch by nature. It is the cost that a decomposable generator avoids.
+
+    Proposals are Q given that the item is not a known positive: known positives are masked
+    before the softmax, which is exact where redrawing could run out of tries.
+    """
+
+    uses_scores: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        history: History,
+        n_items: int,
+        dim: int,
+        *,
+        seed: int,
+        temperature: float,
+        update: PolicyGradient,
+    ) -> None:
+        streams = (Stream.INIT_GENERATOR, Stream.INIT_GENERATOR_ITEM)
+        self.model = MatrixFactorization(history.n_users, n_items, dim, seed=seed, streams=streams)
+        self.temperature = temperature
+        """τ of the proposals; the generator learns at τ = 1, as in the authors' code."""
+        self.update = update
+        """How the generator follows the discriminator."""
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=update.learning_rate)
+        self._start_U1 = torch.from_numpy(history.indptr_U1)
+        self._item_E = torch.from_numpy(history.items_E).long()
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the catalogue."""
+        return self.model.n_items
+
+    def logits(self, users_B: Tensor) -> Tensor:
+        """g_BI, with a gradient."""
+        model = self.model
+        return Factors(model.user_UD, model.item_ID, model.bias_I).score_all(users_B)
+
+    @torch.no_grad()
+    def proposals(self, users_B: Tensor) -> Tensor:
+        """Q_BI with known positives masked; all 0 for a context that knows every item.
+
+        Scores are summed in float64, where the order of a sum, which depends on the batch, makes
+        no difference that a draw could show.
+        """
+        f = self.model.factors()
+        wide = Factors(f.user_UD.double(), f.item_ID.double(), f.bias_I.double())
+        scaled_BI = wide.score_all(users_B) / self.temperature
+        scaled_BI[self.positives(users_B)] = -torch.inf
+        # -inf - (-inf) would be NaN.
+        top_B1 = scaled_BI.amax(dim=1, keepdim=True).clamp(min=torch.finfo(scaled_BI.dtype).min)
+        mass_BI = scaled_BI.sub_(top_B1).exp_()
+        return mass_BI.div_(mass_BI.sum(dim=1, keepdim=True).clamp_(min=1))
+
+    def positives(self, users_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Known positives of some contexts: places in ``users_B``, and items."""
+        start_B = self._start_U1[users_B]
+        count_B = self._start_U1[users_B + 1] - start_B
+        place_R = torch.repeat_interleave(count_B)
+        before_B = count_B.cumsum(dim=0) - count_B
+        rank_R = torch.arange(len(place_R), device=place_R.device) - before_B[place_R]
+        return place_R, self._item_E[start_B[place_R] + rank_R]
+
+    def with_positives(self) -> Tensor:
+        """The contexts that have positives."""
+        return self._start_U1.diff().nonzero()[:, 0]
+
+    def pieces(self, users_B: Tensor) -> tuple[Tensor, ...]:
+        """Contexts in groups for which scores of all items fit into bounded memory."""
+        most = _SCORES_AT_ONCE if users_B.device.type == "cpu" else _SCORES_AT_ONCE_ON_GPU
+        return users_B.split(max(1, most // self.n_items))  # type: ignore[no-untyped-call,no-any-return]
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """N independent draws a row; probabilities are computed once for each distinct context."""
+        high_BN, low_BN, _, _ = draws.words(torch.arange(n, device=users_B.device))
+        accepted_BN = (known.n_unknown(users_B) > 0)[:, None].expand(-1, n)
+        items_BN = pos_B[:, None].repeat(1, n)
+        log_q_BN = torch.zeros(items_BN.shape, device=users_B.device)
+        users_C, place_B = torch.unique(users_B, return_inverse=True)
+        sorted_B, order_B = place_B.sort(stable=True)
+        pieces = self.pieces(users_C)
+        firsts = [0, *accumulate(map(len, pieces))]
+        bounds = torch.searchsorted(sorted_B, torch.tensor(firsts, device=users_B.device)).tolist()
+        for users_P, first, (start, stop) in zip(
+            pieces, firsts[:-1], pairwise(bounds), strict=True
+        ):
+            rows_R = order_B[start:stop]
+            q_PI = self.proposals(users_P)
+            place_RN = (place_B[rows_R] - first)[:, None].expand(-1, n)
+            drawn_RN = inverse_cdf(q_PI, place_RN, high_BN[rows_R], low_BN[rows_R])
+            found_RN = accepted_BN[rows_R]
+            items_BN[rows_R] = torch.where(found_RN, drawn_RN, items_BN[rows_R])
+            log_q_BN[rows_R] = torch.where(found_RN, q_PI[place_RN, drawn_RN].log().float(), 0.0)
+        return Negatives(items_BN, accepted_BN, log_q_BN)
+
+    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+        """Learn what the discriminator rewards; before the first epoch, what positives are."""
+        if epoch == 1:
+            self.update.pretrain(self, seed=seed)
+        return self.update(self, score, seed=seed, epoch=epoch)
+
+    def factors(self) -> Factors:
+        """The generator as a recommender: it ranks by g."""
+        return self.model.factors()
+
+    def to(self, device: torch.device) -> Self:
+        """Move the tables."""
+        self.model.to(device)
+        self._start_U1, self._item_E = self._start_U1.to(device), self._item_E.to(device)
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters, and the moments of their optimiser."""
+        return {**self.model.state_dict(), **moments(self.optimizer)}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        self.model.load_state_dict({k: v for k, v in state.items() if "." not in k})
+        take_moments(self.optimizer, {k: v for k, v in state.items() if "." in k})

@@ -1,0 +1,136 @@
+"""A sparse matrix of rows with torch alone, on any device, and its products into dense blocks.
+
+torch has sparse tensors of its own, but a beta of them: every use warns, and products on the CPU
+need a library that not every build has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import embedding_bag, pad
+
+if TYPE_CHECKING:
+    from typing import Self
+
+# Terms x_rj y_jc of a sparse product that are held at once, some 50 bytes each.
+_TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class SparseMatrix:
+    """x_rc = weight_E[e] where c = column_E[e], for e = start_R1[r] … start_R1[r + 1] - 1."""
+
+    start_R1: Tensor
+    column_E: Tensor
+    n_columns: int
+    weight_E: Tensor | None = None
+    """None: all are 1."""
+
+    @classmethod
+    def of(
+        cls,
+        start_R1: NDArray[np.int64],
+        column_E: NDArray[np.integer[Any]],
+        n_columns: int,
+        weight_E: NDArray[np.float32] | None = None,
+        *,
+        device: torch.device,
+    ) -> Self:
+        """From NumPy arrays."""
+        return cls(
+            torch.tensor(start_R1, device=device),
+            torch.tensor(column_E, device=device).long(),
+            n_columns,
+            None if weight_E is None else torch.tensor(weight_E, device=device),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.start_R1) - 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where the matrix is."""
+        return self.column_E.device
+
+    @property
+    def length_R(self) -> Tensor:
+        """How many entries each row has."""
+        return self.start_R1.diff()
+
+    @property
+    def row_E(self) -> Tensor:
+        """The row of each entry."""
+        return torch.repeat_interleave(self.length_R, output_size=len(self.column_E))
+
+    def weights(self) -> Tensor:
+        """The weight of each entry, also where all are 1."""
+        if self.weight_E is not None:
+            return self.weight_E
+        return torch.ones(len(self.column_E), device=self.device)
+
+    def rows(self, rows_B: Tensor) -> SparseMatrix:
+        """Some rows, in this order; a row may be asked for several times."""
+        length_B = self.length_R[rows_B]
+        start_B1 = pad(length_B.cumsum(0), (1, 0))
+        shift_B = self.start_R1[rows_B] - start_B1[:-1]
+        place_E = torch.repeat_interleave(shift_B, length_B)
+        place_E += torch.arange(len(place_E), device=self.device)
+        # index_select, because [] takes several times as long here.
+        column_E = self.column_E.index_select(0, place_E)
+        weight_E = None if self.weight_E is None else self.weight_E.index_select(0, place_E)
+        return SparseMatrix(start_B1, column_E, self.n_columns, weight_E)
+
+    def transposed(self) -> SparseMatrix:
+        """Columns as rows; the entries of each are in the order of the old rows."""
+        order_E = self.column_E.argsort(stable=True)
+        length_C = torch.bincount(self.column_E, minlength=self.n_columns)
+        weight_E = None if self.weight_E is None else self.weight_E[order_E]
+        start_C1 = pad(length_C.cumsum(0), (1, 0))
+        return SparseMatrix(start_C1, self.row_E[order_E], self.n_rows, weight_E)
+
+    def __matmul__(self, other: SparseMatrix | Tensor) -> Tensor:
+        """Σ_j x_rj y_jc, dense; the terms of a sum are added in the order of the entries.
+
+        On a GPU the order of a sparse product is not fixed, so its last digit may differ.
+        """
+        if isinstance(other, SparseMatrix):
+            return self._times_sparse(other)
+        return embedding_bag(
+            self.column_E,
+            other,
+            self.start_R1,
+            mode="sum",
+            include_last_offset=True,
+            per_sample_weights=self.weight_E,
+        )
+
+    def _times_sparse(self, other: SparseMatrix) -> Tensor:
+        out_RC = torch.zeros(self.n_rows, other.n_columns, device=self.device)
+        start_E = self.row_E * other.n_columns
+        for part in _parts(other.length_R[self.column_E]):
+            met = other.rows(self.column_E[part])
+            place_N = torch.repeat_interleave(start_E[part], met.length_R) + met.column_E
+            term_N = met.weights()
+            if self.weight_E is not None:
+                term_N = term_N * torch.repeat_interleave(self.weight_E[part], met.length_R)
+            out_RC.view(-1).scatter_add_(0, place_N, term_N)
+        return out_RC
+
+
+def _parts(terms_E: Tensor) -> Iterator[slice]:
+    """Runs of entries that have about as many terms together as may be held at once."""
+    at_once = _TERMS_ON_CPU if terms_E.device.type == "cpu" else _TERMS_ON_GPU
+    group_E = terms_E.cumsum(0) // at_once
+    start = 0
+    for n in torch.unique_consecutive(group_E, return_counts=True)[1].tolist():
+        yield slice(start, start + n)
+        start += n

@@ -1,0 +1,79 @@
+"""Item-based nearest neighbours (Sarwar et al. 2001; Deshpande and Karypis 2004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sdgar.contracts import ItemWeights
+from sdgar.data.interactions import History, Interactions
+from sdgar.evaluation.topk import top_k
+from sdgar.sparse import SparseMatrix
+from sdgar.systems import at_least, not_negative
+
+
+@dataclass(kw_only=True, eq=False)
+class ItemKNN:
+    """An item is recommended for those of its k most similar items that a user has.
+
+        s_ci = Σ_{j ∈ I_c ∩ N_i} sim(i, j)
+
+    N_i are the k items most similar to i, so that every item has as many voices as any other; the
+    k most similar to j would give popular items more. Weights of interactions are not used.
+    """
+
+    system_name: ClassVar[str] = "item-knn"
+    computed_by: ClassVar[str] = "counting"
+
+    neighbours: int = 200
+    """k: most similar items that an item keeps."""
+    shrink: float = 30.0
+    """Added to the denominator of the cosine, so that rare items are not similar by accident."""
+
+    def solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
+        """Rank all items by similarity for every item, block by block, and keep the best."""
+        k = at_least("neighbours", self.neighbours, 1)
+        history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
+        cosine = Cosine(history, history.transposed(), not_negative("shrink", self.shrink))
+        all_I = np.arange(data.n_items)
+        itself = History(np.arange(data.n_items + 1), all_I.astype(np.int32))
+        best = top_k(cosine, all_I, min(k, data.n_items), seen=itself)
+        found_IK = best.items_TK >= 0
+        speaks_for = SparseMatrix.of(
+            np.concatenate(([0], np.cumsum(found_IK.sum(axis=1)))),
+            best.items_TK[found_IK],
+            data.n_items,
+            best.scores_TK[found_IK],
+            device=device,
+        ).transposed()
+        return ItemWeights(history, speaks_for)
+
+
+@dataclass(frozen=True, slots=True)
+class Cosine:
+    """sim(i, j) = n_ij / (√(n_i n_j) + shrink), n_ij contexts having both; -inf without any."""
+
+    items_of: SparseMatrix
+    users_of: SparseMatrix
+    shrink: float
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return self.items_of.n_columns
+
+    @property
+    def device(self) -> torch.device:
+        """Where similarities are computed."""
+        return self.items_of.device
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """sim_BI of some items, which stand where users do elsewhere, to all."""
+        n_I = self.users_of.length_R.float()
+        sim_BI = self.users_of.rows(users_B) @ self.items_of
+        sim_BI /= torch.outer(n_I[users_B], n_I).sqrt_().add_(self.shrink)
+        return torch.threshold_(sim_BI, 0.0, -torch.inf)

@@ -1,0 +1,287 @@
+"""A search chooses on validation rows, goes on after an interruption, and repeats nothing."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from signal import SIGTERM
+from typing import get_type_hints
+
+import pytest
+
+from sdgar.data import splits
+from sdgar.data.interactions import Interactions
+from sdgar.data.synthetic import Shape, generate
+from sdgar.errors import (
+    ArtifactError,
+    NumericalError,
+    ResourceError,
+    StoppedError,
+    UsageError,
+)
+from sdgar.estimators import BPR, ESTIMATORS, SA, Learner, MostPopular
+from sdgar.experiments import spaces
+from sdgar.experiments.spaces import RATES, SPACES, Choice, Range, space_of
+from sdgar.experiments.study import PrunedError, Study, Tried, rounded
+from sdgar.experiments.tune import METRIC, tune
+from sdgar.experiments.watch import Unwatched
+from sdgar.folders import DamagedError
+from sdgar.systems import OPTIMIZERS
+
+QUICK = {"epochs": 4, "evaluate_every": 1, "dim": 4, "batch_size": 512, "engine": "eager"}
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    shape = Shape(users=60, items=40, interactions=900, concentration=0.1)
+    return splits.split(generate(shape, seed=0), "paper", seed=0).train
+
+
+class CrashError(Exception):
+    """Something went wrong in the middle."""
+
+
+class Counting(Unwatched):
+    """Counts the trials that are trained, and can crash in one of them."""
+
+    def __init__(self, crash_in: int | None = None) -> None:
+        self.begun = 0
+        self.epochs: list[int] = []
+        self._crash_in = crash_in
+
+    def begin(self, what, epochs):
+        self.begun += 1
+        self.epochs.append(0)
+
+        def on_epoch(phase, epoch):
+            self.epochs[-1] = epoch.epoch
+            if self.begun == self._crash_in and epoch.epoch == 2:
+                raise CrashError
+
+        return on_epoch
+
+
+def timeless(trials: tuple[Tried, ...]) -> list[Tried]:
+    return [replace(tried, seconds=0.0) for tried in trials]
+
+
+def test_every_system_has_a_space_and_every_space_names_fields_that_can_take_its_values():
+    assert set(SPACES) == set(ESTIMATORS)
+    for system, kind in ESTIMATORS.items():
+        types, defaults = get_type_hints(kind), kind().get_params()
+        for name, values in space_of(system, defaults, ()).items():
+            assert name in {f.name for f in fields(kind)}, (system, name)
+            assert values.nearest(defaults[name]) == defaults[name], (system, name)
+            ends = (values.low, values.high) if isinstance(values, Range) else values.values
+            assert all(type(value) is types[name] for value in ends), (system, name)
+            assert [*rounded(dict(enumerate(ends))).values()] == [*ends], (system, name)
+            if isinstance(values, Choice):
+                assert defaults[name] in values.values, (system, name)
+
+
+def test_every_optimizer_has_a_range_of_rates_and_fixing_one_chooses_it():
+    assert set(RATES) == set(OPTIMIZERS)
+    space = space_of("bpr", BPR(optimizer="adam").get_params(), {"optimizer", "l2"})
+    assert space == {"learning_rate": RATES["adam"]}
+
+
+def test_the_papers_grids_are_what_is_searched():
+    sdgar = SPACES["sdgar"]
+    for name in ("temperature", "lambda_x", "lambda_y"):
+        assert sdgar[name] == Choice((0.1, 0.5, 1.0))
+    assert sdgar["l2"].low <= 0.01 < 0.05 <= sdgar["l2"].high
+    assert SPACES["cml"]["margin"] == Choice((0.5, 1.0, 1.5, 2.0))
+
+
+def test_the_better_of_two_settings_is_found_and_a_small_grid_is_tried_once(data, monkeypatch):
+    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice((1e-6, 0.1))})
+    base = BPR(**QUICK, learning_rate=1e-6)
+    found = tune(base, data, trials=5)
+    assert [t.settings["learning_rate"] for t in found.trials] == [1e-6, 0.1]
+    assert found.best.settings == {"learning_rate": 0.1}
+    assert found.best.value > found.trials[0].value
+    part = splits.validation(data, seed=0)
+    model = BPR(**QUICK, learning_rate=0.1).fit(part.train, part.held_out)
+    assert found.best.value == model.evaluate(part.held_out, ks=(50,)).means()[METRIC]
+    assert found.best.best_epoch == model.trained_.best_epoch
+
+
+def test_a_search_goes_on_to_the_trials_of_an_unbroken_one(data, tmp_path, monkeypatch):
+    base, path = BPR(**QUICK), tmp_path / "study.jsonl"
+    unbroken = tune(base, data, trials=9)
+    assert unbroken.trials[0].settings == {"learning_rate": 0.1, "l2": 0.02}
+    assert len({str(t.settings) for t in unbroken.trials}) == 9
+    watch = Counting(crash_in=7)
+    with pytest.raises(CrashError):
+        tune(base, data, trials=8, study=path, watch=watch)
+    # What a process leaves that is killed while Optuna writes.
+    path.write_bytes(path.read_bytes() + b'{"op_code":8,"tri')
+    Path(f"{path}.lock").symlink_to(path)
+    monkeypatch.setattr("time.sleep", pytest.fail)  # nobody waits for the dead
+    for trials, trained in ((8, 2), (8, 0), (9, 1)):
+        watch = Counting()
+        found = tune(base, data, trials=trials, study=path, watch=watch)
+        assert watch.begun == trained
+        assert timeless(found.trials) == timeless(unbroken.trials[:trials])
+    assert not Path(f"{path}.lock").is_symlink()
+
+
+def test_another_seed_tries_other_settings(data):
+    first, second = (tune(BPR(**QUICK), data, trials=2, seed=s).trials for s in (0, 1))
+    assert first[0].settings == second[0].settings
+    assert first[1].settings != second[1].settings
+
+
+def test_what_a_trial_must_beat_is_the_median_of_those_before_it():
+    space, first = {"x": Range(1.0, 2.0)}, {"x": 1.5}
+    with Study(space, first, trials=9, seed=0, warmup=10, identity={}) as study:
+        for value in (0.1, 0.2, 0.3, 0.4, 0.5):
+            proposal = study.propose()
+            for epoch in (5, 10, 15):
+                proposal.look(epoch, value)
+            proposal.complete(value, seconds=1.0, best_epoch=15)
+        proposal = study.propose()
+        proposal.look(5, 0.0)  # too early to tell
+        proposal.look(10, 0.31)
+        with pytest.raises(PrunedError):
+            study.propose().look(10, 0.29)
+
+
+def test_a_trial_that_falls_behind_is_given_up(data, monkeypatch):
+    rates = (0.1, 0.11, 0.12, 0.13, 0.14, 0.15, 1e-6)
+    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice(rates)})
+    # The bad one has to come when there are five to compare it with.
+    seed = next(s for s in range(50) if last_rate(rates, s) == 1e-6)
+    watch = Counting()
+    found = tune(BPR(**QUICK), data, trials=7, seed=seed, watch=watch)
+    assert [t.state for t in found.trials] == ["complete"] * 5 + [found.trials[5].state, "pruned"]
+    assert found.trials[-1].settings == {"learning_rate": 1e-6}
+    assert found.trials[-1].value is None
+    assert watch.epochs[-1] == 3 < QUICK["epochs"]
+    assert found.best.settings["learning_rate"] > 1e-6
+
+
+def last_rate(rates: tuple[float, ...], seed: int) -> float:
+    from sdgar.experiments.study import grid
+
+    order = grid({"learning_rate": Choice(rates)}, {"learning_rate": 0.1}, seed)
+    assert sorted(s["learning_rate"] for s in order) == sorted(rates)
+    return order[-1]["learning_rate"]
+
+
+def test_settings_that_were_tried_before_are_not_trained_again(data, monkeypatch):
+    space = {"temperature": Choice((0.1, 0.5, 1.0)), "l2": Choice((0.01, 0.02, 0.03))}
+    monkeypatch.setitem(spaces.SPACES, "sa", space)
+    watch = Counting()
+    found = tune(SA(**QUICK), data, trials=8, watch=watch)  # fewer than 9: not walked as a grid
+    distinct = {str(t.settings): t for t in found.trials}
+    assert watch.begun == len(distinct) < 8
+    for tried in found.trials:
+        assert tried.value == distinct[str(tried.settings)].value
+
+
+def test_a_setting_that_diverges_is_a_failed_trial_and_the_search_goes_on(data, monkeypatch):
+    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice((0.1, 1e38))})
+    found = tune(BPR(**QUICK), data, trials=2)
+    assert [t.state for t in found.trials] == ["complete", "failed"]
+    assert "Lower the learning rate" in found.trials[1].reason
+    assert found.best.number == 1
+    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice((1e37, 1e38))})
+    with pytest.raises(NumericalError, match="none of 2 trials"):
+        tune(BPR(**QUICK, learning_rate=1e38), data, trials=2)
+
+
+def test_a_study_of_other_data_or_settings_is_refused_by_name(data, tmp_path):
+    path = tmp_path / "study.jsonl"
+    tune(BPR(**QUICK), data, trials=1, study=path)
+    with pytest.raises(ArtifactError, match="dim was 4, is now 5"):
+        tune(BPR(**QUICK | {"dim": 5}), data, trials=1, study=path)
+    with pytest.raises(ArtifactError, match="training data was"):
+        tune(BPR(**QUICK), data.subset(data.users_E > 0, "dropped"), trials=1, study=path)
+    with pytest.raises(ArtifactError, match="system was 'bpr', is now 'sa'"):
+        tune(SA(**QUICK), data, trials=1, study=path)
+    watch = Counting()
+    tune(BPR(**QUICK | {"dim": 5}), data, trials=1, study=path, overwrite=True, watch=watch)
+    assert watch.begun == 1
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n3,4", '{"some": "json"}\n', "no line feed"])
+def test_a_file_that_is_no_study_is_left_as_it_is(text, data, tmp_path):
+    path = tmp_path / "study.jsonl"
+    path.write_text(text)
+    for overwrite in (False, True):
+        with pytest.raises(UsageError, match="is not a study"):
+            tune(BPR(**QUICK), data, trials=1, study=path, overwrite=overwrite)
+    assert path.read_text() == text
+
+
+def test_a_study_of_someone_elses_is_left_as_it_is(data, tmp_path):
+    from optuna import create_study, logging
+    from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+    path, before = tmp_path / "study.jsonl", logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    create_study(study_name="theirs", storage=JournalStorage(JournalFileBackend(str(path))))
+    logging.set_verbosity(before)
+    text = path.read_text()
+    with pytest.raises(UsageError, match="is not a study of sdgar"):
+        tune(BPR(**QUICK), data, trials=1, study=path)
+    assert path.read_text() == text
+
+
+def test_a_study_that_is_damaged_in_the_middle_is_said_to_be(data, tmp_path):
+    path = tmp_path / "study.jsonl"
+    tune(BPR(**QUICK), data, trials=1, study=path)
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([first, "{torn\n", *rest]))
+    with pytest.raises(DamagedError, match="not a journal"):
+        tune(BPR(**QUICK), data, trials=1, study=path)
+
+
+def test_a_signal_ends_the_search_after_the_epoch_and_keeps_the_trials(data, tmp_path):
+    path = tmp_path / "study.jsonl"
+    tune(BPR(**QUICK), data, trials=1, study=path)
+    watch = Counting()
+    with pytest.raises(StoppedError, match="kept in") as stopped:
+        tune(
+            BPR(**QUICK), data, trials=3, study=path, watch=watch,
+            stop=lambda: SIGTERM if watch.begun else None,
+        )  # fmt: skip
+    assert stopped.value.exit_code == 143
+    assert watch.epochs == [1]
+    assert len(tune(BPR(**QUICK), data, trials=1, study=path).trials) == 1
+
+
+def test_given_validation_rows_are_used_and_fixed_epochs_too(data):
+    part = splits.validation(data, seed=3)
+    fixed = BPR(**QUICK, early_stopping=False)
+    found = tune(fixed, part.train, part.held_out, trials=1)
+    model = BPR(**QUICK, early_stopping=False).fit(part.train)
+    assert found.best.value == model.evaluate(part.held_out, ks=(50,)).means()[METRIC]
+
+
+@pytest.mark.parametrize(
+    ("base", "fixed"), [(MostPopular(), ()), (BPR(**QUICK), ("l2", "learning_rate"))]
+)
+def test_what_leaves_nothing_to_search_is_refused(base, fixed, data):
+    with pytest.raises(UsageError, match="no settings to search"):
+        tune(base, data, fixed=fixed)
+
+
+def test_missing_optuna_is_said_with_its_cure(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ResourceError, match=r'pip install "sdgar\[tune\]"'):
+        tune(BPR(**QUICK), data)
+
+
+@pytest.mark.parametrize("system", sorted(name for name, space in SPACES.items() if space))
+def test_every_system_can_be_tuned(system, data):
+    kind = ESTIMATORS[system]
+    known = {f.name for f in fields(kind)}
+    quick = QUICK | {"epochs": 1, "states": 4, "generator_samples": 8, "sweeps": 1}
+    base = kind(**{name: value for name, value in quick.items() if name in known})
+    found = tune(base, data, trials=2)
+    assert [t.state for t in found.trials] == ["complete", "complete"]
+    assert 0 < found.best.value <= 1
+    assert (found.best.best_epoch == 1) is issubclass(kind, Learner)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdgar.data.interactions import Interactions
+from sdgar.errors import NumericalError, ResourceError
+from sdgar.yardsticks import ease
+from sdgar.yardsticks.ease import EASE
+
+from .problems import some_data
+
+CPU = torch.device("cpu")
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from([0.5, 5.0, 100.0]), st.sampled_from([1, 64 << 20])
+)
+def test_every_item_is_the_ridge_regression_on_the_others(seed, l2, block):
+    data, x_UI = some_data(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ease, "_BLOCK_BYTES", block)
+        found = EASE(l2=l2).solve(data, device=CPU)
+    for item in range(data.n_items):
+        others = np.delete(np.arange(data.n_items), item)
+        x = x_UI[:, others]
+        wanted = np.linalg.solve(x.T @ x + l2 * np.eye(len(others)), x.T @ x_UI[:, item])
+        np.testing.assert_allclose(found.weight_II[others, item], wanted, atol=2e-5)
+        assert found.weight_II[item, item] == 0
+    scores_UI = found.score_all(torch.arange(data.n_users))
+    np.testing.assert_allclose(scores_UI, x_UI @ found.weight_II.numpy(), atol=1e-5)
+
+
+def test_two_items_that_always_come_together_predict_each_other():
+    data = Interactions.from_arrays([0, 0, 1, 1, 2], [0, 1, 0, 1, 2])
+    weight_II = EASE(l2=1.0).solve(data, device=CPU).weight_II
+    # Each from the other: 2 / (2 + λ).
+    torch.testing.assert_close(weight_II, torch.tensor([[0, 2 / 3, 0], [2 / 3, 0, 0], [0, 0, 0]]))
+
+
+def test_what_does_not_fit_is_refused_with_the_number_and_the_cure(checkerboard, monkeypatch):
+    EASE(memory_gib=0.001).solve(checkerboard, device=CPU)
+    with pytest.raises(ResourceError, match=r"allows 0\.00 GiB.*memory_gib.*item-knn") as error:
+        EASE(memory_gib=0.0001).solve(checkerboard, device=CPU)
+    assert error.value.code == "out_of_memory"
+    users = np.arange(50_000)
+    many = Interactions.from_arrays(users, users)
+    monkeypatch.setattr(ease, "_free_bytes", lambda device: 12 << 30)
+    with pytest.raises(ResourceError, match=r"10\.08 GiB for 50,000 items, and half .* 6\.00 GiB"):
+        EASE().solve(many, device=CPU)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 24, 65])
+@pytest.mark.parametrize("block", [1, 3, 8, 100])
+def test_sweeping_gives_the_inverse_whatever_the_blocks(n, block, monkeypatch):
+    monkeypatch.setattr(ease, "_SMALL_BLOCK", 2)
+    x = np.random.default_rng(n).normal(size=(2 * n, n))
+    a = x.T @ x + np.eye(n)
+    found = ease.minus_inverse_(torch.from_numpy(a.astype(np.float32)), block)
+    np.testing.assert_allclose(found, -np.linalg.inv(a), atol=2e-5)
+
+
+def test_the_memory_of_this_machine_can_be_told():
+    assert 1 << 20 < ease._free_bytes(CPU) < 1 << 50
+
+
+def test_a_matrix_without_an_inverse_names_the_cure():
+    data = Interactions.from_arrays(*np.nonzero(np.ones((5, 9))))
+    with pytest.raises(NumericalError, match=r"l2=0\. Use a larger l2"):
+        EASE(l2=0.0).solve(data, device=CPU)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdgar.data.interactions import Interactions
+from sdgar.errors import NumericalError
+from sdgar.sparse import SparseMatrix
+from sdgar.yardsticks import ials
+from sdgar.yardsticks.ials import IALS, HalfSweep
+
+from .problems import some_data
+
+CPU = torch.device("cpu")
+
+
+def known_of(data: Interactions) -> SparseMatrix:
+    return SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, data.weight_E, device=CPU)
+
+
+def objective(w_UI, u_UD, v_ID, *, alpha, l2, power):
+    """Straight from the class docstring, over all pairs."""
+    s_UI = u_UD @ v_ID.T
+    norm_U = (w_UI.sum(dim=1) + alpha * w_UI.shape[1]) ** power
+    norm_I = (w_UI.sum(dim=0) + alpha * w_UI.shape[0]) ** power
+    fit = (w_UI * (1 - s_UI) ** 2).sum() + alpha * (s_UI**2).sum()
+    return fit + l2 * (norm_U @ u_UD.square().sum(dim=1) + norm_I @ v_ID.square().sum(dim=1))
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 0.01, 0.5]),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.booleans(),
+    st.sampled_from([1, 100, 1 << 20]),
+)
+def test_a_half_sweep_is_the_direct_solution_of_every_row(seed, alpha, power, weighted, block):
+    data, w_UI = some_data(seed, weighted=weighted)
+    v_ID = np.random.default_rng(seed).normal(size=(data.n_items, 4))
+    l2 = 0.1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ials, "_BLOCK_ON_CPU", block)
+        half = HalfSweep(alpha, l2, power)
+        found_UD = half(known_of(data), torch.from_numpy(v_ID.astype(np.float32)))
+    for user, w_I in enumerate(w_UI):
+        norm = l2 * (w_I.sum() + alpha * data.n_items) ** power
+        left_DD = v_ID.T @ np.diag(w_I + alpha) @ v_ID + norm * np.eye(4)
+        wanted_D = np.linalg.solve(left_DD, v_ID.T @ w_I)
+        np.testing.assert_allclose(found_UD[user], wanted_D, atol=2e-4)
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_half_sweep_lets_the_objective_rise(power, weighted):
+    data, w_UI = some_data(1, 40, 30, weighted=weighted)
+    settings = {"alpha": 0.05, "l2": 0.02, "power": power}
+    half, known, w_UI = HalfSweep(**settings), known_of(data), torch.from_numpy(w_UI)
+    v_ID = 0.1 * torch.randn(data.n_items, 6, generator=torch.Generator().manual_seed(0))
+    values = []
+    for _ in range(12):
+        u_UD = half(known, v_ID)
+        values.append(float(objective(w_UI, u_UD.double(), v_ID.double(), **settings)))
+        v_ID = half(known.transposed(), u_UD)
+        values.append(float(objective(w_UI, u_UD.double(), v_ID.double(), **settings)))
+    assert np.all(np.diff(values) <= 1e-5 * values[0])
+    assert values[-1] < 0.9 * values[0]
+
+
+def test_the_solution_is_where_sweeps_lead_with_weights_of_mean_one():
+    data, w_UI = some_data(2, 20, 15, weighted=True)
+    settings = {"alpha": 0.1, "l2": 0.05, "power": 0.5}
+    found = IALS(dim=3, sweeps=2000, **settings).solve(data, device=CPU)
+    u_UD = found.user_UD.double().requires_grad_()
+    v_ID = found.item_ID.double().requires_grad_()
+    w_UI = torch.from_numpy(w_UI / w_UI[w_UI > 0].mean())
+    gradients = torch.autograd.grad(objective(w_UI, u_UD, v_ID, **settings), (u_UD, v_ID))
+    assert max(float(g.abs().max()) for g in gradients) < 1e-3
+    assert not found.bias_I.any()
+
+
+def test_equations_without_a_solution_name_the_cure(checkerboard):
+    with pytest.raises(NumericalError, match=r"l2=0 and alpha=0\. Use a larger l2"):
+        IALS(dim=64, alpha=0.0, l2=0.0).solve(checkerboard, device=CPU)
+
+
+def test_the_seed_fixes_the_start_and_equal_weights_are_no_weights(checkerboard):
+    weighted = Interactions.from_arrays(
+        checkerboard.users_E, checkerboard.items_E, weight=np.full(len(checkerboard), 3.0)
+    )
+    first, same, other = (
+        IALS(dim=8, sweeps=2, seed=seed).solve(data, device=CPU).user_UD
+        for data, seed in ((checkerboard, 0), (weighted, 0), (checkerboard, 1))
+    )
+    torch.testing.assert_close(first, same)
+    assert not torch.equal(first, other)
