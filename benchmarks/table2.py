@@ -146,7 +146,11 @@ def show() -> None:
         return f"{statistics.mean(tests):.4f}{spread}"
 
     names = list(DATASETS.values())
-    print("| system | " + " | ".join(f"{n}, validated | paper protocol | paper's" for n in names))
+    print(
+        "| system | "
+        + " | ".join(f"{n}, validated | paper protocol | paper's" for n in names)
+        + " |"
+    )
     print("|---" * (1 + 3 * len(names)) + "|")
     for system in systems:
         cells = []

@@ -17,7 +17,13 @@ USERS, ITEMS = 60, 40
 # Unknown squares of the own colour are drawn as negatives too, and hard negatives are mostly those:
 # a model of two dimensions that is held back cannot learn them by heart.
 SETTINGS = {"dim": 2, "l2": 0.1, "epochs": 60, "early_stopping": False, "batch_size": 64}
-OTHER = {"warp": {"l2": 1.0}, "aobpr": {"rank_scale": 0.5}}
+OTHER = {
+    "warp": {"l2": 1.0},
+    "aobpr": {"rank_scale": 0.5},
+    "dns": {"candidates": 3},
+    "irgan": {"side": "discriminator", "pretrain": 0, "temperature": 1.0, "generator_rate": 1e-3},
+    "sdsoftmax": {"n_negatives": 5, "tau": 0.5, "l2": 0.0},
+}
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.objectives import WeightedLogistic
 from sdgar.rng import Draws, Stream
-from sdgar.samplers import closed_form as module
+from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.health import complaint

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ItemKNN,
         MostPopular,
         SDGARPrinted,
+        SDSoftmax,
     )
     from sdgar.evaluation.report import compare
     from sdgar.recommender import Recommender, load
@@ -52,6 +53,7 @@ _HOME = {
     "SA": "sdgar.estimators",
     "SDGAR": "sdgar.estimators",
     "SDGARPrinted": "sdgar.estimators",
+    "SDSoftmax": "sdgar.estimators",
     "SdgarError": "sdgar.errors",
     "WARP": "sdgar.estimators",
     "compare": "sdgar.evaluation.report",
@@ -77,6 +79,7 @@ __all__ = [
     "MostPopular",
     "Recommender",
     "SDGARPrinted",
+    "SDSoftmax",
     "SdgarError",
     "compare",
     "load",

@@ -340,11 +340,16 @@ class SDGARPrinted(systems.SDGARPrinted, Learner):
     """SD-GAR with the generator's equations as printed, whose generator stays uniform."""
 
 
+@dataclass(kw_only=True, eq=False)
+class SDSoftmax(systems.SDSoftmax, Learner):
+    """Sampling-decomposable softmax: cosines, softmax over all items, a generator fitted by EM."""
+
+
 ESTIMATORS: dict[str, type[Estimator]] = {
     e.system_name: e
     for e in (
         *(MostPopular, ItemKNN, IALS, EASE),
-        *(BPR, AOBPR, WARP, CML, DNS, IRGAN, SA, SDGAR, SDGARPrinted),
+        *(BPR, AOBPR, WARP, CML, DNS, IRGAN, SA, SDGAR, SDGARPrinted, SDSoftmax),
     )
 }
 """By the name that the command line uses."""

@@ -72,22 +72,38 @@ class WeightedLogistic:
 
     def weights(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """w_BN; all 0 in a row without an accepted negative."""
-        if negatives.log_q_BN is None:
-            raise UsageError(
-                "importance weights need log Q, and this sampler does not know its "
-                "probabilities. Use a sampler that does, such as uniform or decomposable.",
-                code="no_log_q",
-            )
-        a_BN = softplus(neg_BN) / self.temperature - negatives.log_q_BN
-        # A finite floor instead of -inf: a row of -inf would be 0/0, with a NaN gradient.
-        floor = torch.finfo(a_BN.dtype).min
-        a_BN = torch.where(negatives.accepted_BN, a_BN, floor)
-        return a_BN.softmax(dim=1) * negatives.accepted_BN
+        a_BN = softplus(neg_BN) / self.temperature - _log_q(negatives)
+        return _weights(_masked(a_BN, negatives), negatives)
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """1 / Σ_j w_j²; 0 in a row without an accepted negative."""
-        square_B = self.weights(neg_BN, negatives).square().sum(dim=1)
-        return torch.where(square_B > 0, 1 / square_B.clamp(min=1e-12), 0.0)
+        return _effective(self.weights(neg_BN, negatives))
+
+
+@dataclass(frozen=True, slots=True)
+class SampledSoftmax:
+    """Softmax over items with an importance-sampled partition function, one value a row.
+
+        Ẑ_b = 1/n Σ_j exp(s_bj - log Q(j|c)),   l_b = -s⁺_b + log Ẑ_b
+
+    over the n accepted negatives j; 0 for a row that has none. Ẑ estimates the sum over the items
+    that are unknown to the context: neither the positive itself nor its other positives are in it,
+    so a positive is never pushed down by the loss of its neighbour. The gradient of log Ẑ weighs
+    the negatives by w_j ∝ exp(s_j - log Q(j|c)), so a constant of the row in log Q is no matter.
+    """
+
+    def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+        """loss_B."""
+        a_BN, n_B = self._ratios(neg_BN, negatives), negatives.accepted_BN.sum(dim=1)
+        loss_B = a_BN.logsumexp(dim=1) - n_B.clamp(min=1).log() - pos_B
+        return torch.where(n_B > 0, loss_B, 0.0)
+
+    def effective(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+        """1 / Σ_j w_j²; 0 in a row without an accepted negative."""
+        return _effective(_weights(self._ratios(neg_BN, negatives), negatives))
+
+    def _ratios(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
+        return _masked(neg_BN - _log_q(negatives), negatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +166,30 @@ def _hardest_hinge(margin: float, pos_B: Tensor, neg_BN: Tensor, negatives: Nega
     """[margin + max_j s_bj - s⁺_b]₊ over the accepted negatives; 0 for a row that has none."""
     accepted_s_BN = torch.where(negatives.accepted_BN, neg_BN, -torch.inf)
     return (margin + accepted_s_BN.max(dim=1).values - pos_B).relu()
+
+
+def _log_q(negatives: Negatives) -> Tensor:
+    if negatives.log_q_BN is None:
+        raise UsageError(
+            "importance weights need log Q, and this sampler does not know its "
+            "probabilities. Use a sampler that does, such as uniform or decomposable.",
+            code="no_log_q",
+        )
+    return negatives.log_q_BN
+
+
+def _masked(a_BN: Tensor, negatives: Negatives) -> Tensor:
+    """Leave out what is not accepted, by a finite floor: a row of -inf has a NaN gradient."""
+    return torch.where(negatives.accepted_BN, a_BN, torch.finfo(a_BN.dtype).min)
+
+
+def _weights(a_BN: Tensor, negatives: Negatives) -> Tensor:
+    return a_BN.softmax(dim=1) * negatives.accepted_BN
+
+
+def _effective(weight_BN: Tensor) -> Tensor:
+    square_B = weight_BN.square().sum(dim=1)
+    return torch.where(square_B > 0, 1 / square_B.clamp(min=1e-12), 0.0)
 
 
 def _mean_accepted(loss_BN: Tensor, negatives: Negatives) -> Tensor:

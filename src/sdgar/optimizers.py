@@ -78,6 +78,7 @@ def take_moments(optimizer: torch.optim.Optimizer, flat: Mapping[str, Tensor]) -
     state: dict[int, dict[str, Tensor]] = {}
     for flat_name, value in flat.items():
         index, _, name = flat_name.partition(".")
-        state.setdefault(int(index), {})[name] = value
+        # Steps are taken in place, and must not reach what was given.
+        state.setdefault(int(index), {})[name] = value.clone()
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})

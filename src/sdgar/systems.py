@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -10,6 +11,7 @@ import torch
 
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.errors import UsageError, unknown_name
@@ -18,18 +20,16 @@ from sdgar.objectives import (
     PairwiseLogistic,
     RankHingeByImpostors,
     RankHingeByTries,
+    SampledSoftmax,
     WeightedLogistic,
 )
 from sdgar.optimizers import SGD, Adam, LazyAdam, Optimizer, RowAdagrad
 from sdgar.samplers.adaptive import AdaptiveOrder
-from sdgar.samplers.closed_form import (
-    LEAST_TEMPERATURE,
-    MOST_TEMPERATURE,
-    ClosedForm,
-    within,
-)
+from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.policy_gradient import PolicyGradient
+from sdgar.samplers.sampled_sums import LEAST_TEMPERATURE, MOST_TEMPERATURE, within
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.softmax import Softmax
 from sdgar.samplers.static import Popularity, Uniform
@@ -199,7 +199,7 @@ class CML(Composition):
 
     n_negatives: int = 5
     """Negatives drawn for each positive; the nearest is pushed away."""
-    margin: float = 1.0
+    margin: float = 1.5
     """By how much squared distances should differ; points of the ball differ by at most 4."""
     covariance: float = 0.0
     """Weight λ of the covariances between axes, which keeps them from saying the same."""
@@ -361,11 +361,9 @@ class SDGAR(Factorized):
 
     def _sampler(self, data: Interactions, seed: int) -> Sampler:
         learned = ("decomposable", "frozen", "scrambled")
-        one_of("proposal", self.proposal, (*learned, "uniform", "popularity"))
-        if self.proposal == "uniform":
-            return Uniform()
-        if self.proposal == "popularity":
-            return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
+        one_of("proposal", self.proposal, (*learned, *STATIC))
+        if self.proposal in STATIC:
+            return STATIC[self.proposal](data)
         update = ClosedForm(
             temperature=self.temperature,
             lambda_x=self.lambda_x,
@@ -398,6 +396,76 @@ class SDGARPrinted(SDGAR):
     target: str = "linear"
     integrand: str = "deviation"
     calibration: str = "literal"
+
+
+@dataclass(kw_only=True, eq=False)
+class SDSoftmax(Composition):
+    """Sampling-decomposable softmax: SD-GAR's idea with a softmax over all items as its objective.
+
+    The scores are cosines over a temperature τ; the partition function is estimated by draws from
+    a decomposable generator, which EM fits to the very softmax, and importance weights.
+    """
+
+    system_name: ClassVar[str] = "sdsoftmax"
+
+    dim: int = 64
+    """Embedding size D."""
+    n_negatives: int = 32
+    """Draws for each positive, or for each visit."""
+    tau: float = 0.15
+    """τ: scores are cosines over it."""
+    l2: float = 0.0
+    """Weight λ of the squared norm of the rows a batch touches; cosines feel it by their steps."""
+    proposal: str = "em"
+    """em (the generator), or to compare: uniform, popularity."""
+    states: int = 64
+    """K: states of the generator."""
+    refit_every: int = 1
+    """Epochs between steps of EM; the first is before epoch 1."""
+    floor_x: float = 1e-3
+    """Share of every x_c that is spread over all states."""
+    floor_y: float = 0.1
+    """Share of every y_k that is spread over all items."""
+    generator_samples: int = 64
+    """Draws for each context and each item in a step of EM."""
+
+    def compose(self, data: Interactions, *, seed: int) -> System:
+        """Proposals from the generator, sampled softmax, cosines."""
+        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        size = (data.n_users, data.n_items, self.dim)
+        return self._system(
+            Cosine(*size, seed=seed, tau=self.tau, sparse=row_wise),
+            self._sampler(data, seed),
+            SampledSoftmax(),
+            refit_every=at_least("refit_every", self.refit_every, 1),
+        )
+
+    def _penalty(self) -> float:
+        return not_negative("l2", self.l2)
+
+    def _sampler(self, data: Interactions, seed: int) -> Sampler:
+        one_of("proposal", self.proposal, ("em", *STATIC))
+        if self.proposal in STATIC:
+            return STATIC[self.proposal](data)
+        update = ExpectationMaximization(
+            temperature=1.0,
+            samples=at_least("generator_samples", self.generator_samples, 1),
+            floor_x=self.floor_x,
+            floor_y=self.floor_y,
+        )
+        states = at_least("states", self.states, 1)
+        return Decomposable(data.n_users, data.n_items, states, seed=seed, update=update)
+
+
+def _popularity(data: Interactions) -> Popularity:
+    return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
+
+
+STATIC: dict[str, Callable[[Interactions], Sampler]] = {
+    "uniform": lambda data: Uniform(),
+    "popularity": _popularity,
+}
+"""Proposals that learn nothing, to compare a generator with."""
 
 
 def make_optimizer(name: str, learning_rate: float) -> Optimizer:

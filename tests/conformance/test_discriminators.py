@@ -6,18 +6,38 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.metric import Metric
 from sdgar.errors import UsageError
 
-DISCRIMINATORS = {"matrix factorization": MatrixFactorization}
 
-
-@pytest.fixture(params=sorted(DISCRIMINATORS))
-def model(request):
-    made = DISCRIMINATORS[request.param](7, 11, 5, seed=3, init_scale=3.0)
+def factorization(**changes) -> MatrixFactorization:
+    made = MatrixFactorization(7, 11, 5, **({"seed": 3, "init_scale": 3.0} | changes))
     with torch.no_grad():
         made.bias_I += torch.arange(11) / 10
     return made
+
+
+def metric(**changes) -> Metric:
+    return Metric(7, 11, 5, **({"seed": 3} | changes))
+
+
+def cosine(**changes) -> Cosine:
+    return Cosine(7, 11, 5, **({"seed": 3, "tau": 0.2} | changes))
+
+
+DISCRIMINATORS = {"matrix factorization": factorization, "metric": metric, "cosine": cosine}
+
+
+@pytest.fixture(params=sorted(DISCRIMINATORS))
+def make(request):
+    return DISCRIMINATORS[request.param]
+
+
+@pytest.fixture
+def model(make):
+    return make()
 
 
 def test_scores_of_some_items_are_those_of_all_items(model):
@@ -46,27 +66,65 @@ def test_the_penalty_of_factorization_is_the_norms_of_the_rows_touched():
         assert_close(penalty_B[b], expected)
 
 
-def test_the_same_seed_starts_the_same_and_another_does_not():
-    first, same, other = (MatrixFactorization(5, 6, 4, seed=s).user_UD for s in (1, 1, 2))
+def test_the_scores_beside_a_penalty_are_the_scores(model):
+    users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1, 3, 9], [8, 8, 0]])
+    s_BN, penalty_B = model.score_and_penalty(users_B, items_BN)
+    assert_close(s_BN, model.score(users_B, items_BN))
+    assert penalty_B.shape == (2,)
+    assert (penalty_B >= 0).all()
+
+
+def test_what_recommends_is_detached(model):
+    factors = model.factors()
+    assert not any(t.requires_grad for t in (factors.user_UD, factors.item_ID, factors.bias_I))
+
+
+def test_settling_twice_is_settling_once(model):
+    users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1, 3, 9], [8, 8, 0]])
+    with torch.no_grad():
+        model.item_ID *= 2
+    model.settle(users_B, items_BN)
+    once = [p.detach().clone() for p in model.parameters()]
+    model.settle(users_B, items_BN)
+    for parameter, before in zip(model.parameters(), once, strict=True):
+        assert_close(parameter.detach(), before)
+
+
+def test_the_same_seed_starts_the_same_and_another_does_not(make):
+    first, same, other = (make(seed=s).user_UD for s in (1, 1, 2))
     assert torch.equal(first, same)
     assert not torch.equal(first, other)
 
 
-def test_an_embedding_without_dimensions_is_refused():
+@pytest.mark.parametrize("kind", [MatrixFactorization, Metric])
+def test_an_embedding_without_dimensions_is_refused(kind):
     with pytest.raises(UsageError, match="dim must be at least 1, got 0"):
-        MatrixFactorization(5, 6, 0, seed=1)
+        kind(5, 6, 0, seed=1)
 
 
-def test_a_sparse_gradient_is_the_dense_one_and_names_the_rows_of_the_batch():
+def test_a_sparse_gradient_is_the_dense_one_and_names_the_rows_of_the_batch(make):
     users_B, items_BN = torch.tensor([0, 6, 0]), torch.tensor([[0, 10], [5, 5], [2, 9]])
     grads = []
     for sparse in (False, True):
-        model = MatrixFactorization(7, 11, 5, seed=3, init_scale=3.0, sparse=sparse)
+        model = make(sparse=sparse)
         scores, penalty_B = model.score_and_penalty(users_B, items_BN)
         (scores.sin().sum() + penalty_B.sum()).backward()
-        grads.append([p.grad for p in model.parameters()])
-    rows = ([0, 6], [0, 2, 5, 9, 10], [0, 2, 5, 9, 10])
-    for dense, sparse, touched in zip(*grads, rows, strict=True):
-        assert sparse.is_sparse
-        assert_close(sparse.to_dense(), dense)
-        assert sparse.coalesce().indices()[0].tolist() == touched
+        grads.append({name: p.grad for name, p in model.named_parameters()})
+    rows = {"user_UD": [0, 6], "item_ID": [0, 2, 5, 9, 10], "bias_I": [0, 2, 5, 9, 10]}
+    dense, named = grads
+    for name, grad in named.items():
+        assert grad.is_sparse
+        assert_close(grad.to_dense(), dense[name])
+        assert grad.coalesce().indices()[0].tolist() == rows[name]
+
+
+def test_cosines_are_bounded_and_do_not_feel_the_length_of_a_vector():
+    model = cosine()
+    s_UI = model.score_all(torch.arange(7))
+    assert s_UI.abs().max() <= 1 / 0.2 + 1e-5
+    with torch.no_grad():
+        model.user_UD *= 7.0
+        model.item_ID *= torch.arange(1, 12)[:, None]
+    assert_close(model.score_all(torch.arange(7)), s_UI)
+    with pytest.raises(UsageError, match="tau must be a positive number, got 0"):
+        cosine(tau=0)

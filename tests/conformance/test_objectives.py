@@ -16,6 +16,7 @@ from sdgar.objectives import (
     PairwiseLogistic,
     RankHingeByImpostors,
     RankHingeByTries,
+    SampledSoftmax,
     WeightedLogistic,
 )
 
@@ -26,6 +27,7 @@ OBJECTIVES = {
     "weighted logistic, cold": WeightedLogistic(0.05),
     "weighted logistic, hot": WeightedLogistic(20.0),
     "weighted logistic, weights held": WeightedLogistic(0.5, hold_weights=True),
+    "sampled softmax": SampledSoftmax(),
     "rank hinge by tries": RankHingeByTries(1.0, 1000),
     "rank hinge by impostors": RankHingeByImpostors(0.5, 1000),
 }
@@ -228,3 +230,33 @@ def test_ranks_by_tries_without_tries_are_refused(batch):
     blind = Negatives(negatives.items_BN, negatives.accepted_BN)
     with pytest.raises(UsageError, match="a sampler that counts its tries"):
         RankHingeByTries(1.0, 1000)(pos_B, neg_BN, blind)
+
+
+def test_sampled_softmax_is_the_softmax_when_every_other_item_is_drawn_once():
+    """-log p of the positive over the others: the loss, up to log M, and its gradient."""
+    s_I = torch.randn(12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    s_I.requires_grad_()
+    drawn = Negatives(
+        torch.arange(1, 12)[None],
+        torch.ones(1, 11, dtype=torch.bool),
+        torch.full((1, 11), -math.log(11), dtype=torch.float64),
+    )
+    loss = SampledSoftmax()(s_I[:1], s_I[None, 1:], drawn)[0]
+    expected = -s_I[0] + s_I[1:].logsumexp(dim=0)
+    assert_close(loss, expected)
+    (grad_I,) = torch.autograd.grad(loss, s_I)
+    assert_close(grad_I, torch.cat((-torch.ones(1).double(), s_I[1:].detach().softmax(dim=0))))
+
+
+def test_sampled_softmax_does_not_depend_on_who_proposes():
+    """Draws from any Q estimate the same sum: here over many draws, from a skewed Q."""
+    rng = torch.Generator().manual_seed(2)
+    s_I = torch.randn(20, generator=rng, dtype=torch.float64)
+    q_I = torch.rand(20, generator=rng, dtype=torch.float64) ** 2 + 0.01
+    q_I /= q_I.sum()
+    items_1N = torch.multinomial(q_I, 400_000, replacement=True, generator=rng)[None]
+    drawn = Negatives(items_1N, torch.ones_like(items_1N, dtype=torch.bool), q_I[items_1N].log())
+    pos_1 = torch.zeros(1, dtype=torch.float64)
+    assert_close(
+        SampledSoftmax()(pos_1, s_I[items_1N], drawn)[0], s_I.logsumexp(dim=0), rtol=0, atol=0.01
+    )

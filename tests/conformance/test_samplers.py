@@ -17,8 +17,10 @@ from sdgar.rng import Draws, Stream
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.softmax import Softmax
 from sdgar.samplers.static import Popularity, Uniform
 
 CPU = torch.device("cpu")
@@ -55,6 +57,22 @@ def adaptive(data: Interactions) -> AdaptiveOrder:
     return AdaptiveOrder(model, 0.3)
 
 
+def softmax(data: Interactions, *, updated: bool) -> Softmax:
+    update = PolicyGradient(
+        learning_rate=0.1,
+        l2=0.1,
+        batch=5,
+        samples=8,
+        positive_share=0.2,
+        reward="sigmoid",
+        pretrain_passes=3,
+    )
+    made = Softmax(data.history, data.n_items, 4, seed=1, temperature=0.5, update=update)
+    if updated:
+        made.refit(wavy, seed=1, epoch=1)
+    return made
+
+
 def steps(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
     """Scores in exact steps, so that there are ties and no rounding."""
     return ((users_B[:, None] * 7 + items_BN * 13) % 11).float()
@@ -72,6 +90,8 @@ SAMPLERS = {
     "first violation": lambda data: FirstViolation(1.0, 20),
     "first violation of one try": lambda data: FirstViolation(-2.0, 1),
     "adaptive order": adaptive,
+    "softmax, fresh": lambda data: softmax(data, updated=False),
+    "softmax, updated": lambda data: softmax(data, updated=True),
 }
 
 

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 
 from sdgar.engines.eager import EagerEngine
 from sdgar.rng import Stream, uniform
-from sdgar.samplers import closed_form as module
+from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.systems import SDGAR

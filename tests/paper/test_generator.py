@@ -13,7 +13,7 @@ from scipy import stats
 from torch.testing import assert_close
 
 from sdgar.rng import Draws, Stream
-from sdgar.samplers.closed_form import Inverse
+from sdgar.samplers.sampled_sums import Inverse
 
 from .oracle import best_with_entropy, closed_form, problem, slope_of_log_error
 

@@ -16,7 +16,7 @@ from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.objectives import Logistic
-from sdgar.samplers.closed_form import LEAST_TEMPERATURE, MOST_TEMPERATURE
+from sdgar.samplers.sampled_sums import LEAST_TEMPERATURE, MOST_TEMPERATURE
 from sdgar.samplers.score_aware import Hardest
 from sdgar.samplers.static import Uniform
 from sdgar.systems import SA, SDGAR, Composition, Factorized

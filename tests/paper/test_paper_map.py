@@ -62,6 +62,7 @@ def test_every_method_named_in_the_paper_map_exists(owner, member):
     import sdgar.samplers.alias
     import sdgar.samplers.closed_form
     import sdgar.samplers.decomposable
+    import sdgar.samplers.sampled_sums
 
     modules = (
         sdgar.engines.eager,
@@ -69,6 +70,7 @@ def test_every_method_named_in_the_paper_map_exists(owner, member):
         sdgar.samplers.alias,
         sdgar.samplers.closed_form,
         sdgar.samplers.decomposable,
+        sdgar.samplers.sampled_sums,
     )
     found = [getattr(module, owner) for module in modules if hasattr(module, owner)]
     assert found

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from sdgar.errors import UsageError
-from sdgar.samplers import closed_form as module
+from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.mixtures import log_average

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from torch.nn.functional import softplus
 
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.health import complaint, health
+from sdgar.samplers.health import Target, complaint, health
 
 USERS, ITEMS, STATES = 40, 60, 8
 
@@ -19,8 +20,13 @@ def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
     return torch.sin(1.0 + users_B[:, None] * 7 + items_BN * 3)
 
 
-def found(generator: Decomposable, temperature: float | None = 0.5) -> dict[str, float]:
-    return health(generator, scores, temperature=temperature, seed=0, epoch=1)
+def half(g: torch.Tensor) -> torch.Tensor:
+    """SD-GAR's target at T = 0.5."""
+    return softplus(g) / 0.5
+
+
+def found(generator: Decomposable, target: Target | None = half) -> dict[str, float]:
+    return health(generator, scores, target=target, seed=0, epoch=1)
 
 
 def test_a_fresh_generator_is_healthy():
@@ -38,15 +44,15 @@ def test_collapsed_states_are_reported_with_the_parameter_to_raise():
     said = complaint(found(generator))
     assert "collapsed" in said
     assert "x_c is one-hot (perplexity 1.00 of 8)" in said
-    assert said.endswith("Raise lambda_x.")
+    assert said.endswith("Raise lambda_x, or floor_x.")
 
 
 def test_collapsed_items_are_reported_with_the_parameter_to_raise():
     generator = made()
     generator.set_y(torch.eye(ITEMS)[:, :STATES])
-    said = complaint(found(generator, temperature=None))
+    said = complaint(found(generator, target=None))
     assert "y_k is one-hot (perplexity 1.00 of 60)" in said
-    assert said.endswith("Raise lambda_y.")
+    assert said.endswith("Raise lambda_y, or floor_y.")
 
 
 def test_an_inert_generator_is_reported_with_what_to_lower():
@@ -90,7 +96,7 @@ def test_the_divergence_is_that_of_the_target_from_the_proposal():
     generator = made()
     generator.set_x(torch.ones(USERS, STATES))
     g_I = torch.linspace(-2, 2, ITEMS)
-    value = health(generator, lambda u, i: g_I[i], temperature=0.5, seed=0, epoch=1)["kl"]
+    value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1)["kl"]
     p_I = (torch.nn.functional.softplus(g_I.double()) / 0.5).softmax(dim=0)
     q_I = generator.y_IK.double().mean(dim=1)
     assert value == pytest.approx((p_I * (p_I / q_I).log()).sum().item(), rel=1e-4)
@@ -100,10 +106,10 @@ def test_the_divergence_of_a_generator_that_equals_its_target_is_nothing():
     g_I = torch.linspace(-2, 2, ITEMS)
     generator = Decomposable(USERS, ITEMS, 1, seed=0, update=None)
     generator.set_y((torch.nn.functional.softplus(g_I) / 0.5).softmax(dim=0)[:, None])
-    value = health(generator, lambda u, i: g_I[i], temperature=0.5, seed=0, epoch=1)["kl"]
+    value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1)["kl"]
     assert abs(value) < 1e-5
 
 
 def test_without_a_target_there_is_no_divergence():
-    assert "kl" not in found(made(), temperature=None)
+    assert "kl" not in found(made(), target=None)
     assert all(math.isfinite(v) for v in found(made()).values())

@@ -26,7 +26,7 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
-from sdgar.estimators import BPR, SDGAR, Learner, MostPopular
+from sdgar.estimators import BPR, IRGAN, SDGAR, Learner, MostPopular
 from sdgar.experiments import workspace
 from sdgar.experiments.run import run
 from sdgar.training import protocols
@@ -39,6 +39,7 @@ QUICK |= {"optimizer": "lazy-adam", "learning_rate": 4e-3}
 SYSTEMS = {
     "bpr": lambda: BPR(**QUICK),
     "sdgar": lambda: SDGAR(**QUICK, states=4, generator_samples=8, refit_every=2),
+    "irgan": lambda: IRGAN(**QUICK, pretrain=2, generator_batch=16, generator_samples=4),
 }
 
 
@@ -226,10 +227,14 @@ def test_a_planted_nan_is_caught_before_the_next_checkpoint(system, data, unbrok
         train(SYSTEMS[system](), data, tmp_path / "look")
     floats = sorted(name for name, tensor in seen.items() if tensor.is_floating_point())
     moments = ("exp_avg", "exp_avg_sq")
-    assert floats == [
+    expected = [
         *(f"model.{name}" for name in ("bias_I", "item_ID", "user_UD")),
         *(f"optimizer.{index}.{name}" for index in range(3) for name in moments),
     ]
+    if system == "irgan":
+        learned = (*(f"{i}.{name}" for i in range(3) for name in (*moments, "step")), "bias_I")
+        expected += [f"sampler.{name}" for name in (*learned, "item_ID", "user_UD")]
+    assert floats == expected
     for name in floats:
         out = tmp_path / name
         planted = [False]

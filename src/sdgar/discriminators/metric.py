@@ -50,7 +50,7 @@ class Metric(Embeddings):
         y_RD = torch.cat((u_BD, v_BND.flatten(0, 1)))
         y_RD = y_RD - y_RD.mean(dim=0)
         c_DD = y_RD.T @ y_RD / len(y_RD)
-        penalty = c_DD.square().sum() - c_DD.diagonal().square().sum()
+        penalty = (c_DD - c_DD.diagonal().diag()).square().sum()
         return _nearness(u_BD, v_BND), penalty.expand(len(users_B))
 
     def settle(self, users_B: Tensor, items_BN: Tensor) -> None:

@@ -30,7 +30,9 @@ class EagerEngine:
     with l the objective, R the discriminator's penalty (for factorization ‖u_b‖² + ‖v⁺_b‖² +
     mean_j ‖v_bj‖²) and ω the interaction weights, scaled to a mean of 1 so that the
     learning rate keeps its meaning; b runs over the positives of the batch, and those of one
-    visit share their negatives j. Deterministic on the CPU for any number of threads.
+    visit share their negatives j. Deterministic on the CPU; and for any number of threads, unless
+    a part multiplies large matrices, whose sums BLAS splits between them (a softmax over all
+    items, the covariances of a metric).
     """
 
     name: ClassVar[str] = "eager"

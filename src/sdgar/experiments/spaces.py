@@ -97,6 +97,7 @@ SPACES: dict[str, Space] = {
     "sa": {**_STEPS, "temperature": _TEMPERATURE},
     "sdgar": {**_STEPS, **_GENERATOR},
     "sdgar-printed": {**_STEPS, **_GENERATOR},
+    "sdsoftmax": {"learning_rate": RATES["adagrad"], "tau": Range(0.05, 0.5)},
 }
 
 

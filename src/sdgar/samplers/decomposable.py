@@ -13,9 +13,9 @@ from sdgar.contracts import KnownPositives, Negatives, Score
 from sdgar.rng import Draws, Stream, sort_keys, uniform
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.health import health
 from sdgar.samplers.reject import redraw_known
+from sdgar.samplers.sampled_sums import SampledSums
 
 
 class Decomposable:
@@ -35,7 +35,7 @@ class Decomposable:
         states: int,
         *,
         seed: int,
-        update: ClosedForm | None,
+        update: SampledSums | None,
         scramble: bool = False,
     ) -> None:
         size = (n_users + n_items) * states
@@ -93,13 +93,13 @@ class Decomposable:
     def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
         """One alternating update of X and Y, and how the generator is after it."""
         if self.update is None:
-            return health(self, score, temperature=None, seed=seed, epoch=epoch)
+            return health(self, score, target=None, seed=seed, epoch=epoch)
         self.update(self, score, seed=seed, epoch=epoch)
         if self.scramble:
             rows = torch.arange(len(self.x_UK), device=self.x_UK.device)
             other_U = torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True)
             self._take_x(AliasTables.from_mass(self.state_of.mass_RN[other_U]))
-        return health(self, score, temperature=self.update.temperature, seed=seed, epoch=epoch)
+        return health(self, score, target=self.update.log_target, seed=seed, epoch=epoch)
 
     def to(self, device: torch.device) -> Self:
         """Move the tables."""

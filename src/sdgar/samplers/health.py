@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from sdgar.contracts import Score
 from sdgar.rng import Stream, sort_keys
@@ -14,14 +14,18 @@ from sdgar.rng import Stream, sort_keys
 if TYPE_CHECKING:
     from sdgar.samplers.decomposable import Decomposable
 
+Target = Callable[[Tensor], Tensor]
+
 _SAMPLED_CONTEXTS = 32
 _SCORES_AT_ONCE = 1 << 21
 
 
 def health(
-    generator: Decomposable, score: Score, *, temperature: float | None, seed: int, epoch: int
+    generator: Decomposable, score: Score, *, target: Target | None, seed: int, epoch: int
 ) -> dict[str, float]:
     """Perplexities of X and Y, and KL(P ‖ Q) in nats over a sample of contexts, all items.
+
+    P(. | c) is the softmax of ``target``, a function of the scores.
 
     A perplexity of 1 is a one-hot distribution; of the number of entries, a uniform one.
     """
@@ -31,8 +35,8 @@ def health(
         "y_perplexity": _perplexity(generator.y_IK, dim=0),
         "items": float(generator.y_IK.shape[0]),
     }
-    if temperature is not None:
-        found["kl"] = _kl(generator, score, temperature, seed, epoch)
+    if target is not None:
+        found["kl"] = _kl(generator, score, target, seed, epoch)
     return found
 
 
@@ -65,8 +69,8 @@ def _parts(found: dict[str, float]) -> list[tuple[str, float, float, str]]:
     if "states" not in found:
         return [("Q(. | c)", found["perplexity"], found["items"], "Lower generator_rate")]
     return [
-        ("x_c", found["x_perplexity"], found["states"], "Raise lambda_x"),
-        ("y_k", found["y_perplexity"], found["items"], "Raise lambda_y"),
+        ("x_c", found["x_perplexity"], found["states"], "Raise lambda_x, or floor_x"),
+        ("y_k", found["y_perplexity"], found["items"], "Raise lambda_y, or floor_y"),
     ]
 
 
@@ -76,8 +80,8 @@ def _perplexity(p: Tensor, *, dim: int) -> float:
     return float(entropy.exp().mean())
 
 
-def _kl(generator: Decomposable, score: Score, temperature: float, seed: int, epoch: int) -> float:
-    """Mean over a sample of contexts of Σ_i P log(P/Q), P ∝ exp(softplus(g)/T)."""
+def _kl(generator: Decomposable, score: Score, target: Target, seed: int, epoch: int) -> float:
+    """Mean over a sample of contexts of Σ_i P log(P/Q)."""
     n_users, n_items = len(generator.x_UK), len(generator.y_IK)
     users_U = torch.arange(n_users, device=generator.x_UK.device)
     order_U = torch.argsort(sort_keys(seed, Stream.HEALTH, epoch, users_U), stable=True)
@@ -86,7 +90,7 @@ def _kl(generator: Decomposable, score: Score, temperature: float, seed: int, ep
     at_once = max(1, _SCORES_AT_ONCE // n_items)
     for users_B in order_U[:_SAMPLED_CONTEXTS].split(at_once):  # type: ignore[no-untyped-call]
         s_BI = score(users_B, items_I.expand(len(users_B), -1))
-        log_p_BI = (softplus(s_BI) / temperature).log_softmax(dim=1)
+        log_p_BI = target(s_BI).log_softmax(dim=1)
         log_q_BI = (generator.x_UK[users_B] @ generator.y_IK.T).log()
         divergences.append((log_p_BI.exp() * (log_p_BI - log_q_BI)).sum(dim=1))
     return float(torch.cat(divergences).mean())

@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_BITS = 48
+_BITS = 40
+MOST_ROWS = 1 << (62 - _BITS)
+"""Distributions whose running sums fit behind each other into an int64."""
 
 
 def inverse_cdf(p_CI: Tensor, place_RN: Tensor, high_RN: Tensor, low_RN: Tensor) -> Tensor:
     """The first item whose running sum Σ_{j <= i} p_cj exceeds a uniform number in [0, Σ p_c).
 
-    c is the row of p that ``place_RN`` names. In whole numbers of 2^-48, the sums of one row
+    c is the row of p that ``place_RN`` names. In whole numbers of 2^-40, the sums of one row
     behind those of the row before, so that a single binary search serves all. No item of
     probability 0 is drawn, unless a row has no other.
     """

@@ -73,7 +73,9 @@ class PolicyGradient:
     """Passes over the contexts before the first update."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be estimated."""
+        """Refuse what cannot learn or be estimated."""
+        if not 0 < self.learning_rate < float("inf"):
+            raise UsageError(f"generator_rate must be a positive number, got {self.learning_rate}.")
         if self.samples < 2:
             raise UsageError(
                 "the baseline of a draw is the mean of the others, so the generator needs at "

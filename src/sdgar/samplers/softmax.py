@@ -14,7 +14,7 @@ from sdgar.data.interactions import History
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.optimizers import moments, take_moments
 from sdgar.rng import Draws, Stream
-from sdgar.samplers.inverse_cdf import inverse_cdf
+from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
 from sdgar.samplers.policy_gradient import PolicyGradient
 
 _SCORES_AT_ONCE, _SCORES_AT_ONCE_ON_GPU = 1 << 22, 1 << 26
@@ -95,7 +95,8 @@ class Softmax:
     def pieces(self, users_B: Tensor) -> tuple[Tensor, ...]:
         """Contexts in groups for which scores of all items fit into bounded memory."""
         most = _SCORES_AT_ONCE if users_B.device.type == "cpu" else _SCORES_AT_ONCE_ON_GPU
-        return users_B.split(max(1, most // self.n_items))  # type: ignore[no-untyped-call,no-any-return]
+        size = min(max(1, most // self.n_items), MOST_ROWS)
+        return users_B.split(size)  # type: ignore[no-untyped-call,no-any-return]
 
     def sample(
         self,

@@ -1,0 +1,84 @@
+"""The generator by expectation maximisation: Q(. | c) as near to the softmax as it gets.
+
+Minimises Σ_c KL(P(.|c) ‖ Q(.|c)) with P(i | c) ∝ exp(s_c(i)/T), one step for X, then one for Y:
+
+    x_ck ← x_ck Σ_i P(i|c) y_ik / Q(i|c)          normalised over k
+    y_ik ← y_ik Σ_c P(i|c) x_ck / Q(i|c)          normalised over i
+
+A step with exact sums cannot raise the KL; here they are estimated by sampling, see
+``sampled_sums.py``. There is no λ and nothing to calibrate. Floors keep every weight bounded:
+
+    x_c ← (1 - δ) x_c + δ/K,   y_k ← (1 - ε) y_k + ε/M
+
+``integrand="deviation"`` fits P |s - μ| instead, the proposal of least variance (Proposition 2.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from sdgar.contracts import Score
+from sdgar.errors import UsageError
+from sdgar.samplers.closed_form import Integrand
+from sdgar.samplers.sampled_sums import SampledSums
+
+if TYPE_CHECKING:
+    from sdgar.samplers.decomposable import Decomposable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectationMaximization(SampledSums):
+    """How the generator follows a softmax discriminator."""
+
+    floor_x: float = 1e-3
+    """δ: share of x_c that is spread over all states."""
+    floor_y: float = 0.1
+    """ε: share of y_k that is spread over all items; a weight P/Q then is at most M/ε."""
+    integrand: Integrand = "loss"
+    """loss fits P itself, deviation P |s - μ|."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be computed."""
+        SampledSums.__post_init__(self)
+        for name in ("floor_x", "floor_y"):
+            if not 0 < getattr(self, name) < 1:
+                raise UsageError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}.")
+
+    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
+        """One step for X and its tables, then one for Y."""
+        log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
+        log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
+        generator.set_x(step(generator.x_UK, log_b_UK, self.floor_x, dim=1))
+        log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
+        log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
+        generator.set_y(step(generator.y_IK, log_d_IK, self.floor_y, dim=0))
+
+    @property
+    def over_q(self) -> bool:
+        """The sums are of P/Q."""
+        return True
+
+    def value(self, s: Tensor) -> Tensor:
+        """The score itself: P is its softmax."""
+        return s
+
+    def log_h(self, f: Tensor, mu: Tensor) -> Tensor:
+        """Log 1, or log |s - μ|."""
+        return (f - mu).abs().log() if self.integrand == "deviation" else torch.zeros_like(f)
+
+
+def step(before: Tensor, log_factor: Tensor, floor: float, *, dim: int) -> Tensor:
+    """Before · factor, normalised along ``dim``, with a share of ``floor`` spread evenly.
+
+    A line without a finite factor stays as it was.
+    """
+    log_raised = (before.log() + log_factor).transpose(dim, -1).contiguous()
+    usable = torch.isfinite(log_raised.amax(dim=-1, keepdim=True))
+    # Only along the last axis torch adds up in one order for any number of threads.
+    raised = torch.where(usable, log_raised, 0.0).softmax(dim=-1)
+    moved = (1 - floor) * raised + floor / raised.shape[-1]
+    return torch.where(usable.transpose(dim, -1), moved.transpose(dim, -1), before)

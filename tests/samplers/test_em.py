@@ -1,0 +1,137 @@
+"""EM steps of the generator: exact ones never raise the KL, sampled ones estimate them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from sdgar.errors import UsageError
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.em import ExpectationMaximization, step
+
+USERS, ITEMS, STATES = 6, 9, 3
+
+
+def scores(seed: int, spread: float) -> Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    return spread * torch.randn(USERS, ITEMS, generator=rng, dtype=torch.float64)
+
+
+def start(seed: int) -> tuple[Tensor, Tensor]:
+    rng = torch.Generator().manual_seed(seed + 1)
+    x_UK = torch.rand(USERS, STATES, generator=rng, dtype=torch.float64) + 0.01
+    y_IK = torch.rand(ITEMS, STATES, generator=rng, dtype=torch.float64) + 0.01
+    return x_UK / x_UK.sum(dim=1, keepdim=True), y_IK / y_IK.sum(dim=0)
+
+
+def kl(p_UI: Tensor, x_UK: Tensor, y_IK: Tensor) -> float:
+    return float((p_UI * (p_UI.log() - (x_UK @ y_IK.T).log())).sum())
+
+
+def exact_x(p_UI: Tensor, x_UK: Tensor, y_IK: Tensor, floor: float) -> Tensor:
+    return step(x_UK, (p_UI / (x_UK @ y_IK.T) @ y_IK).log(), floor, dim=1)
+
+
+def exact_y(p_UI: Tensor, x_UK: Tensor, y_IK: Tensor, floor: float) -> Tensor:
+    return step(y_IK, ((p_UI / (x_UK @ y_IK.T)).T @ x_UK).log(), floor, dim=0)
+
+
+@given(st.integers(0, 10**6), st.floats(0.0, 8.0))
+def test_exact_steps_never_raise_the_divergence(seed, spread):
+    p_UI = scores(seed, spread).softmax(dim=1)
+    x_UK, y_IK = start(seed)
+    before = kl(p_UI, x_UK, y_IK)
+    for _ in range(20):
+        x_UK = exact_x(p_UI, x_UK, y_IK, 0.0)
+        after_x = kl(p_UI, x_UK, y_IK)
+        y_IK = exact_y(p_UI, x_UK, y_IK, 0.0)
+        after = kl(p_UI, x_UK, y_IK)
+        assert after_x <= before + 1e-9
+        assert after <= after_x + 1e-9
+        before = after
+
+
+def test_enough_states_fit_any_target():
+    """With a state for every context Q can be P itself."""
+    p_UI = scores(0, 2.0).softmax(dim=1)
+    x_UK = 0.5 * torch.eye(USERS, dtype=torch.float64) + 0.5 / USERS
+    y_IK = torch.full((ITEMS, USERS), 1 / ITEMS, dtype=torch.float64)
+    first = kl(p_UI, x_UK, y_IK)
+    for _ in range(3000):
+        x_UK = exact_x(p_UI, x_UK, y_IK, 0.0)
+        y_IK = exact_y(p_UI, x_UK, y_IK, 0.0)
+    assert kl(p_UI, x_UK, y_IK) < 0.01 * first
+
+
+def generator_of(x_UK: Tensor, y_IK: Tensor, update: ExpectationMaximization) -> Decomposable:
+    made = Decomposable(USERS, ITEMS, STATES, seed=0, update=update)
+    made.set_x(x_UK)
+    made.set_y(y_IK)
+    return made
+
+
+def test_an_update_by_many_draws_is_the_exact_round():
+    s_UI = scores(1, 1.5)
+    update = ExpectationMaximization(temperature=1.0, samples=200_000, floor_x=0.01, floor_y=0.1)
+    generator = generator_of(*start(1), update)
+    x_UK, y_IK = generator.x_UK.double(), generator.y_IK.double()
+    p_UI = s_UI.softmax(dim=1)
+    expected_x = exact_x(p_UI, x_UK, y_IK, 0.01)
+    expected_y = exact_y(p_UI, expected_x, y_IK, 0.1)
+    found = generator.refit(lambda u, i: s_UI.float()[u[:, None], i], seed=3, epoch=1)
+    assert_close(generator.x_UK.double(), expected_x, rtol=0.02, atol=1e-4)
+    assert_close(generator.y_IK.double(), expected_y, rtol=0.03, atol=1e-4)
+    now = (generator.x_UK.double() @ generator.y_IK.double().T).log()
+    expected_kl = float((p_UI * (p_UI.log() - now)).sum() / USERS)
+    assert found["kl"] == pytest.approx(expected_kl, rel=1e-3)
+
+
+def test_updates_follow_the_scores_and_keep_their_floors():
+    s_UI = scores(2, 4.0)
+    update = ExpectationMaximization(temperature=1.0, samples=64, floor_x=0.05, floor_y=0.2)
+    generator = generator_of(*start(2), update)
+    values = [
+        generator.refit(lambda u, i: s_UI.float()[u[:, None], i], seed=3, epoch=e)["kl"]
+        for e in range(1, 30)
+    ]
+    assert values[-1] < 0.6 * values[0]
+    assert generator.x_UK.min() >= 0.05 / STATES * 0.999
+    assert generator.y_IK.min() >= 0.2 / ITEMS * 0.999
+    assert_close(generator.x_UK.sum(dim=1), torch.ones(USERS))
+    assert_close(generator.y_IK.sum(dim=0), torch.ones(STATES))
+
+
+def test_the_target_of_least_variance_leaves_out_what_scores_the_mean():
+    """P |s - μ|: an item whose score is the mean of its context gets no mass but the floor."""
+    s_UI = torch.tensor([[0.0, 1.0, -1.0]]).repeat(4, 1)
+    p_I = s_UI[0].softmax(dim=0)
+    s_UI = s_UI - (p_I * s_UI[0]).sum()
+    s_UI = torch.cat((s_UI, torch.zeros(4, 1)), dim=1)
+    update = ExpectationMaximization(
+        temperature=1.0, samples=20_000, floor_y=0.01, integrand="deviation"
+    )
+    generator = Decomposable(4, 4, 2, seed=0, update=update)
+    for epoch in range(1, 10):
+        generator.refit(lambda u, i: s_UI[u[:, None], i], seed=0, epoch=epoch)
+    q_I = generator.x_UK[0] @ generator.y_IK.T
+    target_I = s_UI[0].softmax(dim=0) * s_UI[0].abs()
+    assert q_I[3] < 0.02
+    assert_close(q_I, target_I / target_I.sum(), rtol=0, atol=0.03)
+
+
+def test_a_line_without_a_finite_factor_stays_as_it_was():
+    before = torch.tensor([[0.5, 0.5], [0.2, 0.8]])
+    factor = torch.tensor([[float("nan"), 1.0], [0.0, 0.0]])
+    after = step(before, factor, 0.1, dim=1)
+    assert torch.equal(after[0], before[0])
+    assert_close(after[1], torch.tensor([0.9 * 0.2 + 0.05, 0.9 * 0.8 + 0.05]))
+
+
+@pytest.mark.parametrize("floors", [{"floor_x": 0.0}, {"floor_y": 1.0}])
+def test_floors_are_shares(floors):
+    with pytest.raises(UsageError, match=f"{next(iter(floors))} must lie between 0 and 1"):
+        ExpectationMaximization(temperature=1.0, samples=8, **floors)

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from torch.testing import assert_close
+
+from sdgar.data.interactions import Interactions
+from sdgar.errors import UsageError
+from sdgar.rng import Draws, Stream
+from sdgar.samplers import softmax as module
+from sdgar.samplers.health import complaint
+from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
+from sdgar.samplers.policy_gradient import PolicyGradient, Pushes
+from sdgar.samplers.reject import KnownItems
+from sdgar.samplers.softmax import Softmax
+from sdgar.systems import IRGAN
+from sdgar.training import protocols
+from sdgar.training.fit import FitOptions
+
+CPU = torch.device("cpu")
+UPDATE = PolicyGradient(
+    learning_rate=0.05,
+    l2=0.0,
+    batch=3,
+    samples=8,
+    positive_share=0.2,
+    reward="sigmoid",
+    pretrain_passes=0,
+)
+ITEMS = {0: [1, 4], 1: [0, 1, 2, 3, 4, 5, 7], 2: [6], 3: list(range(8))}
+"""Of 8 items, the second context knows all but one and the last all."""
+
+
+def data() -> Interactions:
+    pairs = [(user, item) for user, items in ITEMS.items() for item in items]
+    return Interactions.from_arrays(*zip(*pairs, strict=True))
+
+
+def made(*, temperature: float = 0.5, **changes) -> Softmax:
+    update = replace(UPDATE, **changes)
+    sampler = Softmax(data().history, 8, 3, seed=0, temperature=temperature, update=update)
+    with torch.no_grad():
+        for parameter in sampler.model.parameters():
+            parameter += 0.5 * torch.sin(7.0 * torch.arange(parameter.numel())).view_as(parameter)
+    return sampler
+
+
+def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
+    return 2 * torch.sin(1.0 + users_B[:, None] * 7 + items_BN * 3)
+
+
+def enumerated(sampler: Softmax, user: int, *, known: list[int]) -> list[float]:
+    """Q(. | c) in Python's floats, over the items that are not known."""
+    f = sampler.factors()
+    g = [
+        sum(a * b for a, b in zip(f.user_UD[user].tolist(), f.item_ID[i].tolist(), strict=True))
+        + f.bias_I[i].item()
+        for i in range(8)
+    ]
+    mass = [0.0 if i in known else math.exp(g[i] / sampler.temperature) for i in range(8)]
+    return [m / max(sum(mass), 1e-300) for m in mass]
+
+
+def sampled(sampler: Softmax, users_B: torch.Tensor, n: int, *, epoch: int = 1):
+    rows_B1 = torch.arange(len(users_B))[:, None]
+    return sampler.sample(
+        users_B,
+        torch.tensor([ITEMS[u][0] for u in users_B.tolist()]),
+        n,
+        score=scores,
+        draws=Draws(3, Stream.NEGATIVES, epoch, rows_B1),
+        known=KnownItems(data().history, 8, CPU),
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.1, 1.0, 10.0])
+def test_proposals_are_the_softmax_over_the_unknown_items(temperature):
+    sampler = made(temperature=temperature)
+    q_UI = sampler.proposals(torch.arange(4))
+    for user, items in ITEMS.items():
+        expected = torch.tensor(enumerated(sampler, user, known=items), dtype=torch.float64)
+        assert_close(q_UI[user], expected)
+    assert_close(q_UI.sum(dim=1), torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64))
+
+
+def test_draws_follow_the_enumerated_probabilities_and_log_q_says_them():
+    # Chi-square at a false-alarm rate of 1e-6, fixed seed.
+    sampler, n = made(), 40_000
+    for user in (0, 2):
+        negatives = sampled(sampler, torch.tensor([user]), n)
+        expected = np.array(enumerated(sampler, user, known=ITEMS[user]))
+        counts = np.bincount(negatives.items_BN[0].numpy(), minlength=8)
+        assert (counts[ITEMS[user]] == 0).all()
+        seen = expected > 0
+        assert stats.chisquare(counts[seen], expected[seen] * n).pvalue > 1e-6
+        q_N = negatives.log_q_BN[0].exp().numpy()
+        np.testing.assert_allclose(q_N, expected[negatives.items_BN[0].numpy()], rtol=1e-5)
+
+
+def test_a_context_that_knows_all_items_gets_none_and_the_others_are_as_without_it():
+    sampler = made()
+    users_B = torch.tensor([3, 0, 3, 1])
+    negatives = sampled(sampler, users_B, 5)
+    assert negatives.accepted_BN[:, 0].tolist() == [False, True, False, True]
+    assert negatives.items_BN[0].tolist() == [ITEMS[3][0]] * 5
+    assert negatives.items_BN[3].tolist() == [6] * 5
+    assert torch.isfinite(negatives.log_q_BN).all()
+
+
+def test_memory_is_bounded_and_pieces_change_nothing(monkeypatch):
+    users_B = torch.tensor([2, 0, 1, 3, 0, 2, 2, 1, 0])
+    sampler, other = made(pretrain_passes=2), made(pretrain_passes=2)
+    whole = sampled(sampler, users_B, 6)
+    sampler.refit(scores, seed=5, epoch=1)
+    monkeypatch.setattr(module, "_SCORES_AT_ONCE", 1)
+    assert [len(piece) for piece in other.pieces(users_B)] == [1] * 9
+    parts = sampled(other, users_B, 6)
+    assert torch.equal(whole.items_BN, parts.items_BN)
+    assert torch.equal(whole.log_q_BN, parts.log_q_BN)
+    other.refit(scores, seed=5, epoch=1)
+    for one, two in zip(sampler.model.parameters(), other.model.parameters(), strict=True):
+        assert_close(one, two)
+
+
+def test_positives_are_those_of_the_contexts_in_the_order_asked_for():
+    place_R, item_R = made().positives(torch.tensor([2, 0, 2, 1]))
+    asked = [2, 0, 2, 1]
+    expected = [(place, item) for place, user in enumerate(asked) for item in ITEMS[user]]
+    assert list(zip(place_R.tolist(), item_R.tolist(), strict=True)) == expected
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from([0.0, 1e-9, 0.1, 1.0, 3.0]), min_size=4, max_size=4).filter(any),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_inverse_cdf_is_the_first_running_sum_above_the_number(masses, high, low):
+    p_CI = torch.tensor(masses, dtype=torch.float64)
+    words = (torch.full((len(masses), 1), word) for word in (high, low))
+    place_R1 = torch.arange(len(masses))[:, None]
+    drawn = inverse_cdf(p_CI, place_R1, *words)[:, 0].tolist()
+    for mass, item in zip(masses, drawn, strict=True):
+        assert mass[item] > 0
+        u = ((high << 32) | low) / 2**64
+        share = [sum(mass[: i + 1]) / sum(mass) for i in range(4)]
+        # Up to the 2^-40 in which sums are counted.
+        assert share[item] > u - 2**-39
+        assert item == 0 or share[item - 1] <= u + 2**-39
+
+
+def test_the_last_of_as_many_rows_as_there_may_be_is_drawn_from_rightly():
+    p_CI = torch.zeros(MOST_ROWS, 2)
+    p_CI[:, 1] = 1.0
+    last = torch.tensor([[MOST_ROWS - 1]])
+    for word in (0, 2**32 - 1):
+        assert inverse_cdf(p_CI, last, torch.full((1, 1), word), torch.full((1, 1), word)) == 1
+
+
+def test_the_gradient_of_pushes_is_that_of_the_weighted_log_probabilities():
+    generator = torch.Generator().manual_seed(0)
+    g_BI = torch.randn(3, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    place_R, item_R = torch.tensor([0, 0, 2, 2, 2]), torch.tensor([1, 5, 0, 0, 3])
+    push_R = torch.randn(5, generator=generator, dtype=torch.float64)
+    (push_R * g_BI.log_softmax(dim=1)[place_R, item_R]).sum().backward()
+    q_BI = g_BI.detach().softmax(dim=1)
+    assert_close(Pushes(place_R, item_R, push_R, 1.0).gradient(q_BI), g_BI.grad)
+
+
+@pytest.mark.parametrize("reward", ["sigmoid", "softplus"])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_the_estimate_has_the_mean_of_the_exact_gradient(reward, share):
+    """Few samples, many times: what must vanish with their number is noise, not bias."""
+    sampler, times = made(reward=reward, positive_share=share, samples=3), 20_000
+    g_BI = sampler.logits(torch.arange(3)).detach().double().requires_grad_()
+    s_BI = scores(torch.arange(3), torch.arange(8).expand(3, -1)).double()
+    r_BI = 2 * s_BI.sigmoid() - 1 if reward == "sigmoid" else torch.log1p(s_BI.exp())
+    (g_BI.softmax(dim=1) * r_BI).sum().backward()
+    users_R = torch.arange(3).repeat(times)
+    q_RI = g_BI.detach().softmax(dim=1)[users_R]
+    draws = Draws(1, Stream.GENERATOR_ITEMS, 1, torch.arange(3 * times)[:, None])
+    pushes, _ = sampler.update.estimate(sampler, scores, users_R, q_RI, draws)
+    found_TBI = pushes.gradient(q_RI).view(times, 3, 8)
+    error_BI = found_TBI.std(dim=0) / times**0.5
+    # Six standard errors on 24 numbers; the fixed seed makes it the same on every run.
+    assert ((found_TBI.mean(dim=0) - g_BI.grad).abs() < 6 * error_BI).all()
+    assert (g_BI.grad.abs() > 12 * error_BI).any()
+
+
+def test_rewards_are_those_of_the_generators_own_items():
+    sampler = made(samples=20_000, positive_share=0.3)
+    users_B = torch.arange(3)
+    q_BI = sampler.logits(users_B).detach().softmax(dim=1)
+    draws = Draws(1, Stream.GENERATOR_ITEMS, 1, users_B[:, None])
+    _, reward_B = sampler.update.estimate(sampler, scores, users_B, q_BI, draws)
+    r_BI = 2 * scores(users_B, torch.arange(8).expand(3, -1)).sigmoid() - 1
+    assert_close(reward_B, (q_BI * r_BI).sum(dim=1), atol=0.03, rtol=0)
+
+
+def expected_reward(sampler: Softmax) -> float:
+    q_UI = sampler.logits(torch.arange(4)).detach().softmax(dim=1)
+    r_UI = 2 * scores(torch.arange(4), torch.arange(8).expand(4, -1)).sigmoid() - 1
+    return float((q_UI * r_UI).sum(dim=1).mean())
+
+
+def test_updates_raise_the_expected_reward_towards_the_best():
+    sampler = made(samples=16)
+    before = expected_reward(sampler)
+    said = [sampler.refit(scores, seed=2, epoch=epoch) for epoch in range(2, 150)]
+    best = float((2 * scores(torch.arange(4), torch.arange(8).expand(4, -1)).sigmoid() - 1).amax())
+    assert before < 0.3
+    assert expected_reward(sampler) > 0.9 * best
+    assert said[-1]["reward"] > said[0]["reward"]
+    assert said[-1]["perplexity"] < said[0]["perplexity"] <= 8
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.7])
+def test_pretraining_takes_adams_steps_up_the_likelihood_of_the_positives(l2):
+    sampler = made(pretrain_passes=2, batch=4, l2=l2)
+    tables = {n: p.detach().double().requires_grad_() for n, p in sampler.model.named_parameters()}
+    user_UD, item_ID, bias_I = (tables[n] for n in ("user_UD", "item_ID", "bias_I"))
+    adam = torch.optim.Adam(tables.values(), lr=0.05)
+    for _ in range(2):
+        adam.zero_grad()
+        log_q_UI = (user_UD @ item_ID.T + bias_I).log_softmax(dim=1)
+        pairs = [(user, item) for user, items in ITEMS.items() for item in items]
+        loss = -sum(log_q_UI[user, item] for user, item in pairs)
+        norms = sum(
+            user_UD[u].square().sum() + item_ID[i].square().sum() + bias_I[i] ** 2 for u, i in pairs
+        )
+        ((loss + 0.5 * l2 * norms) / 4).backward()
+        adam.step()
+    sampler.update.pretrain(sampler, seed=0)
+    for name, parameter in sampler.model.named_parameters():
+        assert_close(parameter.detach(), tables[name].detach().float(), atol=1e-5, rtol=1e-5)
+
+
+def test_only_the_first_refit_pretrains():
+    sampler, never = made(pretrain_passes=3), made()
+    sampler.refit(scores, seed=0, epoch=2)
+    never.refit(scores, seed=0, epoch=2)
+    assert torch.equal(sampler.model.user_UD, never.model.user_UD)
+    sampler.refit(scores, seed=0, epoch=1)
+    never.refit(scores, seed=0, epoch=1)
+    assert not torch.equal(sampler.model.user_UD, never.model.user_UD)
+
+
+def test_it_goes_on_from_its_state_with_the_moments_of_its_optimiser():
+    sampler, other, forgetful = made(), made(), made()
+    sampler.refit(scores, seed=0, epoch=2)
+    other.load_state(sampler.state())
+    forgetful.load_state({k: v for k, v in sampler.state().items() if "." not in k})
+    for one in (sampler, other, forgetful):
+        one.refit(scores, seed=0, epoch=3)
+    for name, value in sampler.state().items():
+        assert torch.equal(value, other.state()[name])
+    assert not torch.equal(sampler.model.item_ID, forgetful.model.item_ID)
+
+
+def test_the_generator_starts_elsewhere_than_the_discriminator():
+    system = IRGAN(dim=4).compose(data(), seed=0)
+    assert not torch.equal(system.discriminator.user_UD, system.sampler.model.user_UD)
+    assert not torch.equal(system.discriminator.item_ID, system.sampler.model.item_ID)
+
+
+@pytest.mark.parametrize("side", ["generator", "discriminator"])
+def test_whoever_recommends_is_measured_and_kept(side, checkerboard):
+    composed = []
+
+    class Spy(IRGAN):
+        def compose(self, data, *, seed):
+            composed.append(super().compose(data, seed=seed))
+            return composed[-1]
+
+    recipe = Spy(dim=4, side=side)
+    options = FitOptions(epochs=2, early_stopping=False)
+    run = protocols.Run(recipe=recipe, options=options, seed=0, engine="auto", device=CPU)
+    trained = protocols.fixed(run, checkerboard)
+    system = composed[0]
+    who = system.sampler if side == "generator" else system.discriminator
+    assert torch.equal(trained.factors.user_UD, who.factors().user_UD)
+    assert trained.engine == "eager"
+    assert 1 <= trained.generator["perplexity"] <= 40
+
+
+def test_a_collapsed_generator_is_complained_about():
+    found = {"reward": 0.9, "perplexity": 1.01, "items": 100.0}
+    assert "Lower generator_rate" in complaint(found)
+    assert complaint(found | {"perplexity": 30.0}) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"side": "nobody"}, "nobody"),
+        ({"reward": "cash"}, "cash"),
+        ({"temperature": 0.0}, "temperature must lie between"),
+        ({"positive_share": 1.0}, "positive_share must be at least 0 and below 1, got 1.0"),
+        ({"generator_samples": 1}, "generator_samples must be an integer of at least 2"),
+        ({"generator_rate": 0.0}, "generator_rate must be a positive number"),
+        ({"pretrain": -1}, "pretrain must be an integer of at least 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        IRGAN(**changes).compose(data(), seed=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_draws_and_learns_the_same():
+    here, there = made(pretrain_passes=2), made(pretrain_passes=2).to(torch.device("cuda"))
+    for sampler in (here, there):
+        sampler.refit(scores, seed=5, epoch=1)
+    for one, two in zip(here.model.parameters(), there.model.parameters(), strict=True):
+        assert_close(one, two.cpu(), atol=1e-4, rtol=1e-3)
+    users_B = torch.arange(4, device="cuda")
+    there.load_state(here.state())
+    drawn = there.sample(
+        users_B,
+        torch.tensor([ITEMS[u][0] for u in range(4)], device="cuda"),
+        50,
+        score=scores,
+        draws=Draws(3, Stream.NEGATIVES, 1, users_B[:, None]),
+        known=KnownItems(data().history, 8, torch.device("cuda")),
+    )
+    assert torch.equal(drawn.items_BN.cpu(), sampled(here, users_B.cpu(), 50).items_BN)
