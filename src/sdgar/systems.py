@@ -251,8 +251,10 @@ class IRGAN(Factorized):
     """Epochs of the discriminator between updates of the generator."""
     pretrain: int = 25
     """Passes over the contexts in which the generator learns from positives, before epoch 1."""
-    generator_rate: float = 0.01
-    """Rate of the generator's Adam."""
+    pretrain_rate: float = 0.01
+    """Rate of Adam in those passes."""
+    generator_rate: float = 0.001
+    """Rate of Adam in the generator's updates."""
     generator_l2: float = 0.3
     """Weight λ of the squared norms of the contexts and items a step of the generator draws."""
     generator_batch: int = 256
@@ -285,6 +287,7 @@ class IRGAN(Factorized):
             positive_share=self.positive_share,
             reward=one_of("reward", self.reward, ("sigmoid", "softplus")),
             pretrain_passes=at_least("pretrain", self.pretrain, 0),
+            pretrain_rate=self.pretrain_rate,
         )
         temperature = checked_temperature(self.temperature)
         return Softmax(

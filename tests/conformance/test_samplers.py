@@ -66,6 +66,7 @@ def softmax(data: Interactions, *, updated: bool) -> Softmax:
         positive_share=0.2,
         reward="sigmoid",
         pretrain_passes=3,
+        pretrain_rate=0.05,
     )
     made = Softmax(data.history, data.n_items, 4, seed=1, temperature=0.5, update=update)
     if updated:

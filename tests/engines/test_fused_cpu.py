@@ -11,12 +11,19 @@ from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, NotCovered, Sampler, System
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
 from sdgar.errors import NumericalError, UsageError
-from sdgar.objectives import Logistic, PairwiseLogistic, RankHingeByTries, WeightedLogistic
+from sdgar.objectives import (
+    Logistic,
+    PairwiseLogistic,
+    RankHingeByTries,
+    SampledSoftmax,
+    WeightedLogistic,
+)
 from sdgar.optimizers import SGD, Adam, LazyAdam, RowAdagrad
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
@@ -80,11 +87,13 @@ def sampler_of(name: str, data: Interactions) -> Sampler:
 
 def system_of(data: Interactions, *, sampler: str = "uniform", dim: int = 5, **changes) -> System:
     optimizer = changes.get("optimizer", SGD(0.5))
+    size, sparse = (data.n_users, data.n_items, dim), optimizer.row_wise
+    tau = changes.pop("tau", None)
     system = System(
         name="test",
-        discriminator=MatrixFactorization(
-            data.n_users, data.n_items, dim, seed=0, sparse=optimizer.row_wise
-        ),
+        discriminator=MatrixFactorization(*size, seed=0, sparse=sparse)
+        if tau is None
+        else Cosine(*size, seed=0, sparse=sparse, tau=tau),
         sampler=sampler_of(sampler, data),
         objective=PairwiseLogistic(),
         optimizer=optimizer,
@@ -138,7 +147,9 @@ def assert_same_epochs(data: Interactions, *, epochs: int = 1, refit: bool = Fal
     distance = far(parameters(engine), parameters(expected))
     assert max(distance.values()) < TOLERANCE, distance
     # Standing still would be the same for both.
-    assert min(far(parameters(expected), start | {"model.bias_I": torch.ones(1)}).values()) > 0.01
+    if "model.bias_I" in start:
+        start["model.bias_I"] = torch.ones(1)
+    assert min(far(parameters(expected), start).values()) > 0.01
     return last
 
 
@@ -198,6 +209,22 @@ def test_the_first_violation_is_that_of_the_eager_engine(objective, per_visit):
 
 def test_ranks_of_factors_are_drawn_as_by_the_eager_engine():
     last = assert_same_epochs(some_data(), epochs=3, sampler="adaptive", optimizer=RowAdagrad(0.1))
+    assert last.unanswered >= some_data().n_items
+
+
+@pytest.mark.parametrize("per_visit", [1, 3])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_angles_and_their_softmax_are_those_of_the_eager_engine(sampler, optimizer, per_visit):
+    last = assert_same_epochs(
+        some_data(),
+        epochs=3,
+        sampler=sampler,
+        objective=SampledSoftmax(),
+        optimizer=OPTIMIZERS[optimizer],
+        positives_per_visit=per_visit,
+        tau=0.3,
+    )
     assert last.unanswered >= some_data().n_items
 
 

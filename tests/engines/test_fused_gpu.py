@@ -11,6 +11,7 @@ import torch
 
 from sdgar.contracts import Covered, Negatives, NotCovered, Sampler, System
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines import fused_gpu
@@ -23,6 +24,7 @@ from sdgar.objectives import (
     PairwiseLogistic,
     RankHingeByImpostors,
     RankHingeByTries,
+    SampledSoftmax,
     WeightedLogistic,
 )
 from sdgar.optimizers import SGD, Adam, LazyAdam, RowAdagrad
@@ -213,6 +215,48 @@ def test_points_of_a_ball_move_as_by_the_eager_engine(data, per_visit):
             assert (table - reached[name]).norm() / table.norm() < 1e-5
     # Some were projected.
     assert (reached["model.item_ID"].norm(dim=1) > 0.9999).any()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("per_visit", [1, 2])
+def test_angles_move_as_by_the_eager_engine(data, per_visit, sampler):
+    parts = {
+        "sampler": sampler,
+        "optimizer": OPTIMIZERS[2],
+        "objective": SampledSoftmax(),
+        "positives_per_visit": per_visit,
+        "l2": 0.01,
+    }
+    eager, engine = (
+        kind(
+            replace(
+                system_of(data, **parts),
+                discriminator=Cosine(data.n_users, data.n_items, 5, seed=0, tau=0.3, sparse=True),
+            ),
+            data,
+            seed=5,
+            device=DEVICE,
+        )
+        for kind in (EagerEngine, FusedGpuEngine)
+    )
+    for epoch in (1, 2):
+        expected, stats = eager.run_epoch(epoch), engine.run_epoch(epoch)
+        assert stats.loss == pytest.approx(expected.loss, rel=1e-5)
+        assert stats.effective == pytest.approx(expected.effective, rel=1e-4)
+        assert stats.unanswered == expected.unanswered > 0
+    reached = engine.state()
+    for name, table in eager.state().items():
+        if name.startswith("model."):
+            assert (table - reached[name]).norm() / table.norm() < 1e-5
+
+
+def test_a_vector_that_shrinks_to_nothing_is_no_angle(data):
+    system = replace(
+        system_of(data, objective=SampledSoftmax()),
+        discriminator=Cosine(data.n_users, data.n_items, 5, seed=0, tau=0.3, init_scale=0.01),
+    )
+    with pytest.raises(NumericalError, match="diverged"):
+        FusedGpuEngine(system, data, seed=5, device=DEVICE).run_epoch(1)
 
 
 def test_covariances_of_a_metric_are_not_covered(data):

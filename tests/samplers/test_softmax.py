@@ -33,6 +33,7 @@ UPDATE = PolicyGradient(
     positive_share=0.2,
     reward="sigmoid",
     pretrain_passes=0,
+    pretrain_rate=0.05,
 )
 ITEMS = {0: [1, 4], 1: [0, 1, 2, 3, 4, 5, 7], 2: [6], 3: list(range(8))}
 """Of 8 items, the second context knows all but one and the last all."""
@@ -226,10 +227,10 @@ def test_updates_raise_the_expected_reward_towards_the_best():
 
 @pytest.mark.parametrize("l2", [0.0, 0.7])
 def test_pretraining_takes_adams_steps_up_the_likelihood_of_the_positives(l2):
-    sampler = made(pretrain_passes=2, batch=4, l2=l2)
+    sampler = made(pretrain_passes=2, pretrain_rate=0.03, batch=4, l2=l2)
     tables = {n: p.detach().double().requires_grad_() for n, p in sampler.model.named_parameters()}
     user_UD, item_ID, bias_I = (tables[n] for n in ("user_UD", "item_ID", "bias_I"))
-    adam = torch.optim.Adam(tables.values(), lr=0.05)
+    adam = torch.optim.Adam(tables.values(), lr=0.03)
     for _ in range(2):
         adam.zero_grad()
         log_q_UI = (user_UD @ item_ID.T + bias_I).log_softmax(dim=1)
@@ -308,6 +309,7 @@ def test_a_collapsed_generator_is_complained_about():
         ({"positive_share": 1.0}, "positive_share must be at least 0 and below 1, got 1.0"),
         ({"generator_samples": 1}, "generator_samples must be an integer of at least 2"),
         ({"generator_rate": 0.0}, "generator_rate must be a positive number"),
+        ({"pretrain_rate": -1.0}, "pretrain_rate must be a positive number"),
         ({"pretrain": -1}, "pretrain must be an integer of at least 0"),
     ],
 )

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from sdgar.contracts import System
-from sdgar.objectives import Logistic, PairwiseLogistic, RankHingeByTries, WeightedLogistic
+from sdgar.objectives import (
+    Logistic,
+    PairwiseLogistic,
+    RankHingeByTries,
+    SampledSoftmax,
+    WeightedLogistic,
+)
 from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
@@ -19,7 +25,8 @@ OPTIMIZERS = (SGD, LazyAdam, RowAdagrad)
 def misfit(system: System) -> str | None:
     """Why the sampler and the objective do not go together, or None if they do."""
     objective, sampler = system.objective, system.sampler
-    if isinstance(objective, WeightedLogistic) and not isinstance(sampler, KNOW_LOG_Q):
+    needs_q = isinstance(objective, WeightedLogistic | SampledSoftmax)
+    if needs_q and not isinstance(sampler, KNOW_LOG_Q):
         return "importance weights need log Q, which this sampler does not know"
     if isinstance(objective, RankHingeByTries) and not isinstance(sampler, FirstViolation):
         return "ranks by tries need a sampler that counts its tries"

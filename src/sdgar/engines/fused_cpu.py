@@ -15,11 +15,12 @@ from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, NotCovered, System
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.fused import OBJECTIVES, OPTIMIZERS, SAMPLERS, misfit
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.errors import NumericalError
-from sdgar.objectives import Logistic, RankHingeByTries, WeightedLogistic
+from sdgar.objectives import Logistic, RankHingeByTries, SampledSoftmax, WeightedLogistic
 from sdgar.optimizers import LazyAdam, RowAdagrad
 from sdgar.rng import Permutation, Stream, tail
 from sdgar.samplers.adaptive import AdaptiveOrder
@@ -30,6 +31,8 @@ from sdgar.samplers.static import Popularity
 if TYPE_CHECKING:
     from sdgar.kernels import numba_draws, numba_epoch
 
+
+Model = MatrixFactorization | Cosine
 
 _LINE = 64
 """Bytes of a cache line."""
@@ -47,7 +50,7 @@ class FusedCpuEngine:
     def __init__(
         self, system: System, data: Interactions, *, seed: int, device: torch.device
     ) -> None:
-        assert isinstance(system.discriminator, MatrixFactorization)
+        assert isinstance(system.discriminator, MatrixFactorization | Cosine)
         self._system = system
         self._model = system.discriminator
         self._seed = seed
@@ -68,14 +71,16 @@ class FusedCpuEngine:
         if device.type != "cpu":
             return NotCovered(f"it runs on the CPU, not on {device.type}")
         for what, part, known in (
-            ("discriminator", system.discriminator, (MatrixFactorization,)),
+            ("discriminator", system.discriminator, (MatrixFactorization, Cosine)),
             ("sampler", system.sampler, SAMPLERS),
-            ("objective", system.objective, OBJECTIVES),
+            ("objective", system.objective, (*OBJECTIVES, SampledSoftmax)),
             ("optimizer", system.optimizer, OPTIMIZERS),
         ):
             if type(part) not in known:
                 names = ", ".join(kind.__name__ for kind in known)
                 return NotCovered(f"it has no code for the {what} {type(part).__name__} ({names})")
+        if isinstance(system.discriminator, Cosine) and system.sampler.uses_scores:
+            return NotCovered("its samplers that look at scores know those of factorization only")
         mismatch = misfit(system)
         if mismatch is not None:
             return NotCovered(mismatch)
@@ -137,7 +142,7 @@ class FusedCpuEngine:
                 f"(now {self._system.l2:g}).",
                 code="diverged",
             )
-        weighs = isinstance(self._system.objective, WeightedLogistic)
+        weighs = isinstance(self._system.objective, WeightedLogistic | SampledSoftmax)
         return EpochStats(
             loss,
             self._n_rows,
@@ -164,7 +169,8 @@ class FusedCpuEngine:
         """Bring the parameters back to the model."""
         self._model.user_UD.copy_(torch.from_numpy(self._tables.user_UCD[:, 0]))
         self._model.item_ID.copy_(torch.from_numpy(self._tables.item_ICD[:, 0]))
-        self._model.bias_I.copy_(torch.from_numpy(self._tables.bias_IC[:, 0]))
+        if isinstance(self._model, MatrixFactorization):
+            self._model.bias_I.copy_(torch.from_numpy(self._tables.bias_IC[:, 0]))
 
     def state(self) -> dict[str, Tensor]:
         """Parameters, optimiser state and sampler state, under one flat set of names."""
@@ -269,7 +275,7 @@ def _proposal(system: System, seed: int, n_items: int) -> numba_draws.Proposal:
         n=system.n_negatives,
         seed=np.uint64(seed),
         n_items=n_items,
-        weighted=isinstance(system.objective, WeightedLogistic),
+        weighted=isinstance(system.objective, WeightedLogistic | SampledSoftmax),
         pick=pick,
         candidates=candidates,
         margin=np.float32(margin),
@@ -290,7 +296,11 @@ def _loss(system: System) -> numba_epoch.Loss:
         temperature = objective.temperature
     elif isinstance(objective, RankHingeByTries):
         kind, margin = gradients.RANK_HINGE, objective.margin
-    return Loss(kind, *map(np.float32, (temperature, margin, system.l2)))
+    elif isinstance(objective, SampledSoftmax):
+        kind = gradients.SOFTMAX
+    model = system.discriminator
+    tau = model.tau if isinstance(model, Cosine) else 1.0
+    return Loss(kind, *map(np.float32, (temperature, margin, system.l2, tau)))
 
 
 def _step(system: System) -> numba_epoch.Step:
@@ -308,13 +318,16 @@ def _step(system: System) -> numba_epoch.Step:
     return kernel.Step(kind, *map(np.float32, (rate, beta1, beta2, epsilon)))
 
 
-def _tables(model: MatrixFactorization, system: System) -> numba_epoch.Tables:
+def _tables(model: Model, system: System) -> numba_epoch.Tables:
     from sdgar.kernels.numba_epoch import Tables
 
     columns = 3 if isinstance(system.optimizer, LazyAdam) else 1
     sums = int(isinstance(system.optimizer, RowAdagrad))
+    nobody = np.empty((0, 1), np.float32)
     packed = []
-    for parameter in (model.user_UD, model.item_ID, model.bias_I):
+    none_I = torch.zeros(model.n_items)
+    bias_I = model.bias_I if isinstance(model, MatrixFactorization) else none_I
+    for parameter in (model.user_UD, model.item_ID, bias_I):
         rows = parameter.detach().numpy()
         table = _aligned((len(rows), columns, *rows.shape[1:]))
         table[:, 0], table[:, 1:] = rows, 0
@@ -322,6 +335,9 @@ def _tables(model: MatrixFactorization, system: System) -> numba_epoch.Tables:
     for n in (len(model.user_UD), model.n_items, model.n_items):
         packed.append(_aligned((sums * n,)))
         packed[-1][:] = 0
+    for parameter in (model.user_UD, model.item_ID):
+        rows = parameter.detach().numpy() if isinstance(model, Cosine) else nobody
+        packed.append(1 / np.sqrt(np.square(rows).sum(axis=1)))
     return Tables(*packed)
 
 
@@ -347,7 +363,9 @@ def _nobody(n: int) -> NDArray[np.int32]:
     return tail_R
 
 
-def _scratch(model: MatrixFactorization, system: System, visits: int) -> numba_epoch.Scratch:
+def _scratch(
+    model: MatrixFactorization | Cosine, system: System, visits: int
+) -> numba_epoch.Scratch:
     from sdgar.kernels.numba_epoch import Scratch
 
     n_users, dim = model.user_UD.shape

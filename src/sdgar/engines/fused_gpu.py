@@ -17,6 +17,7 @@ from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, NotCovered, System
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines.fused import OBJECTIVES, OPTIMIZERS, SAMPLERS, misfit
@@ -27,6 +28,7 @@ from sdgar.objectives import (
     PairwiseLogistic,
     RankHingeByImpostors,
     RankHingeByTries,
+    SampledSoftmax,
     WeightedLogistic,
 )
 from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
@@ -44,6 +46,9 @@ _NUMBERS_AHEAD = 1 << 25
 
 _MOST_STEPS = 2048
 """Steps of a graph; more take longer to record than they save."""
+
+_LEAST_NORM = 1 / 32
+"""A vector whose angles count must not be shorter: its gradient grows as it shrinks."""
 
 _RANKED = (RankHingeByTries, RankHingeByImpostors)
 
@@ -100,7 +105,7 @@ class FusedGpuEngine:
         self._seed = seed
         self._device = device
         model = system.discriminator.to(device)
-        assert isinstance(model, MatrixFactorization | Metric)
+        assert isinstance(model, MatrixFactorization | Metric | Cosine)
         self._model = model
         system.sampler.to(device)
         self._place_data(data)
@@ -203,10 +208,12 @@ class FusedGpuEngine:
             self._drawn_VW = zeros(lanes, 1 + p + self._n_drawn, dtype=torch.int32)
         self._tries_V = zeros(lanes, dtype=torch.int32)
         self._weight_VP = None if self._weight_E is None else zeros(lanes, p)
-        has_q = isinstance(system.objective, WeightedLogistic) and not isinstance(
-            system.sampler, Uniform
+        # Uniform proposals have one log Q for all negatives of a context: weights cancel it, and
+        # only the value of a softmax loss needs it.
+        has_q = isinstance(system.objective, SampledSoftmax) or (
+            isinstance(system.objective, WeightedLogistic)
+            and not isinstance(system.sampler, Uniform)
         )
-        # Uniform proposals have one log Q for all negatives of a context, and weights cancel it.
         self._log_q_VN = zeros(lanes, n) if has_q else None
         programs = -(-self._size // self._tiles.visits)
         self._stats = zeros(self._chunk_steps, programs, 3)
@@ -243,7 +250,7 @@ class FusedGpuEngine:
             loss, effective, unanswered, outside = totals.tolist()
         self._step_count += self._n_steps
         self._require_sound(loss, bool(outside), epoch)
-        has_weights = isinstance(self._system.objective, WeightedLogistic)
+        has_weights = isinstance(self._system.objective, WeightedLogistic | SampledSoftmax)
         return EpochStats(
             loss / self._n_rows,
             self._n_rows,
@@ -359,8 +366,10 @@ class FusedGpuEngine:
                 x_UK,
                 y_IK,
                 log_q_I,
+                self._start_U1,
                 lanes * n,
                 self._n_users,
+                self._n_items,
                 P=p,
                 N=n,
                 K=n_states,
@@ -458,7 +467,11 @@ class FusedGpuEngine:
             self._flag,
         )
         shape = {"D": dim, "DD": _power(dim), "WIDE": self._wide}
-        shape["METRIC"] = isinstance(self._model, Metric)
+        shape["SCORE"] = {
+            MatrixFactorization: triton_epoch.DOT,
+            Metric: triton_epoch.METRIC,
+            Cosine: triton_epoch.COSINE,
+        }[type(self._model)]
         triton_epoch.add_gradients[(self._stats.shape[1],)](
             *tables,
             self._weight_VP,
@@ -473,6 +486,8 @@ class FusedGpuEngine:
             objective.margin if isinstance(objective, _RANKED) else 0.0,
             self._n_items,
             _slope_limit(objective),
+            self._model.tau if isinstance(self._model, Cosine) else 1.0,
+            _LEAST_NORM,
             P=p,
             PP=_power(p),
             N=n,
@@ -481,6 +496,7 @@ class FusedGpuEngine:
                 PairwiseLogistic: triton_epoch.PAIRWISE,
                 Logistic: triton_epoch.LOGISTIC,
                 WeightedLogistic: triton_epoch.WEIGHTED_LOGISTIC,
+                SampledSoftmax: triton_epoch.SOFTMAX,
                 RankHingeByTries: triton_epoch.RANK_BY_TRIES,
                 RankHingeByImpostors: triton_epoch.RANK_BY_IMPOSTORS,
             }[type(objective)],
@@ -563,9 +579,9 @@ def _first_reason(system: System, device: torch.device) -> str | None:
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return f"its kernels run on a CUDA device, and this is {device.type}"
     parts = (
-        ("discriminator", system.discriminator, (MatrixFactorization, Metric)),
+        ("discriminator", system.discriminator, (MatrixFactorization, Metric, Cosine)),
         ("sampler", system.sampler, SAMPLERS),
-        ("objective", system.objective, (*OBJECTIVES, RankHingeByImpostors)),
+        ("objective", system.objective, (*OBJECTIVES, RankHingeByImpostors, SampledSoftmax)),
         ("optimizer", system.optimizer, OPTIMIZERS),
     )
     for name, part, known in parts:
@@ -574,7 +590,7 @@ def _first_reason(system: System, device: torch.device) -> str | None:
             return f"it has no kernel for the {name} {type(part).__name__} (only for {names})"
     if isinstance(system.discriminator, Metric) and system.l2 > 0:
         return "it has no kernel for the covariances of a metric's axes; without them it has"
-    if isinstance(system.discriminator, Metric) and system.sampler.uses_scores:
+    if not isinstance(system.discriminator, MatrixFactorization) and system.sampler.uses_scores:
         return "its samplers that look at scores know those of factorization only"
     mismatch = misfit(system)
     if mismatch is not None:
@@ -618,7 +634,10 @@ def _scale(system: System, most_weight: float) -> float:
     """The largest power of two that leaves the integer sums of a step below 2^62."""
     rows = system.visits_per_step * system.positives_per_visit
     slopes = _slope_limit(system.objective) + 1
-    return 2.0 ** (62 - math.ceil(math.log2(rows * most_weight * slopes * _THETA_LIMIT)))
+    most = _THETA_LIMIT
+    if isinstance(system.discriminator, Cosine):
+        most = 2 / (system.discriminator.tau * _LEAST_NORM)
+    return 2.0 ** (62 - math.ceil(math.log2(rows * most_weight * slopes * most)))
 
 
 def _power(n: int) -> int:

@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer, summing
 from sdgar.kernels.numba_draws import draw, probability
-from sdgar.kernels.numba_gradients import PAIRWISE, RANK_HINGE, logistic, pairwise, rank_hinge
+from sdgar.kernels.numba_gradients import (
+    PAIRWISE,
+    RANK_HINGE,
+    SOFTMAX,
+    logistic,
+    pairwise,
+    rank_hinge,
+    softmax,
+)
 from sdgar.kernels.numba_math import dot
 from sdgar.kernels.numba_picks import NONE, pick
 from sdgar.kernels.numba_rng import permuted, words
@@ -67,6 +75,7 @@ class Loss(NamedTuple):
     temperature: np.float32
     margin: np.float32
     l2: np.float32
+    tau: np.float32
 
 
 class Step(NamedTuple):
@@ -92,6 +101,9 @@ class Tables(NamedTuple):
     sum_U: NDArray[np.float32]
     sum_I: NDArray[np.float32]
     sum_bias_I: NDArray[np.float32]
+    inverse_U: NDArray[np.float32]
+    inverse_I: NDArray[np.float32]
+    """1/‖u‖ and 1/‖v‖, if scores are cosines; else empty."""
 
 
 class Scratch(NamedTuple):
@@ -216,6 +228,8 @@ def _score_part(
     n, p = proposal.n, order.positives
     s = p + n
     user_UCD, item_ICD, bias_IC = tables.user_UCD, tables.item_ICD, tables.bias_IC
+    inverse_U, inverse_I = tables.inverse_U, tables.inverse_I
+    cosine = len(inverse_U) > 0
     weight_E = rows.weight_E
     u_VD, grad_VD, item_e, slope_e = scratch.u_VD, scratch.grad_VD, scratch.item_e, scratch.slope_e
     user_V, count_V = scratch.user_V, scratch.count_V
@@ -247,15 +261,21 @@ def _score_part(
             probability(proposal, visits, who_V, known.indptr_U1, item_VN, q_VN)
         for v in range(visits):
             user, count = who_V[v], how_many_V[v]
+            # A cosine is a product with one more factor for each of its two vectors.
+            unit = inverse_U[user] / loss.tau if cosine else np.float32(1)
             for i in range(p):
                 pos_VP[v, i] = weight_VP[v, i] = 0
             for i in range(count):
                 item = item_VP[v, i]
-                pos_VP[v, i] = dot(user_UCD, item_ICD, user, item) + bias_IC[item, 0]
+                product = dot(user_UCD, item_ICD, user, item)
+                scaled = product * unit * inverse_I[item] if cosine else product
+                pos_VP[v, i] = scaled + bias_IC[item, 0]
                 weight_VP[v, i] = weight_E[row_VP[v, i]] if len(weight_E) else np.float32(1)
             for j in range(n if proposal.pick == NONE else 0):
                 item = item_VN[v, j]
-                neg_VN[v, j] = dot(user_UCD, item_ICD, user, item) + bias_IC[item, 0]
+                product = dot(user_UCD, item_ICD, user, item)
+                scaled = product * unit * inverse_I[item] if cosine else product
+                neg_VN[v, j] = scaled + bias_IC[item, 0]
         if proposal.pick != NONE:
             pick(
                 proposal, known, tail, visits, address_V, who_V, pos_VP, user_UCD, item_ICD,
@@ -271,6 +291,11 @@ def _score_part(
                 loss.margin, proposal.n_items, visits, weight_VP, ok_VN, tries_V, pos_VP, neg_VN,
                 slope_pos_VP, slope_neg_VN, loss_V, block,
             )  # fmt: skip
+        elif loss.kind == SOFTMAX:
+            softmax(
+                visits, weight_VP, ok_VN, q_VN, pos_VP, neg_VN, x_B, slope_pos_VP, slope_neg_VN,
+                loss_V, effective_V, block,
+            )  # fmt: skip
         else:
             logistic(
                 loss.kind, loss.temperature, visits, weight_VP, ok_VN, q_VN, pos_VP, neg_VN,
@@ -279,16 +304,19 @@ def _score_part(
         for v in range(visits):
             b, user, count = block + v, who_V[v], how_many_V[v]
             user_V[b], count_V[b] = user, count
+            unit = inverse_U[user] / loss.tau if cosine else np.float32(1)
             for d in range(dim):
-                u_VD[b, d] = user_UCD[user, 0, d]
-            c, item = slope_pos_VP[v, 0], item_VP[v, 0]
+                u_VD[b, d] = unit * user_UCD[user, 0, d]
+            item = item_VP[v, 0]
+            c = slope_pos_VP[v, 0] * (inverse_I[item] / loss.tau if cosine else np.float32(1))
             for d in range(dim):
                 grad_VD[b, d] = c * item_ICD[item, 0, d]
             for i in range(p):
                 item_e[b * s + i] = item_VP[v, i] if i < count else -1
                 slope_e[b * s + i] = slope_pos_VP[v, i]
             for i in range(1, count):
-                c, item = slope_pos_VP[v, i], item_VP[v, i]
+                item = item_VP[v, i]
+                c = slope_pos_VP[v, i] * (inverse_I[item] / loss.tau if cosine else np.float32(1))
                 for d in range(dim):
                     grad_VD[b, d] += c * item_ICD[item, 0, d]
             answered = False
@@ -297,6 +325,7 @@ def _score_part(
                 answered |= ok_VN[v, j]
                 item_e[b * s + p + j] = item
                 slope_e[b * s + p + j] = c
+                c *= inverse_I[item] / loss.tau if cosine else np.float32(1)
                 for d in range(dim):
                     grad_VD[b, d] += c * item_ICD[item, 0, d]
             answered_V[b] = answered
@@ -345,6 +374,34 @@ def _move_adagrad(rate: Any, epsilon: Any, table_RCD: Any, sum_R: Any, row: Any,
     return None
 
 
+@summing
+def _square(table_RCD: Any, row: Any) -> Any:
+    total = np.float32(0)
+    for d in range(table_RCD.shape[2]):
+        total += table_RCD[row, 0, d] * table_RCD[row, 0, d]
+    return total
+
+
+@summing
+def _along(g_D: Any, table_RCD: Any, row: Any) -> Any:
+    total = np.float32(0)
+    for d in range(table_RCD.shape[2]):
+        total += g_D[d] * table_RCD[row, 0, d]
+    return total
+
+
+@inner
+def _turn(g_D: Any, c: Any, u_VD: Any, v: Any, table_RCD: Any, inverse_R: Any, row: Any) -> Any:
+    """From the gradient g + c u by θ̂ to that by θ: (g - (g · θ̂) θ̂) / ‖θ‖."""
+    inverse = inverse_R[row]
+    for d in range(table_RCD.shape[2]):
+        g_D[d] += c * u_VD[v, d]
+    along = _along(g_D, table_RCD, row) * inverse * inverse
+    for d in range(table_RCD.shape[2]):
+        g_D[d] = (g_D[d] - along * table_RCD[row, 0, d]) * inverse
+    return None
+
+
 @inner
 def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: Any,
            list_e: Any) -> Any:  # fmt: skip
@@ -379,6 +436,8 @@ def _move_items(
     sum_I, sum_bias_I = tables.sum_I, tables.sum_bias_I
     item_e, slope_e, tail_I = scratch.item_e, scratch.slope_e, scratch.tail_I
     u_VD, count_V = scratch.u_VD, scratch.count_V
+    inverse_I = tables.inverse_I
+    cosine = len(inverse_I) > 0
     dim = item_ICD.shape[2]
     share_n = share / np.float32(n)
     address = item_ICD.ctypes.data
@@ -408,6 +467,9 @@ def _move_items(
                 for d in range(dim):
                     g_D[d] += c * u_VD[v, d]
         reg *= loss.l2
+        if cosine:
+            _turn(g_D, c, u_VD, v, item_ICD, inverse_I, item)
+            single, c, slope = False, np.float32(0), np.float32(0)
         slope += reg * bias_IC[item, 0]
         if step.kind == ADAGRAD:
             _move_adagrad(step.rate, step.epsilon, item_ICD, sum_I, item, g_D, c, u_VD, v, reg)
@@ -425,6 +487,8 @@ def _move_items(
                 r = step.beta2 * bias_IC[item, 2] + (one - step.beta2) * slope * slope
                 bias_IC[item, 1], bias_IC[item, 2] = m, r
                 bias_IC[item, 0] -= step.rate * (m * fix1) / (np.sqrt(r * fix2) + step.epsilon)
+        if cosine:
+            inverse_I[item] = np.float32(1) / np.sqrt(_square(item_ICD, item))
         if not single:
             for d in range(dim):
                 g_D[d] = 0
@@ -441,6 +505,8 @@ def _move_users(
     user_UCD, sum_U = tables.user_UCD, tables.sum_U
     user_V, tail_U = scratch.user_V, scratch.tail_U
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
+    inverse_U = tables.inverse_U
+    cosine = len(inverse_U) > 0
     dim = grad_VD.shape[1]
     address = user_UCD.ctypes.data
     row_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
@@ -465,13 +531,19 @@ def _move_users(
                 for d in range(dim):
                     g_D[d] += share * grad_VD[last, d]
         reg *= loss.l2
+        c = share
+        if cosine:
+            _turn(g_D, c, grad_VD, last, user_UCD, inverse_U, user)
+            single, c = False, np.float32(0)
         if step.kind == ADAGRAD:
             _move_adagrad(
-                step.rate, step.epsilon, user_UCD, sum_U, user, g_D, share, grad_VD, last, reg
+                step.rate, step.epsilon, user_UCD, sum_U, user, g_D, c, grad_VD, last, reg
             )  # fmt: skip
         else:
             _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
-                  user_UCD, user, g_D, share, grad_VD, last, reg)  # fmt: skip
+                  user_UCD, user, g_D, c, grad_VD, last, reg)  # fmt: skip
+        if cosine:
+            inverse_U[user] = np.float32(1) / np.sqrt(_square(user_UCD, user))
         if not single:
             for d in range(dim):
                 g_D[d] = 0

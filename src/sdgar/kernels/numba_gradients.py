@@ -9,7 +9,7 @@ import numpy as np
 from sdgar.kernels.compiled import inner
 from sdgar.kernels.numba_math import exp_negative, softplus_and_sigmoid
 
-PAIRWISE, LOGISTIC, WEIGHTED, WEIGHTED_HELD, RANK_HINGE = 0, 1, 2, 3, 4
+PAIRWISE, LOGISTIC, WEIGHTED, WEIGHTED_HELD, RANK_HINGE, SOFTMAX = 0, 1, 2, 3, 4, 5
 
 
 @inner
@@ -132,4 +132,48 @@ def rank_hinge(
             slope_pos_VP[v, i] = -slope
             slope_neg_VN[v, 0] += slope
             loss_V[first + v] += slope * hinge
+    return None
+
+
+@inner
+def softmax(
+    visits: Any, weight_VP: Any, ok_VN: Any, q_VN: Any, pos_VP: Any, neg_VN: Any, x_B: Any,
+    slope_pos_VP: Any, slope_neg_VN: Any, loss_V: Any, effective_V: Any, first: Any,
+) -> Any:  # fmt: skip
+    """l_i = -s_i + log 1/n Σ_j exp(s_j)/Q_j; with shared negatives, summed over i."""
+    p, n = weight_VP.shape[1], ok_VN.shape[1]
+    zero = np.float32(0)
+    for v in range(visits):
+        # Measured from the largest score, so that nothing overflows.
+        top, accepted = -np.float32(np.inf), zero
+        for j in range(n):
+            top = max(top, neg_VN[v, j] if ok_VN[v, j] else top)
+            accepted += np.float32(ok_VN[v, j])
+        loss_V[first + v] = top if accepted > 0 else zero
+        effective_V[first + v] = accepted
+        for j in range(n):
+            x_B[v * n + j] = min(neg_VN[v, j] - top, zero) if accepted > 0 else zero
+    for b in range(visits * n):
+        x_B[b] = exp_negative(x_B[b])
+    for v in range(visits):
+        weight, sum_w, sum_ww = zero, zero, zero
+        accepted = effective_V[first + v]
+        for i in range(p):
+            weight += weight_VP[v, i]
+        for j in range(n):
+            w = x_B[v * n + j] / q_VN[v, j] if ok_VN[v, j] else zero
+            slope_neg_VN[v, j] = w
+            sum_w += w
+            sum_ww += w * w
+        log_z = loss_V[first + v]
+        loss_V[first + v] = 0
+        answered = np.float32(accepted > 0)
+        if accepted > 0:
+            log_z += np.float32(np.log(sum_w / accepted))
+            effective_V[first + v] = sum_w * sum_w / sum_ww
+            for j in range(n):
+                slope_neg_VN[v, j] *= weight / sum_w
+        for i in range(p):
+            slope_pos_VP[v, i] = -weight_VP[v, i] * answered
+            loss_V[first + v] += weight_VP[v, i] * answered * (log_z - pos_VP[v, i])
     return None

@@ -192,8 +192,10 @@ def log_q(
     x_UK: tl.tensor,
     y_IK: tl.tensor,
     log_q_I: tl.tensor,
+    start_U1: tl.tensor,
     n_draws: tl.tensor,
     n_users: tl.tensor,
+    n_items: tl.tensor,
     P: tl.constexpr,
     N: tl.constexpr,
     K: tl.constexpr,
@@ -201,7 +203,7 @@ def log_q(
     DRAW: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Log Q(j | c) = log Σ_k x_ck y_jk for a decomposed draw; a look-up for one table."""
+    """Log Q(j | c): log Σ_k x_ck y_jk, a look-up for one table, or 1 over the unknown items."""
     draw = tl.program_id(0) * TILE + tl.arange(0, TILE)
     visit = row_VW + (draw // N).to(tl.int64) * (1 + P + N)
     user = tl.load(visit, mask=draw < n_draws, other=-1).to(tl.int64)
@@ -210,6 +212,10 @@ def log_q(
     item = tl.where(row < 0, ~row, row) - n_users
     if DRAW == ONE_TABLE:
         value = tl.load(log_q_I + item, mask=there, other=0.0)
+    elif DRAW == UNIFORM:
+        first = tl.load(start_U1 + user, mask=there, other=0)
+        stop = tl.load(start_U1 + user + 1, mask=there, other=0)
+        value = -tl.log(tl.maximum(n_items - (stop - first), 1).to(tl.float32))
     else:
         k = tl.arange(0, KK)
         wanted = there[:, None] & (k < K)[None, :]

@@ -21,9 +21,12 @@ import triton
 import triton.language as tl
 
 PAIRWISE, LOGISTIC = tl.constexpr(0), tl.constexpr(1)
-WEIGHTED_LOGISTIC = tl.constexpr(2)
+WEIGHTED_LOGISTIC, SOFTMAX = tl.constexpr(2), tl.constexpr(5)
 RANK_BY_TRIES, RANK_BY_IMPOSTORS = tl.constexpr(3), tl.constexpr(4)
 """Kinds of objective."""
+
+DOT, METRIC, COSINE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+"""Kinds of score."""
 
 SGD, LAZY_ADAM, ROW_ADAGRAD = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """Kinds of optimiser."""
@@ -84,6 +87,8 @@ def add_gradients(
     margin: tl.tensor,
     n_items: tl.tensor,
     slope_limit: tl.tensor,
+    tau: tl.tensor,
+    least_norm: tl.tensor,
     P: tl.constexpr,
     PP: tl.constexpr,
     N: tl.constexpr,
@@ -91,7 +96,7 @@ def add_gradients(
     D: tl.constexpr,
     DD: tl.constexpr,
     OBJECTIVE: tl.constexpr,
-    METRIC: tl.constexpr,
+    SCORE: tl.constexpr,
     HOLD: tl.constexpr,
     WEIGHTED: tl.constexpr,
     HAS_Q: tl.constexpr,
@@ -100,8 +105,9 @@ def add_gradients(
 ) -> None:
     """Scores, losses, slopes and gradients of ``size`` visits, P positives and N negatives each.
 
-        s = u · v + b,        ∂/∂u = Σ_i g_i v_i,     ∂/∂v_i = g_i u,   ∂/∂b_i = g_i
-        s = 2 u · v - ‖v‖²,   ∂/∂u = Σ_i 2 g_i v_i,   ∂/∂v_i = 2 g_i (u - v_i)   (METRIC)
+        DOT      s = u · v + b         ∂/∂u = Σ_i g_i v_i,     ∂/∂v_i = g_i u,   ∂/∂b_i = g_i
+        METRIC   s = 2 u · v - ‖v‖²    ∂/∂u = Σ_i 2 g_i v_i,   ∂/∂v_i = 2 g_i (u - v_i)
+        COSINE   s = û · v̂ / τ         ∂/∂u = Σ_i g_i (v̂_i - τ s_i û) / (τ ‖u‖), and mirrored
 
     with g the slopes of Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
     1/N; ``moved_L`` gets the row of each slot, -1 for entries that are none. ``stats`` gets the
@@ -142,9 +148,26 @@ def add_gradients(
     u = tl.load(theta_RD + user[:, None] * D + d[None, :], mask=user_D, other=0.0)
     v_pos = tl.load(theta_RD + pos[:, :, None] * D + d[None, None, :], mask=pos_D, other=0.0)
     v_neg = tl.load(theta_RD + neg[:, :, None] * D + d[None, None, :], mask=neg_D, other=0.0)
-    if METRIC:
+    if SCORE == METRIC:
         s_pos = tl.sum((2 * u[:, None, :] - v_pos) * v_pos, axis=2)
         s_neg = tl.sum((2 * u[:, None, :] - v_neg) * v_neg, axis=2)
+    elif SCORE == COSINE:
+        norm = tl.sqrt_rn(tl.sum(u * u, axis=1))
+        norm_P = tl.sqrt_rn(tl.sum(v_pos * v_pos, axis=2))
+        norm_N = tl.sqrt_rn(tl.sum(v_neg * v_neg, axis=2))
+        # The room for gradient sums is reckoned with it.
+        short = there & (norm < least_norm)
+        short |= tl.max((present & (norm_P < least_norm)).to(tl.int32), axis=1) > 0
+        short |= tl.max((accepted & (norm_N < least_norm)).to(tl.int32), axis=1) > 0
+        if tl.max(short.to(tl.int32), axis=0) > 0:
+            tl.store(flag, 1)
+        norm, norm_P = tl.maximum(norm, least_norm), tl.maximum(norm_P, least_norm)
+        norm_N = tl.maximum(norm_N, least_norm)
+        u /= norm[:, None]
+        v_pos /= norm_P[:, :, None]
+        v_neg /= norm_N[:, :, None]
+        s_pos = tl.sum(u[:, None, :] * v_pos, axis=2) / tau
+        s_neg = tl.sum(u[:, None, :] * v_neg, axis=2) / tau
     else:
         s_pos = tl.sum(u[:, None, :] * v_pos, axis=2)
         s_neg = tl.sum(u[:, None, :] * v_neg, axis=2)
@@ -182,6 +205,19 @@ def add_gradients(
         slope *= omega[:, :, None]
         g_pos = -tl.sum(slope, axis=2)
         g_neg = tl.sum(slope, axis=1)
+    elif OBJECTIVE == SOFTMAX:
+        a = tl.where(accepted, s_neg - log_q, -1e38)
+        most = tl.max(a, axis=1)
+        e = tl.where(accepted, tl.exp(a - most[:, None]), 0.0)
+        total = tl.where(count > 0, tl.sum(e, axis=1), 1.0)
+        weight = e / total[:, None]
+        square = tl.sum(weight * weight, axis=1)
+        effective = tl.where(square > 0, 1.0 / tl.where(square > 0, square, 1.0), 0.0)
+        log_z = tl.where(count > 0, most, 0.0) + tl.log(total * share)
+        answered = (count > 0)[:, None]
+        loss = tl.where(answered, log_z[:, None] - s_pos, 0.0)
+        g_pos = tl.where(answered, -omega, 0.0)
+        g_neg = tl.sum(omega, axis=1)[:, None] * weight
     else:
         f_pos, slope_pos = _softplus_and_slope(-s_pos)
         f, slope = _softplus_and_slope(s_neg)
@@ -211,10 +247,17 @@ def add_gradients(
     loss = tl.where(present, loss * omega, 0.0)
 
     g_u = tl.sum(g_pos[:, :, None] * v_pos, axis=1) + tl.sum(g_neg[:, :, None] * v_neg, axis=1)
-    if METRIC:
+    if SCORE == METRIC:
         g_u = _fixed(2 * g_u, scale)
         g_vpos = _fixed(2 * g_pos[:, :, None] * (u[:, None, :] - v_pos), scale)
         g_vneg = _fixed(2 * g_neg[:, :, None] * (u[:, None, :] - v_neg), scale)
+    elif SCORE == COSINE:
+        along = tl.sum(g_pos * s_pos, axis=1) + tl.sum(g_neg * s_neg, axis=1)
+        g_u = _fixed((g_u / tau - along[:, None] * u) / norm[:, None], scale)
+        across = u[:, None, :] / tau - s_pos[:, :, None] * v_pos
+        g_vpos = _fixed((g_pos / norm_P)[:, :, None] * across, scale)
+        across = u[:, None, :] / tau - s_neg[:, :, None] * v_neg
+        g_vneg = _fixed((g_neg / norm_N)[:, :, None] * across, scale)
     else:
         g_u = _fixed(g_u, scale)
         g_vpos = _fixed(g_pos[:, :, None] * u[:, None, :], scale)
@@ -276,7 +319,7 @@ def move_rows(
     D: tl.constexpr,
     DD: tl.constexpr,
     OPTIMIZER: tl.constexpr,
-    METRIC: tl.constexpr,
+    SCORE: tl.constexpr,
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
@@ -286,8 +329,8 @@ def move_rows(
 
     ``rates_S3`` holds for each step 1/B, the learning rate (divided by 1 - β₁ᵗ for Adam), and
     1/√(1 - β₂ᵗ); ``gain`` is 1 - β, which taken in float32 would lose four digits. ``first`` and
-    ``second`` are Adam's moments; row Adagrad keeps its one number a row in ``second``. With
-    METRIC there are no biases, and a row that left the unit ball is projected onto it.
+    ``second`` are Adam's moments; row Adagrad keeps its one number a row in ``second``. Only
+    DOT has biases; with METRIC, a row that left the unit ball is projected onto it.
     """
     entry = tl.program_id(0) * TILE + tl.arange(0, TILE)
     d = tl.arange(0, DD)
@@ -301,7 +344,7 @@ def move_rows(
         entry, row = entry.to(tl.int64), row.to(tl.int64)
     there = row >= 0
     item = row - n_users
-    if METRIC:
+    if SCORE != DOT:
         item = 0 * row - 1
     has_bias = item >= 0
     at = row[:, None] * D + d[None, :]
@@ -337,7 +380,7 @@ def move_rows(
     else:
         moved -= rate * g
         moved_bias -= rate * g_bias
-    if METRIC:
+    if SCORE == METRIC:
         moved /= tl.maximum(tl.sqrt_rn(tl.sum(moved * moved, axis=1)), 1.0)[:, None]
 
     inside = (tl.abs(theta) <= theta_limit) & (tl.abs(moved) <= theta_limit)

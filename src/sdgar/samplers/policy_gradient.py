@@ -71,11 +71,17 @@ class PolicyGradient:
     reward: Reward
     pretrain_passes: int
     """Passes over the contexts before the first update."""
+    pretrain_rate: float
+    """Of the Adam that takes those; its moments are not carried over."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot learn or be estimated."""
-        if not 0 < self.learning_rate < float("inf"):
-            raise UsageError(f"generator_rate must be a positive number, got {self.learning_rate}.")
+        for name, rate in (
+            ("generator_rate", self.learning_rate),
+            ("pretrain_rate", self.pretrain_rate),
+        ):
+            if not 0 < rate < float("inf"):
+                raise UsageError(f"{name} must be a positive number, got {rate}.")
         if self.samples < 2:
             raise UsageError(
                 "the baseline of a draw is the mean of the others, so the generator needs at "
@@ -93,9 +99,10 @@ class PolicyGradient:
             place_R, item_R = generator.positives(users_B)
             return Pushes(place_R, item_R, torch.ones_like(place_R, dtype=q_BI.dtype), 1.0)
 
+        optimizer = torch.optim.Adam(generator.model.parameters(), lr=self.pretrain_rate)
         for number in range(self.pretrain_passes):
             for users_B in self._batches(generator, seed, 0, number):
-                self._step(generator, users_B, likelihood)
+                self._step(generator, optimizer, users_B, likelihood)
 
     def __call__(
         self, generator: Softmax, score: Score, *, seed: int, epoch: int
@@ -115,7 +122,7 @@ class PolicyGradient:
             return pushes
 
         for users_B in self._batches(generator, seed, epoch, 0):
-            self._step(generator, users_B, policy)
+            self._step(generator, generator.optimizer, users_B, policy)
         return {
             "reward": float(torch.cat(rewards).mean()),
             "perplexity": float(torch.cat(perplexities).mean()),
@@ -143,11 +150,15 @@ class PolicyGradient:
         return Pushes(place_R, item_R, push_R, 1 / self.samples), seen_BS.mean(dim=1)
 
     def _step(
-        self, generator: Softmax, users_B: Tensor, pushes_of: Callable[[Tensor, Tensor], Pushes]
+        self,
+        generator: Softmax,
+        optimizer: torch.optim.Optimizer,
+        users_B: Tensor,
+        pushes_of: Callable[[Tensor, Tensor], Pushes],
     ) -> None:
         """Up mean_c Σ_r [push_r log Q(i_r|c) - share λ/2 (‖u_c‖² + ‖v_i‖² + b_i²)]."""
         model, weight = generator.model, 1 / len(users_B)
-        generator.optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         for users_P in generator.pieces(users_B):
             with torch.enable_grad():
                 g_PI = generator.logits(users_P)
@@ -163,7 +174,7 @@ class PolicyGradient:
                 norms = torch.stack([row.square().sum() for row in rows]).sum()
                 penalty = 0.5 * self.l2 * pushes.share * weight * norms
             penalty.backward()  # type: ignore[no-untyped-call]
-        generator.optimizer.step()
+        optimizer.step()
 
     def _batches(self, generator: Softmax, seed: int, epoch: int, number: int) -> Iterator[Tensor]:
         """Contexts with positives, in a fresh order each pass; before training epoch is 0."""
