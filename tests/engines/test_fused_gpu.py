@@ -15,6 +15,7 @@ from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines import fused_gpu
+from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_gpu import FusedGpuEngine
 from sdgar.engines.visits import Visits
@@ -257,6 +258,17 @@ def test_a_vector_that_shrinks_to_nothing_is_no_angle(data):
     )
     with pytest.raises(NumericalError, match="diverged"):
         FusedGpuEngine(system, data, seed=5, device=DEVICE).run_epoch(1)
+
+
+def test_nobody_gets_the_interpreter_by_chance(data):
+    """It covers what no other compiled engine has code for, on a CPU a thousand times slower."""
+    metric = Metric(data.n_users, data.n_items, 5, seed=0)
+    objective = RankHingeByImpostors(1.0, data.n_items)
+    system = replace(system_of(data, objective=objective, l2=0.0), discriminator=metric)
+    chosen, _ = choose_engine("auto", system, torch.device("cpu"))
+    assert chosen is EagerEngine
+    if DEVICE.type == "cpu":
+        assert choose_engine("fused-gpu", system, DEVICE)[0] is FusedGpuEngine
 
 
 def test_covariances_of_a_metric_are_not_covered(data):

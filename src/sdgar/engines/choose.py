@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from sdgar.contracts import Covered, Engine, System
+from sdgar.contracts import Covered, Engine, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
@@ -60,6 +60,9 @@ def choose_engine(name: str, system: System, device: torch.device) -> tuple[Make
         if name not in ("auto", engine_name):
             continue
         answer = engine.covers(system, device)
+        if name == "auto" and engine is FusedGpuEngine and device.type == "cpu":
+            # Triton's interpreter runs its kernels there, for tests: nobody wants it by chance.
+            answer = NotCovered(f"this is {device.type}")
         if isinstance(answer, Covered):
             return engine, answer.why
         reasons.append(f"{engine_name}: {answer.why}")
