@@ -249,11 +249,11 @@ class IRGAN(Factorized):
     """τ of the generator's proposals; it learns at τ = 1."""
     refit_every: int = 1
     """Epochs of the discriminator between updates of the generator."""
-    pretrain: int = 25
+    pretrain: int = 40
     """Passes over the contexts in which the generator learns from positives, before epoch 1."""
     pretrain_rate: float = 0.01
     """Rate of Adam in those passes."""
-    generator_rate: float = 0.001
+    generator_rate: float = 0.0001
     """Rate of Adam in the generator's updates."""
     generator_l2: float = 0.3
     """Weight λ of the squared norms of the contexts and items a step of the generator draws."""

@@ -386,7 +386,7 @@ def test_the_parameters_of_the_discriminator_are_those_that_are_trained(data):
         with torch.no_grad():
             each._system.discriminator.bias_I += 1.0
         each.run_epoch(1)
-    torch.testing.assert_close(engine._matrix.bias_I, eager._model.bias_I)
+    torch.testing.assert_close(engine._model.bias_I, eager._model.bias_I)
 
 
 # NumPy, which the interpreter computes with, warns of what a GPU passes over.

@@ -19,15 +19,25 @@ from triton.compiler import ASTSource
 
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.metric import Metric
 from sdgar.engines import fused_gpu
-from sdgar.kernels import triton_draw, triton_epoch, triton_generator
-from sdgar.objectives import PairwiseLogistic, WeightedLogistic
-from sdgar.optimizers import SGD, LazyAdam
+from sdgar.kernels import triton_draw, triton_epoch, triton_generator, triton_pick
+from sdgar.objectives import (
+    PairwiseLogistic,
+    RankHingeByImpostors,
+    RankHingeByTries,
+    SampledSoftmax,
+    WeightedLogistic,
+)
+from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
+from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Uniform
 
-TYPES = {torch.int32: "i32", torch.int64: "i64", torch.float32: "fp32"}
+TYPES = {torch.int32: "i32", torch.int64: "i64", torch.float32: "fp32", torch.bool: "i1"}
 
 
 class Compiled:
@@ -58,6 +68,7 @@ def kind(value):
 for module, names in (
     (triton_draw, ("draw_visits", "log_q")),
     (triton_epoch, ("claim_rows", "add_gradients", "move_rows")),
+    (triton_pick, ("pick_negatives",)),
     (triton_generator, ("_draw", "_log_mix", "_log_average")),
 ):
     for name in names:
@@ -65,34 +76,62 @@ for module, names in (
 fused_gpu._first_reason = lambda system, device: None
 rng = np.random.default_rng(0)
 users, items = np.nonzero(rng.random((30, 20)) < 0.3)
-for weighted, make_sampler, objective, optimizer, positives in (
-    (True, lambda data: Uniform(), PairwiseLogistic(), SGD(0.1), 3),
-    (
-        False,
-        lambda data: Decomposable(data.n_users, data.n_items, 6, seed=0, update=None),
-        WeightedLogistic(0.5),
-        LazyAdam(0.1),
-        1,
-    ),
+
+
+def generator(data):
+    return Decomposable(data.n_users, data.n_items, 6, seed=0, update=None)
+
+
+def size(data):
+    return data.n_users, data.n_items, 12
+
+
+def matrix(data):
+    return MatrixFactorization(*size(data), seed=0)
+
+
+def cosine(data):
+    return Cosine(*size(data), seed=0, tau=0.2)
+
+
+def metric(data):
+    return Metric(*size(data), seed=0)
+
+
+def orders(data):
+    return AdaptiveOrder(matrix(data), 0.2)
+
+
+violation = RankHingeByTries(1.0, 20)
+impostors = RankHingeByImpostors(1.0, 20)
+for weighted, make_model, make_sampler, objective, optimizer, positives, negatives in (
+    (True, matrix, lambda data: Uniform(), PairwiseLogistic(), SGD(0.1), 3, 3),
+    (False, matrix, generator, WeightedLogistic(0.5), LazyAdam(0.1), 1, 3),
+    (False, matrix, orders, PairwiseLogistic(), RowAdagrad(0.1), 1, 1),
+    (False, matrix, lambda data: Hardest(4), PairwiseLogistic(), RowAdagrad(0.1), 1, 1),
+    (False, matrix, lambda data: FirstViolation(1.0, 5), violation, RowAdagrad(0.1), 1, 1),
+    (False, metric, lambda data: Uniform(), impostors, RowAdagrad(0.1), 1, 3),
+    (False, cosine, generator, SampledSoftmax(), RowAdagrad(0.1), 2, 3),
+    (False, cosine, lambda data: Uniform(), SampledSoftmax(), RowAdagrad(0.1), 1, 3),
 ):
     weight = rng.random(len(users)) if weighted else None
     data = Interactions.from_arrays(users, items, weight=weight)
     system = System(
         name="test",
-        discriminator=MatrixFactorization(data.n_users, data.n_items, 12, seed=0),
+        discriminator=make_model(data),
         sampler=make_sampler(data),
         objective=objective,
         optimizer=optimizer,
-        n_negatives=3,
+        n_negatives=negatives,
         batch_size=64,
-        l2=0.01,
+        l2=0.0 if make_model is metric else 0.01,
         positives_per_visit=positives,
     )
     engine = fused_gpu.FusedGpuEngine(system, data, seed=0, device=torch.device("cpu"))
-    engine._tiles = fused_gpu._Tiles.of(4, 4, 16, 8, torch.device("cuda"))
+    engine._tiles = fused_gpu._Tiles.of(4, 4, 16, 8, 4, torch.device("cuda"))
     engine._draw(0)
     engine._launch_steps(1)
-    if isinstance(system.sampler, Decomposable):
+    if isinstance(system.objective, WeightedLogistic):
         sampler, rows_B = system.sampler, torch.arange(4)
         others_BS = torch.zeros(4, 5, dtype=torch.int64)
         triton_generator.draw(
@@ -115,5 +154,7 @@ def test_every_kernel_that_an_epoch_launches_compiles(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    kernels = "draw_visits log_q claim_rows add_gradients move_rows _draw _log_mix _log_average"
-    assert set(done.stdout.split()) == set(kernels.split())
+    assert set(done.stdout.split()) == {
+        *("draw_visits", "log_q", "pick_negatives", "claim_rows", "add_gradients", "move_rows"),
+        *("_draw", "_log_mix", "_log_average"),
+    }

@@ -57,7 +57,7 @@ def train(
         typer.Option(
             "--system",
             help="What to train: bpr, aobpr, warp, cml, dns, irgan, sa, sdgar, sdgar-printed, "
-            "popular, item-knn, ials, ease.",
+            "sdsoftmax, popular, item-knn, ials, ease.",
         ),
     ] = "bpr",
     seed: options.Seed = 0,

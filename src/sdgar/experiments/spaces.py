@@ -91,7 +91,7 @@ SPACES: dict[str, Space] = {
     "irgan": {
         **_STEPS,
         "temperature": Choice((0.1, 0.2, 0.5, 1.0)),
-        "generator_rate": Range(0.001, 0.1),
+        "generator_rate": Range(0.00003, 0.003),
         "generator_l2": Range(0.01, 3.0),
     },
     "sa": {**_STEPS, "temperature": _TEMPERATURE},
