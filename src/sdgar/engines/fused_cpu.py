@@ -90,7 +90,7 @@ class FusedCpuEngine:
             return NotCovered("Numba is not installed")
         from sdgar.kernels.compiled import is_kept
 
-        first = "" if is_kept("epoch") else "; its first use here compiles it, some 15 seconds"
+        first = "" if is_kept("epoch") else "; its first use here compiles it, about half a minute"
         return Covered(f"one compiled loop on the CPU has code for all parts{first}")
 
     @classmethod
