@@ -4,9 +4,9 @@
     python benchmarks/table2.py choose FOLDER     # its best settings → FOLDER/DATASET-final.json
     python benchmarks/table2.py show              # tables from reports/table2/*.jsonl
 
-The search looks at validation rows only, with seed 0: 24 settings for each learned system (16 for
-IRGAN, whose epochs cost a hundred times as much), 8 to 24 for a yardstick. The best one of each is
-then run with seeds 0, 1 and 2 by both protocols.
+The search looks at validation rows only, with seed 0: 24 settings for each learned system, 8 to 24
+for a yardstick. The best one of each is then run with seeds 0, 1 and 2 by both protocols. IRGAN has
+no search here yet.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sdgar.contracts import System
+from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -18,13 +19,15 @@ from sdgar.samplers.static import Popularity, Uniform
 
 KNOW_LOG_Q = (Uniform, Popularity, Decomposable)
 SAMPLERS = (*KNOW_LOG_Q, AdaptiveOrder, Hardest, FirstViolation)
-OBJECTIVES = (PairwiseLogistic, Logistic, WeightedLogistic, RankHingeByTries)
+OBJECTIVES = (PairwiseLogistic, Logistic, WeightedLogistic, RankHingeByTries, SampledSoftmax)
 OPTIMIZERS = (SGD, LazyAdam, RowAdagrad)
 
 
 def misfit(system: System) -> str | None:
-    """Why the sampler and the objective do not go together, or None if they do."""
+    """Why the parts do not go together in these engines, or None if they do."""
     objective, sampler = system.objective, system.sampler
+    if sampler.uses_scores and not isinstance(system.discriminator, MatrixFactorization):
+        return "its samplers that look at scores know those of factorization only"
     needs_q = isinstance(objective, WeightedLogistic | SampledSoftmax)
     if needs_q and not isinstance(sampler, KNOW_LOG_Q):
         return "importance weights need log Q, which this sampler does not know"

@@ -50,7 +50,7 @@ class FusedCpuEngine:
     def __init__(
         self, system: System, data: Interactions, *, seed: int, device: torch.device
     ) -> None:
-        assert isinstance(system.discriminator, MatrixFactorization | Cosine)
+        assert isinstance(system.discriminator, Model)
         self._system = system
         self._model = system.discriminator
         self._seed = seed
@@ -73,14 +73,12 @@ class FusedCpuEngine:
         for what, part, known in (
             ("discriminator", system.discriminator, (MatrixFactorization, Cosine)),
             ("sampler", system.sampler, SAMPLERS),
-            ("objective", system.objective, (*OBJECTIVES, SampledSoftmax)),
+            ("objective", system.objective, OBJECTIVES),
             ("optimizer", system.optimizer, OPTIMIZERS),
         ):
             if type(part) not in known:
                 names = ", ".join(kind.__name__ for kind in known)
                 return NotCovered(f"it has no code for the {what} {type(part).__name__} ({names})")
-        if isinstance(system.discriminator, Cosine) and system.sampler.uses_scores:
-            return NotCovered("its samplers that look at scores know those of factorization only")
         mismatch = misfit(system)
         if mismatch is not None:
             return NotCovered(mismatch)
@@ -363,9 +361,7 @@ def _nobody(n: int) -> NDArray[np.int32]:
     return tail_R
 
 
-def _scratch(
-    model: MatrixFactorization | Cosine, system: System, visits: int
-) -> numba_epoch.Scratch:
+def _scratch(model: Model, system: System, visits: int) -> numba_epoch.Scratch:
     from sdgar.kernels.numba_epoch import Scratch
 
     n_users, dim = model.user_UD.shape

@@ -581,7 +581,7 @@ def _first_reason(system: System, device: torch.device) -> str | None:
     parts = (
         ("discriminator", system.discriminator, (MatrixFactorization, Metric, Cosine)),
         ("sampler", system.sampler, SAMPLERS),
-        ("objective", system.objective, (*OBJECTIVES, RankHingeByImpostors, SampledSoftmax)),
+        ("objective", system.objective, (*OBJECTIVES, RankHingeByImpostors)),
         ("optimizer", system.optimizer, OPTIMIZERS),
     )
     for name, part, known in parts:
@@ -590,8 +590,6 @@ def _first_reason(system: System, device: torch.device) -> str | None:
             return f"it has no kernel for the {name} {type(part).__name__} (only for {names})"
     if isinstance(system.discriminator, Metric) and system.l2 > 0:
         return "it has no kernel for the covariances of a metric's axes; without them it has"
-    if not isinstance(system.discriminator, MatrixFactorization) and system.sampler.uses_scores:
-        return "its samplers that look at scores know those of factorization only"
     mismatch = misfit(system)
     if mismatch is not None:
         return mismatch
