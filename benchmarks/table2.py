@@ -55,6 +55,14 @@ SPACES: dict[str, dict[str, list[Any]]] = {
         "candidates": [2, 5, 10],
         "learning_rate": [0.1, 0.2],
     },
+    "irgan": {
+        "generator_l2": [0.1, 0.15, 0.2, 0.3, 0.45, 0.6],
+        "pretrain": [40, 120],
+        "pretrain_rate": [0.01, 0.03],
+        "generator_batch": [1024],
+        "batch_size": [8192],
+        "evaluate_every": [1],
+    },
     "sa": {
         "l2": [0.01, 0.02, 0.05],
         "temperature": [0.1, 0.25, 0.5, 1.0],
@@ -75,7 +83,8 @@ SPACES: dict[str, dict[str, list[Any]]] = {
     "ease": {"l2": [3.0, 10.0, 30.0, 100.0, 200.0, 300.0, 500.0, 1000.0]},
 }
 YARDSTICKS = ("popular", "item-knn", "ials", "ease")
-MOST_EPOCHS = 300
+MOST_EPOCHS = {"irgan": 4}
+"""300 for the others. IRGAN's generator is best before the game or soon after its start."""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -91,7 +100,7 @@ def make(folder: Path) -> None:
                 "seed": 0,
                 "protocol": "valid",
                 "settings": dict(zip(space, values, strict=True))
-                | ({} if system in YARDSTICKS else {"epochs": MOST_EPOCHS}),
+                | ({} if system in YARDSTICKS else {"epochs": MOST_EPOCHS.get(system, 300)}),
             }
             for number, values in enumerate(itertools.product(*space.values()))
         ]

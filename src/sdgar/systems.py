@@ -415,8 +415,10 @@ class SDSoftmax(Composition):
     """Embedding size D."""
     n_negatives: int = 32
     """Draws for each positive, or for each visit."""
+    score: str = "cosine"
+    """cosine (over τ), or dot (inner product and bias, whose size l2 holds)."""
     tau: float = 0.15
-    """τ: scores are cosines over it."""
+    """τ: cosines are divided by it; inner products are not."""
     l2: float = 0.0
     """Weight λ of the squared norm of the rows a batch touches; cosines feel it by their steps."""
     proposal: str = "em"
@@ -433,11 +435,9 @@ class SDSoftmax(Composition):
     """Draws for each context and each item in a step of EM."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
-        """Proposals from the generator, sampled softmax, cosines."""
-        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
-        size = (data.n_users, data.n_items, self.dim)
+        """Proposals from the generator, sampled softmax, cosines or inner products."""
         return self._system(
-            Cosine(*size, seed=seed, tau=self.tau, sparse=row_wise),
+            self._discriminator(data, seed),
             self._sampler(data, seed),
             SampledSoftmax(),
             refit_every=at_least("refit_every", self.refit_every, 1),
@@ -445,6 +445,13 @@ class SDSoftmax(Composition):
 
     def _penalty(self) -> float:
         return not_negative("l2", self.l2)
+
+    def _discriminator(self, data: Interactions, seed: int) -> Discriminator:
+        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        size = (data.n_users, data.n_items, self.dim)
+        if one_of("score", self.score, ("cosine", "dot")) == "dot":
+            return MatrixFactorization(*size, seed=seed, sparse=row_wise)
+        return Cosine(*size, seed=seed, tau=self.tau, sparse=row_wise)
 
     def _sampler(self, data: Interactions, seed: int) -> Sampler:
         one_of("proposal", self.proposal, ("em", *STATIC))

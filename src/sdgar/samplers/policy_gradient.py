@@ -164,7 +164,6 @@ class PolicyGradient:
                 g_PI = generator.logits(users_P)
             q_PI = g_PI.detach().softmax(dim=1)
             pushes = pushes_of(users_P, q_PI)
-            g_PI.backward(-weight * pushes.gradient(q_PI))  # type: ignore[no-untyped-call]
             with torch.enable_grad():
                 rows = (
                     model.user_UD[users_P[pushes.place_R]],
@@ -173,7 +172,9 @@ class PolicyGradient:
                 )
                 norms = torch.stack([row.square().sum() for row in rows]).sum()
                 penalty = 0.5 * self.l2 * pushes.share * weight * norms
+            # First, since PyTorch warns if a GPU's backward pass begins with a matrix product.
             penalty.backward()  # type: ignore[no-untyped-call]
+            g_PI.backward(-weight * pushes.gradient(q_PI))  # type: ignore[no-untyped-call]
         optimizer.step()
 
     def _batches(self, generator: Softmax, seed: int, epoch: int, number: int) -> Iterator[Tensor]:
