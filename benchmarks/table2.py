@@ -5,8 +5,8 @@
     python benchmarks/table2.py show              # tables from reports/table2/*.jsonl
 
 The search looks at validation rows only, with seed 0: 24 settings for each learned system, 8 to 24
-for a yardstick. The best one of each is then run with seeds 0, 1 and 2 by both protocols. IRGAN has
-no search here yet.
+for a yardstick. The best one of each is then run with seeds 0, 1 and 2 by both protocols. IRGAN's
+row is its generator; a line with "side": "discriminator" is the same game seen from the other side.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ SPACES: dict[str, dict[str, list[Any]]] = {
     },
     "ease": {"l2": [3.0, 10.0, 30.0, 100.0, 200.0, 300.0, 500.0, 1000.0]},
 }
+IRGAN_D = "irgan, discriminator"
 YARDSTICKS = ("popular", "item-knn", "ials", "ease")
 MOST_EPOCHS = {"irgan": 4}
 """300 for the others. IRGAN's generator is best before the game or soon after its start."""
@@ -107,11 +108,16 @@ def make(folder: Path) -> None:
         (folder / f"search-{system}.json").write_text(json.dumps(jobs))
 
 
+def label(run: dict[str, Any]) -> str:
+    """The row of the table that a run belongs to."""
+    return IRGAN_D if run["settings"].get("side") == "discriminator" else run["system"]
+
+
 def chosen(dataset: str) -> dict[str, dict[str, Any]]:
     """The best line of the search for each system."""
     best: dict[str, dict[str, Any]] = {}
     for run in read(REPORTS / f"{dataset}-search.jsonl"):
-        system = run["system"]
+        system = label(run)
         if "error" not in run and run["valid"] > best.get(system, {"valid": 0})["valid"]:
             best[system] = run
     return best
@@ -142,12 +148,13 @@ def choose(folder: Path) -> None:
 def show() -> None:
     runs = {dataset: read(REPORTS / f"{dataset}-final.jsonl") for dataset in DATASETS}
     systems = [*PAPER, *YARDSTICKS]
+    systems.insert(systems.index("irgan") + 1, IRGAN_D)
 
     def cell(dataset: str, system: str, protocol: str) -> str:
         tests = [
             run["test"]
             for run in runs[dataset]
-            if run["system"] == system and run["protocol"] == protocol and "test" in run
+            if label(run) == system and run["protocol"] == protocol and "test" in run
         ]
         if not tests:
             return "–"

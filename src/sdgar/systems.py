@@ -197,9 +197,9 @@ class CML(Composition):
 
     system_name: ClassVar[str] = "cml"
 
-    n_negatives: int = 5
+    n_negatives: int = 20
     """Negatives drawn for each positive; the nearest is pushed away."""
-    margin: float = 1.5
+    margin: float = 1.0
     """By how much squared distances should differ; points of the ball differ by at most 4."""
     covariance: float = 0.0
     """Weight λ of the covariances between axes, which keeps them from saying the same."""

@@ -12,7 +12,7 @@ from scipy import stats
 from torch.testing import assert_close
 
 from sdgar.data.interactions import Interactions
-from sdgar.errors import UsageError
+from sdgar.errors import NumericalError, UsageError
 from sdgar.rng import Draws, Stream
 from sdgar.samplers import softmax as module
 from sdgar.samplers.health import complaint
@@ -254,6 +254,18 @@ def test_only_the_first_refit_pretrains():
     sampler.refit(scores, seed=0, epoch=1)
     never.refit(scores, seed=0, epoch=1)
     assert not torch.equal(sampler.model.user_UD, never.model.user_UD)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pretrain_passes": 3, "pretrain_rate": 1e30}, "pretraining.* Lower pretrain_rate"),
+        ({"learning_rate": 1e30}, "before epoch 1 .* Lower generator_rate"),
+    ],
+)
+def test_a_generator_that_diverges_is_refused(changes, message):
+    with pytest.raises(NumericalError, match=message):
+        made(**changes).refit(scores, seed=0, epoch=1)
 
 
 def test_it_goes_on_from_its_state_with_the_moments_of_its_optimiser():

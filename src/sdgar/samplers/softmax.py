@@ -12,6 +12,7 @@ from torch import Tensor
 from sdgar.contracts import Factors, KnownPositives, Negatives, Score
 from sdgar.data.interactions import History
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.errors import NumericalError
 from sdgar.optimizers import moments, take_moments
 from sdgar.rng import Draws, Stream
 from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
@@ -134,7 +135,20 @@ class Softmax:
         """Learn what the discriminator rewards; before the first epoch, what positives are."""
         if epoch == 1:
             self.update.pretrain(self, seed=seed)
-        return self.update(self, score, seed=seed, epoch=epoch)
+            self._check("pretraining", "pretrain_rate", self.update.pretrain_rate)
+        health = self.update(self, score, seed=seed, epoch=epoch)
+        self._check(f"the update before epoch {epoch}", "generator_rate", self.update.learning_rate)
+        return health
+
+    def _check(self, when: str, name: str, rate: float) -> None:
+        """Refuse to go on with numbers that are not finite: draws from them would be nonsense."""
+        for parameter in self.model.parameters():
+            if not bool(torch.isfinite(parameter).all()):
+                raise NumericalError(
+                    f"after {when} the generator holds a number that is not finite: it diverged. "
+                    f"Lower {name} (now {rate:g}) or raise generator_l2 (now {self.update.l2:g}).",
+                    code="diverged",
+                )
 
     def factors(self) -> Factors:
         """The generator as a recommender: it ranks by g."""
