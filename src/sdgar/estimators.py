@@ -21,7 +21,7 @@ from sdgar.engines.choose import choose_device
 from sdgar.errors import DataError, UsageError, unknown_name
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
-from sdgar.recommender import Raw, Recommender
+from sdgar.recommender import Histories, Raw, Recommender
 from sdgar.rng import check_seed
 from sdgar.training import protocols
 from sdgar.training.checkpoint import Checkpoints
@@ -84,14 +84,19 @@ class Estimator:
         users: Raw | None = None,
         k: int = 10,
         *,
+        history: Iterable[Any] | None = None,
         items: Iterable[Any] | None = None,
         exclude: Iterable[Any] | None = None,
         exclude_seen: bool = True,
     ) -> Any:
         """The k best items of each user; see :meth:`Recommender.recommend`."""
         return self.recommender_.recommend(
-            users, k, items=items, exclude=exclude, exclude_seen=exclude_seen
+            users, k, history=history, items=items, exclude=exclude, exclude_seen=exclude_seen
         )
+
+    def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
+        """A model for new users, from what they have; see :meth:`Recommender.fold_in`."""
+        return self.recommender_.fold_in(histories, skip_unknown=skip_unknown)
 
     def similar_items(self, items: Raw, k: int = 10) -> Any:
         """The k most similar items; see :meth:`Recommender.similar_items`."""

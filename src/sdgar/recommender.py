@@ -21,10 +21,13 @@ from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
 from sdgar.evaluation.topk import TopK, top_k
+from sdgar.fold_in import fold_in
 from sdgar.sparse import SparseMatrix
 
 Raw = str | int | Iterable[Any]
 """One raw id, or several."""
+Histories = Interactions | Mapping[Any, Iterable[Any]] | Iterable[Iterable[Any]]
+"""What new users have: rows, lists of items by user, or lists only, of users 0, 1, 2, …"""
 
 
 class Recommender:
@@ -74,16 +77,23 @@ class Recommender:
         users: Raw | None = None,
         k: int = 10,
         *,
+        history: Iterable[Any] | None = None,
         items: Iterable[Any] | None = None,
         exclude: Iterable[Any] | None = None,
         exclude_seen: bool = True,
     ) -> Any:
         """The k best items of each user: a frame with user, rank (from 1), item, score, short.
 
-        ``users=None`` means all. ``items`` allows only these, ``exclude`` leaves these out.
-        A user with fewer than k items to choose from gets fewer rows, all flagged ``short``;
-        one with none gets a single row without an item.
+        ``users=None`` means all; ``history`` instead is one new user, named "new", who has these
+        items. ``items`` allows only these, ``exclude`` leaves these out. A user with fewer than k
+        items to choose from gets fewer rows, all flagged ``short``; one with none gets a single
+        row without an item.
         """
+        if history is not None:
+            if users is not None:
+                raise UsageError("give users or a history, not both.", code="whom")
+            new = self.fold_in({"new": _several(history)})
+            return new.recommend(k=k, items=items, exclude=exclude, exclude_seen=exclude_seen)
         index_T = np.arange(len(self.users)) if users is None else self._users_of(users)
         top = top_k(
             self.model,
@@ -93,6 +103,31 @@ class Recommender:
             blocked_I=self._blocked(items, exclude),
         )
         return self._frame("user", self.users.at(index_T), top, k, like=users)
+
+    def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
+        """A model of the same items for new users, from what they have; nothing is trained.
+
+        Items the model does not know are refused, or with ``skip_unknown`` left out; a user must
+        have at least one that it knows.
+        """
+        users, new = self._known_part(_rows_of(histories), skip_unknown=skip_unknown)
+        model = fold_in(self.model, self.about, self.history, new)
+        return Recommender(Artifact(model, users, self.items, new, self.about))
+
+    def _known_part(self, rows: Interactions, *, skip_unknown: bool) -> tuple[Ids, History]:
+        """The new users, and what of the model's items they have."""
+        if not skip_unknown:
+            self._items_of(rows.items.values)
+        new = _history_of(rows, rows.users, self.items)
+        empty = np.flatnonzero(np.diff(new.indptr_U1) == 0)
+        if len(empty):
+            raise UsageError(
+                f"{len(empty):,} new users have no item that the model knows, the first are "
+                f"{rows.users.at(empty[:5]).tolist()!r}. Leave them out, and give them what is "
+                "most popular.",
+                code="empty_history",
+            )
+        return rows.users, new
 
     def similar_items(self, items: Raw, k: int = 10) -> Any:
         """The k items with the most similar vectors (cosine), the item itself left out.
@@ -121,7 +156,7 @@ class Recommender:
         Items a user is known to have are left out of the list: the model's own training
         rows, or ``seen`` if it is given.
         """
-        known = self.history if seen is None else _history_of(seen, self)
+        known = self.history if seen is None else _history_of(seen, self.users, self.items)
         return _evaluate(self.model, HeldOut.of(test, self), seen=known, ks=ks)
 
     def save(
@@ -209,13 +244,37 @@ def most_popular(model: Recommender) -> Recommender:
     )
 
 
-def _history_of(seen: Interactions, model: Recommender) -> History:
-    """Known rows in the indices of the model; rows it has no index for cannot be recommended."""
-    users_E = model.users.index_of(seen.users.values)[seen.users_E]
-    items_E = model.items.index_of(seen.items.values)[seen.items_E]
+def _rows_of(histories: Histories) -> Interactions:
+    """One row for every item of every new user."""
+    if isinstance(histories, Interactions):
+        return histories
+    named = histories if isinstance(histories, Mapping) else dict(enumerate(histories))
+    if any(isinstance(items, str | bytes) for items in named.values()):
+        raise UsageError(
+            "a history is a list of items, and this is text: say [['a', 'b']] for one user.",
+            code="bad_history",
+        )
+    lists = {user: list(items) for user, items in named.items()}
+    bare = [user for user, items in lists.items() if not items]
+    if bare or not lists:
+        raise UsageError(
+            f"{len(bare):,} histories are empty, the first are {bare[:5]!r}. Nothing can be said "
+            "of a user who has nothing: give them what is most popular."
+            if lists
+            else "there is no history to fold in.",
+            code="empty_history",
+        )
+    users = [user for user, items in lists.items() for _ in items]
+    return Interactions.from_arrays(users, [item for items in lists.values() for item in items])
+
+
+def _history_of(seen: Interactions, users: Ids, items: Ids) -> History:
+    """Known rows in the indices of a model; rows it has no index for cannot be recommended."""
+    users_E = users.index_of(seen.users.values)[seen.users_E]
+    items_E = items.index_of(seen.items.values)[seen.items_E]
     known = (users_E >= 0) & (items_E >= 0)
     order = np.lexsort((items_E[known], users_E[known]))
-    counts = np.bincount(users_E[known], minlength=len(model.users))
+    counts = np.bincount(users_E[known], minlength=len(users))
     return History(np.concatenate(([0], np.cumsum(counts))), items_E[known][order].astype(np.int32))
 
 

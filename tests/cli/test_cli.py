@@ -225,6 +225,19 @@ def test_recommend_gives_k_unseen_items_as_a_table_as_json_and_as_a_file(trained
     assert mine == [entry["item"] for entry in only["items"]]
 
 
+def test_recommend_knows_what_to_say_to_someone_new(events, tmp_path):
+    words = ("--system", "ials", "--json")
+    assert sdgar("train", events / "events.csv", "--out", tmp_path / "als", *words).returncode == 0
+    ask = ("recommend", tmp_path / "als", "--history", "item-0001,item-0002", "-k", "3")
+    [only] = result_of(sdgar(*ask, "--json"))["recommendations"]
+    assert only["user"] == "new"
+    assert len(only["items"]) == 3
+    assert not {"item-0001", "item-0002"} & {entry["item"] for entry in only["items"]}
+    two = result_of(sdgar(*ask, "--history", "item-0003", "--json"))["recommendations"]
+    assert [answer["user"] for answer in two] == ["new 1", "new 2"]
+    assert [e["item"] for e in two[0]["items"]] == [e["item"] for e in only["items"]]
+
+
 def test_similar_finds_other_items(trained):
     out, _ = trained
     answer = result_of(sdgar("similar", out, "--item", "item-0001", "-k", "4", "--json"))
@@ -416,6 +429,9 @@ BAD = {
     "not_a_model": (("recommend", "{events}", "--all"), 4, "holds no manifest.json"),
     "nobody": (("recommend", "{run}"), 2, "--user ID"),
     "user_and_all": (("recommend", "{run}", "--user", "a", "--all"), 2, "--user ID"),
+    "user_and_history": (("recommend", "{run}", "--user", "a", "--history", "b"), 2, "--history"),
+    "no_fold_in": (("recommend", "{run}", "--history", "item-0001"), 2, "sdsoftmax"),
+    "empty_history": (("recommend", "{run}", "--history", ","), 2, "empty"),
     "unknown_user": (("recommend", "{run}", "--user", "eve"), 2, "eve"),
     "unknown_item": (("similar", "{run}", "--item", "eve"), 2, "eve"),
     "no_places": (("recommend", "{run}", "--all", "-k", "0"), 2, "at least 1"),

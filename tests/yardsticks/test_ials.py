@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError
+from sdgar.fold_in import least_squares
+from sdgar.fold_in.least_squares import HalfSweep
 from sdgar.sparse import SparseMatrix
-from sdgar.yardsticks import ials
-from sdgar.yardsticks.ials import IALS, HalfSweep
+from sdgar.yardsticks.ials import IALS
 
 from .problems import some_data
 
@@ -42,7 +43,7 @@ def test_a_half_sweep_is_the_direct_solution_of_every_row(seed, alpha, power, we
     v_ID = np.random.default_rng(seed).normal(size=(data.n_items, 4))
     l2 = 0.1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ials, "_BLOCK_ON_CPU", block)
+        patch.setattr(least_squares, "_BLOCK_ON_CPU", block)
         half = HalfSweep(alpha, l2, power)
         found_UD = half(known_of(data), torch.from_numpy(v_ID.astype(np.float32)))
     for user, w_I in enumerate(w_UI):

@@ -1,4 +1,4 @@
-"""``sdgar recommend``: lists for some users, or for all."""
+"""``sdgar recommend``: lists for some users, for all, or for someone new who has some items."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ def recommend(
     run: options.RunFolder,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user; repeatable.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="All users of the model.")] = False,
+    history: Annotated[
+        list[str] | None,
+        typer.Option("--history", help="A new user's items, as a,b,c; repeatable, one user each."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="Items a user.")] = 10,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="Only these items; repeatable.")
@@ -39,12 +43,18 @@ def recommend(
     """Recommend items that a user does not have yet."""
     from sdgar.recommender import load
 
-    if bool(user) == everyone:
-        raise UsageError("say either --user ID (repeatable) or --all.", code="whom")
+    if bool(user) + everyone + bool(history) != 1:
+        raise UsageError(
+            "say either --user ID (repeatable), --all or --history ITEM,ITEM,… (repeatable).",
+            code="whom",
+        )
     if out is not None:
         options.require_new(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
-    frame = load(run).recommend(
+    model = load(run)
+    if history:
+        model = model.fold_in(named(history))
+    frame = model.recommend(
         user or None, k, items=allow, exclude=exclude, exclude_seen=not include_seen
     )
     if out is not None:
@@ -55,6 +65,14 @@ def recommend(
     else:
         show(screen, frame, "user")
     screen.result({"run": str(run), "k": k, "recommendations": lists(frame, "user")})
+
+
+def named(histories: list[str]) -> dict[str, list[str]]:
+    """Items of each new user: ``new``, or ``new 1``, ``new 2``, … if there are several."""
+    lists = [[item for item in text.split(",") if item] for text in histories]
+    if len(lists) == 1:
+        return {"new": lists[0]}
+    return {f"new {number}": items for number, items in enumerate(lists, 1)}
 
 
 def show(screen: Screen, frame: pl.DataFrame, key: str) -> None:

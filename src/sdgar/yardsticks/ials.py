@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
 
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
-from sdgar.errors import NumericalError
+from sdgar.fold_in.least_squares import HalfSweep
 from sdgar.rng import Stream, check_seed, normal
 from sdgar.sparse import SparseMatrix
 from sdgar.systems import at_least, not_negative
 
 _INIT_SCALE = 0.1
-# Numbers in the largest array of a block of rows.
-_BLOCK_ON_CPU, _BLOCK_ON_GPU = 1 << 20, 1 << 26
 
 
 @dataclass(kw_only=True, eq=False)
@@ -73,60 +68,3 @@ class IALS:
             user_UD = half(items_of, item_ID)
             item_ID = half(users_of, user_UD)
         return Factors(user_UD, item_ID, torch.zeros(data.n_items, device=device))
-
-
-@dataclass(frozen=True, slots=True)
-class HalfSweep:
-    """The best rows of one side for given rows v of the other.
-
-    u_r = (Σ_{c ∈ r} w_rc v_c v_c' + α V'V + λ (w_r + α C)^ν I)^-1  Σ_{c ∈ r} w_rc v_c
-    """
-
-    alpha: float
-    l2: float
-    power: float
-
-    def __call__(self, known: SparseMatrix, v_CD: Tensor) -> Tensor:
-        """u_RD for rows of ``known``, whose columns are the rows of v."""
-        all_DD = self.alpha * (v_CD.T @ v_CD)
-        padded_CD = pad(v_CD, (0, 0, 0, 1))
-        u_RD = v_CD.new_empty(known.n_rows, v_CD.shape[1])
-        for rows_B in _blocks(known.length_R, v_CD.shape[1]):
-            u_RD[rows_B] = self._solve(known.rows(rows_B), padded_CD, all_DD)
-        return u_RD
-
-    def _solve(self, known: SparseMatrix, padded_CD: Tensor, all_DD: Tensor) -> Tensor:
-        """One system of equations a row; short rows are filled up with the zero at the end of v."""
-        row_E = known.row_E
-        place_E = torch.arange(len(row_E), device=known.device) - known.start_R1[row_E]
-        shape = (known.n_rows, int(known.length_R.max()))
-        column_BL = row_E.new_full(shape, known.n_columns)
-        column_BL[row_E, place_E] = known.column_E
-        v_BLD = padded_CD[column_BL]
-        weight_BL = v_BLD.new_zeros(shape)
-        weight_BL[row_E, place_E] = 1.0 if known.weight_E is None else known.weight_E
-        weighted_BLD = v_BLD if known.weight_E is None else v_BLD * weight_BL[:, :, None]
-
-        norm_B = self.l2 * (weight_BL.sum(dim=1) + self.alpha * known.n_columns) ** self.power
-        left_BDD = weighted_BLD.mT @ v_BLD + all_DD
-        left_BDD.diagonal(dim1=1, dim2=2).add_(norm_B[:, None])
-        factor_BDD, failed_B = torch.linalg.cholesky_ex(left_BDD)
-        if failed_B.any():
-            raise NumericalError(
-                f"the equations of iALS have no solution with l2={self.l2:g} and "
-                f"alpha={self.alpha:g}. Use a larger l2, such as 0.01.",
-                code="singular",
-            )
-        return torch.cholesky_solve(weighted_BLD.sum(dim=1)[:, :, None], factor_BDD)[:, :, 0]
-
-
-def _blocks(length_R: Tensor, dim: int) -> Iterator[Tensor]:
-    """Rows of similar lengths together, the longest first: as many as a block has room for."""
-    most = _BLOCK_ON_CPU if length_R.device.type == "cpu" else _BLOCK_ON_GPU
-    length_R, order_R = length_R.sort(descending=True, stable=True)
-    lengths = length_R.tolist()
-    start = 0
-    while start < len(lengths):
-        stop = start + max(1, most // (dim * max(lengths[start], dim)))
-        yield order_R[start:stop]
-        start = stop

@@ -1,0 +1,59 @@
+"""New contexts for a trained model: what it says of someone, from a history alone.
+
+Items stay as they are; what a model has for a context is found anew, by its own rule:
+
+    popular                 nothing
+    item-knn, ease          the history itself
+    ials                    the least squares of half a sweep (``least_squares.py``)
+    sdsoftmax, by cosines   the softmax objective on the sphere (``sphere.py``)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sdgar.contracts import Factors, ItemWeights, Model
+from sdgar.data.interactions import History
+from sdgar.errors import UsageError
+from sdgar.fold_in.least_squares import HalfSweep
+from sdgar.fold_in.sphere import directions
+from sdgar.sparse import SparseMatrix
+
+SYSTEMS = ("popular", "item-knn", "ease", "ials", "sdsoftmax")
+
+
+def fold_in(model: Model, about: dict[str, Any], trained: History, new: History) -> Model:
+    """The model with the contexts of ``new``, none of whose histories is empty, for its own.
+
+    ``about`` says how the model was made, ``trained`` from what.
+    """
+    known = SparseMatrix.of(new.indptr_U1, new.items_E, model.n_items, device=model.device)
+    if isinstance(model, ItemWeights):
+        return ItemWeights(known, model.weight_II)
+    return Factors(_vectors(model, about, trained, known), model.item_ID, model.bias_I)
+
+
+def _vectors(
+    model: Factors, about: dict[str, Any], trained: History, known: SparseMatrix
+) -> Tensor:
+    settings = about.get("hyper_parameters", {})
+    match about.get("system"), settings:
+        case "popular", _:
+            return torch.empty(known.n_rows, 0, device=model.device)
+        case "ials", {"alpha": alpha, "l2": l2, "power": power}:
+            return HalfSweep(alpha, l2, power)(known, model.item_ID)
+        case "sdsoftmax", {"score": "cosine", "tau": tau}:
+            count_I = np.bincount(trained.items_E, minlength=model.n_items)
+            popularity_I = torch.from_numpy(count_I).to(model.device)
+            unit_UD = directions(known, model.item_ID, model.bias_I, popularity_I, tau=float(tau))
+            return unit_UD / float(tau)
+    raise UsageError(
+        f"new users cannot be folded into a model of system {about.get('system')!r}: it has no "
+        f"rule for a vector from a history alone. Systems that have: {', '.join(SYSTEMS)} (with "
+        "score=cosine). Or train again with the new users' rows.",
+        code="no_fold_in",
+    )

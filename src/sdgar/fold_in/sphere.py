@@ -1,0 +1,87 @@
+"""Vectors of contexts on the sphere by the softmax of cosines, for given items."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from sdgar.sparse import SparseMatrix
+
+_LOOKS, _STEP_SIZE = 5, 3.0
+"""Points that are tried, and η of the first steps: it suits the models of docs/results.md."""
+_SUPPORT = 2048
+"""Items that stand for all in Z."""
+_BLOCK = 512
+"""Contexts at a time."""
+
+
+def directions(
+    known: SparseMatrix, unit_ID: Tensor, bias_I: Tensor, popularity_I: Tensor, *, tau: float
+) -> Tensor:
+    """û of each context, from what it is known to have.
+
+    Climbs SD-Softmax's own objective, with the items as they are,
+
+        f(û) = û · m / τ - log Σ_{j ∉ I_c} exp(û · v̂_j / τ + b_j),   m = mean_{i ∈ I_c} v̂_i
+        û ← (û + η τ ∇f) normalised,   τ ∇f = m - Σ_j P(j|c) v̂_j
+
+    from the mean of the history. f is smooth and its slope points far: a few steps are enough. In
+    a large catalogue some 2,000 items stand for all, the same for every context, so that what a
+    context gets does not depend on who else is asked for.
+    """
+    item_S, log_weight_S = support(popularity_I)
+    place_I = torch.full_like(popularity_I, -1, dtype=torch.long)
+    place_I[item_S] = torch.arange(len(item_S), device=item_S.device)
+    v_SD, offset_S = unit_ID[item_S], bias_I[item_S] + log_weight_S
+    blocks = torch.arange(known.n_rows, device=unit_ID.device).split(_BLOCK)  # type: ignore[no-untyped-call]
+    return torch.cat([_climb(known.rows(b), unit_ID, v_SD, offset_S, place_I, tau) for b in blocks])
+
+
+def support(popularity_I: Tensor) -> tuple[Tensor, Tensor]:
+    """Items that stand for the catalogue, and log of how many each stands for.
+
+    All of them, or those that n evenly spaced places meet in the running sum of popularity + 1:
+    an item that is met m times with expectation n q stands for m / (n q).
+    """
+    n_items = len(popularity_I)
+    if n_items <= _SUPPORT:
+        everything = torch.arange(n_items, device=popularity_I.device)
+        return everything, torch.zeros(n_items, device=popularity_I.device)
+    share_I = (popularity_I + 1).double()
+    share_I /= share_I.sum()
+    place_S = (torch.arange(_SUPPORT, device=share_I.device, dtype=torch.double) + 0.5) / _SUPPORT
+    met_S = torch.searchsorted(share_I.cumsum(0), place_S).clamp(max=n_items - 1)
+    item_S, times_S = torch.unique_consecutive(met_S, return_counts=True)
+    return item_S, (times_S / (_SUPPORT * share_I[item_S])).log().float()
+
+
+def _climb(
+    known: SparseMatrix,
+    unit_ID: Tensor,
+    v_SD: Tensor,
+    offset_S: Tensor,
+    place_I: Tensor,
+    tau: float,
+) -> Tensor:
+    """A step that does not gain is taken back, and a shorter one tried."""
+    m_BD = (known @ unit_ID) / known.length_R[:, None]
+    at_E = place_I[known.column_E]
+    row_E, at_E = known.row_E[at_E >= 0], at_E[at_E >= 0]
+    u_BD = best_BD = normalize(m_BD, dim=1)
+    slope_BD = torch.zeros_like(u_BD)
+    best_B = torch.full_like(u_BD[:, 0], -torch.inf)
+    step_B = torch.full_like(best_B, _STEP_SIZE)
+    for _ in range(_LOOKS):
+        s_BS = torch.addmm(offset_S, u_BD, v_SD.T, alpha=1 / tau)
+        s_BS[row_E, at_E] = -torch.inf
+        log_z_B = s_BS.logsumexp(dim=1)
+        f_B = (u_BD * m_BD).sum(dim=1) / tau - log_z_B
+        gains_B = f_B >= best_B
+        p_BS = s_BS.sub_(log_z_B[:, None]).exp_()
+        best_B = torch.where(gains_B, f_B, best_B)
+        best_BD = torch.where(gains_B[:, None], u_BD, best_BD)
+        slope_BD = torch.where(gains_B[:, None], m_BD - p_BS @ v_SD, slope_BD)
+        step_B = torch.where(gains_B, step_B, step_B / 4)
+        u_BD = normalize(best_BD + step_B[:, None] * slope_BD, dim=1)
+    return best_BD

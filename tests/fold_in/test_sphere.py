@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.functional import normalize
+from torch.testing import assert_close
+
+from sdgar.fold_in import sphere as module
+from sdgar.fold_in.sphere import directions, support
+from sdgar.sparse import SparseMatrix
+
+CPU = torch.device("cpu")
+
+
+def problem(
+    seed: int, users: int = 9, items: int = 60, dim: int = 5
+) -> tuple[SparseMatrix, torch.Tensor, torch.Tensor, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    lists = [np.sort(rng.choice(items, rng.integers(1, 8), replace=False)) for _ in range(users)]
+    start = np.concatenate(([0], np.cumsum([len(own) for own in lists])))
+    known = SparseMatrix.of(start, np.concatenate(lists).astype(np.int32), items, device=CPU)
+    unit_ID = normalize(torch.from_numpy(rng.normal(size=(items, dim))).float(), dim=1)
+    bias_I = torch.from_numpy(rng.normal(size=items)).float()
+    return known, unit_ID, bias_I, torch.from_numpy(rng.integers(0, 50, items))
+
+
+def objective(
+    u_D: torch.Tensor, own: list[int], unit_ID: torch.Tensor, bias_I: torch.Tensor, tau: float
+) -> torch.Tensor:
+    """What the trained model minimises for one context, negated, by enumeration in float64."""
+    s_I = unit_ID.double() @ u_D / tau + bias_I.double()
+    others = [i for i in range(len(bias_I)) if i not in own]
+    return (s_I - bias_I.double())[own].mean() - s_I[others].logsumexp(dim=0)
+
+
+def slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau) -> torch.Tensor:
+    u_D = u_D.double().clone().requires_grad_()
+    (slope_D,) = torch.autograd.grad(objective(u_D, own, unit_ID, bias_I, tau), u_D)
+    return tau * (slope_D - (slope_D @ u_D) * u_D).detach()
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+def test_enough_steps_end_where_the_objective_is_flat(seed, tau, monkeypatch):
+    monkeypatch.setattr(module, "_LOOKS", 300)
+    known, unit_ID, bias_I, popularity_I = problem(seed)
+    u_BD = directions(known, unit_ID, bias_I, popularity_I, tau=tau)
+    for user, u_D in enumerate(u_BD):
+        own = known.rows(torch.tensor([user])).column_E.tolist()
+        slope_D = slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau)
+        assert slope_D.norm() < 2e-3
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000), st.sampled_from([0.1, 0.2, 0.5]))
+def test_a_few_looks_never_lose_and_get_half_of_the_way_or_more(seed, tau):
+    known, unit_ID, bias_I, popularity_I = problem(seed)
+    u_BD = directions(known, unit_ID, bias_I, popularity_I, tau=tau)
+    assert_close(u_BD.norm(dim=1), torch.ones(len(u_BD)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_LOOKS", 100)
+        best_BD = directions(known, unit_ID, bias_I, popularity_I, tau=tau)
+    total = torch.zeros(3, dtype=torch.float64)
+    for user in range(len(u_BD)):
+        own = known.rows(torch.tensor([user])).column_E.tolist()
+        mean_D = normalize(unit_ID[own].mean(dim=0), dim=0)
+        total += torch.stack(
+            [
+                objective(u_D.double(), own, unit_ID, bias_I, tau)
+                for u_D in (mean_D, u_BD[user], best_BD[user])
+            ]
+        )
+    start, reached, best = total.tolist()
+    assert best >= reached - 1e-4
+    assert reached - start >= 0.5 * (best - start) - 1e-4
+
+
+def test_a_context_gets_the_same_whoever_else_is_asked_for(monkeypatch):
+    known, unit_ID, bias_I, popularity_I = problem(1)
+    whole_BD = directions(known, unit_ID, bias_I, popularity_I, tau=0.2)
+    monkeypatch.setattr(module, "_BLOCK", 2)
+    assert_close(directions(known, unit_ID, bias_I, popularity_I, tau=0.2), whole_BD)
+    alone_BD = directions(known.rows(torch.tensor([4])), unit_ID, bias_I, popularity_I, tau=0.2)
+    assert_close(alone_BD[0], whole_BD[4])
+
+
+def test_a_sample_of_the_catalogue_stands_for_all_of_it(monkeypatch):
+    known, unit_ID, bias_I, popularity_I = problem(2, users=40, items=3000)
+    sampled_BD = directions(known, unit_ID, bias_I, popularity_I, tau=0.2)
+    monkeypatch.setattr(module, "_SUPPORT", 3000)
+    exact_BD = directions(known, unit_ID, bias_I, popularity_I, tau=0.2)
+    assert ((sampled_BD * exact_BD).sum(dim=1) > 0.98).all()
+    assert not torch.equal(sampled_BD, exact_BD)
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300))
+def test_what_stands_for_the_catalogue_is_weighed_without_bias(counts):
+    popularity_I = torch.tensor(counts)
+    share_I = (popularity_I + 1) / (popularity_I + 1).sum()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_SUPPORT", 64)
+        item_S, log_weight_S = support(popularity_I)
+    assert len(set(item_S.tolist())) == len(item_S)
+    if len(counts) <= 64:
+        assert item_S.tolist() == list(range(len(counts)))
+        assert log_weight_S.tolist() == [0.0] * len(counts)
+    else:
+        # An item is met as often as it should be, to within one time.
+        met_S = log_weight_S.exp() * 64 * share_I[item_S]
+        assert_close(met_S, met_S.round(), rtol=0, atol=1e-3)
+        assert ((met_S - 64 * share_I[item_S]).abs() < 1 + 1e-3).all()
+        assert met_S.sum().item() == pytest.approx(64, abs=1e-2)
