@@ -84,7 +84,7 @@ class WeightedLogistic:
 class SampledSoftmax:
     """Softmax over items with an importance-sampled partition function, one value a row.
 
-        Ẑ_b = 1/n Σ_j exp(s_bj - log Q(j|c)),   l_b = -s⁺_b + log Ẑ_b
+        Ẑ_b = 1/n Σ_j exp(s_bj - log Q(j|c)),   l_b = -s⁺_b / ρ + log Ẑ_b
 
     over the n accepted negatives j; 0 for a row that has none. Ẑ estimates the sum over the items
     that are unknown to the context: neither the positive itself nor its other positives are in it,
@@ -92,10 +92,18 @@ class SampledSoftmax:
     the negatives by w_j ∝ exp(s_j - log Q(j|c)), so a constant of the row in log Q is no matter.
     """
 
+    rho: float = 1.0
+    """ρ = τ⁺/τ: the temperature of positives beside that of negatives (Wu et al. 2024, BSL)."""
+
+    def __post_init__(self) -> None:
+        """Refuse a ratio that is none."""
+        if not 0 < self.rho < float("inf"):
+            raise UsageError(f"rho must be a positive number, got {self.rho!r}.", code="bad_rho")
+
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """loss_B."""
         a_BN, n_B = self._ratios(neg_BN, negatives), negatives.accepted_BN.sum(dim=1)
-        loss_B = a_BN.logsumexp(dim=1) - n_B.clamp(min=1).log() - pos_B
+        loss_B = a_BN.logsumexp(dim=1) - n_B.clamp(min=1).log() - pos_B / self.rho
         return torch.where(n_B > 0, loss_B, 0.0)
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:

@@ -419,6 +419,10 @@ class SDSoftmax(Composition):
     """cosine (over τ), or dot (inner product and bias, whose size l2 holds)."""
     tau: float = 0.15
     """τ: cosines are divided by it; inner products are not."""
+    rho: float = 1.0
+    """ρ: temperature of positives over that of negatives."""
+    bias: bool = False
+    """Whether an item has a bias beside its cosine; inner products always have one."""
     l2: float = 0.0
     """Weight λ of the squared norm of the rows a batch touches; cosines feel it by their steps."""
     proposal: str = "em"
@@ -439,7 +443,7 @@ class SDSoftmax(Composition):
         return self._system(
             self._discriminator(data, seed),
             self._sampler(data, seed),
-            SampledSoftmax(),
+            SampledSoftmax(self.rho),
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
 
@@ -451,7 +455,7 @@ class SDSoftmax(Composition):
         size = (data.n_users, data.n_items, self.dim)
         if one_of("score", self.score, ("cosine", "dot")) == "dot":
             return MatrixFactorization(*size, seed=seed, sparse=row_wise)
-        return Cosine(*size, seed=seed, tau=self.tau, sparse=row_wise)
+        return Cosine(*size, seed=seed, tau=self.tau, sparse=row_wise, bias=self.bias)
 
     def _sampler(self, data: Interactions, seed: int) -> Sampler:
         one_of("proposal", self.proposal, ("em", *STATIC))

@@ -27,7 +27,19 @@ def cosine(**changes) -> Cosine:
     return Cosine(7, 11, 5, **({"seed": 3, "tau": 0.2} | changes))
 
 
-DISCRIMINATORS = {"matrix factorization": factorization, "metric": metric, "cosine": cosine}
+def biased_cosine(**changes) -> Cosine:
+    made = cosine(bias=True, **changes)
+    with torch.no_grad():
+        made.bias_I += torch.arange(11) / 10
+    return made
+
+
+DISCRIMINATORS = {
+    "matrix factorization": factorization,
+    "metric": metric,
+    "cosine": cosine,
+    "cosine and bias": biased_cosine,
+}
 
 
 @pytest.fixture(params=sorted(DISCRIMINATORS))
@@ -116,6 +128,16 @@ def test_a_sparse_gradient_is_the_dense_one_and_names_the_rows_of_the_batch(make
         assert grad.is_sparse
         assert_close(grad.to_dense(), dense[name])
         assert grad.coalesce().indices()[0].tolist() == rows[name]
+
+
+def test_a_bias_is_added_to_the_cosine_and_counts_in_the_penalty():
+    plain, biased = cosine(), biased_cosine()
+    users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1, 3, 9], [8, 8, 0]])
+    s_BN, norm_B = plain.score_and_penalty(users_B, items_BN)
+    s2_BN, norm2_B = biased.score_and_penalty(users_B, items_BN)
+    b_BN = items_BN / 10
+    assert_close(s2_BN, s_BN + b_BN)
+    assert_close(norm2_B, norm_B + b_BN[:, 0] ** 2 + (b_BN[:, 1:] ** 2).mean(dim=1))
 
 
 def test_cosines_are_bounded_and_do_not_feel_the_length_of_a_vector():

@@ -28,6 +28,7 @@ OBJECTIVES = {
     "weighted logistic, hot": WeightedLogistic(20.0),
     "weighted logistic, weights held": WeightedLogistic(0.5, hold_weights=True),
     "sampled softmax": SampledSoftmax(),
+    "sampled softmax, positives at another temperature": SampledSoftmax(1.3),
     "rank hinge by tries": RankHingeByTries(1.0, 1000),
     "rank hinge by impostors": RankHingeByImpostors(0.5, 1000),
 }
@@ -246,6 +247,17 @@ def test_sampled_softmax_is_the_softmax_when_every_other_item_is_drawn_once():
     assert_close(loss, expected)
     (grad_I,) = torch.autograd.grad(loss, s_I)
     assert_close(grad_I, torch.cat((-torch.ones(1).double(), s_I[1:].detach().softmax(dim=0))))
+
+
+def test_a_temperature_of_positives_divides_their_scores_only(batch):
+    pos_B, neg_BN, negatives = batch
+    shifted_B = SampledSoftmax(2.0)(pos_B, neg_BN, negatives)
+    plain_B = SampledSoftmax()(pos_B, neg_BN, negatives)
+    answered_B = negatives.accepted_BN.any(dim=1)
+    assert_close(shifted_B, torch.where(answered_B, plain_B + pos_B / 2, 0.0))
+    for rho in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(UsageError, match="rho must be a positive number"):
+            SampledSoftmax(rho)
 
 
 def test_sampled_softmax_does_not_depend_on_who_proposes():

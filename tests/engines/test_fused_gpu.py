@@ -219,12 +219,12 @@ def test_points_of_a_ball_move_as_by_the_eager_engine(data, per_visit):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("per_visit", [1, 2])
-def test_angles_move_as_by_the_eager_engine(data, per_visit, sampler):
+@pytest.mark.parametrize(("per_visit", "rho", "bias"), [(1, 1.0, False), (2, 1.2, True)])
+def test_angles_move_as_by_the_eager_engine(data, per_visit, rho, bias, sampler):
     parts = {
         "sampler": sampler,
         "optimizer": OPTIMIZERS[2],
-        "objective": SampledSoftmax(),
+        "objective": SampledSoftmax(rho),
         "positives_per_visit": per_visit,
         "l2": 0.01,
     }
@@ -232,7 +232,9 @@ def test_angles_move_as_by_the_eager_engine(data, per_visit, sampler):
         kind(
             replace(
                 system_of(data, **parts),
-                discriminator=Cosine(data.n_users, data.n_items, 5, seed=0, tau=0.3, sparse=True),
+                discriminator=Cosine(
+                    data.n_users, data.n_items, 5, seed=0, tau=0.3, sparse=True, bias=bias
+                ),
             ),
             data,
             seed=5,

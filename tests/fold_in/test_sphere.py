@@ -28,29 +28,33 @@ def problem(
 
 
 def objective(
-    u_D: torch.Tensor, own: list[int], unit_ID: torch.Tensor, bias_I: torch.Tensor, tau: float
+    u_D: torch.Tensor,
+    own: list[int],
+    unit_ID: torch.Tensor,
+    bias_I: torch.Tensor,
+    tau: float,
+    rho: float = 1.0,
 ) -> torch.Tensor:
     """What the trained model minimises for one context, negated, by enumeration in float64."""
     s_I = unit_ID.double() @ u_D / tau + bias_I.double()
     others = [i for i in range(len(bias_I)) if i not in own]
-    return (s_I - bias_I.double())[own].mean() - s_I[others].logsumexp(dim=0)
+    return (s_I - bias_I.double())[own].mean() / rho - s_I[others].logsumexp(dim=0)
 
 
-def slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau) -> torch.Tensor:
+def slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau, rho) -> torch.Tensor:
     u_D = u_D.double().clone().requires_grad_()
-    (slope_D,) = torch.autograd.grad(objective(u_D, own, unit_ID, bias_I, tau), u_D)
+    (slope_D,) = torch.autograd.grad(objective(u_D, own, unit_ID, bias_I, tau, rho), u_D)
     return tau * (slope_D - (slope_D @ u_D) * u_D).detach()
 
 
-@pytest.mark.parametrize("tau", [0.1, 0.3])
-@pytest.mark.parametrize("seed", range(3))
-def test_enough_steps_end_where_the_objective_is_flat(seed, tau, monkeypatch):
+@pytest.mark.parametrize(("seed", "tau", "rho"), [(0, 0.1, 1.0), (1, 0.3, 1.0), (2, 0.2, 1.3)])
+def test_enough_steps_end_where_the_objective_is_flat(seed, tau, rho, monkeypatch):
     monkeypatch.setattr(module, "_LOOKS", 300)
     known, unit_ID, bias_I, popularity_I = problem(seed)
-    u_BD = directions(known, unit_ID, bias_I, popularity_I, tau=tau)
+    u_BD = directions(known, unit_ID, bias_I, popularity_I, tau=tau, rho=rho)
     for user, u_D in enumerate(u_BD):
         own = known.rows(torch.tensor([user])).column_E.tolist()
-        slope_D = slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau)
+        slope_D = slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau, rho)
         assert slope_D.norm() < 2e-3
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
 
 from sdgar.contracts import Factors
@@ -14,6 +14,9 @@ from sdgar.rng import Stream, normal
 class Embeddings(nn.Module):
     """u_c and v_i, drawn from N(0, σ²); a discriminator says what score they make."""
 
+    bias_I: nn.Parameter | None
+    """b_i, 0 at the start, where scores have one."""
+
     def __init__(
         self,
         n_users: int,
@@ -23,6 +26,7 @@ class Embeddings(nn.Module):
         seed: int,
         init_scale: float,
         sparse: bool = False,
+        bias: bool = False,
         streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
     ) -> None:
         super().__init__()
@@ -33,6 +37,7 @@ class Embeddings(nn.Module):
         of_users, of_items = streams
         self.user_UD = nn.Parameter(_normal(seed, of_users, n_users, dim, sigma))
         self.item_ID = nn.Parameter(_normal(seed, of_items, n_items, dim, sigma))
+        self.register_parameter("bias_I", nn.Parameter(torch.zeros(n_items)) if bias else None)
         self._sparse = sparse
         """Whether gradients name the rows of a batch, for optimisers that move only those."""
 
@@ -57,6 +62,14 @@ class Embeddings(nn.Module):
     def _rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
         u_BD = embedding(users_B, self.user_UD, sparse=self._sparse)
         return u_BD, embedding(items_BN, self.item_ID, sparse=self._sparse)
+
+    def _bias(self, items_BN: Tensor) -> Tensor:
+        """b_BN, or 0 without biases."""
+        if self.bias_I is None:
+            return torch.zeros((), device=self.device)
+        if self._sparse:
+            return gather(self.bias_I, 0, items_BN.reshape(-1), sparse_grad=True).view_as(items_BN)
+        return self.bias_I[items_BN]
 
 
 def _normal(seed: int, stream: Stream, rows: int, dim: int, sigma: float) -> Tensor:

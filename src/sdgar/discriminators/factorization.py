@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, gather, nn
+from torch import Tensor, nn
 
 from sdgar.contracts import Factors
 from sdgar.discriminators.embeddings import Embeddings
@@ -12,6 +11,8 @@ from sdgar.rng import Stream
 
 class MatrixFactorization(Embeddings):
     """g(c, i) = u_c · v_i + b_i, with u and v drawn from N(0, σ²) and b = 0 at the start."""
+
+    bias_I: nn.Parameter
 
     def __init__(
         self,
@@ -31,9 +32,9 @@ class MatrixFactorization(Embeddings):
             seed=seed,
             init_scale=init_scale,
             sparse=sparse,
+            bias=True,
             streams=streams,
         )
-        self.bias_I = nn.Parameter(torch.zeros(n_items))
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """s_BN of N items for each row."""
@@ -55,8 +56,3 @@ class MatrixFactorization(Embeddings):
     def factors(self) -> Factors:
         """The parameters, detached, as inner products."""
         return Factors(self.user_UD.detach(), self.item_ID.detach(), self.bias_I.detach())
-
-    def _bias(self, items_BN: Tensor) -> Tensor:
-        if self._sparse:
-            return gather(self.bias_I, 0, items_BN.reshape(-1), sparse_grad=True).view_as(items_BN)
-        return self.bias_I[items_BN]

@@ -263,13 +263,13 @@ class FusedGpuEngine:
         """Between epochs the discriminator's own parameters are the truth."""
         self._theta_RD[: self._n_users] = self._model.user_UD
         self._theta_RD[self._n_users :] = self._model.item_ID
-        if isinstance(self._model, MatrixFactorization):
+        if self._model.bias_I is not None:
             self._bias_I.copy_(self._model.bias_I)
 
     def _give_parameters(self) -> None:
         self._model.user_UD.copy_(self._theta_RD[: self._n_users])
         self._model.item_ID.copy_(self._theta_RD[self._n_users :])
-        if isinstance(self._model, MatrixFactorization):
+        if self._model.bias_I is not None:
             self._model.bias_I.copy_(self._bias_I)
 
     def _numbers_of(self, epoch: int) -> Tensor:
@@ -467,6 +467,7 @@ class FusedGpuEngine:
             self._flag,
         )
         shape = {"D": dim, "DD": _power(dim), "WIDE": self._wide}
+        shape["HAS_BIAS"] = self._model.bias_I is not None
         shape["SCORE"] = {
             MatrixFactorization: triton_epoch.DOT,
             Metric: triton_epoch.METRIC,
@@ -487,6 +488,7 @@ class FusedGpuEngine:
             self._n_items,
             _slope_limit(objective),
             self._model.tau if isinstance(self._model, Cosine) else 1.0,
+            objective.rho if isinstance(objective, SampledSoftmax) else 1.0,
             _LEAST_NORM,
             P=p,
             PP=_power(p),
@@ -617,6 +619,8 @@ def _slope_limit(objective: object) -> float:
         return 1 + 16 / objective.temperature
     if isinstance(objective, _RANKED):
         return 1 + math.log(objective.n_items)
+    if isinstance(objective, SampledSoftmax):
+        return max(1.0, 1 / objective.rho)
     return 1.0
 
 

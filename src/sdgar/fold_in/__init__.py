@@ -46,10 +46,11 @@ def _vectors(
             return torch.empty(known.n_rows, 0, device=model.device)
         case "ials", {"alpha": alpha, "l2": l2, "power": power}:
             return HalfSweep(alpha, l2, power)(known, model.item_ID)
-        case "sdsoftmax", {"score": "cosine", "tau": tau}:
+        case "sdsoftmax", {"score": "cosine", "tau": tau, "rho": rho}:
             count_I = np.bincount(trained.items_E, minlength=model.n_items)
             popularity_I = torch.from_numpy(count_I).to(model.device)
-            unit_UD = directions(known, model.item_ID, model.bias_I, popularity_I, tau=float(tau))
+            items = (model.item_ID, model.bias_I, popularity_I)
+            unit_UD = directions(known, *items, tau=float(tau), rho=float(rho))
             return unit_UD / float(tau)
     raise UsageError(
         f"new users cannot be folded into a model of system {about.get('system')!r}: it has no "

@@ -17,13 +17,19 @@ _BLOCK = 512
 
 
 def directions(
-    known: SparseMatrix, unit_ID: Tensor, bias_I: Tensor, popularity_I: Tensor, *, tau: float
+    known: SparseMatrix,
+    unit_ID: Tensor,
+    bias_I: Tensor,
+    popularity_I: Tensor,
+    *,
+    tau: float,
+    rho: float = 1.0,
 ) -> Tensor:
     """û of each context, from what it is known to have.
 
     Climbs SD-Softmax's own objective, with the items as they are,
 
-        f(û) = û · m / τ - log Σ_{j ∉ I_c} exp(û · v̂_j / τ + b_j),   m = mean_{i ∈ I_c} v̂_i
+        f(û) = û · m / τ - log Σ_{j ∉ I_c} exp(û · v̂_j / τ + b_j),   m = mean_{i ∈ I_c} v̂_i / ρ
         û ← (û + η τ ∇f) normalised,   τ ∇f = m - Σ_j P(j|c) v̂_j
 
     from the mean of the history. f is smooth and its slope points far: a few steps are enough. In
@@ -35,7 +41,8 @@ def directions(
     place_I[item_S] = torch.arange(len(item_S), device=item_S.device)
     v_SD, offset_S = unit_ID[item_S], bias_I[item_S] + log_weight_S
     blocks = torch.arange(known.n_rows, device=unit_ID.device).split(_BLOCK)  # type: ignore[no-untyped-call]
-    return torch.cat([_climb(known.rows(b), unit_ID, v_SD, offset_S, place_I, tau) for b in blocks])
+    pull_ID = unit_ID / rho
+    return torch.cat([_climb(known.rows(b), pull_ID, v_SD, offset_S, place_I, tau) for b in blocks])
 
 
 def support(popularity_I: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,14 +65,14 @@ def support(popularity_I: Tensor) -> tuple[Tensor, Tensor]:
 
 def _climb(
     known: SparseMatrix,
-    unit_ID: Tensor,
+    pull_ID: Tensor,
     v_SD: Tensor,
     offset_S: Tensor,
     place_I: Tensor,
     tau: float,
 ) -> Tensor:
     """A step that does not gain is taken back, and a shorter one tried."""
-    m_BD = (known @ unit_ID) / known.length_R[:, None]
+    m_BD = (known @ pull_ID) / known.length_R[:, None]
     at_E = place_I[known.column_E]
     row_E, at_E = known.row_E[at_E >= 0], at_E[at_E >= 0]
     u_BD = best_BD = normalize(m_BD, dim=1)

@@ -88,6 +88,7 @@ def add_gradients(
     n_items: tl.tensor,
     slope_limit: tl.tensor,
     tau: tl.tensor,
+    rho: tl.tensor,
     least_norm: tl.tensor,
     P: tl.constexpr,
     PP: tl.constexpr,
@@ -97,6 +98,7 @@ def add_gradients(
     DD: tl.constexpr,
     OBJECTIVE: tl.constexpr,
     SCORE: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
     HOLD: tl.constexpr,
     WEIGHTED: tl.constexpr,
     HAS_Q: tl.constexpr,
@@ -107,7 +109,7 @@ def add_gradients(
 
         DOT      s = u · v + b         ∂/∂u = Σ_i g_i v_i,     ∂/∂v_i = g_i u,   ∂/∂b_i = g_i
         METRIC   s = 2 u · v - ‖v‖²    ∂/∂u = Σ_i 2 g_i v_i,   ∂/∂v_i = 2 g_i (u - v_i)
-        COSINE   s = û · v̂ / τ         ∂/∂u = Σ_i g_i (v̂_i - τ s_i û) / (τ ‖u‖), and mirrored
+        COSINE   s = û · v̂ / τ (+ b)   ∂/∂u = Σ_i g_i (v̂_i - (û · v̂_i) û) / (τ ‖u‖), and mirrored
 
     with g the slopes of Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
     1/N; ``moved_L`` gets the row of each slot, -1 for entries that are none. ``stats`` gets the
@@ -171,6 +173,9 @@ def add_gradients(
     else:
         s_pos = tl.sum(u[:, None, :] * v_pos, axis=2)
         s_neg = tl.sum(u[:, None, :] * v_neg, axis=2)
+    # Without their biases, which no vector feels.
+    bare_pos, bare_neg = s_pos, s_neg
+    if HAS_BIAS:
         s_pos += tl.load(bias_I + pos - n_users, mask=present, other=0.0)
         s_neg += tl.load(bias_I + neg - n_users, mask=accepted, other=0.0)
 
@@ -215,8 +220,8 @@ def add_gradients(
         effective = tl.where(square > 0, 1.0 / tl.where(square > 0, square, 1.0), 0.0)
         log_z = tl.where(count > 0, most, 0.0) + tl.log(total * share)
         answered = (count > 0)[:, None]
-        loss = tl.where(answered, log_z[:, None] - s_pos, 0.0)
-        g_pos = tl.where(answered, -omega, 0.0)
+        loss = tl.where(answered, log_z[:, None] - s_pos / rho, 0.0)
+        g_pos = tl.where(answered, -omega / rho, 0.0)
         g_neg = tl.sum(omega, axis=1)[:, None] * weight
     else:
         f_pos, slope_pos = _softplus_and_slope(-s_pos)
@@ -252,11 +257,11 @@ def add_gradients(
         g_vpos = _fixed(2 * g_pos[:, :, None] * (u[:, None, :] - v_pos), scale)
         g_vneg = _fixed(2 * g_neg[:, :, None] * (u[:, None, :] - v_neg), scale)
     elif SCORE == COSINE:
-        along = tl.sum(g_pos * s_pos, axis=1) + tl.sum(g_neg * s_neg, axis=1)
+        along = tl.sum(g_pos * bare_pos, axis=1) + tl.sum(g_neg * bare_neg, axis=1)
         g_u = _fixed((g_u / tau - along[:, None] * u) / norm[:, None], scale)
-        across = u[:, None, :] / tau - s_pos[:, :, None] * v_pos
+        across = u[:, None, :] / tau - bare_pos[:, :, None] * v_pos
         g_vpos = _fixed((g_pos / norm_P)[:, :, None] * across, scale)
-        across = u[:, None, :] / tau - s_neg[:, :, None] * v_neg
+        across = u[:, None, :] / tau - bare_neg[:, :, None] * v_neg
         g_vneg = _fixed((g_neg / norm_N)[:, :, None] * across, scale)
     else:
         g_u = _fixed(g_u, scale)
@@ -320,6 +325,7 @@ def move_rows(
     DD: tl.constexpr,
     OPTIMIZER: tl.constexpr,
     SCORE: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
@@ -329,8 +335,8 @@ def move_rows(
 
     ``rates_S3`` holds for each step 1/B, the learning rate (divided by 1 - β₁ᵗ for Adam), and
     1/√(1 - β₂ᵗ); ``gain`` is 1 - β, which taken in float32 would lose four digits. ``first`` and
-    ``second`` are Adam's moments; row Adagrad keeps its one number a row in ``second``. Only
-    DOT has biases; with METRIC, a row that left the unit ball is projected onto it.
+    ``second`` are Adam's moments; row Adagrad keeps its one number a row in ``second``. With
+    METRIC, a row that left the unit ball is projected onto it.
     """
     entry = tl.program_id(0) * TILE + tl.arange(0, TILE)
     d = tl.arange(0, DD)
@@ -344,7 +350,7 @@ def move_rows(
         entry, row = entry.to(tl.int64), row.to(tl.int64)
     there = row >= 0
     item = row - n_users
-    if SCORE != DOT:
+    if not HAS_BIAS:
         item = 0 * row - 1
     has_bias = item >= 0
     at = row[:, None] * D + d[None, :]
