@@ -88,12 +88,12 @@ def sampler_of(name: str, data: Interactions) -> Sampler:
 def system_of(data: Interactions, *, sampler: str = "uniform", dim: int = 5, **changes) -> System:
     optimizer = changes.get("optimizer", SGD(0.5))
     size, sparse = (data.n_users, data.n_items, dim), optimizer.row_wise
-    tau = changes.pop("tau", None)
+    tau, bias = changes.pop("tau", None), changes.pop("bias", False)
     system = System(
         name="test",
         discriminator=MatrixFactorization(*size, seed=0, sparse=sparse)
         if tau is None
-        else Cosine(*size, seed=0, sparse=sparse, tau=tau),
+        else Cosine(*size, seed=0, sparse=sparse, tau=tau, bias=bias),
         sampler=sampler_of(sampler, data),
         objective=PairwiseLogistic(),
         optimizer=optimizer,
@@ -226,6 +226,19 @@ def test_angles_and_their_softmax_are_those_of_the_eager_engine(sampler, optimiz
         tau=0.3,
     )
     assert last.unanswered >= some_data().n_items
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_biases_beside_angles_and_the_temperature_of_positives_are_those_of_eager(optimizer):
+    assert_same_epochs(
+        some_data(),
+        epochs=3,
+        sampler="decomposable",
+        objective=SampledSoftmax(1.3),
+        optimizer=OPTIMIZERS[optimizer],
+        tau=0.3,
+        bias=True,
+    )
 
 
 def test_parts_that_do_not_fit_are_not_covered():

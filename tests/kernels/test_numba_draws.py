@@ -26,12 +26,9 @@ CPU = torch.device("cpu")
 
 
 @numba.njit
-def numba_draw(proposal, known, tail, row_V, user_V, rooms, item_VN, ok_VN, q_VN):
-    numba_draws.draw(
-        proposal, known, tail, len(row_V), row_V, user_V, rooms[0], rooms[1], rooms[2], item_VN,
-        ok_VN,
-    )  # fmt: skip
-    numba_draws.probability(proposal, len(row_V), user_V, known.indptr_U1, item_VN, q_VN)
+def numba_draw(proposal, known, tail, user_V, row_VP, bins, drawn):
+    numba_draws.draw(proposal, known, tail, len(user_V), user_V, row_VP, bins, drawn)
+    numba_draws.probability(proposal, known, len(user_V), user_V, drawn)
 
 
 @numba.njit
@@ -86,23 +83,23 @@ def drawn(sampler, data: Interactions, n: int, seed: int, epoch: int):
         batch_size=1,
         l2=0.0,
     )
-    row_V = np.arange(len(data))
     shape = (len(data), n)
-    item_VN, ok_VN = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
-    q_VN = np.zeros(shape, np.float32)
-    rooms = tuple(np.zeros(shape, np.uint64) for _ in range(3))
+    drawn = numba_draws.Drawn(
+        item_VN=np.zeros(shape, np.int64),
+        ok_VN=np.zeros(shape, np.bool_),
+        q_VN=np.zeros(shape, np.float32),
+        tries_V=np.zeros(len(data), np.int64),
+    )
     numba_draw(
         fused_cpu._proposal(system, seed, data.n_items),
         fused_cpu._known(data),
         tail(Stream.NEGATIVES, epoch),
-        row_V,
         data.users_E,
-        rooms,
-        item_VN,
-        ok_VN,
-        q_VN,
+        np.arange(len(data))[:, None],
+        numba_draws.Bins(*(np.zeros(shape, np.uint64) for _ in range(3))),
+        drawn,
     )
-    return item_VN, ok_VN, q_VN
+    return drawn.item_VN, drawn.ok_VN, drawn.q_VN
 
 
 @pytest.mark.parametrize(("seed", "epoch"), [(5, 1), (2**64 - 1, 2**24 - 1)])

@@ -12,7 +12,7 @@ from sdgar.errors import UsageError
 
 
 class Cosine(Embeddings):
-    """s(c, i) = cos(u_c, v_i) / τ, or that + b_i: popularity is in no norm, but may be in a bias."""
+    """s(c, i) = cos(u_c, v_i) / τ (+ b_i): popularity is in no norm, but may be in a bias."""
 
     def __init__(
         self,

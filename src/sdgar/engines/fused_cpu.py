@@ -29,7 +29,7 @@ from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity
 
 if TYPE_CHECKING:
-    from sdgar.kernels import numba_draws, numba_epoch
+    from sdgar.kernels import numba_draws, numba_epoch, numba_scores
 
 
 Model = MatrixFactorization | Cosine
@@ -61,8 +61,10 @@ class FusedCpuEngine:
         self._visits = Visits(data, system.positives_per_visit, seed, device)
         # Room is made for the batches there are, however large a batch may be.
         self._batch = min(system.visits_per_step, len(self._visits))
-        self._order = _order(self._visits, system, self._batch)
+        self._order = _order(self._visits, system, seed, self._batch)
         self._tables = _tables(self._model, system)
+        self._scores = _scores(self._model, system)
+        self._moves = _moves(self._model, system)
         self._scratch = _scratch(self._model, system, self._batch)
 
     @classmethod
@@ -88,7 +90,8 @@ class FusedCpuEngine:
             return NotCovered("Numba is not installed")
         from sdgar.kernels.compiled import is_kept
 
-        first = "" if is_kept("epoch") else "; its first use here compiles it, about half a minute"
+        kept = is_kept("epoch", _variants(system))
+        first = "" if kept else "; its first use here compiles it, about ten seconds"
         return Covered(f"one compiled loop on the CPU has code for all parts{first}")
 
     @classmethod
@@ -98,7 +101,8 @@ class FusedCpuEngine:
 
     def run_epoch(self, epoch: int) -> EpochStats:
         """One pass over the positives in a fresh order."""
-        from sdgar.kernels import numba_epoch, numba_threads
+        from sdgar.kernels import numba_epoch
+        from sdgar.kernels.compiled import note_kept
 
         start = time.perf_counter()
         threads = torch.get_num_threads()
@@ -106,9 +110,14 @@ class FusedCpuEngine:
             len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
         ).keys
         self._scratch.totals_3[:] = 0
-        numba_threads.run(
-            numba_epoch.epoch,
-            threads,
+        room = (
+            self._model.user_UD.shape[1],
+            self._system.positives_per_visit,
+            self._system.n_negatives,
+            self._batch,
+        )
+        numba_epoch.run_epoch(
+            [numba_epoch.own(*room) for _ in range(threads)],
             np.array(keys, np.uint64),
             tail(Stream.NEGATIVES, epoch),
             tail(Stream.DEAL, epoch),
@@ -117,18 +126,13 @@ class FusedCpuEngine:
             self._known,
             self._order,
             _proposal(self._system, self._seed, self._model.n_items),
+            self._scores,
             _loss(self._system),
-            _step(self._system),
+            self._moves,
             self._tables,
             self._scratch,
-            numba_epoch.own(
-                threads,
-                self._model.user_UD.shape[1],
-                self._system.positives_per_visit,
-                self._system.n_negatives,
-                self._batch,
-            ),
         )
+        note_kept("epoch", _variants(self._system))
         self._steps += -(-len(self._visits) // self._batch)
         self._unpack()
         total, effective, unanswered = self._scratch.totals_3.tolist()
@@ -167,8 +171,18 @@ class FusedCpuEngine:
         """Bring the parameters back to the model."""
         self._model.user_UD.copy_(torch.from_numpy(self._tables.user_UCD[:, 0]))
         self._model.item_ID.copy_(torch.from_numpy(self._tables.item_ICD[:, 0]))
-        if isinstance(self._model, MatrixFactorization):
-            self._model.bias_I.copy_(torch.from_numpy(self._tables.bias_IC[:, 0]))
+        if self._model.bias_I is not None:
+            self._model.bias_I.copy_(torch.from_numpy(self._arrays()["bias_IC"][:, 0]))
+
+    def _arrays(self) -> dict[str, NDArray[np.float32]]:
+        """All that training changes."""
+        sums = {
+            name: step.sum_R
+            for name, step in zip(("sum_U", "sum_I", "sum_bias_I"), self._moves[:3], strict=True)
+            if hasattr(step, "sum_R")
+        }
+        parts = self._tables._asdict() | self._scores._asdict() | sums
+        return {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
 
     def state(self) -> dict[str, Tensor]:
         """Parameters, optimiser state and sampler state, under one flat set of names."""
@@ -176,14 +190,14 @@ class FusedCpuEngine:
         state["optimizer.steps"] = torch.tensor(self._steps)
         state |= {
             f"optimizer.{name}": torch.from_numpy(table.copy())
-            for name, table in self._tables._asdict().items()
+            for name, table in self._arrays().items()
         }
         return state | {f"sampler.{k}": v.clone() for k, v in self._system.sampler.state().items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Take back what ``state`` gave."""
         self._steps = int(state["optimizer.steps"])
-        for name, table in self._tables._asdict().items():
+        for name, table in self._arrays().items():
             table[...] = state[f"optimizer.{name}"].numpy()
         self._unpack()
         self._system.sampler.load_state(
@@ -209,11 +223,12 @@ def _known(data: Interactions) -> numba_draws.Known:
     return known
 
 
-def _order(visits: Visits, system: System, batch: int) -> numba_epoch.Order:
+def _order(visits: Visits, system: System, seed: int, batch: int) -> numba_epoch.Order:
     from sdgar.kernels.numba_epoch import Order
 
     order = Permutation(len(visits), ())
     return Order(
+        seed=np.uint64(seed),
         n_visits=len(visits),
         positives=system.positives_per_visit,
         batch=batch,
@@ -225,118 +240,120 @@ def _order(visits: Visits, system: System, batch: int) -> numba_epoch.Order:
     )
 
 
-def _proposal(system: System, seed: int, n_items: int) -> numba_draws.Proposal:
+def _variants(system: System) -> str:
+    """What the loop is compiled for."""
+    parts = system.discriminator, system.sampler, system.objective, system.optimizer
+    names = [type(part).__name__ for part in parts]
+    if isinstance(system.discriminator, Cosine) and system.discriminator.bias_I is not None:
+        names.append("bias")
+    return "-".join(names)
+
+
+def _proposal(system: System, seed: int, n_items: int) -> Any:
     """The sampler's tables as they are now."""
     from sdgar.kernels import numba_draws as draws
     from sdgar.kernels import numba_picks as picks
 
-    none, nobody = np.empty(0, np.int64), np.empty((0, 1), np.float32)
-    tables: dict[str, object] = {
-        "state_bins": none, "item_bins": none, "n_states": 1,
-        "x_UK": nobody, "y_IK": nobody, "q_I": nobody[:, 0].copy(),
-        "order_KI": np.empty((0, 1), np.int32), "downward_UK": np.empty((0, 1), np.bool_),
-    }  # fmt: skip
-    sampler = system.sampler
-    kind = draws.UNIFORM
-    if isinstance(sampler, Popularity):
-        kind = draws.POPULARITY
-        tables |= {
-            "item_bins": sampler.table.bin_RN.reshape(-1).numpy(),
-            "q_I": sampler.log_q_I.exp().numpy(),
-        }
-    elif isinstance(sampler, Decomposable):
-        kind = draws.DECOMPOSABLE
-        tables |= {
-            "state_bins": _aligned_copy(sampler.state_of.bin_RN.reshape(-1)),
-            "item_bins": _aligned_copy(sampler.item_of.bin_RN.reshape(-1)),
-            "n_states": sampler.state_of.n,
-            "x_UK": _aligned_copy(sampler.x_UK),
-            "y_IK": _aligned_copy(sampler.y_IK),
-        }
-    elif isinstance(sampler, AdaptiveOrder):
-        kind = draws.ADAPTIVE
-        tables |= {
-            "state_bins": sampler.factor_of.bin_RN.reshape(-1).numpy(),
-            "item_bins": sampler.rank_of.bin_RN.reshape(-1).numpy(),
-            "n_states": sampler.factor_of.n,
-            "order_KI": sampler.order_KI.contiguous().numpy(),
-            "downward_UK": sampler.downward_UK.contiguous().numpy(),
-        }
-    pick, candidates, margin = picks.NONE, 1, 0.0
-    match sampler:
+    common = system.n_negatives, np.uint64(seed), n_items
+    match system.sampler:
+        case Popularity() as sampler:
+            return draws.Popularity(
+                *common,
+                item_bins=sampler.table.bin_RN.reshape(-1).numpy(),
+                q_I=sampler.log_q_I.exp().numpy(),
+            )
+        case Decomposable() as sampler:
+            return draws.Decomposable(
+                *common,
+                n_states=sampler.state_of.n,
+                state_bins=_aligned_copy(sampler.state_of.bin_RN.reshape(-1)),
+                item_bins=_aligned_copy(sampler.item_of.bin_RN.reshape(-1)),
+                x_UK=_aligned_copy(sampler.x_UK),
+                y_IK=_aligned_copy(sampler.y_IK),
+            )
+        case AdaptiveOrder() as sampler:
+            return draws.Adaptive(
+                *common,
+                n_factors=sampler.factor_of.n,
+                factor_bins=sampler.factor_of.bin_RN.reshape(-1).numpy(),
+                rank_bins=sampler.rank_of.bin_RN.reshape(-1).numpy(),
+                order_KI=sampler.order_KI.contiguous().numpy(),
+                downward_UK=sampler.downward_UK.contiguous().numpy(),
+            )
         case Hardest(candidates=candidates):
-            pick = picks.HARDEST
-        case FirstViolation(margin=margin, max_tries=candidates):
-            pick = picks.VIOLATION
-    return draws.Proposal(
-        kind=kind,
-        n=system.n_negatives,
-        seed=np.uint64(seed),
-        n_items=n_items,
-        weighted=isinstance(system.objective, WeightedLogistic | SampledSoftmax),
-        pick=pick,
-        candidates=candidates,
-        margin=np.float32(margin),
-        **tables,  # type: ignore[arg-type]
-    )
-
-
-def _loss(system: System) -> numba_epoch.Loss:
-    from sdgar.kernels import numba_gradients as gradients
-    from sdgar.kernels.numba_epoch import Loss
-
-    objective = system.objective
-    kind, temperature, margin = gradients.PAIRWISE, 1.0, 0.0
-    if isinstance(objective, Logistic):
-        kind = gradients.LOGISTIC
-    elif isinstance(objective, WeightedLogistic):
-        kind = gradients.WEIGHTED_HELD if objective.hold_weights else gradients.WEIGHTED
-        temperature = objective.temperature
-    elif isinstance(objective, RankHingeByTries):
-        kind, margin = gradients.RANK_HINGE, objective.margin
-    elif isinstance(objective, SampledSoftmax):
-        kind = gradients.SOFTMAX
-    model = system.discriminator
-    tau = model.tau if isinstance(model, Cosine) else 1.0
-    return Loss(kind, *map(np.float32, (temperature, margin, system.l2, tau)))
-
-
-def _step(system: System) -> numba_epoch.Step:
-    from sdgar.kernels import numba_epoch as kernel
-
-    beta1 = beta2 = epsilon = 0.0
-    match system.optimizer:
-        case LazyAdam(beta1=beta1, beta2=beta2, epsilon=epsilon):
-            kind = kernel.ADAM
-        case RowAdagrad(epsilon=epsilon):
-            kind = kernel.ADAGRAD
+            return picks.Hardest(*common, candidates=candidates)
+        case FirstViolation(margin=margin, max_tries=tries):
+            return picks.Violation(*common, candidates=tries, margin=np.float32(margin))
         case _:
-            kind = kernel.SGD
-    rate = system.optimizer.learning_rate
-    return kernel.Step(kind, *map(np.float32, (rate, beta1, beta2, epsilon)))
+            return draws.Uniform(*common)
+
+
+def _loss(system: System) -> Any:
+    from sdgar.kernels import numba_gradients as gradients
+
+    match system.objective:
+        case Logistic():
+            return gradients.Logistic()
+        case WeightedLogistic(temperature=temperature, hold_weights=held):
+            through = 0.0 if held else 1 / temperature
+            return gradients.Weighted(np.float32(temperature), np.float32(through))
+        case RankHingeByTries(margin=margin):
+            return gradients.RankHinge(system.discriminator.n_items, np.float32(margin))
+        case SampledSoftmax(rho=rho):
+            return gradients.Softmax(np.float32(rho))
+        case _:
+            return gradients.Pairwise()
 
 
 def _tables(model: Model, system: System) -> numba_epoch.Tables:
     from sdgar.kernels.numba_epoch import Tables
 
+    return Tables(_packed(model.user_UD, system), _packed(model.item_ID, system))
+
+
+def _scores(model: Model, system: System) -> numba_scores.Scores:
+    from sdgar.kernels.numba_scores import BiasedCosines, Cosines, Products
+
+    if isinstance(model, MatrixFactorization):
+        return Products(_packed(model.bias_I, system))
+    inverse_U, inverse_I = (
+        1 / np.sqrt(np.square(parameter.detach().numpy()).sum(axis=1))
+        for parameter in (model.user_UD, model.item_ID)
+    )
+    cosines = Cosines(inverse_U, inverse_I, np.float32(model.tau))
+    if model.bias_I is None:
+        return cosines
+    return BiasedCosines(*cosines, _packed(model.bias_I, system))
+
+
+def _moves(model: Model, system: System) -> numba_epoch.Steps:
+    from sdgar.kernels import numba_steps as steps
+    from sdgar.kernels.numba_epoch import Steps
+
+    rate = np.float32(system.optimizer.learning_rate)
+
+    def of_rows(n: int) -> Any:
+        match system.optimizer:
+            case LazyAdam(beta1=beta1, beta2=beta2, epsilon=epsilon):
+                return steps.Adam(rate, *map(np.float32, (beta1, beta2, epsilon)))
+            case RowAdagrad(epsilon=epsilon):
+                sum_R = _aligned((n,))
+                sum_R[:] = 0
+                return steps.Adagrad(rate, np.float32(epsilon), sum_R)
+            case _:
+                return steps.Sgd(rate)
+
+    n_users, n_items = len(model.user_UD), model.n_items
+    return Steps(of_rows(n_users), of_rows(n_items), of_rows(n_items), np.float32(system.l2))
+
+
+def _packed(parameter: Tensor, system: System) -> NDArray[np.float32]:
+    """A parameter as a table that holds Adam's moments beside it."""
+    rows = parameter.detach().numpy()
     columns = 3 if isinstance(system.optimizer, LazyAdam) else 1
-    sums = int(isinstance(system.optimizer, RowAdagrad))
-    nobody = np.empty((0, 1), np.float32)
-    packed = []
-    none_I = torch.zeros(model.n_items)
-    bias_I = model.bias_I if isinstance(model, MatrixFactorization) else none_I
-    for parameter in (model.user_UD, model.item_ID, bias_I):
-        rows = parameter.detach().numpy()
-        table = _aligned((len(rows), columns, *rows.shape[1:]))
-        table[:, 0], table[:, 1:] = rows, 0
-        packed.append(table)
-    for n in (len(model.user_UD), model.n_items, model.n_items):
-        packed.append(_aligned((sums * n,)))
-        packed[-1][:] = 0
-    for parameter in (model.user_UD, model.item_ID):
-        rows = parameter.detach().numpy() if isinstance(model, Cosine) else nobody
-        packed.append(1 / np.sqrt(np.square(rows).sum(axis=1)))
-    return Tables(*packed)
+    table = _aligned((len(rows), columns, *rows.shape[1:]))
+    table[:, 0], table[:, 1:] = rows, 0
+    return table
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:

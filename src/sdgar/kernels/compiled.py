@@ -5,6 +5,9 @@ not cost atomic operations in inner loops. Divisions do not look for zero, which
 from becoming vectors. NaN and infinity keep their meaning everywhere; ``SUMS`` allows only that
 additions change their order.
 
+What differs from system to system has a class of its own for each kind, and a ``variant`` for each
+class: only the kinds that a system has are compiled for it.
+
 Compiled code lies in the user's own cache folder, in a folder named after the sources of all
 kernels: Numba itself looks only at the file of the function it is asked for, and would go on using
 what was compiled from an older version of a file that it calls. Compiled code is executed, so a
@@ -18,29 +21,62 @@ import os
 import stat
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba.core import config
+from numba.extending import overload
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
+_NO_REFERENCES: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+# Only kernels call these, so nothing unpacks Python objects for them: with large tuples as
+# arguments that would be a quarter of all that is compiled.
+_INNER: dict[str, Any] = {**_NO_REFERENCES, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def inner(function: Callable[..., Any]) -> Any:
     """Compile what other kernels call."""
-    return numba.njit(error_model="numpy", **_NO_REFERENCES)(function)
+    return numba.njit(**_INNER)(function)
+
+
+def once(function: Callable[..., Any]) -> Any:
+    """Compile as a part of the one kernel that calls it, and not on its own as well.
+
+    Numba optimises every function before those that call it, which optimise it again.
+    """
+    return numba.njit(inline="always", **_INNER)(function)
 
 
 def summing(function: Callable[..., Any]) -> Any:
     """Compile what other kernels call for a sum that may be taken in any order."""
-    return numba.njit(error_model="numpy", fastmath=set(SUMS), **_NO_REFERENCES)(function)
+    return numba.njit(fastmath=set(SUMS), **_INNER)(function)
+
+
+def variant(
+    generic: Callable[..., Any], *kinds: type, summing: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
+    """Compile what kernels that call ``generic`` get where its first argument is of a kind.
+
+    Kinds are named tuples. As with ``functools.singledispatch``, but chosen by the compiler.
+    """
+    options = {**_INNER, "fastmath": set(SUMS)} if summing else _INNER
+
+    def register(function: Callable[..., Any]) -> Any:
+        @overload(generic, jit_options=options, strict=False)
+        def choose(*args: Any) -> Any:
+            return function if getattr(args[0], "instance_class", None) in kinds else None
+
+        return function
+
+    return register
 
 
 def outer(function: Callable[..., Any]) -> Any:
     """Compile what is called from Python, once for a machine."""
-    return kept(error_model="numpy", nogil=True, **_NO_REFERENCES)(function)
+    return kept(nogil=True, **_NO_REFERENCES)(function)
 
 
 def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -57,9 +93,6 @@ def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
     return compile_kept
 
 
-_NO_REFERENCES: dict[str, Any] = {"_nrt": False}
-
-
 def cache_root() -> Path:
     """The user's cache folder: NUMBA_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache."""
     if config.CACHE_DIR:
@@ -67,9 +100,24 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sdgar"
 
 
-def is_kept(name: str) -> bool:
-    """Whether a kernel was compiled before on this machine."""
-    return any(folder_of_sources().glob(f"**/*.{name}-*.nbi"))
+def is_kept(name: str, variants: str = "") -> bool:
+    """Whether a kernel was compiled before on this machine, with these variants."""
+    found = any(folder_of_sources().glob(f"**/*.{name}-*.nbi"))
+    return found and (not variants or _note(name, variants).exists())
+
+
+def note_kept(name: str, variants: str) -> None:
+    """Remember that a kernel was compiled with these variants, for ``is_kept``.
+
+    Numba keeps the code for all variants of a kernel under one name.
+    """
+    if is_kept(name) and not is_kept(name, variants):
+        with suppress(OSError):  # kept by somebody who lets others only read
+            _note(name, variants).touch()
+
+
+def _note(name: str, variants: str) -> Path:
+    return folder_of_sources() / f"{name}.{variants}"
 
 
 @cache

@@ -1,9 +1,7 @@
 """Negatives on the CPU: the same draws as ``sdgar.samplers``, for a block of visits at once.
 
-UNIFORM        the r-th item that is not a known positive of the context
-POPULARITY     one alias table for all contexts; known positives are drawn again
-DECOMPOSABLE   a state from x_c, an item from y_k, by alias tables; known positives again
-ADAPTIVE       a factor and a rank, by alias tables, and the item there; known positives again
+A proposal has n draws a visit, addressed by the seed, the row of the visit's first positive and the
+number of the draw.
 """
 
 from __future__ import annotations
@@ -13,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, outer, summing
+from sdgar.kernels.compiled import inner, once, outer, summing, variant
 from sdgar.kernels.numba_rng import index_and_fraction, words
 from sdgar.kernels.numba_threads import prefetch, prefetch_row
 
-UNIFORM, POPULARITY, DECOMPOSABLE, ADAPTIVE = 0, 1, 2, 3
 MAX_TRIES = 16
 _HASH_A, _HASH_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
@@ -35,12 +32,45 @@ class Known(NamedTuple):
     bits: NDArray[np.uint8]
 
 
-class Proposal(NamedTuple):
-    """Where negatives come from; arrays that a kind does not use have length 0."""
+class Drawn(NamedTuple):
+    """Negatives of some visits: whether each is accepted, Q(j|c), and after how many tries."""
 
-    kind: int
+    item_VN: NDArray[np.int64]
+    ok_VN: NDArray[np.bool_]
+    q_VN: NDArray[np.float32]
+    tries_V: NDArray[np.int64]
+
+
+class Bins(NamedTuple):
+    """Where in alias tables draws are, the fraction that decides there, and whose bin it is."""
+
+    place_VN: NDArray[np.uint64]
+    fraction_VN: NDArray[np.uint64]
+    rest_VN: NDArray[np.uint64]
+
+
+class Uniform(NamedTuple):
+    """The r-th item that is not a known positive of the context."""
+
     n: int
-    """Draws a visit."""
+    seed: np.uint64
+    n_items: int
+
+
+class Popularity(NamedTuple):
+    """One alias table for all contexts; known positives are drawn again."""
+
+    n: int
+    seed: np.uint64
+    n_items: int
+    item_bins: NDArray[np.int64]
+    q_I: NDArray[np.float32]
+
+
+class Decomposable(NamedTuple):
+    """A state from x_c, an item from y_k, by alias tables; known positives are drawn again."""
+
+    n: int
     seed: np.uint64
     n_items: int
     n_states: int
@@ -48,17 +78,33 @@ class Proposal(NamedTuple):
     item_bins: NDArray[np.int64]
     x_UK: NDArray[np.float32]
     y_IK: NDArray[np.float32]
-    q_I: NDArray[np.float32]
+
+
+class Adaptive(NamedTuple):
+    """A factor that matters to the context and a rank, by alias tables; known positives again."""
+
+    n: int
+    seed: np.uint64
+    n_items: int
+    n_factors: int
+    factor_bins: NDArray[np.int64]
+    rank_bins: NDArray[np.int64]
     order_KI: NDArray[np.int32]
     downward_UK: NDArray[np.bool_]
-    weighted: bool
-    """Whether the objective asks for Q(j|c)."""
-    pick: int
-    """How scores choose among uniform candidates; see ``numba_picks``."""
-    candidates: int
-    """Draws for each negative that is chosen by its score."""
-    margin: np.float32
-    """How far below the positive a score may be that counts as a violation."""
+
+
+def draw(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+) -> Any:
+    """N negatives for each of some visits, and whether each is accepted."""
+
+
+def one(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
+    """The item at an address, whether known or not."""
+
+
+def probability(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    """Q(j|c) of the negatives, up to a constant of the visit."""
 
 
 @inner
@@ -131,19 +177,6 @@ def mix(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
 
 
 @inner
-def _again(
-    seed: Any, tail: Any, row: Any, slot: Any, user: Any, n_items: Any, n_states: Any,
-    state_bins: Any, item_bins: Any,
-) -> Any:  # fmt: skip
-    """One more draw for a (row, slot); without states from the one table there is."""
-    w0, w1, w2, w3 = words(seed, row, slot, tail)
-    if len(state_bins) == 0:
-        return from_table(item_bins, 0, n_items, w0, w1)
-    state = from_table(state_bins, user, n_states, w0, w1)
-    return from_table(item_bins, state, n_items, w2, w3)
-
-
-@inner
 def unknown_item(
     seed: Any, tail: Any, row: Any, slot: Any, first: Any, last: Any, unknown: Any, known_E: Any
 ) -> Any:
@@ -153,12 +186,13 @@ def unknown_item(
     return _nth_unknown(known_E, first, last, np.int64(place))
 
 
-@inner
-def _draw_unknown(
-    visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
-    indptr_U1: Any, known_E: Any, item_VN: Any, ok_VN: Any,
-) -> Any:  # fmt: skip
-    """UNIFORM: one number and one binary search; a context that knows every item has no draw."""
+@variant(draw, Uniform)
+def _draw_uniform(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+) -> Any:
+    """One number and one binary search; a context that knows every item has no draw."""
+    indptr_U1, known_E = known.indptr_U1, known.items_E
+    item_VN, ok_VN = drawn.item_VN, drawn.ok_VN
     address = known_E.ctypes.data
     for v in range(visits):
         # The first probes of the search: their lines are asked for all at once.
@@ -167,116 +201,161 @@ def _draw_unknown(
         for eighth in range(np.uint64(1), np.uint64(8)):
             prefetch(address + (first + count * eighth // np.uint64(8)) * np.uint64(4))
     for v in range(visits):
+        row = row_VP[v, 0]
         first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
-        unknown = n_items - (last - first)
-        for j in range(n):
-            item_VN[v, j] = unknown_item(
-                seed, tail, row_V[v], j, first, last, unknown, known_E
-            )  # fmt: skip
+        unknown = p.n_items - (last - first)
+        for j in range(p.n):
+            item_VN[v, j] = unknown_item(p.seed, tail, row, j, first, last, unknown, known_E)
             ok_VN[v, j] = unknown > 0
             if unknown == 0:
-                item_VN[v, j] = known_E[row_V[v]]
+                item_VN[v, j] = known_E[row]
     return None
 
 
-@inner
-def _draw_states(
-    visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
-    n_states: Any, state_bins: Any, item_bins: Any, x_UK: Any, place_VN: Any, fraction_VN: Any,
-    rest_VN: Any,
-) -> Any:  # fmt: skip
-    """First half of a draw: which bin of the item tables, and the fraction that decides in it.
-
-    rest_VN says in the end whose bin it is. A bin is asked for one sweep before it is read, so
-    that its cache miss is hidden.
-    """
-    items, states = np.uint64(n_items), np.uint64(n_states)
-    state_address, item_address = state_bins.ctypes.data, item_bins.ctypes.data
-    x_address, x_bytes = x_UK.ctypes.data, np.uint64(x_UK.shape[1] * 4)
-    if len(state_bins) == 0:
-        for v in range(visits):
-            for j in range(n):
-                w0, w1, _, _ = words(seed, row_V[v], j, tail)
-                place, fraction = index_and_fraction(items, w0, w1)
-                place_VN[v, j], fraction_VN[v, j], rest_VN[v, j] = place, fraction, place
-                prefetch(item_address + place * _WORD)
-        return None
+@variant(draw, Popularity)
+def _draw_popular(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+) -> Any:
+    """A bin is asked for one sweep before it is read, so that its cache miss is hidden."""
+    place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
+    address = p.item_bins.ctypes.data
     for v in range(visits):
-        for j in range(n):
-            w0, w1, w2, w3 = words(seed, row_V[v], j, tail)
+        for j in range(p.n):
+            w0, w1, _, _ = words(p.seed, row_VP[v, 0], j, tail)
+            place, fraction = index_and_fraction(p.n_items, w0, w1)
+            place_VN[v, j], fraction_VN[v, j], rest_VN[v, j] = place, fraction, place
+            prefetch(address + place * _WORD)
+    _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
+    _redraw(p, known, tail, visits, user_V, row_VP, drawn)
+    return None
+
+
+@variant(one, Popularity)
+def _one_popular(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
+    w0, w1, _, _ = words(p.seed, row, slot, tail)
+    return from_table(p.item_bins, 0, p.n_items, w0, w1)
+
+
+@variant(draw, Decomposable)
+def _draw_decomposable(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+) -> Any:
+    """As above, with one more sweep for the state, and rows of x and y asked for as well."""
+    place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
+    state_bins, x_UK, y_IK = p.state_bins, p.x_UK, p.y_IK
+    items, states = np.uint64(p.n_items), np.uint64(p.n_states)
+    state_address, item_address = state_bins.ctypes.data, p.item_bins.ctypes.data
+    k_bytes = np.uint64(x_UK.shape[1] * 4)
+    for v in range(visits):
+        for j in range(p.n):
+            w0, w1, w2, w3 = words(p.seed, row_VP[v, 0], j, tail)
             place, fraction = index_and_fraction(states, w0, w1)
             place += np.uint64(user_V[v]) * states
             place_VN[v, j], fraction_VN[v, j] = place, fraction
             rest_VN[v, j] = (w2 << _HALF) | w3
             prefetch(state_address + place * _WORD)
     for v in range(visits):
-        for j in range(n):
+        for j in range(p.n):
             word = np.uint64(state_bins[place_VN[v, j]])
             entry = place_VN[v, j] - np.uint64(user_V[v]) * states
             state = entry if fraction_VN[v, j] < (word & _LOW) else word >> _HALF
             place, fraction = index_and_fraction(
                 items, rest_VN[v, j] >> _HALF, rest_VN[v, j] & _LOW
-            )
+            )  # fmt: skip
             place_VN[v, j], fraction_VN[v, j] = place + state * items, fraction
             rest_VN[v, j] = place
             prefetch(item_address + place_VN[v, j] * _WORD)
-        prefetch_row(x_address, user_V[v], x_bytes, x_bytes)
+        prefetch_row(x_UK.ctypes.data, user_V[v], k_bytes, k_bytes)
+    _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
+    for v in range(visits):
+        for j in range(p.n):
+            prefetch_row(y_IK.ctypes.data, drawn.item_VN[v, j], k_bytes, k_bytes)
+    _redraw(p, known, tail, visits, user_V, row_VP, drawn)
     return None
 
 
-@inner
-def _draw_items(
-    visits: Any, n: Any, seed: Any, tail: Any, row_V: Any, user_V: Any, n_items: Any,
-    n_states: Any, state_bins: Any, item_bins: Any, y_IK: Any, indptr_U1: Any, known_E: Any,
-    bits: Any, place_VN: Any, fraction_VN: Any, rest_VN: Any, item_VN: Any, ok_VN: Any,
-) -> Any:  # fmt: skip
-    """Second half: the item in the bin; known positives are drawn again, up to 16 times in all."""
-    y_address, y_bytes = y_IK.ctypes.data, np.uint64(y_IK.shape[1] * 4)
-    bits_address = bits.ctypes.data
-    for v in range(visits):
-        for j in range(n):
-            word = np.uint64(item_bins[place_VN[v, j]])
-            own = fraction_VN[v, j] < (word & _LOW)
-            item = rest_VN[v, j] if own else word >> _HALF
-            item_VN[v, j] = np.int64(item)
-            prefetch(bits_address + (_bit(user_V[v], item, bits) >> np.uint64(3)))
-            if len(y_IK):
-                prefetch_row(y_address, item, y_bytes, y_bytes)
-    for v in range(visits):
-        user = user_V[v]
-        for j in range(n):
-            known, t = _is_known(indptr_U1, known_E, bits, user, item_VN[v, j]), 1
-            while known and t < MAX_TRIES:
-                item_VN[v, j] = _again(
-                    seed, tail, row_V[v], t * n + j, user, n_items, n_states, state_bins, item_bins
-                )  # fmt: skip
-                known = _is_known(indptr_U1, known_E, bits, user, item_VN[v, j])
-                t += 1
-            ok_VN[v, j] = not known
-    return None
+@variant(one, Decomposable)
+def _one_decomposable(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
+    w0, w1, w2, w3 = words(p.seed, row, slot, tail)
+    state = from_table(p.state_bins, user, p.n_states, w0, w1)
+    return from_table(p.item_bins, state, p.n_items, w2, w3)
 
 
-@inner
-def _draw_ranked(
-    p: Any, known: Any, tail: Any, visits: Any, row_V: Any, user_V: Any, item_VN: Any, ok_VN: Any
+@variant(draw, Adaptive)
+def _draw_adaptive(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """ADAPTIVE: items high in the order of a factor that matters to the context."""
-    order_KI, downward_UK = p.order_KI, p.downward_UK
+    for v in range(visits):
+        for j in range(p.n):
+            drawn.item_VN[v, j] = one(p, tail, row_VP[v, 0], j, user_V[v])
+    _redraw(p, known, tail, visits, user_V, row_VP, drawn)
+    return None
+
+
+@variant(one, Adaptive)
+def _one_adaptive(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
+    w0, w1, w2, w3 = words(p.seed, row, slot, tail)
+    factor = from_table(p.factor_bins, user, p.n_factors, w0, w1)
+    rank = from_table(p.rank_bins, 0, p.n_items, w2, w3)
+    place = rank if p.downward_UK[user, factor] else p.n_items - 1 - rank
+    return np.int64(p.order_KI[factor, place])
+
+
+@once
+def _open_bins(
+    visits: Any, n: Any, item_bins: Any, bits: Any, user_V: Any, bins: Any, item_VN: Any
+) -> Any:  # fmt: skip
+    """The item in a bin, its own or its alias; the item's bit of the filter is asked for."""
+    address = bits.ctypes.data
+    for v in range(visits):
+        for j in range(n):
+            word = np.uint64(item_bins[bins.place_VN[v, j]])
+            own = bins.fraction_VN[v, j] < (word & _LOW)
+            item_VN[v, j] = np.int64(bins.rest_VN[v, j] if own else word >> _HALF)
+            prefetch(address + (_bit(user_V[v], item_VN[v, j], bits) >> np.uint64(3)))
+    return None
+
+
+@once
+def _redraw(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, drawn: Any
+) -> Any:  # fmt: skip
+    """Known positives are drawn again, up to 16 times in all."""
+    indptr_U1, items_E, bits, item_VN = known.indptr_U1, known.items_E, known.bits, drawn.item_VN
     for v in range(visits):
         user = user_V[v]
         for j in range(p.n):
-            unaccepted, t = True, 0
-            while unaccepted and t < MAX_TRIES:
-                w0, w1, w2, w3 = words(p.seed, row_V[v], t * p.n + j, tail)
-                factor = from_table(p.state_bins, user, p.n_states, w0, w1)
-                rank = from_table(p.item_bins, 0, p.n_items, w2, w3)
-                place = rank if downward_UK[user, factor] else p.n_items - 1 - rank
-                item_VN[v, j] = order_KI[factor, place]
-                unaccepted = _is_known(
-                    known.indptr_U1, known.items_E, known.bits, user, item_VN[v, j]
-                )  # fmt: skip
+            refused, t = _is_known(indptr_U1, items_E, bits, user, item_VN[v, j]), 1
+            while refused and t < MAX_TRIES:
+                item_VN[v, j] = one(p, tail, row_VP[v, 0], t * p.n + j, user)
+                refused = _is_known(indptr_U1, items_E, bits, user, item_VN[v, j])
                 t += 1
-            ok_VN[v, j] = not unaccepted
+            drawn.ok_VN[v, j] = not refused
+    return None
+
+
+@variant(probability, Uniform)
+def _probability_uniform(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    for v in range(visits):
+        count = known.indptr_U1[user_V[v] + 1] - known.indptr_U1[user_V[v]]
+        for j in range(p.n):
+            drawn.q_VN[v, j] = np.float32(1) / np.float32(max(p.n_items - count, 1))
+    return None
+
+
+@variant(probability, Popularity)
+def _probability_popular(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    for v in range(visits):
+        for j in range(p.n):
+            drawn.q_VN[v, j] = p.q_I[drawn.item_VN[v, j]]
+    return None
+
+
+@variant(probability, Decomposable)
+def _probability_decomposable(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    for v in range(visits):
+        for j in range(p.n):
+            drawn.q_VN[v, j] = mix(p.x_UK, p.y_IK, user_V[v], drawn.item_VN[v, j])
     return None
 
 
@@ -305,48 +384,4 @@ def draw_block(
     for b in range(n):
         word = np.uint64(entry_bins[place_B[b]])
         drawn_B[start + b] = rest_B[b] if fraction_B[b] < (word & _LOW) else word >> _HALF
-    return None
-
-
-@inner
-def draw(
-    p: Any, known: Any, tail: Any, visits: Any, row_V: Any, user_V: Any,
-    place_VN: Any, fraction_VN: Any, rest_VN: Any, item_VN: Any, ok_VN: Any,
-) -> Any:  # fmt: skip
-    """N negatives for each of some visits, and whether each is accepted."""
-    if p.kind == UNIFORM:
-        _draw_unknown(
-            visits, p.n, p.seed, tail, row_V, user_V, p.n_items, known.indptr_U1, known.items_E,
-            item_VN, ok_VN,
-        )  # fmt: skip
-        return None
-    if p.kind == ADAPTIVE:
-        _draw_ranked(p, known, tail, visits, row_V, user_V, item_VN, ok_VN)
-        return None
-    _draw_states(
-        visits, p.n, p.seed, tail, row_V, user_V, p.n_items, p.n_states, p.state_bins,
-        p.item_bins, p.x_UK, place_VN, fraction_VN, rest_VN,
-    )  # fmt: skip
-    _draw_items(
-        visits, p.n, p.seed, tail, row_V, user_V, p.n_items, p.n_states, p.state_bins,
-        p.item_bins, p.y_IK, known.indptr_U1, known.items_E, known.bits, place_VN, fraction_VN,
-        rest_VN, item_VN, ok_VN,
-    )  # fmt: skip
-    return None
-
-
-@inner
-def probability(p: Any, visits: Any, user_V: Any, indptr_U1: Any, item_VN: Any, q_VN: Any) -> Any:
-    """Q(j|c) of the negatives, up to a constant of the visit."""
-    x_UK, y_IK, q_I = p.x_UK, p.y_IK, p.q_I
-    for v in range(visits):
-        user = user_V[v]
-        for j in range(p.n):
-            if p.kind == DECOMPOSABLE:
-                q_VN[v, j] = mix(x_UK, y_IK, user, item_VN[v, j])
-            elif p.kind == POPULARITY:
-                q_VN[v, j] = q_I[item_VN[v, j]]
-            else:
-                unknown = p.n_items - (indptr_U1[user + 1] - indptr_U1[user])
-                q_VN[v, j] = np.float32(1) / np.float32(max(unknown, 1))
     return None

@@ -1,9 +1,11 @@
 """One epoch of matrix factorization on the CPU: draw, score, weigh, update, batch by batch.
 
-The family is one loop with a pluggable draw, gradient and step. It is deterministic for any number
-of threads: a visit is computed by one thread, and every user and item is owned by one thread,
-which adds up its gradient in the order of the batch and then steps it. Gradients are taken at the
-parameters the batch started with. A batch has two parts, with all threads meeting after each:
+The family is one loop with a draw, a score, a gradient and a step plugged in: ``numba_draws`` and
+``numba_picks``, ``numba_scores``, ``numba_gradients`` and ``numba_steps`` have the kinds of each.
+It is deterministic for any number of threads: a visit is computed by one thread, and every user and
+item is owned by one thread, which adds up its gradient in the order of the batch and then steps it.
+Gradients are taken at the parameters the batch started with. A batch has two parts, with all
+threads meeting after each:
 
     score    visits split over threads: negatives, scores, slopes dl/ds, the gradient of u_c
     move     owners add up slope · u_c over the entries of an item and step it; then the users
@@ -14,29 +16,25 @@ so nothing is added up in memory and a row is read and written once a batch.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, outer, summing
-from sdgar.kernels.numba_draws import draw, probability
-from sdgar.kernels.numba_gradients import (
-    PAIRWISE,
-    RANK_HINGE,
-    SOFTMAX,
-    logistic,
-    pairwise,
-    rank_hinge,
-    softmax,
-)
-from sdgar.kernels.numba_math import dot
-from sdgar.kernels.numba_picks import NONE, pick
+from sdgar.kernels.compiled import inner, once, outer
+from sdgar.kernels.numba_draws import Bins, Drawn
+from sdgar.kernels.numba_gradients import Scored, gradient, weigh
+from sdgar.kernels.numba_picks import propose, settle
 from sdgar.kernels.numba_rng import permuted, words
-from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row
-
-SGD, ADAGRAD, ADAM = 0, 1, 2
+from sdgar.kernels.numba_scores import (
+    factor_of_item,
+    factor_of_user,
+    move_item,
+    move_user,
+    score,
+)
+from sdgar.kernels.numba_steps import at
+from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row, run
 
 _BLOCK = 96
 """Rows asked for ahead of scoring: enough to hide their latency, few enough for L1."""
@@ -58,6 +56,7 @@ class Rows(NamedTuple):
 class Order(NamedTuple):
     """The visits; user_V and place_V have length 0 if every visit is one positive."""
 
+    seed: np.uint64
     n_visits: int
     positives: int
     batch: int
@@ -68,42 +67,20 @@ class Order(NamedTuple):
     right_bits: int
 
 
-class Loss(NamedTuple):
-    """What is minimised."""
+class Steps(NamedTuple):
+    """How each table moves, one of ``numba_steps``; l2 draws all rows towards 0."""
 
-    kind: int
-    temperature: np.float32
-    margin: np.float32
+    user: Any
+    item: Any
+    bias: Any
     l2: np.float32
-    tau: np.float32
-
-
-class Step(NamedTuple):
-    """How a row moves."""
-
-    kind: int
-    rate: np.float32
-    beta1: np.float32
-    beta2: np.float32
-    epsilon: np.float32
 
 
 class Tables(NamedTuple):
-    """A row is θ, or θ, m and v for Adam, side by side; sum_* are Adagrad's state, or empty.
-
-    The biases have a table of their own: it stays in the caches, and a row of 32 numbers then
-    takes two cache lines, not three.
-    """
+    """The parameters; a row is as its step has it."""
 
     user_UCD: NDArray[np.float32]
     item_ICD: NDArray[np.float32]
-    bias_IC: NDArray[np.float32]
-    sum_U: NDArray[np.float32]
-    sum_I: NDArray[np.float32]
-    sum_bias_I: NDArray[np.float32]
-    inverse_U: NDArray[np.float32]
-    inverse_I: NDArray[np.float32]
-    """1/‖u‖ and 1/‖v‖, if scores are cosines; else empty."""
 
 
 class Scratch(NamedTuple):
@@ -124,36 +101,58 @@ class Scratch(NamedTuple):
     """Loss, effective sample size and unanswered positives, summed over the epoch's rows."""
 
 
-_OWN: dict[str, type] = {
-    "who_TV": np.int64, "how_many_TV": np.int64, "address_TV": np.int64,
-    "row_TVP": np.int64, "item_TVP": np.int64,
-    "weight_TVP": np.float32, "pos_TVP": np.float32, "slope_pos_TVP": np.float32,
-    "tries_TV": np.int64, "item_TVN": np.int64, "ok_TVN": np.bool_,
-    "place_TVN": np.uint64, "fraction_TVN": np.uint64, "rest_TVN": np.uint64,
-    "q_TVN": np.float32, "neg_TVN": np.float32, "slope_neg_TVN": np.float32,
-    "x_TB": np.float32, "f_TB": np.float32, "g_TB": np.float32,
-    "list_TE": np.int32, "next_TE": np.int32, "g_TD": np.float32,
-}  # fmt: skip
-Own: Any = namedtuple("Own", list(_OWN))  # type: ignore[misc]
-"""What each thread T needs for itself, for a block of V visits; kernels allocate nothing."""
+class Visited(NamedTuple):
+    """Who is visited, with which positives."""
+
+    user_V: NDArray[np.int64]
+    count_V: NDArray[np.int64]
+    row_VP: NDArray[np.int64]
+    item_VP: NDArray[np.int64]
+    weight_VP: NDArray[np.float32]
 
 
-def own(threads: int, dim: int, positives: int, negatives: int, batch: int) -> Any:
-    """Allocate it; the axis letters of a name are its shape."""
+class Own(NamedTuple):
+    """What a thread needs for itself: a block of visits, and chains of entries."""
+
+    visited: Visited
+    drawn: Drawn
+    bins: Bins
+    scored: Scored
+    list_e: NDArray[np.int32]
+    next_e: NDArray[np.int32]
+    g_D: NDArray[np.float32]
+
+
+def own(dim: int, positives: int, negatives: int, batch: int) -> Own:
+    """Allocate it, as kernels allocate nothing."""
     visits = max(4, _BLOCK // (positives + negatives))
     size = {
-        "T": threads, "V": visits, "P": positives, "N": negatives, "D": dim,
-        "B": visits * max(positives, negatives), "E": batch * (positives + negatives),
+        "V": visits, "P": positives, "N": negatives, "D": dim,
+        "B": visits * max(positives, negatives), "e": batch * (positives + negatives),
     }  # fmt: skip
+
+    def room(name: str, dtype: type) -> Any:
+        """The axis letters of a name are its shape."""
+        return np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
+
     return Own(
-        *(
-            np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
-            for name, dtype in _OWN.items()
-        )
-    )
+        Visited(
+            room("user_V", np.int64), room("count_V", np.int64), room("row_VP", np.int64),
+            room("item_VP", np.int64), room("weight_VP", np.float32),
+        ),
+        Drawn(
+            room("item_VN", np.int64), room("ok_VN", np.bool_), room("q_VN", np.float32),
+            room("tries_V", np.int64),
+        ),
+        Bins(*(room(name, np.uint64) for name in Bins._fields)),
+        Scored(*(room(name, np.float32) for name in Scored._fields)),
+        room("list_e", np.int32),
+        room("next_e", np.int32),
+        room("g_D", np.float32),
+    )  # fmt: skip
 
 
-@inner
+@once
 def _row(
     indptr_U1: Any, strides: Any, seed: Any, deal: Any, user: Any, place: Any
 ) -> Any:  # fmt: skip
@@ -166,13 +165,15 @@ def _row(
     return start + np.int64((offset + stride * np.uint64(place)) % count)
 
 
-@inner
+@once
 def _visit(
-    begin: Any, visits: Any, keys: Any, seed: Any, deal: Any, order: Any, rows: Any, known: Any,
-    tables: Any, user_V: Any, count_V: Any, row_VP: Any, item_VP: Any,
+    begin: Any, visits: Any, keys: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any,
+    visited: Any,
 ) -> Any:  # fmt: skip
     """Who is visited at places begin … begin + visits - 1 of the order, with which positives."""
     users_E, items_E, indptr_U1 = rows.users_E, known.items_E, known.indptr_U1
+    user_V, count_V, weight_E = visited.user_V, visited.count_V, rows.weight_E
+    row_VP, item_VP, weight_VP = visited.row_VP, visited.item_VP, visited.weight_VP
     visit_user_V, place_V, strides = order.user_V, order.place_V, order.strides
     user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
     user_address, item_address = user_UCD.ctypes.data, item_ICD.ctypes.data
@@ -194,211 +195,94 @@ def _visit(
             count = min(p, indptr_U1[user + 1] - indptr_U1[user] - place)
             user_V[v] = user
             for i in range(count):
-                row_VP[v, i] = _row(indptr_U1, strides, seed, deal, user, place + i)
+                row_VP[v, i] = _row(indptr_U1, strides, order.seed, deal, user, place + i)
         count_V[v] = count
     for v in range(visits):
         if p == 1:
             user_V[v] = users_E[row_VP[v, 0]]
         prefetch_row(user_address, user_V[v], user_bytes, used)
         prefetch(known_address + np.uint64(indptr_U1[user_V[v]]) * np.uint64(4))
+        for i in range(p):
+            weight_VP[v, i] = 0
         for i in range(count_V[v]):
             item_VP[v, i] = items_E[row_VP[v, i]]
+            weight_VP[v, i] = weight_E[row_VP[v, i]] if len(weight_E) else np.float32(1)
             prefetch_row(item_address, item_VP[v, i], item_bytes, used)
     return None
 
 
-@inner
-def _prefetch_items(visits: Any, n: Any, item_ICD: Any, item_VN: Any) -> Any:
-    address = item_ICD.ctypes.data
-    row_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
-    used = np.uint64(item_ICD.shape[2] * 4)
-    for v in range(visits):
-        for j in range(n):
-            prefetch_row(address, item_VN[v, j], row_bytes, used)
-    return None
-
-
-@inner
+@once
 def _score_part(
-    t: Any, first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any,
-    rows: Any, known: Any, order: Any, proposal: Any, loss: Any, tables: Any, scratch: Any,
-    own: Any,
+    first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any, rows: Any, known: Any,
+    order: Any, proposal: Any, scores: Any, loss: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
-    n, p = proposal.n, order.positives
-    s = p + n
-    user_UCD, item_ICD, bias_IC = tables.user_UCD, tables.item_ICD, tables.bias_IC
-    inverse_U, inverse_I = tables.inverse_U, tables.inverse_I
-    cosine = len(inverse_U) > 0
-    weight_E = rows.weight_E
-    u_VD, grad_VD, item_e, slope_e = scratch.u_VD, scratch.grad_VD, scratch.item_e, scratch.slope_e
-    user_V, count_V = scratch.user_V, scratch.count_V
-    loss_V, effective_V, answered_V = scratch.loss_V, scratch.effective_V, scratch.answered_V
-    dim = user_UCD.shape[2]
-    who_V, how_many_V, address_V = own.who_TV[t], own.how_many_TV[t], own.address_TV[t]
-    row_VP, item_VP, weight_VP = own.row_TVP[t], own.item_TVP[t], own.weight_TVP[t]
-    pos_VP, slope_pos_VP = own.pos_TVP[t], own.slope_pos_TVP[t]
-    neg_VN, slope_neg_VN = own.neg_TVN[t], own.slope_neg_TVN[t]
-    item_VN, ok_VN, q_VN = own.item_TVN[t], own.ok_TVN[t], own.q_TVN[t]
-    place_VN, fraction_VN, rest_VN = own.place_TVN[t], own.fraction_TVN[t], own.rest_TVN[t]
-    tries_V = own.tries_TV[t]
-    x_B, f_B, g_B = own.x_TB[t], own.f_TB[t], own.g_TB[t]
-    for block in range(first, last, len(who_V)):
-        visits = min(len(who_V), last - block)
-        _visit(
-            begin + block, visits, keys, proposal.seed, deal, order, rows, known, tables, who_V,
-            how_many_V, row_VP, item_VP,
+    visited, drawn, scored = own.visited, own.drawn, own.scored
+    user_V, row_VP, item_VP = visited.user_V, visited.row_VP, visited.item_VP
+    pos_VP, neg_VN = scored.pos_VP, scored.neg_VN
+    for block in range(first, last, len(user_V)):
+        visits = min(len(user_V), last - block)
+        _visit(begin + block, visits, keys, deal, order, rows, known, tables, visited)
+        propose(
+            proposal, tables.item_ICD, known, tail, visits, user_V, row_VP, own.bins, drawn
         )  # fmt: skip
+        weigh(loss, proposal, known, visits, user_V, drawn)
         for v in range(visits):
-            address_V[v] = row_VP[v, 0]
-        if proposal.pick == NONE:
-            draw(
-                proposal, known, tail, visits, address_V, who_V, place_VN, fraction_VN, rest_VN,
-                item_VN, ok_VN,
-            )  # fmt: skip
-            _prefetch_items(visits, n, item_ICD, item_VN)
-        if proposal.weighted:
-            probability(proposal, visits, who_V, known.indptr_U1, item_VN, q_VN)
-        for v in range(visits):
-            user, count = who_V[v], how_many_V[v]
-            # A cosine is a product with one more factor for each of its two vectors.
-            unit = inverse_U[user] / loss.tau if cosine else np.float32(1)
-            for i in range(p):
-                pos_VP[v, i] = weight_VP[v, i] = 0
-            for i in range(count):
-                item = item_VP[v, i]
-                product = dot(user_UCD, item_ICD, user, item)
-                scaled = product * unit * inverse_I[item] if cosine else product
-                pos_VP[v, i] = scaled + bias_IC[item, 0]
-                weight_VP[v, i] = weight_E[row_VP[v, i]] if len(weight_E) else np.float32(1)
-            for j in range(n if proposal.pick == NONE else 0):
-                item = item_VN[v, j]
-                product = dot(user_UCD, item_ICD, user, item)
-                scaled = product * unit * inverse_I[item] if cosine else product
-                neg_VN[v, j] = scaled + bias_IC[item, 0]
-        if proposal.pick != NONE:
-            pick(
-                proposal, known, tail, visits, address_V, who_V, pos_VP, user_UCD, item_ICD,
-                bias_IC, item_VN, ok_VN, neg_VN, tries_V,
-            )  # fmt: skip
-        if loss.kind == PAIRWISE:
-            pairwise(
-                visits, weight_VP, ok_VN, pos_VP, neg_VN, x_B, f_B, g_B, slope_pos_VP,
-                slope_neg_VN, loss_V, block,
-            )  # fmt: skip
-        elif loss.kind == RANK_HINGE:
-            rank_hinge(
-                loss.margin, proposal.n_items, visits, weight_VP, ok_VN, tries_V, pos_VP, neg_VN,
-                slope_pos_VP, slope_neg_VN, loss_V, block,
-            )  # fmt: skip
-        elif loss.kind == SOFTMAX:
-            softmax(
-                visits, weight_VP, ok_VN, q_VN, pos_VP, neg_VN, x_B, slope_pos_VP, slope_neg_VN,
-                loss_V, effective_V, block,
-            )  # fmt: skip
-        else:
-            logistic(
-                loss.kind, loss.temperature, visits, weight_VP, ok_VN, q_VN, pos_VP, neg_VN,
-                x_B, f_B, g_B, slope_pos_VP, slope_neg_VN, loss_V, effective_V, block,
-            )  # fmt: skip
-        for v in range(visits):
-            b, user, count = block + v, who_V[v], how_many_V[v]
-            user_V[b], count_V[b] = user, count
-            unit = inverse_U[user] / loss.tau if cosine else np.float32(1)
-            for d in range(dim):
-                u_VD[b, d] = unit * user_UCD[user, 0, d]
-            item = item_VP[v, 0]
-            c = slope_pos_VP[v, 0] * (inverse_I[item] / loss.tau if cosine else np.float32(1))
-            for d in range(dim):
-                grad_VD[b, d] = c * item_ICD[item, 0, d]
-            for i in range(p):
-                item_e[b * s + i] = item_VP[v, i] if i < count else -1
-                slope_e[b * s + i] = slope_pos_VP[v, i]
-            for i in range(1, count):
-                item = item_VP[v, i]
-                c = slope_pos_VP[v, i] * (inverse_I[item] / loss.tau if cosine else np.float32(1))
-                for d in range(dim):
-                    grad_VD[b, d] += c * item_ICD[item, 0, d]
-            answered = False
-            for j in range(n):
-                c, item = slope_neg_VN[v, j], item_VN[v, j]
-                answered |= ok_VN[v, j]
-                item_e[b * s + p + j] = item
-                slope_e[b * s + p + j] = c
-                c *= inverse_I[item] / loss.tau if cosine else np.float32(1)
-                for d in range(dim):
-                    grad_VD[b, d] += c * item_ICD[item, 0, d]
-            answered_V[b] = answered
+            for i in range(order.positives):
+                pos_VP[v, i] = 0
+            for i in range(visited.count_V[v]):
+                pos_VP[v, i] = score(scores, tables, user_V[v], item_VP[v, i])
+        settle(
+            proposal, scores, tables, known, tail, visits, user_V, row_VP, pos_VP, neg_VN, drawn
+        )  # fmt: skip
+        gradient(
+            loss, visits, block, visited.weight_VP, drawn, scored, scratch.loss_V,
+            scratch.effective_V,
+        )  # fmt: skip
+        _hand_over(visits, block, scores, tables, scratch, visited, drawn, scored)
     return None
 
 
-@inner
-def _move(kind: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any, fix1: Any, fix2: Any,
-          table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
-          reg: Any) -> Any:  # fmt: skip
-    """Move a row by its gradient g + c u + reg θ: SGD or Adam."""
-    dim = table_RCD.shape[2]
-    if kind == SGD:
+@once
+def _hand_over(
+    visits: Any, first: Any, scores: Any, tables: Any, scratch: Any, visited: Any, drawn: Any,
+    scored: Any,
+) -> Any:  # fmt: skip
+    """Leave what the owners of rows need: entries, u_c, and its gradient Σ slope · v."""
+    user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
+    u_VD, grad_VD, item_e, slope_e = scratch.u_VD, scratch.grad_VD, scratch.item_e, scratch.slope_e
+    item_VP, item_VN, ok_VN = visited.item_VP, drawn.item_VN, drawn.ok_VN
+    slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
+    dim, p, n = user_UCD.shape[2], item_VP.shape[1], item_VN.shape[1]
+    s = p + n
+    for v in range(visits):
+        b, user, count = first + v, visited.user_V[v], visited.count_V[v]
+        scratch.user_V[b], scratch.count_V[b] = user, count
+        factor = factor_of_user(scores, user)
         for d in range(dim):
-            theta = table_RCD[row, 0, d]
-            table_RCD[row, 0, d] = theta - rate * (g_D[d] + c * u_VD[v, d] + reg * theta)
-        return None
-    # η m̂ / (√v̂ + ε), with the corrections of bias taken out of the loop.
-    rate, epsilon = rate * fix1 / np.sqrt(fix2), epsilon / np.sqrt(fix2)
-    rest1, rest2 = np.float32(1) - beta1, np.float32(1) - beta2
-    for d in range(dim):
-        theta = table_RCD[row, 0, d]
-        g = g_D[d] + c * u_VD[v, d] + reg * theta
-        m = beta1 * table_RCD[row, 1, d] + rest1 * g
-        s = beta2 * table_RCD[row, 2, d] + rest2 * g * g
-        table_RCD[row, 1, d] = m
-        table_RCD[row, 2, d] = s
-        table_RCD[row, 0, d] = theta - rate * m / (np.sqrt(s) + epsilon)
-    return None
-
-
-@summing
-def _move_adagrad(rate: Any, epsilon: Any, table_RCD: Any, sum_R: Any, row: Any, g_D: Any, c: Any,
-                  u_VD: Any, v: Any, reg: Any) -> Any:  # fmt: skip
-    """Move a row by its gradient g + c u + reg θ, over the root of its mean squares."""
-    dim = table_RCD.shape[2]
-    total = np.float32(0)
-    for d in range(dim):
-        g = g_D[d] + c * u_VD[v, d] + reg * table_RCD[row, 0, d]
-        total += g * g
-    sum_R[row] += total / np.float32(dim)
-    rate /= np.sqrt(sum_R[row]) + epsilon
-    for d in range(dim):
-        theta = table_RCD[row, 0, d]
-        table_RCD[row, 0, d] = theta - rate * (g_D[d] + c * u_VD[v, d] + reg * theta)
-    return None
-
-
-@summing
-def _square(table_RCD: Any, row: Any) -> Any:
-    total = np.float32(0)
-    for d in range(table_RCD.shape[2]):
-        total += table_RCD[row, 0, d] * table_RCD[row, 0, d]
-    return total
-
-
-@summing
-def _along(g_D: Any, table_RCD: Any, row: Any) -> Any:
-    total = np.float32(0)
-    for d in range(table_RCD.shape[2]):
-        total += g_D[d] * table_RCD[row, 0, d]
-    return total
-
-
-@inner
-def _turn(g_D: Any, c: Any, u_VD: Any, v: Any, table_RCD: Any, inverse_R: Any, row: Any) -> Any:
-    """From the gradient g + c u by θ̂ to that by θ: (g - (g · θ̂) θ̂) / ‖θ‖."""
-    inverse = inverse_R[row]
-    for d in range(table_RCD.shape[2]):
-        g_D[d] += c * u_VD[v, d]
-    along = _along(g_D, table_RCD, row) * inverse * inverse
-    for d in range(table_RCD.shape[2]):
-        g_D[d] = (g_D[d] - along * table_RCD[row, 0, d]) * inverse
+            u_VD[b, d] = factor * user_UCD[user, 0, d]
+        item = item_VP[v, 0]
+        c = slope_pos_VP[v, 0] * factor_of_item(scores, item)
+        for d in range(dim):
+            grad_VD[b, d] = c * item_ICD[item, 0, d]
+        for i in range(p):
+            item_e[b * s + i] = item_VP[v, i] if i < count else -1
+            slope_e[b * s + i] = slope_pos_VP[v, i]
+        for i in range(1, count):
+            item = item_VP[v, i]
+            c = slope_pos_VP[v, i] * factor_of_item(scores, item)
+            for d in range(dim):
+                grad_VD[b, d] += c * item_ICD[item, 0, d]
+        answered = False
+        for j in range(n):
+            item = item_VN[v, j]
+            answered |= ok_VN[v, j]
+            item_e[b * s + p + j] = item
+            slope_e[b * s + p + j] = slope_neg_VN[v, j]
+            c = slope_neg_VN[v, j] * factor_of_item(scores, item)
+            for d in range(dim):
+                grad_VD[b, d] += c * item_ICD[item, 0, d]
+        scratch.answered_V[b] = answered
     return None
 
 
@@ -424,20 +308,16 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
     return mine
 
 
-@inner
+@once
 def _move_items(
-    t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
-    p: Any, n: Any, loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, next_e: Any,
-    g_D: Any,
+    t: Any, threads: Any, visits: Any, share: Any, p: Any, n: Any, scores: Any, steps: Any,
+    tables: Any, scratch: Any, list_e: Any, next_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
     """Step the items that thread t owns: g = (Σ slope · u + λ · touches · θ) / rows."""
     s = p + n
-    item_ICD, bias_IC = tables.item_ICD, tables.bias_IC
-    sum_I, sum_bias_I = tables.sum_I, tables.sum_bias_I
+    item_ICD = tables.item_ICD
     item_e, slope_e, tail_I = scratch.item_e, scratch.slope_e, scratch.tail_I
     u_VD, count_V = scratch.u_VD, scratch.count_V
-    inverse_I = tables.inverse_I
-    cosine = len(inverse_I) > 0
     dim = item_ICD.shape[2]
     share_n = share / np.float32(n)
     address = item_ICD.ctypes.data
@@ -466,50 +346,24 @@ def _move_items(
                 single = False
                 for d in range(dim):
                     g_D[d] += c * u_VD[v, d]
-        reg *= loss.l2
-        if cosine:
-            _turn(g_D, c, u_VD, v, item_ICD, inverse_I, item)
-            single, c, slope = False, np.float32(0), np.float32(0)
-        slope += reg * bias_IC[item, 0]
-        if step.kind == ADAGRAD:
-            _move_adagrad(step.rate, step.epsilon, item_ICD, sum_I, item, g_D, c, u_VD, v, reg)
-            sum_bias_I[item] += slope * slope
-            spread = np.sqrt(sum_bias_I[item]) + step.epsilon
-            bias_IC[item, 0] -= step.rate * slope / spread
-        else:
-            _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
-                  item_ICD, item, g_D, c, u_VD, v, reg)  # fmt: skip
-            if step.kind == SGD:
-                bias_IC[item, 0] -= step.rate * slope
-            else:
-                one = np.float32(1)
-                m = step.beta1 * bias_IC[item, 1] + (one - step.beta1) * slope
-                r = step.beta2 * bias_IC[item, 2] + (one - step.beta2) * slope * slope
-                bias_IC[item, 1], bias_IC[item, 2] = m, r
-                bias_IC[item, 0] -= step.rate * (m * fix1) / (np.sqrt(r * fix2) + step.epsilon)
-        if cosine:
-            inverse_I[item] = np.float32(1) / np.sqrt(_square(item_ICD, item))
+        move_item(scores, steps, tables, item, g_D, c, u_VD, v, slope, reg * steps.l2)
         if not single:
             for d in range(dim):
                 g_D[d] = 0
     return None
 
 
-@inner
+@once
 def _move_users(
-    t: Any, threads: Any, visits: Any, share: Any, fix1: Any, fix2: Any,
-    loss: Any, step: Any, tables: Any, scratch: Any, list_e: Any, next_e: Any,
-    g_D: Any,
+    t: Any, threads: Any, visits: Any, share: Any, scores: Any, steps: Any, tables: Any,
+    scratch: Any, list_e: Any, next_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
     """Step the users that thread t owns, by the gradients that scoring has left."""
-    user_UCD, sum_U = tables.user_UCD, tables.sum_U
-    user_V, tail_U = scratch.user_V, scratch.tail_U
+    user_UCD, user_V, tail_U = tables.user_UCD, scratch.user_V, scratch.tail_U
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
-    inverse_U = tables.inverse_U
-    cosine = len(inverse_U) > 0
     dim = grad_VD.shape[1]
     address = user_UCD.ctypes.data
-    row_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
+    row_bytes = np.uint64(user_UCD.shape[1] * dim * 4)
     grad_address, grad_bytes = grad_VD.ctypes.data, np.uint64(dim * 4)
     mine = _chain(visits, user_V, t, threads, tail_U, next_e, list_e)
     for k in range(mine):
@@ -530,20 +384,7 @@ def _move_users(
                 single = False
                 for d in range(dim):
                     g_D[d] += share * grad_VD[last, d]
-        reg *= loss.l2
-        c = share
-        if cosine:
-            _turn(g_D, c, grad_VD, last, user_UCD, inverse_U, user)
-            single, c = False, np.float32(0)
-        if step.kind == ADAGRAD:
-            _move_adagrad(
-                step.rate, step.epsilon, user_UCD, sum_U, user, g_D, c, grad_VD, last, reg
-            )  # fmt: skip
-        else:
-            _move(step.kind, step.rate, step.beta1, step.beta2, step.epsilon, fix1, fix2,
-                  user_UCD, user, g_D, c, grad_VD, last, reg)  # fmt: skip
-        if cosine:
-            inverse_U[user] = np.float32(1) / np.sqrt(_square(user_UCD, user))
+        move_user(scores, steps, tables, user, g_D, share, grad_VD, last, reg * steps.l2)
         if not single:
             for d in range(dim):
                 g_D[d] = 0
@@ -553,16 +394,15 @@ def _move_users(
 @outer
 def epoch(
     t: Any, threads: Any, barrier_2: Any, keys: Any, tail: Any, deal: Any, steps_before: Any,
-    rows: Any, known: Any, order: Any, proposal: Any, loss: Any, step: Any, tables: Any,
-    scratch: Any, own: Any,
+    rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any, steps: Any,
+    tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Thread t's part of an epoch; sums of loss and counts are left in ``scratch``."""
-    list_e, next_e, g_D = own.list_TE[t], own.next_TE[t], own.g_TD[t]
     for begin in range(0, order.n_visits, order.batch):
         visits = min(order.batch, order.n_visits - begin)
         _score_part(
-            t, visits * t // threads, visits * (t + 1) // threads, begin, keys, tail, deal,
-            rows, known, order, proposal, loss, tables, scratch, own,
+            visits * t // threads, visits * (t + 1) // threads, begin, keys, tail, deal, rows,
+            known, order, proposal, scores, loss, tables, scratch, own,
         )  # fmt: skip
         meet(barrier_2, threads)
         positives = 0
@@ -576,15 +416,26 @@ def epoch(
                 scratch.totals_3[2] += 0 if scratch.answered_V[v] else count
         share = np.float32(1) / np.float32(positives)
         steps_before += 1
-        fix1 = np.float32(1 / (1 - np.float64(step.beta1) ** steps_before))
-        fix2 = np.float32(1 / (1 - np.float64(step.beta2) ** steps_before))
+        now = Steps(
+            at(steps.user, steps_before), at(steps.item, steps_before),
+            at(steps.bias, steps_before), steps.l2,
+        )  # fmt: skip
         _move_items(
-            t, threads, visits, share, fix1, fix2, order.positives, proposal.n, loss, step, tables,
-            scratch, list_e, next_e, g_D,
+            t, threads, visits, share, order.positives, proposal.n, scores, now, tables, scratch,
+            own.list_e, own.next_e, own.g_D,
         )  # fmt: skip
         _move_users(
-            t, threads, visits, share, fix1, fix2, loss, step, tables, scratch, list_e, next_e,
-            g_D,
+            t, threads, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
+            own.g_D,
         )  # fmt: skip
         meet(barrier_2, threads)
     return None
+
+
+def run_epoch(own_T: list[Any], *args: Any) -> None:
+    """One epoch by as many threads as there is room of their own for."""
+
+    def part(t: int, threads: int, barrier_2: NDArray[np.int64]) -> None:
+        epoch(t, threads, barrier_2, *args, own_T[t])
+
+    run(part, len(own_T))

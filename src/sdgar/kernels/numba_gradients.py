@@ -2,14 +2,80 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner
+from sdgar.kernels.compiled import inner, once, variant
+from sdgar.kernels.numba_draws import probability
 from sdgar.kernels.numba_math import exp_negative, softplus_and_sigmoid
 
-PAIRWISE, LOGISTIC, WEIGHTED, WEIGHTED_HELD, RANK_HINGE, SOFTMAX = 0, 1, 2, 3, 4, 5
+
+class Scored(NamedTuple):
+    """Scores and slopes of some visits, and room to work on B of either at once."""
+
+    pos_VP: NDArray[np.float32]
+    neg_VN: NDArray[np.float32]
+    slope_pos_VP: NDArray[np.float32]
+    slope_neg_VN: NDArray[np.float32]
+    x_B: NDArray[np.float32]
+    f_B: NDArray[np.float32]
+    g_B: NDArray[np.float32]
+
+
+class Pairwise(NamedTuple):
+    """l_i = mean_j softplus(s_j - s_i)."""
+
+
+class Logistic(NamedTuple):
+    """l_i = ½ [softplus(-s_i) + mean_j softplus(s_j)]."""
+
+
+class Weighted(NamedTuple):
+    """l_i = ½ [softplus(-s_i) + Σ_j w_j f_j], f_j = softplus(s_j), w_j ∝ exp(f_j / T) / Q_j."""
+
+    temperature: np.float32
+    through: np.float32
+    """1/T if the gradient goes through the weights, 0 if they are held."""
+
+
+class RankHinge(NamedTuple):
+    """l_i = log(max(1, ⌊(M - 1) / tries⌋)) [margin + s_j - s_i]₊, with the one negative j."""
+
+    n_items: int
+    margin: np.float32
+
+
+class Softmax(NamedTuple):
+    """l_i = -s_i / ρ + log 1/n Σ_j exp(s_j)/Q_j."""
+
+    rho: np.float32
+
+
+def weigh(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    """Leave Q(j|c) in ``drawn.q_VN`` if the loss asks for it."""
+
+
+@variant(weigh, Pairwise, Logistic, RankHinge)
+def _weigh_not(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    return None
+
+
+@variant(weigh, Weighted, Softmax)
+def _weigh(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    probability(proposal, known, visits, user_V, drawn)
+    return None
+
+
+def gradient(
+    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
+    effective_V: Any,
+) -> Any:  # fmt: skip
+    """Slopes of a block of visits, from its scores; with shared negatives, losses summed over i.
+
+    Losses and effective sample sizes go to place ``first`` of the batch and after.
+    """
 
 
 @inner
@@ -20,13 +86,15 @@ def _softplus_all(n: Any, x_B: Any, f_B: Any, g_B: Any) -> Any:
     return None
 
 
-@inner
-def pairwise(
-    visits: Any, weight_VP: Any, ok_VN: Any, pos_VP: Any, neg_VN: Any, x_B: Any, f_B: Any, g_B: Any,
-    slope_pos_VP: Any, slope_neg_VN: Any, loss_V: Any, first: Any,
+@variant(gradient, Pairwise)
+def _pairwise(
+    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
+    effective_V: Any,
 ) -> Any:  # fmt: skip
-    """l_i = mean_j softplus(s_j - s_i)."""
-    p, n = weight_VP.shape[1], ok_VN.shape[1]
+    ok_VN, pos_VP, neg_VN = drawn.ok_VN, scored.pos_VP, scored.neg_VN
+    slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
+    x_B, f_B, g_B = scored.x_B, scored.f_B, scored.g_B
+    p, n = pos_VP.shape[1], neg_VN.shape[1]
     for v in range(visits):
         loss_V[first + v] = 0
         for j in range(n):
@@ -41,63 +109,56 @@ def pairwise(
             for j in range(n):
                 accepted += np.float32(ok_VN[v, j])
             scale = weight_VP[v, i] / max(accepted, np.float32(1))
-            loss, rising = np.float32(0), np.float32(0)
+            total, rising = np.float32(0), np.float32(0)
             for j in range(n):
                 c = scale * np.float32(ok_VN[v, j])
-                loss += c * f_B[v * n + j]
+                total += c * f_B[v * n + j]
                 rising += c * g_B[v * n + j]
                 slope_neg_VN[v, j] += c * g_B[v * n + j]
             slope_pos_VP[v, i] = -rising
-            loss_V[first + v] += loss
+            loss_V[first + v] += total
     return None
 
 
-@inner
-def logistic(
-    kind: Any, temperature: Any, visits: Any, weight_VP: Any, ok_VN: Any, q_VN: Any, pos_VP: Any,
-    neg_VN: Any, x_B: Any, f_B: Any, g_B: Any, slope_pos_VP: Any, slope_neg_VN: Any,
-    loss_V: Any, effective_V: Any, first: Any,
-) -> Any:  # fmt: skip
-    """l_i = ½ [softplus(-s_i) + Σ_j w_j softplus(s_j)]; with shared negatives, summed over i."""
-    p, n = weight_VP.shape[1], ok_VN.shape[1]
-    one, half = np.float32(1), np.float32(0.5)
+@once
+def _halves(visits: Any, first: Any, weight_VP: Any, scored: Any, loss_V: Any) -> Any:
+    """The positive half of a logistic loss; f and g of the negatives are left for the other."""
+    pos_VP, neg_VN, slope_pos_VP = scored.pos_VP, scored.neg_VN, scored.slope_pos_VP
+    x_B, f_B, g_B = scored.x_B, scored.f_B, scored.g_B
+    p, n = pos_VP.shape[1], neg_VN.shape[1]
     for v in range(visits):
         for i in range(p):
             x_B[v * p + i] = -pos_VP[v, i]
     _softplus_all(visits * p, x_B, f_B, g_B)
     for v in range(visits):
-        loss = np.float32(0)
+        total = np.float32(0)
         for i in range(p):
-            c = half * weight_VP[v, i]
-            loss += c * f_B[v * p + i]
+            c = np.float32(0.5) * weight_VP[v, i]
+            total += c * f_B[v * p + i]
             slope_pos_VP[v, i] = -c * g_B[v * p + i]
-        loss_V[first + v] = loss
+        loss_V[first + v] = total
     for v in range(visits):
         for j in range(n):
             x_B[v * n + j] = neg_VN[v, j]
     _softplus_all(visits * n, x_B, f_B, g_B)
-    inverse = one / temperature
-    if kind != LOGISTIC:
-        # w_j ∝ exp(f_j / T) / Q_j, measured from the largest f so that nothing overflows.
-        for v in range(visits):
-            top = np.float32(0)
-            for j in range(n):
-                top = max(top, f_B[v * n + j] if ok_VN[v, j] else np.float32(0))
-            for j in range(n):
-                x_B[v * n + j] = min((f_B[v * n + j] - top) * inverse, np.float32(0))
-        for b in range(visits * n):
-            x_B[b] = exp_negative(x_B[b])
-    through = inverse if kind == WEIGHTED else np.float32(0)
+    return None
+
+
+@once
+def _mean(
+    visits: Any, first: Any, through: Any, weight_VP: Any, scored: Any, loss_V: Any,
+    effective_V: Any,
+) -> Any:  # fmt: skip
+    """Σ_j w_j f_j / Σ_j w_j of the weights that stand where the slopes will be."""
+    f_B, g_B, slope_neg_VN = scored.f_B, scored.g_B, scored.slope_neg_VN
+    p, n = weight_VP.shape[1], slope_neg_VN.shape[1]
     for v in range(visits):
         weight = np.float32(0)
         for i in range(p):
-            weight += half * weight_VP[v, i]
+            weight += np.float32(0.5) * weight_VP[v, i]
         sum_w, sum_wf, sum_ww = np.float32(0), np.float32(0), np.float32(0)
         for j in range(n):
-            w = np.float32(ok_VN[v, j])
-            if kind != LOGISTIC:
-                w *= x_B[v * n + j] / q_VN[v, j]
-            slope_neg_VN[v, j] = w
+            w = slope_neg_VN[v, j]
             sum_w += w
             sum_wf += w * f_B[v * n + j]
             sum_ww += w * w
@@ -105,7 +166,7 @@ def logistic(
             mean = sum_wf / sum_w
             scale = weight / sum_w
             for j in range(n):
-                rise = one + (f_B[v * n + j] - mean) * through
+                rise = np.float32(1) + (f_B[v * n + j] - mean) * through
                 slope_neg_VN[v, j] *= scale * rise * g_B[v * n + j]
             loss_V[first + v] += weight * mean
             effective_V[first + v] = sum_w * sum_w / sum_ww
@@ -114,18 +175,58 @@ def logistic(
     return None
 
 
-@inner
-def rank_hinge(
-    margin: Any, n_items: Any, visits: Any, weight_VP: Any, ok_VN: Any, tries_V: Any, pos_VP: Any,
-    neg_VN: Any, slope_pos_VP: Any, slope_neg_VN: Any, loss_V: Any, first: Any,
+@variant(gradient, Logistic)
+def _logistic(
+    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
+    effective_V: Any,
 ) -> Any:  # fmt: skip
-    """l_i = log(max(1, ⌊(M - 1) / tries⌋)) [margin + s_j - s_i]₊, with the one negative j."""
+    ok_VN, slope_neg_VN = drawn.ok_VN, scored.slope_neg_VN
+    _halves(visits, first, weight_VP, scored, loss_V)
+    for v in range(visits):
+        for j in range(ok_VN.shape[1]):
+            slope_neg_VN[v, j] = np.float32(ok_VN[v, j])
+    _mean(visits, first, np.float32(0), weight_VP, scored, loss_V, effective_V)
+    return None
+
+
+@variant(gradient, Weighted)
+def _weighted(
+    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
+    effective_V: Any,
+) -> Any:  # fmt: skip
+    ok_VN, q_VN, slope_neg_VN = drawn.ok_VN, drawn.q_VN, scored.slope_neg_VN
+    x_B, f_B, n = scored.x_B, scored.f_B, ok_VN.shape[1]
+    _halves(visits, first, weight_VP, scored, loss_V)
+    inverse = np.float32(1) / loss.temperature
+    # Measured from the largest f, so that nothing overflows.
+    for v in range(visits):
+        top = np.float32(0)
+        for j in range(n):
+            top = max(top, f_B[v * n + j] if ok_VN[v, j] else np.float32(0))
+        for j in range(n):
+            x_B[v * n + j] = min((f_B[v * n + j] - top) * inverse, np.float32(0))
+    for b in range(visits * n):
+        x_B[b] = exp_negative(x_B[b])
+    for v in range(visits):
+        for j in range(n):
+            slope_neg_VN[v, j] = np.float32(ok_VN[v, j]) * (x_B[v * n + j] / q_VN[v, j])
+    _mean(visits, first, loss.through, weight_VP, scored, loss_V, effective_V)
+    return None
+
+
+@variant(gradient, RankHinge)
+def _rank_hinge(
+    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
+    effective_V: Any,
+) -> Any:  # fmt: skip
+    ok_VN, pos_VP, neg_VN = drawn.ok_VN, scored.pos_VP, scored.neg_VN
+    slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
     for v in range(visits):
         loss_V[first + v] = slope_neg_VN[v, 0] = 0
-        rank = max((n_items - 1) // max(tries_V[v], 1), 1)
+        rank = max((loss.n_items - 1) // max(drawn.tries_V[v], 1), 1)
         log_rank = np.float32(np.log(np.float32(rank)))
-        for i in range(weight_VP.shape[1]):
-            hinge = margin + neg_VN[v, 0] - pos_VP[v, i]
+        for i in range(pos_VP.shape[1]):
+            hinge = loss.margin + neg_VN[v, 0] - pos_VP[v, i]
             slope = weight_VP[v, i] * log_rank
             if not ok_VN[v, 0] or hinge <= 0:
                 slope = np.float32(0)
@@ -135,13 +236,15 @@ def rank_hinge(
     return None
 
 
-@inner
-def softmax(
-    visits: Any, weight_VP: Any, ok_VN: Any, q_VN: Any, pos_VP: Any, neg_VN: Any, x_B: Any,
-    slope_pos_VP: Any, slope_neg_VN: Any, loss_V: Any, effective_V: Any, first: Any,
+@variant(gradient, Softmax)
+def _softmax(
+    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
+    effective_V: Any,
 ) -> Any:  # fmt: skip
-    """l_i = -s_i + log 1/n Σ_j exp(s_j)/Q_j; with shared negatives, summed over i."""
-    p, n = weight_VP.shape[1], ok_VN.shape[1]
+    ok_VN, q_VN = drawn.ok_VN, drawn.q_VN
+    pos_VP, neg_VN, x_B = scored.pos_VP, scored.neg_VN, scored.x_B
+    slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
+    p, n = pos_VP.shape[1], neg_VN.shape[1]
     zero = np.float32(0)
     for v in range(visits):
         # Measured from the largest score, so that nothing overflows.
@@ -174,6 +277,6 @@ def softmax(
             for j in range(n):
                 slope_neg_VN[v, j] *= weight / sum_w
         for i in range(p):
-            slope_pos_VP[v, i] = -weight_VP[v, i] * answered
-            loss_V[first + v] += weight_VP[v, i] * answered * (log_z - pos_VP[v, i])
+            slope_pos_VP[v, i] = -weight_VP[v, i] * answered / loss.rho
+            loss_V[first + v] += weight_VP[v, i] * answered * (log_z - pos_VP[v, i] / loss.rho)
     return None

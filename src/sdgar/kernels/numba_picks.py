@@ -1,50 +1,137 @@
-"""Negatives that are chosen among uniform candidates by their scores, on the CPU.
+"""Negatives before and after there are scores, on the CPU.
 
-HARDEST     the best scored of C candidates
-VIOLATION   the first of C candidates with s_j > s⁺ - margin, else the last, and how many it took
+Some are drawn at once, by ``numba_draws``, and then scored; others are chosen among uniform
+candidates by their scores.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sdgar.kernels.compiled import inner
-from sdgar.kernels.numba_draws import unknown_item
-from sdgar.kernels.numba_math import dot
+from sdgar.kernels.compiled import variant
+from sdgar.kernels.numba_draws import (
+    Adaptive,
+    Decomposable,
+    Popularity,
+    Uniform,
+    draw,
+    unknown_item,
+)
+from sdgar.kernels.numba_scores import score
+from sdgar.kernels.numba_threads import prefetch_row
 
-NONE, HARDEST, VIOLATION = 0, 1, 2
+
+class Hardest(NamedTuple):
+    """The best scored of C candidates."""
+
+    n: int
+    seed: np.uint64
+    n_items: int
+    candidates: int
 
 
-@inner
-def pick(
-    p: Any, known: Any, tail: Any, visits: Any, row_V: Any, user_V: Any, pos_VP: Any,
-    user_UCD: Any, item_ICD: Any, bias_IC: Any, item_VN: Any, ok_VN: Any, neg_VN: Any,
-    tries_V: Any,
+class Violation(NamedTuple):
+    """The first of C candidates with s_j > s⁺ - margin, else the last, and how many it took."""
+
+    n: int
+    seed: np.uint64
+    n_items: int
+    candidates: int
+    margin: np.float32
+
+
+def propose(
+    p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
+    bins: Any, drawn: Any,
+) -> Any:  # fmt: skip
+    """Draw what can be drawn before there are scores."""
+
+
+def settle(
+    p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
+    row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
 ) -> Any:  # fmt: skip
     """N negatives for each of some visits, their scores, and whether each is accepted."""
-    indptr_U1, known_E = known.indptr_U1, known.items_E
+
+
+@variant(propose, Uniform, Popularity, Decomposable, Adaptive)
+def _draw(
+    p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
+    bins: Any, drawn: Any,
+) -> Any:  # fmt: skip
+    draw(p, known, tail, visits, user_V, row_VP, bins, drawn)
+    row_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
+    used = np.uint64(item_ICD.shape[2] * 4)
     for v in range(visits):
-        user = user_V[v]
-        first, last = indptr_U1[user], indptr_U1[user + 1]
-        unknown = p.n_items - (last - first)
-        tries_V[v] = 0
-        bound = pos_VP[v, 0] - p.margin
         for j in range(p.n):
-            item, best = np.int64(known_E[row_V[v]]), np.float32(0)
-            found = False
+            prefetch_row(item_ICD.ctypes.data, drawn.item_VN[v, j], row_bytes, used)
+    return None
+
+
+@variant(settle, Uniform, Popularity, Decomposable, Adaptive)
+def _score(
+    p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
+    row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
+) -> Any:  # fmt: skip
+    for v in range(visits):
+        for j in range(p.n):
+            neg_VN[v, j] = score(scores, tables, user_V[v], drawn.item_VN[v, j])
+    return None
+
+
+@variant(propose, Hardest, Violation)
+def _wait(
+    p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
+    bins: Any, drawn: Any,
+) -> Any:  # fmt: skip
+    return None
+
+
+@variant(settle, Hardest)
+def _pick_hardest(
+    p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
+    row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
+) -> Any:  # fmt: skip
+    known_E, item_VN, ok_VN = known.items_E, drawn.item_VN, drawn.ok_VN
+    for v in range(visits):
+        user, row = user_V[v], row_VP[v, 0]
+        first, last = known.indptr_U1[user], known.indptr_U1[user + 1]
+        unknown = p.n_items - (last - first)
+        for j in range(p.n):
+            item, best = np.int64(known_E[row]), np.float32(0)
             for c in range(p.candidates if unknown > 0 else 0):
                 slot = j * p.candidates + c
-                drawn = unknown_item(p.seed, tail, row_V[v], slot, first, last, unknown, known_E)
-                s = dot(user_UCD, item_ICD, user, drawn) + bias_IC[drawn, 0]
-                if p.pick == HARDEST:
-                    if not found or s > best:
-                        item, best, found = drawn, s, True
-                else:
-                    item, best, found = drawn, s, True
-                    tries_V[v] = c + 1
-                    if s > bound:
-                        break
-            item_VN[v, j], neg_VN[v, j], ok_VN[v, j] = item, best, found
+                drawn = unknown_item(p.seed, tail, row, slot, first, last, unknown, known_E)
+                s = score(scores, tables, user, drawn)
+                if c == 0 or s > best:
+                    item, best = drawn, s
+            item_VN[v, j], neg_VN[v, j], ok_VN[v, j] = item, best, unknown > 0
+    return None
+
+
+@variant(settle, Violation)
+def _pick_violation(
+    p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
+    row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
+) -> Any:  # fmt: skip
+    known_E, item_VN, ok_VN = known.items_E, drawn.item_VN, drawn.ok_VN
+    tries_V = drawn.tries_V
+    for v in range(visits):
+        user, row = user_V[v], row_VP[v, 0]
+        first, last = known.indptr_U1[user], known.indptr_U1[user + 1]
+        unknown = p.n_items - (last - first)
+        bound = pos_VP[v, 0] - p.margin
+        tries_V[v] = 0
+        for j in range(p.n):
+            item, s = np.int64(known_E[row]), np.float32(0)
+            for c in range(p.candidates if unknown > 0 else 0):
+                slot = j * p.candidates + c
+                item = unknown_item(p.seed, tail, row, slot, first, last, unknown, known_E)
+                s = score(scores, tables, user, item)
+                tries_V[v] = c + 1
+                if s > bound:
+                    break
+            item_VN[v, j], neg_VN[v, j], ok_VN[v, j] = item, s, unknown > 0
     return None

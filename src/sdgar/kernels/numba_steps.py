@@ -1,0 +1,128 @@
+"""How rows of parameters move on the CPU: the steps that ``numba_epoch`` can plug in.
+
+A table has a step of its own, with the state that the table does not hold itself. A row of a table
+is θ, or θ and Adam's m and v, side by side.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.kernels.compiled import variant
+
+
+class Sgd(NamedTuple):
+    """θ ← θ - η g."""
+
+    rate: np.float32
+
+
+class Adagrad(NamedTuple):
+    """θ ← θ - η g / (√G + ε), with G ← G + mean_d g_d²."""
+
+    rate: np.float32
+    epsilon: np.float32
+    sum_R: NDArray[np.float32]
+
+
+class Adam(NamedTuple):
+    """θ ← θ - η m̂ / (√v̂ + ε), with m ← β₁ m + (1 - β₁) g and v ← β₂ v + (1 - β₂) g²."""
+
+    rate: np.float32
+    beta1: np.float32
+    beta2: np.float32
+    epsilon: np.float32
+
+
+def at(step: Any, number: Any) -> Any:
+    """The step as it is for a number of steps taken, this one included."""
+
+
+@variant(at, Sgd, Adagrad)
+def _at_any(step: Any, number: Any) -> Any:
+    return step
+
+
+@variant(at, Adam)
+def _at_adam(step: Any, number: Any) -> Any:
+    """Take the corrections of bias out of the loops: m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)."""
+    fix1 = np.float32(1 / (1 - np.float64(step.beta1) ** number))
+    root = np.sqrt(np.float32(1 / (1 - np.float64(step.beta2) ** number)))
+    return Adam(step.rate * fix1 / root, step.beta1, step.beta2, step.epsilon / root)
+
+
+def move(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
+) -> Any:  # fmt: skip
+    """Move a row by its gradient g + c u + reg θ."""
+
+
+def move_one(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+    """Move the one number of a row by its gradient."""
+
+
+@variant(move, Sgd)
+def _move_sgd(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
+) -> Any:  # fmt: skip
+    for d in range(table_RCD.shape[2]):
+        theta = table_RCD[row, 0, d]
+        table_RCD[row, 0, d] = theta - step.rate * (g_D[d] + c * u_VD[v, d] + reg * theta)
+    return None
+
+
+@variant(move_one, Sgd)
+def _move_one_sgd(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+    table_RC[row, 0] -= step.rate * g
+    return None
+
+
+@variant(move, Adagrad, summing=True)
+def _move_adagrad(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
+) -> Any:  # fmt: skip
+    dim, total = table_RCD.shape[2], np.float32(0)
+    for d in range(dim):
+        g = g_D[d] + c * u_VD[v, d] + reg * table_RCD[row, 0, d]
+        total += g * g
+    step.sum_R[row] += total / np.float32(dim)
+    rate = step.rate / (np.sqrt(step.sum_R[row]) + step.epsilon)
+    for d in range(dim):
+        theta = table_RCD[row, 0, d]
+        table_RCD[row, 0, d] = theta - rate * (g_D[d] + c * u_VD[v, d] + reg * theta)
+    return None
+
+
+@variant(move_one, Adagrad)
+def _move_one_adagrad(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+    step.sum_R[row] += g * g
+    table_RC[row, 0] -= step.rate * g / (np.sqrt(step.sum_R[row]) + step.epsilon)
+    return None
+
+
+@variant(move, Adam)
+def _move_adam(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
+) -> Any:  # fmt: skip
+    rest1, rest2 = np.float32(1) - step.beta1, np.float32(1) - step.beta2
+    for d in range(table_RCD.shape[2]):
+        theta = table_RCD[row, 0, d]
+        g = g_D[d] + c * u_VD[v, d] + reg * theta
+        m = step.beta1 * table_RCD[row, 1, d] + rest1 * g
+        s = step.beta2 * table_RCD[row, 2, d] + rest2 * g * g
+        table_RCD[row, 1, d] = m
+        table_RCD[row, 2, d] = s
+        table_RCD[row, 0, d] = theta - step.rate * m / (np.sqrt(s) + step.epsilon)
+    return None
+
+
+@variant(move_one, Adam)
+def _move_one_adam(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+    m = step.beta1 * table_RC[row, 1] + (np.float32(1) - step.beta1) * g
+    s = step.beta2 * table_RC[row, 2] + (np.float32(1) - step.beta2) * g * g
+    table_RC[row, 1], table_RC[row, 2] = m, s
+    table_RC[row, 0] -= step.rate * m / (np.sqrt(s) + step.epsilon)
+    return None
