@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor, arange, cholesky_solve
-from torch.linalg import cholesky_ex
+from torch.linalg import cholesky_ex, eigh
 from torch.nn.functional import pad
 
 from sdgar.errors import NumericalError
@@ -20,7 +20,14 @@ _BLOCK_ON_CPU, _BLOCK_ON_GPU = 1 << 20, 1 << 26
 class HalfSweep:
     """The best rows of one side for given rows v of the other.
 
-    u_r = (Σ_{c ∈ r} w_rc v_c v_c' + α V'V + λ (w_r + α C)^ν I)^-1  Σ_{c ∈ r} w_rc v_c
+        u_r = (Σ_{c ∈ r} w_rc v_c v_c' + α V'V + λ (w_r + α C)^ν I)^-1  Σ_{c ∈ r} w_rc v_c
+
+    In the basis where α V'V is diagonal, and with a_c = √w_rc v_c as the rows of A, this is
+
+        u_r = (A'A + diag(d))^-1 A' √w = diag(d)^-1 A' (A diag(d)^-1 A' + I)^-1 √w
+
+    the first with D equations and the second with as many as the row has entries: whichever are
+    fewer are solved.
     """
 
     alpha: float
@@ -29,36 +36,44 @@ class HalfSweep:
 
     def __call__(self, known: SparseMatrix, v_CD: Tensor) -> Tensor:
         """u_RD for rows of ``known``, whose columns are the rows of v."""
-        all_DD = self.alpha * (v_CD.T @ v_CD)
-        padded_CD = pad(v_CD, (0, 0, 0, 1))
+        value_D, basis_DD = eigh(self.alpha * (v_CD.T @ v_CD))
+        padded_CD = pad(v_CD @ basis_DD, (0, 0, 0, 1))
         u_RD = v_CD.new_empty(known.n_rows, v_CD.shape[1])
         for rows_B in _blocks(known.length_R, v_CD.shape[1]):
-            u_RD[rows_B] = self._solve(known.rows(rows_B), padded_CD, all_DD)
-        return u_RD
+            u_RD[rows_B] = self._solve(known.rows(rows_B), padded_CD, value_D.clamp(min=0))
+        return u_RD @ basis_DD.T
 
-    def _solve(self, known: SparseMatrix, padded_CD: Tensor, all_DD: Tensor) -> Tensor:
+    def _solve(self, known: SparseMatrix, padded_CD: Tensor, value_D: Tensor) -> Tensor:
         """One system of equations a row; short rows are filled up with the zero at the end of v."""
         row_E = known.row_E
         place_E = arange(len(row_E), device=known.device) - known.start_R1[row_E]
         shape = (known.n_rows, int(known.length_R.max()))
         column_BL = row_E.new_full(shape, known.n_columns)
         column_BL[row_E, place_E] = known.column_E
-        v_BLD = padded_CD[column_BL]
-        weight_BL = v_BLD.new_zeros(shape)
-        weight_BL[row_E, place_E] = 1.0 if known.weight_E is None else known.weight_E
-        weighted_BLD = v_BLD if known.weight_E is None else v_BLD * weight_BL[:, :, None]
+        root_BL = padded_CD.new_zeros(shape)
+        root_BL[row_E, place_E] = 1.0 if known.weight_E is None else known.weight_E.sqrt()
+        a_BLD = padded_CD[column_BL] * root_BL[:, :, None]
+        weight_B = root_BL.square().sum(dim=1)
+        norm_B = self.l2 * (weight_B + self.alpha * known.n_columns) ** self.power
+        d_BD = value_D + norm_B[:, None]
+        if shape[1] < len(value_D) and bool((d_BD > 0).all()):
+            over_BLD = a_BLD / d_BD[:, None]
+            y_BL = self._solution(over_BLD @ a_BLD.mT, norm_B.new_ones(shape), root_BL)
+            return (over_BLD.mT @ y_BL[:, :, None])[:, :, 0]
+        right_BD = (a_BLD.mT @ root_BL[:, :, None])[:, :, 0]
+        return self._solution(a_BLD.mT @ a_BLD, d_BD, right_BD)
 
-        norm_B = self.l2 * (weight_BL.sum(dim=1) + self.alpha * known.n_columns) ** self.power
-        left_BDD = weighted_BLD.mT @ v_BLD + all_DD
-        left_BDD.diagonal(dim1=1, dim2=2).add_(norm_B[:, None])
-        factor_BDD, failed_B = cholesky_ex(left_BDD)
+    def _solution(self, left_BNN: Tensor, diagonal_BN: Tensor, right_BN: Tensor) -> Tensor:
+        """X of (left + diag) x = right."""
+        left_BNN.diagonal(dim1=1, dim2=2).add_(diagonal_BN)
+        factor_BNN, failed_B = cholesky_ex(left_BNN)
         if failed_B.any():
             raise NumericalError(
                 f"the equations of iALS have no solution with l2={self.l2:g} and "
                 f"alpha={self.alpha:g}. Use a larger l2, such as 0.01.",
                 code="singular",
             )
-        return cholesky_solve(weighted_BLD.sum(dim=1)[:, :, None], factor_BDD)[:, :, 0]
+        return cholesky_solve(right_BN[:, :, None], factor_BNN)[:, :, 0]
 
 
 def _blocks(length_R: Tensor, dim: int) -> Iterator[Tensor]:
@@ -68,6 +83,6 @@ def _blocks(length_R: Tensor, dim: int) -> Iterator[Tensor]:
     lengths = length_R.tolist()
     start = 0
     while start < len(lengths):
-        stop = start + max(1, most // (dim * max(lengths[start], dim)))
+        stop = start + max(1, most // (dim * max(lengths[start], 1)))
         yield order_R[start:stop]
         start = stop
