@@ -41,7 +41,8 @@ class HalfSweep:
         u_RD = v_CD.new_empty(known.n_rows, v_CD.shape[1])
         for rows_B in _blocks(known.length_R, v_CD.shape[1]):
             u_RD[rows_B] = self._solve(known.rows(rows_B), padded_CD, value_D.clamp(min=0))
-        return u_RD @ basis_DD.T
+        back_RD: Tensor = u_RD @ basis_DD.T
+        return back_RD
 
     def _solve(self, known: SparseMatrix, padded_CD: Tensor, value_D: Tensor) -> Tensor:
         """One system of equations a row; short rows are filled up with the zero at the end of v."""
