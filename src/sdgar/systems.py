@@ -437,6 +437,8 @@ class SDSoftmax(Composition):
     """Share of every y_k that is spread over all items."""
     generator_samples: int = 64
     """Draws for each context and each item in a step of EM."""
+    pretrain: int = 15
+    """Steps of EM on the positives, before the generator follows the scores."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
         """Proposals from the generator, sampled softmax, cosines or inner products."""
@@ -466,6 +468,8 @@ class SDSoftmax(Composition):
             samples=at_least("generator_samples", self.generator_samples, 1),
             floor_x=self.floor_x,
             floor_y=self.floor_y,
+            positives=data.history,
+            pretrain=at_least("pretrain", self.pretrain, 0),
         )
         states = at_least("states", self.states, 1)
         return Decomposable(data.n_users, data.n_items, states, seed=seed, update=update)

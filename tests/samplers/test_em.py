@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
+from sdgar.data.interactions import History
 from sdgar.errors import UsageError
+from sdgar.samplers import em
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.em import ExpectationMaximization, step
 
@@ -135,3 +138,73 @@ def test_a_line_without_a_finite_factor_stays_as_it_was():
 def test_floors_are_shares(floors):
     with pytest.raises(UsageError, match=f"{next(iter(floors))} must lie between 0 and 1"):
         ExpectationMaximization(temperature=1.0, samples=8, **floors)
+
+
+def two_groups() -> tuple[History, Tensor]:
+    """Even contexts have even items, odd ones odd items, all but one of them."""
+    liked = [[i for i in range(ITEMS) if i % 2 == c % 2 and i != c] for c in range(USERS)]
+    start_U1 = np.concatenate(([0], np.cumsum([len(own) for own in liked])))
+    history = History(start_U1, np.concatenate(liked).astype(np.int32))
+    positive_UI = torch.zeros(USERS, ITEMS, dtype=torch.float64)
+    for c, own in enumerate(liked):
+        positive_UI[c, own] = 1
+    return history, positive_UI
+
+
+def pretrained(steps: int, seed: int = 0) -> Decomposable:
+    """A generator after nothing but its steps on positives: it has no scores to follow."""
+    update = ExpectationMaximization(
+        temperature=1.0, samples=1, floor_x=1e-6, floor_y=1e-6, pretrain=steps,
+        positives=two_groups()[0],
+    )  # fmt: skip
+    made = Decomposable(USERS, ITEMS, STATES, seed=seed, update=update)
+    update._learn_positives(made, two_groups()[0])
+    return made
+
+
+def test_a_step_on_positives_is_the_round_of_latent_classes(monkeypatch):
+    monkeypatch.setattr(em, "_PRIOR_X", 0.0)
+    monkeypatch.setattr(em, "_PRIOR_Y", 0.0)
+    positive_UI = two_groups()[1]
+    start, made = pretrained(0), pretrained(1)
+    x_UK, y_IK = start.x_UK.double(), start.y_IK.double()
+    state_UIK = x_UK[:, None] * y_IK[None]
+    state_UIK *= (positive_UI / state_UIK.sum(dim=2))[:, :, None]
+    wanted_UK, wanted_IK = state_UIK.sum(dim=1), state_UIK.sum(dim=0)
+    wanted_UK, wanted_IK = (
+        wanted_UK / wanted_UK.sum(dim=1, keepdim=True),
+        wanted_IK / wanted_IK.sum(0),
+    )
+    assert_close(made.x_UK.double(), wanted_UK, atol=1e-5, rtol=0)
+    assert_close(made.y_IK.double(), wanted_IK, atol=1e-5, rtol=0)
+
+
+@given(st.integers(0, 1000))
+def test_steps_on_positives_never_make_them_less_likely(seed):
+    positive_UI = two_groups()[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(em, "_PRIOR_X", 0.0)
+        patch.setattr(em, "_PRIOR_Y", 0.0)
+        likely = [
+            float((positive_UI * (made.x_UK.double() @ made.y_IK.double().T).log()).sum())
+            for made in (pretrained(steps, seed) for steps in range(8))
+        ]
+    assert np.all(np.diff(likely) > -1e-4)
+
+
+def test_before_it_follows_scores_the_generator_knows_who_has_what():
+    """A flat discriminator says nothing, so after the first update only the positives speak."""
+    history, _ = two_groups()
+    update = ExpectationMaximization(temperature=1.0, samples=64, positives=history, pretrain=30)
+    made = Decomposable(USERS, ITEMS, STATES, seed=0, update=update)
+    share_of_own = []
+    for epoch in (1, 2):
+        made.refit(lambda users_B, items_BN: torch.zeros(items_BN.shape), seed=0, epoch=epoch)
+        q_UI = made.x_UK.double() @ made.y_IK.double().T
+        own_UI = torch.arange(USERS)[:, None] % 2 == torch.arange(ITEMS) % 2
+        share_of_own.append(float((q_UI * own_UI).sum(dim=1).min()))
+    random = Decomposable(USERS, ITEMS, STATES, seed=0, update=None)
+    by_chance = float(((random.x_UK @ random.y_IK.T) * own_UI).sum(dim=1).min())
+    assert share_of_own[0] > by_chance + 0.1
+    # The second update has only the flat scores to follow.
+    assert share_of_own[1] < share_of_own[0]

@@ -10,24 +10,34 @@ A step with exact sums cannot raise the KL; here they are estimated by sampling,
 
     x_c ← (1 - δ) x_c + δ/K,   y_k ← (1 - ε) y_k + ε/M
 
+Before the first epoch scores say nothing yet, but the positives do: with P(i|c) = 1/|I_c| on the
+positives the same steps, with exact sums, are those of latent classes (Hofmann 1999). From there
+the generator has only to follow; from random tables it lags behind for many epochs.
+
 ``integrand="deviation"`` fits P |s - μ| instead, the proposal of least variance (Proposition 2.2).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Score
+from sdgar.data.interactions import History
 from sdgar.errors import UsageError
+from sdgar.samplers import mixtures
 from sdgar.samplers.closed_form import Integrand
 from sdgar.samplers.sampled_sums import SampledSums
+from sdgar.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from sdgar.samplers.decomposable import Decomposable
+
+_PRIOR_X, _PRIOR_Y = 0.05, 0.01
+"""Positives that every context has of every state, and every state of every item, to begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +50,10 @@ class ExpectationMaximization(SampledSums):
     """ε: share of y_k that is spread over all items; a weight P/Q then is at most M/ε."""
     integrand: Integrand = "loss"
     """loss fits P itself, deviation P |s - μ|."""
+    positives: History | None = None
+    """What the generator learns before it follows scores; None leaves it at random."""
+    pretrain: int = 15
+    """Steps in which it does."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be computed."""
@@ -50,12 +64,35 @@ class ExpectationMaximization(SampledSums):
 
     def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
         """One step for X and its tables, then one for Y."""
+        if epoch == 1 and self.positives is not None:
+            self._learn_positives(generator, self.positives)
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
         log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_x(step(generator.x_UK, log_b_UK, self.floor_x, dim=1))
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
         log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_y(step(generator.y_IK, log_d_IK, self.floor_y, dim=0))
+
+    def _learn_positives(self, generator: Decomposable, positives: History) -> None:
+        """Up Σ_c Σ_{i ∈ I_c} log Q(i|c): x ← x ⊙ (S Y) and y ← y ⊙ (S'X), S_ci = 1/Q(i|c).
+
+        What stands on the right counts positives by state; a prior is added to the counts, as
+        contexts with few positives would be too sure of their states.
+        """
+        x_UK, y_IK = generator.x_UK, generator.y_IK
+        items_of = SparseMatrix.of(
+            positives.indptr_U1, positives.items_E, len(y_IK), device=x_UK.device
+        )
+        users_of, order_E = items_of.transposed(), items_of.column_E.argsort(stable=True)
+        row_E, column_E1 = items_of.row_E, items_of.column_E[:, None]
+        for _ in range(self.pretrain):
+            s_E = (-mixtures.log_mix(x_UK, row_E, y_IK, column_E1)[:, 0]).exp()
+            count_UK = x_UK * (replace(items_of, weight_E=s_E) @ y_IK)
+            count_IK = y_IK * (replace(users_of, weight_E=s_E[order_E]) @ x_UK)
+            x_UK = _shares(count_UK + _PRIOR_X)
+            y_IK = _shares((count_IK + _PRIOR_Y).T.contiguous()).T.contiguous()
+        generator.set_x((1 - self.floor_x) * x_UK + self.floor_x / x_UK.shape[1])
+        generator.set_y((1 - self.floor_y) * y_IK + self.floor_y / len(y_IK))
 
     @property
     def over_q(self) -> bool:
@@ -82,3 +119,7 @@ def step(before: Tensor, log_factor: Tensor, floor: float, *, dim: int) -> Tenso
     raised = torch.where(usable, log_raised, 0.0).softmax(dim=-1)
     moved = (1 - floor) * raised + floor / raised.shape[-1]
     return torch.where(usable.transpose(dim, -1), moved.transpose(dim, -1), before)
+
+
+def _shares(weight_RN: Tensor) -> Tensor:
+    return weight_RN / weight_RN.sum(dim=1, keepdim=True)
