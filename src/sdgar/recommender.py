@@ -110,12 +110,7 @@ class Recommender:
         Items the model does not know are refused, or with ``skip_unknown`` left out; a user must
         have at least one that it knows.
         """
-        users, new = self._known_part(_rows_of(histories), skip_unknown=skip_unknown)
-        model = fold_in(self.model, self.about, self.history, new)
-        return Recommender(Artifact(model, users, self.items, new, self.about))
-
-    def _known_part(self, rows: Interactions, *, skip_unknown: bool) -> tuple[Ids, History]:
-        """The new users, and what of the model's items they have."""
+        rows = _rows_of(histories)
         if not skip_unknown:
             self._items_of(rows.items.values)
         new = _history_of(rows, rows.users, self.items)
@@ -127,7 +122,8 @@ class Recommender:
                 "most popular.",
                 code="empty_history",
             )
-        return rows.users, new
+        model = fold_in(self.model, self.about, self.history, new)
+        return Recommender(Artifact(model, rows.users, self.items, new, self.about))
 
     def similar_items(self, items: Raw, k: int = 10) -> Any:
         """The k items with the most similar vectors (cosine), the item itself left out.

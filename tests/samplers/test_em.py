@@ -208,3 +208,16 @@ def test_before_it_follows_scores_the_generator_knows_who_has_what():
     assert share_of_own[0] > by_chance + 0.1
     # The second update has only the flat scores to follow.
     assert share_of_own[1] < share_of_own[0]
+
+
+def test_without_steps_on_positives_the_generator_starts_at_random():
+    flat = {"score": lambda users_B, items_BN: torch.zeros(items_BN.shape), "seed": 0, "epoch": 1}
+    plain, off = (
+        ExpectationMaximization(temperature=1.0, samples=8, positives=positives, pretrain=0)
+        for positives in (None, two_groups()[0])
+    )
+    made = [Decomposable(USERS, ITEMS, STATES, seed=0, update=update) for update in (plain, off)]
+    for generator in made:
+        generator.refit(**flat)
+    assert torch.equal(made[0].x_UK, made[1].x_UK)
+    assert torch.equal(made[0].y_IK, made[1].y_IK)

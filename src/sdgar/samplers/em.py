@@ -64,7 +64,7 @@ class ExpectationMaximization(SampledSums):
 
     def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
         """One step for X and its tables, then one for Y."""
-        if epoch == 1 and self.positives is not None:
+        if epoch == 1 and self.positives is not None and self.pretrain > 0:
             self._learn_positives(generator, self.positives)
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
         log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
