@@ -40,6 +40,16 @@ RECIPES = {
     for kind in vars(systems).values()
     if isinstance(kind, type) and issubclass(kind, systems.Composition) and kind.system_name
 }
+SPLIT = {
+    "citeulike": "citeulike-t",
+    "gowalla": "gowalla",
+    "lightgcn": "gowalla-lightgcn",
+    "douban": "douban-book",
+    "movies": "amazon-movies",
+    "kgat": "amazon-book-kgat",
+}
+"""Data sets that come with a split of their own, and their folders."""
+KS = (20, 50)
 YARDSTICKS = {kind.system_name: kind for kind in (ItemKNN, IALS, EASE)}
 
 
@@ -47,7 +57,7 @@ def pack(shared: Path, out: Path) -> None:
     import polars as pl
 
     out.mkdir(exist_ok=True)
-    for name, folder in (("citeulike", "citeulike-t"), ("gowalla", "gowalla")):
+    for name, folder in SPLIT.items():
         arrays = {}
         for part in ("train", "test"):
             frame = pl.read_parquet(shared / folder / f"{part}.parquet")
@@ -109,10 +119,12 @@ def one(path: Path, job: dict, device: str) -> dict:
     }
     if job["protocol"] != "valid":
         held_out = HeldOut.of(test, train)
-        result["test"] = evaluate(trained.factors, held_out, seen=train.history, ks=(50,)).means()[
-            "ndcg@50"
-        ]
+        result |= on_test(evaluate(trained.factors, held_out, seen=train.history, ks=KS).means())
     return result
+
+
+def on_test(means: dict[str, float]) -> dict:
+    return {"test": means["ndcg@50"], "metrics": {name: round(v, 6) for name, v in means.items()}}
 
 
 def yardstick(train: Interactions, test: Interactions, job: dict, device: torch.device) -> dict:
@@ -132,7 +144,8 @@ def yardstick(train: Interactions, test: Interactions, job: dict, device: torch.
         torch.cuda.synchronize()
     result = {**job, "seed": seed, "valid": None, "best_epoch": 0, "epochs": 0, "effective": None}
     result["train_seconds"] = round(time.perf_counter() - started, 2)
-    result[look] = evaluate(scorer, held_out, seen=train.history, ks=(50,)).means()["ndcg@50"]
+    means = evaluate(scorer, held_out, seen=train.history, ks=KS).means()
+    result |= on_test(means) if look == "test" else {"valid": means["ndcg@50"]}
     result["seconds"] = round(time.perf_counter() - started, 2)
     return result
 

@@ -59,3 +59,20 @@ def test_a_product_without_a_single_term_is_zero():
     nothing = SparseMatrix.of(np.zeros(4, np.int64), np.zeros(0, np.int32), 2, device=CPU)
     assert torch.equal(nothing @ nothing.transposed(), torch.zeros(3, 3))
     assert torch.equal(nothing @ torch.ones(2, 5), torch.zeros(3, 5))
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 7, 1 << 20]), st.booleans())
+def test_dots_and_sums_of_weights_are_those_of_the_dense_matrix(seed, at_once, compiled):
+    rng = np.random.default_rng(seed)
+    n, m, d = rng.integers(1, 12, 3)
+    dense = random_matrix(rng, (n, m), weighted=True)
+    known = sparse_of(dense, weighted=True)
+    u_RD, v_CD = (torch.from_numpy(rng.normal(size=(r, d)).astype(np.float32)) for r in (n, m))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse, "_DOTS", at_once)
+        if not compiled:
+            patch.setattr(sparse, "_kernels", lambda: None)
+        found_E = known.dots(u_RD, v_CD)
+    wanted_E = (u_RD.double() @ v_CD.double().T)[known.row_E, known.column_E]
+    np.testing.assert_allclose(found_E, wanted_E, atol=1e-5)
+    np.testing.assert_allclose(known.weight_R, dense.sum(axis=1), atol=1e-5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # Terms x_rj y_jc of a sparse product that are held at once, some 50 bytes each.
 _TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24
+_DOTS = 1 << 20
+"""Entries whose two vectors are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,11 @@ class SparseMatrix:
         """The row of each entry."""
         return torch.repeat_interleave(self.length_R, output_size=len(self.column_E))
 
+    @property
+    def weight_R(self) -> Tensor:
+        """The sum of each row's weights."""
+        return (self @ torch.ones(self.n_columns, 1, device=self.device))[:, 0]
+
     def weights(self) -> Tensor:
         """The weight of each entry, also where all are 1."""
         if self.weight_E is not None:
@@ -113,6 +121,15 @@ class SparseMatrix:
             per_sample_weights=self.weight_E,
         )
 
+    def dots(self, u_RD: Tensor, v_CD: Tensor) -> Tensor:
+        """u_r · v_c of each entry, whatever its weight."""
+        kernels = _kernels() if u_RD.device.type == "cpu" and u_RD.dtype == torch.float32 else None
+        if kernels is not None:
+            dots_E1: Tensor = kernels.mix(u_RD, self.row_E, v_CD, self.column_E[:, None])
+            return dots_E1[:, 0]
+        parts = zip(self.row_E.split(_DOTS), self.column_E.split(_DOTS), strict=True)  # type: ignore[no-untyped-call]
+        return torch.cat([(u_RD[row_P] * v_CD[column_P]).sum(dim=1) for row_P, column_P in parts])
+
     def _times_sparse(self, other: SparseMatrix) -> Tensor:
         out_RC = torch.zeros(self.n_rows, other.n_columns, device=self.device)
         start_E = self.row_E * other.n_columns
@@ -134,3 +151,13 @@ def _parts(terms_E: Tensor) -> Iterator[slice]:
     for n in torch.unique_consecutive(group_E, return_counts=True)[1].tolist():
         yield slice(start, start + n)
         start += n
+
+
+@cache
+def _kernels() -> Any:
+    """The compiled kernels for the CPU, or None if their compiler is not installed."""
+    try:
+        from sdgar.kernels import numba_mixtures
+    except ImportError:
+        return None
+    return numba_mixtures

@@ -14,6 +14,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
+from sdgar.discriminators.start import start
 from sdgar.errors import UsageError, unknown_name
 from sdgar.objectives import (
     Logistic,
@@ -42,13 +43,16 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
 }
 
 
+CPU = torch.device("cpu")
+
+
 class Recipe(Protocol):
     """Hyper-parameters that compose into a system once the data is known."""
 
     system_name: ClassVar[str]
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
-        """Make the parts."""
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
+        """Make the parts, with ``device`` to compute on."""
         ...
 
 
@@ -72,7 +76,7 @@ class Composition:
     positives_per_visit: int = 1
     """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts."""
         raise NotImplementedError
 
@@ -128,7 +132,7 @@ class BPR(Factorized):
 
     system_name: ClassVar[str] = "bpr"
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, pairwise logistic loss, matrix factorization."""
         return self._system(self._factorization(data, seed), Uniform(), PairwiseLogistic())
 
@@ -147,7 +151,7 @@ class AOBPR(Factorized):
     refit_every: int = 1
     """Epochs between sorting the orders; the first is before epoch 1."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals by rank in a factor, pairwise logistic loss, matrix factorization."""
         discriminator = self._factorization(data, seed)
         sampler = AdaptiveOrder(discriminator, self.rank_scale)
@@ -173,7 +177,7 @@ class WARP(Factorized):
     max_tries: int = 30
     """Most draws for a positive; without a violation it teaches nothing."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """The first violation, rank-weighted hinge, matrix factorization."""
         for name in ("n_negatives", "positives_per_visit"):
             if getattr(self, name) != 1:
@@ -204,7 +208,7 @@ class CML(Composition):
     covariance: float = 0.0
     """Weight λ of the covariances between axes, which keeps them from saying the same."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, hinge weighted by the share of impostors, points in a unit ball."""
         row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
         metric = Metric(data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise)
@@ -227,7 +231,7 @@ class DNS(Factorized):
     candidates: int = 10
     """Uniform draws for each negative, of which the best scored is kept."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """The hardest of uniform proposals, pairwise logistic loss, matrix factorization."""
         sampler = Hardest(at_least("candidates", self.candidates, 1))
         return self._system(self._factorization(data, seed), sampler, PairwiseLogistic())
@@ -266,7 +270,7 @@ class IRGAN(Factorized):
     reward: str = "sigmoid"
     """sigmoid (2σ(g) - 1, as in the authors' code) or softplus, of the discriminator's score."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals from the generator, logistic loss, matrix factorization."""
         one_of("side", self.side, ("discriminator", "generator"))
         sampler = self._generator(data, seed)
@@ -310,7 +314,7 @@ class SA(Factorized):
     temperature: float = 0.5
     """T of the weights ∝ exp(f/T); 1/α of the original."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, logistic loss with held softmax weights, matrix factorization."""
         objective = WeightedLogistic(checked_temperature(self.temperature), hold_weights=True)
         return self._system(self._factorization(data, seed), Uniform(), objective)
@@ -352,7 +356,7 @@ class SDGAR(Factorized):
     calibration: str = "line"
     """line (λ in units of the line's own largest b), relative (of their mean), or literal."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals from the generator, importance-weighted logistic loss, factorization."""
         objective = WeightedLogistic(checked_temperature(self.temperature), self.hold_weights)
         return self._system(
@@ -405,31 +409,35 @@ class SDGARPrinted(SDGAR):
 class SDSoftmax(Composition):
     """Sampling-decomposable softmax: SD-GAR's idea with a softmax over all items as its objective.
 
-    The scores are cosines over a temperature τ; the partition function is estimated by draws from
-    a decomposable generator, which EM fits to the very softmax, and importance weights.
+    The scores are cosines over a temperature τ, and a bias; the partition function is estimated by
+    draws from a decomposable generator, which EM fits to the very softmax, and importance weights.
     """
 
     system_name: ClassVar[str] = "sdsoftmax"
 
-    dim: int = 64
+    dim: int = 128
     """Embedding size D."""
+    learning_rate: float = 0.05
+    """Rate of the optimiser; Adam wants about 0.004."""
     n_negatives: int = 32
-    """Draws for each positive, or for each visit."""
+    """Draws for each visit."""
+    positives_per_visit: int = 2
+    """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
     score: str = "cosine"
     """cosine (over τ), or dot (inner product and bias, whose size l2 holds)."""
-    tau: float = 0.15
+    tau: float = 0.12
     """τ: cosines are divided by it; inner products are not."""
     rho: float = 1.0
     """ρ: temperature of positives over that of negatives."""
-    bias: bool = False
+    bias: bool = True
     """Whether an item has a bias beside its cosine; inner products always have one."""
-    l2: float = 0.0
-    """Weight λ of the squared norm of the rows a batch touches; cosines feel it by their steps."""
+    l2: float = 0.1
+    """Weight λ of the squared biases that a batch touches, and of the vectors of inner products."""
     proposal: str = "em"
     """em (the generator), or to compare: uniform, popularity."""
     states: int = 64
     """K: states of the generator."""
-    refit_every: int = 1
+    refit_every: int = 2
     """Epochs between steps of EM; the first is before epoch 1."""
     floor_x: float = 1e-3
     """Share of every x_c that is spread over all states."""
@@ -439,11 +447,13 @@ class SDSoftmax(Composition):
     """Draws for each context and each item in a step of EM."""
     pretrain: int = 15
     """Steps of EM on the positives, before the generator follows the scores."""
+    sweeps: int = 3
+    """Sweeps of iALS whose directions cosines start from; 0 starts them at random."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals from the generator, sampled softmax, cosines or inner products."""
         return self._system(
-            self._discriminator(data, seed),
+            self._discriminator(data, seed, device),
             self._sampler(data, seed),
             SampledSoftmax(self.rho),
             refit_every=at_least("refit_every", self.refit_every, 1),
@@ -452,12 +462,14 @@ class SDSoftmax(Composition):
     def _penalty(self) -> float:
         return not_negative("l2", self.l2)
 
-    def _discriminator(self, data: Interactions, seed: int) -> Discriminator:
+    def _discriminator(self, data: Interactions, seed: int, device: torch.device) -> Discriminator:
         row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
         size = (data.n_users, data.n_items, self.dim)
         if one_of("score", self.score, ("cosine", "dot")) == "dot":
             return MatrixFactorization(*size, seed=seed, sparse=row_wise)
-        return Cosine(*size, seed=seed, tau=self.tau, sparse=row_wise, bias=self.bias)
+        cosine = Cosine(*size, seed=seed, tau=self.tau, sparse=row_wise, bias=self.bias)
+        start(cosine.to(device), data, sweeps=at_least("sweeps", self.sweeps, 0))
+        return cosine
 
     def _sampler(self, data: Interactions, seed: int) -> Sampler:
         one_of("proposal", self.proposal, ("em", *STATIC))

@@ -130,14 +130,28 @@ def test_a_sparse_gradient_is_the_dense_one_and_names_the_rows_of_the_batch(make
         assert grad.coalesce().indices()[0].tolist() == rows[name]
 
 
-def test_a_bias_is_added_to_the_cosine_and_counts_in_the_penalty():
+def test_a_bias_is_added_to_the_cosine_and_is_its_whole_penalty():
     plain, biased = cosine(), biased_cosine()
     users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1, 3, 9], [8, 8, 0]])
     s_BN, norm_B = plain.score_and_penalty(users_B, items_BN)
     s2_BN, norm2_B = biased.score_and_penalty(users_B, items_BN)
     b_BN = items_BN / 10
     assert_close(s2_BN, s_BN + b_BN)
-    assert_close(norm2_B, norm_B + b_BN[:, 0] ** 2 + (b_BN[:, 1:] ** 2).mean(dim=1))
+    assert_close(norm_B, torch.zeros(2))
+    assert_close(norm2_B, b_BN[:, 0] ** 2 + (b_BN[:, 1:] ** 2).mean(dim=1))
+
+
+def test_directions_have_length_one_and_return_to_it():
+    model = cosine(sparse=True)
+    for table_RD in (model.user_UD, model.item_ID):
+        assert_close(table_RD.norm(dim=1), torch.ones(len(table_RD)))
+    with torch.no_grad():
+        model.user_UD *= 3
+        model.item_ID *= 3
+    model.settle(torch.tensor([2, 4]), torch.tensor([[1, 3], [8, 8]]))
+    length_U, length_I = model.user_UD.norm(dim=1), model.item_ID.norm(dim=1)
+    assert_close(length_U, torch.tensor([3.0, 3, 1, 3, 1, 3, 3]))
+    assert_close(length_I, torch.tensor([3.0, 1, 3, 1, 3, 3, 3, 3, 1, 3, 3]))
 
 
 def test_cosines_are_bounded_and_do_not_feel_the_length_of_a_vector():

@@ -226,7 +226,7 @@ def test_angles_move_as_by_the_eager_engine(data, per_visit, rho, bias, sampler)
         "optimizer": OPTIMIZERS[2],
         "objective": SampledSoftmax(rho),
         "positives_per_visit": per_visit,
-        "l2": 0.01,
+        "l2": 0.3,
     }
     eager, engine = (
         kind(
@@ -251,15 +251,8 @@ def test_angles_move_as_by_the_eager_engine(data, per_visit, rho, bias, sampler)
     for name, table in eager.state().items():
         if name.startswith("model."):
             assert (table - reached[name]).norm() / table.norm() < 1e-5
-
-
-def test_a_vector_that_shrinks_to_nothing_is_no_angle(data):
-    system = replace(
-        system_of(data, objective=SampledSoftmax()),
-        discriminator=Cosine(data.n_users, data.n_items, 5, seed=0, tau=0.3, init_scale=0.01),
-    )
-    with pytest.raises(NumericalError, match="diverged"):
-        FusedGpuEngine(system, data, seed=5, device=DEVICE).run_epoch(1)
+    for name in ("model.user_UD", "model.item_ID"):
+        assert (reached[name].norm(dim=1) - 1).abs().max() < 1e-5
 
 
 def test_nobody_gets_the_interpreter_by_chance(data):

@@ -291,7 +291,7 @@ def test_whoever_recommends_is_measured_and_kept(side, checkerboard):
     composed = []
 
     class Spy(IRGAN):
-        def compose(self, data, *, seed):
+        def compose(self, data, *, seed, device):
             composed.append(super().compose(data, seed=seed))
             return composed[-1]
 

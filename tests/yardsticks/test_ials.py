@@ -6,10 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdgar import least_squares
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError
-from sdgar.fold_in import least_squares
-from sdgar.fold_in.least_squares import HalfSweep
+from sdgar.least_squares import HalfSweep
 from sdgar.sparse import SparseMatrix
 from sdgar.yardsticks.ials import IALS
 
@@ -51,6 +51,23 @@ def test_a_half_sweep_is_the_direct_solution_of_every_row(seed, alpha, power, we
         left_DD = v_ID.T @ np.diag(w_I + alpha) @ v_ID + norm * np.eye(4)
         wanted_D = np.linalg.solve(left_DD, v_ID.T @ w_I)
         np.testing.assert_allclose(found_UD[user], wanted_D, atol=2e-4)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5, 1.0]), st.booleans())
+def test_conjugate_gradients_arrive_in_as_many_steps_as_dimensions(seed, power, weighted):
+    data, _ = some_data(seed, weighted=weighted)
+    random = torch.Generator().manual_seed(seed % 2**31)
+    v_ID = torch.randn(data.n_items, 4, generator=random)
+    u_UD = torch.randn(data.n_users, 4, generator=random)
+    half, known = HalfSweep(0.1, 0.3, power), known_of(data)
+    exact_UD = half(known, v_ID)
+    way = [(half.improve(u_UD, known, v_ID, steps=n) - exact_UD).norm() for n in range(5)]
+    assert way[0] == pytest.approx(float((u_UD - exact_UD).norm()))
+    assert way[1] <= way[0]
+    assert way[4] <= 1e-3 * way[0]
+    # A row that has arrived stays.
+    again_UD = half.improve(exact_UD, known, v_ID, steps=20)
+    np.testing.assert_allclose(again_UD, exact_UD, atol=1e-4)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])

@@ -21,7 +21,7 @@ def demo(
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import PRESETS, generate
-    from sdgar.estimators import BPR
+    from sdgar.estimators import SDSoftmax
     from sdgar.experiments.figures import draw_training
     from sdgar.experiments.run import run
 
@@ -34,7 +34,7 @@ def demo(
         f"{stats['interactions']:,} interactions · {stats['density']:.2%} filled",
     )
     train, test = split_off(screen, data, None, seed)
-    estimator = BPR(seed=seed)
+    estimator = SDSoftmax(seed=seed)
     with screen.training(estimator.epochs) as on_epoch:
         result = run(
             estimator,

@@ -15,6 +15,9 @@ from sdgar.errors import UsageError, unknown_name
 Reading = Any
 """A ``ReadOptions``; the name is not imported here, to keep ``sdgar --help`` quick."""
 
+DEFAULT_SYSTEM = "sdsoftmax"
+"""What is trained when nobody says what."""
+
 _COLUMNS = "Columns"
 
 User = Annotated[

@@ -56,10 +56,10 @@ def train(
         str,
         typer.Option(
             "--system",
-            help="What to train: bpr, aobpr, warp, cml, dns, irgan, sa, sdgar, sdgar-printed, "
-            "sdsoftmax, popular, item-knn, ials, ease.",
+            help="What to train: sdsoftmax, bpr, aobpr, warp, cml, dns, irgan, sa, sdgar, "
+            "sdgar-printed, popular, item-knn, ials, ease.",
         ),
-    ] = "bpr",
+    ] = options.DEFAULT_SYSTEM,
     seed: options.Seed = 0,
     protocol: options.Protocol = "validated",
     split: options.Split = None,

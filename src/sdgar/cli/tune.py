@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def tune(
     context: typer.Context,
     files: options.Train,
-    system: Annotated[str, typer.Option("--system", help="What to tune; see sdgar train.")] = "bpr",
+    system: Annotated[
+        str, typer.Option("--system", help="What to tune; see sdgar train.")
+    ] = options.DEFAULT_SYSTEM,
     trials: Annotated[
         int, typer.Option("--trials", help="Settings to try; the first are the defaults.")
     ] = 20,

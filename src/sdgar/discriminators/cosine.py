@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from sdgar.contracts import Factors
@@ -12,7 +12,11 @@ from sdgar.errors import UsageError
 
 
 class Cosine(Embeddings):
-    """s(c, i) = cos(u_c, v_i) / τ (+ b_i): popularity is in no norm, but may be in a bias."""
+    """s(c, i) = cos(u_c, v_i) / τ (+ b_i): popularity is in no norm, but may be in a bias.
+
+    Rows are kept at length 1. A gradient of a cosine shrinks with the length of its vector, so left
+    alone lengths would only grow, and steps shrink; drawn to 0 they would cross it.
+    """
 
     def __init__(
         self,
@@ -22,35 +26,31 @@ class Cosine(Embeddings):
         *,
         seed: int,
         tau: float,
-        init_scale: float = 1.0,
         sparse: bool = False,
         bias: bool = False,
     ) -> None:
-        super().__init__(
-            n_users, n_items, dim, seed=seed, init_scale=init_scale, sparse=sparse, bias=bias
-        )
+        super().__init__(n_users, n_items, dim, seed=seed, init_scale=1.0, sparse=sparse, bias=bias)
         if not 0 < tau < float("inf"):
             raise UsageError(f"tau must be a positive number, got {tau!r}.", code="bad_tau")
         self.tau = tau
+        _to_sphere(self.user_UD, slice(None))
+        _to_sphere(self.item_ID, slice(None))
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """s_BN of N items for each row."""
-        return self._angles(*self._rows(users_B, items_BN)) + self._bias(items_BN)
+        return self._angles(users_B, items_BN) + self._bias(items_BN)
 
     def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """s_BN, and ‖u‖² + ‖v⁺‖² + mean_j ‖v_j‖² with b_i as one more number of v_i.
-
-        Angles do not feel it, but steps do: a gradient of a cosine shrinks with the norm of its
-        vector, so the norms set the size of the steps; without a penalty they only grow.
-        """
-        u_BD, v_BND = self._rows(users_B, items_BN)
+        """s_BN, and b⁺² + mean_j b_j²: directions have no length to hold."""
         b_BN = self._bias(items_BN)
-        norm_BN = v_BND.square().sum(dim=2) + b_BN.square()
-        norm_B = u_BD.square().sum(dim=1) + norm_BN[:, 0] + norm_BN[:, 1:].mean(dim=1)
-        return self._angles(u_BD, v_BND) + b_BN, norm_B
+        square_BN = b_BN.square().expand(items_BN.shape)
+        penalty_B = square_BN[:, 0] + square_BN[:, 1:].mean(dim=1)
+        return self._angles(users_B, items_BN) + b_BN, penalty_B
 
     def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
-        """Rows may be anywhere."""
+        """Back to length 1 with the rows that moved: all of them, by a dense optimiser."""
+        _to_sphere(self.user_UD, users_B if self._sparse else slice(None))
+        _to_sphere(self.item_ID, items_BN.reshape(-1) if self._sparse else slice(None))
 
     def factors(self) -> Factors:
         """(û/τ, v̂, b), detached."""
@@ -58,6 +58,14 @@ class Cosine(Embeddings):
         bias_I = torch.zeros_like(item_ID[:, 0]) if self.bias_I is None else self.bias_I.detach()
         return Factors(user_UD / self.tau, item_ID, bias_I)
 
-    def _angles(self, u_BD: Tensor, v_BND: Tensor) -> Tensor:
+    def _angles(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """Of the directions of rows, so that a gradient is along the sphere."""
+        u_BD, v_BND = self._rows(users_B, items_BN)
         u_BD, v_BND = normalize(u_BD, dim=1), normalize(v_BND, dim=2)
         return (u_BD[:, None] * v_BND).sum(dim=2) / self.tau
+
+
+@torch.no_grad()
+def _to_sphere(table: nn.Parameter, rows: Tensor | slice) -> None:
+    """Divide each row by its length. A row that is named twice gets the same value twice."""
+    table[rows] = normalize(table[rows], dim=1)

@@ -316,14 +316,10 @@ def _scores(model: Model, system: System) -> numba_scores.Scores:
 
     if isinstance(model, MatrixFactorization):
         return Products(_packed(model.bias_I, system))
-    inverse_U, inverse_I = (
-        1 / np.sqrt(np.square(parameter.detach().numpy()).sum(axis=1))
-        for parameter in (model.user_UD, model.item_ID)
-    )
-    cosines = Cosines(inverse_U, inverse_I, np.float32(model.tau))
+    over_tau = np.float32(1 / model.tau)
     if model.bias_I is None:
-        return cosines
-    return BiasedCosines(*cosines, _packed(model.bias_I, system))
+        return Cosines(over_tau)
+    return BiasedCosines(over_tau, _packed(model.bias_I, system))
 
 
 def _moves(model: Model, system: System) -> numba_epoch.Steps:

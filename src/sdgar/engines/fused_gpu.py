@@ -47,9 +47,6 @@ _NUMBERS_AHEAD = 1 << 25
 _MOST_STEPS = 2048
 """Steps of a graph; more take longer to record than they save."""
 
-_LEAST_NORM = 1 / 32
-"""A vector whose angles count must not be shorter: its gradient grows as it shrinks."""
-
 _RANKED = (RankHingeByTries, RankHingeByImpostors)
 
 _THETA_LIMIT = 64.0
@@ -489,7 +486,6 @@ class FusedGpuEngine:
             _slope_limit(objective),
             self._model.tau if isinstance(self._model, Cosine) else 1.0,
             objective.rho if isinstance(objective, SampledSoftmax) else 1.0,
-            _LEAST_NORM,
             P=p,
             PP=_power(p),
             N=n,
@@ -638,7 +634,7 @@ def _scale(system: System, most_weight: float) -> float:
     slopes = _slope_limit(system.objective) + 1
     most = _THETA_LIMIT
     if isinstance(system.discriminator, Cosine):
-        most = 2 / (system.discriminator.tau * _LEAST_NORM)
+        most = 2 / system.discriminator.tau
     return 2.0 ** (62 - math.ceil(math.log2(rows * most_weight * slopes * most)))
 
 

@@ -97,7 +97,11 @@ SPACES: dict[str, Space] = {
     "sa": {**_STEPS, "temperature": _TEMPERATURE},
     "sdgar": {**_STEPS, **_GENERATOR},
     "sdgar-printed": {**_STEPS, **_GENERATOR},
-    "sdsoftmax": {"learning_rate": RATES["adagrad"], "tau": Range(0.05, 0.5)},
+    "sdsoftmax": {
+        "learning_rate": RATES["adagrad"],
+        "tau": Range(0.07, 0.25),
+        "l2": Range(0.02, 1.0),
+    },
 }
 
 

@@ -4,7 +4,7 @@ Items stay as they are; what a model has for a context is found anew, by its own
 
     popular                 nothing
     item-knn, ease          the history itself
-    ials                    the least squares of half a sweep (``least_squares.py``)
+    ials                    the least squares of half a sweep (``../least_squares.py``)
     sdsoftmax, by cosines   the softmax objective on the sphere (``sphere.py``)
 """
 
@@ -19,8 +19,8 @@ from torch import Tensor
 from sdgar.contracts import Factors, ItemWeights, Model
 from sdgar.data.interactions import History
 from sdgar.errors import UsageError
-from sdgar.fold_in.least_squares import HalfSweep
 from sdgar.fold_in.sphere import directions
+from sdgar.least_squares import HalfSweep
 from sdgar.sparse import SparseMatrix
 
 SYSTEMS = ("popular", "item-knn", "ease", "ials", "sdsoftmax")

@@ -26,13 +26,7 @@ from sdgar.kernels.numba_draws import Bins, Drawn
 from sdgar.kernels.numba_gradients import Scored, gradient, weigh
 from sdgar.kernels.numba_picks import propose, settle
 from sdgar.kernels.numba_rng import permuted, words
-from sdgar.kernels.numba_scores import (
-    factor_of_item,
-    factor_of_user,
-    move_item,
-    move_user,
-    score,
-)
+from sdgar.kernels.numba_scores import factor, move_item, move_user, score
 from sdgar.kernels.numba_steps import at
 from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row, run
 
@@ -254,15 +248,14 @@ def _hand_over(
     item_VP, item_VN, ok_VN = visited.item_VP, drawn.item_VN, drawn.ok_VN
     slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
     dim, p, n = user_UCD.shape[2], item_VP.shape[1], item_VN.shape[1]
-    s = p + n
+    s, a = p + n, factor(scores)
     for v in range(visits):
         b, user, count = first + v, visited.user_V[v], visited.count_V[v]
         scratch.user_V[b], scratch.count_V[b] = user, count
-        factor = factor_of_user(scores, user)
         for d in range(dim):
-            u_VD[b, d] = factor * user_UCD[user, 0, d]
+            u_VD[b, d] = a * user_UCD[user, 0, d]
         item = item_VP[v, 0]
-        c = slope_pos_VP[v, 0] * factor_of_item(scores, item)
+        c = slope_pos_VP[v, 0] * a
         for d in range(dim):
             grad_VD[b, d] = c * item_ICD[item, 0, d]
         for i in range(p):
@@ -270,7 +263,7 @@ def _hand_over(
             slope_e[b * s + i] = slope_pos_VP[v, i]
         for i in range(1, count):
             item = item_VP[v, i]
-            c = slope_pos_VP[v, i] * factor_of_item(scores, item)
+            c = slope_pos_VP[v, i] * a
             for d in range(dim):
                 grad_VD[b, d] += c * item_ICD[item, 0, d]
         answered = False
@@ -279,7 +272,7 @@ def _hand_over(
             answered |= ok_VN[v, j]
             item_e[b * s + p + j] = item
             slope_e[b * s + p + j] = slope_neg_VN[v, j]
-            c = slope_neg_VN[v, j] * factor_of_item(scores, item)
+            c = slope_neg_VN[v, j] * a
             for d in range(dim):
                 grad_VD[b, d] += c * item_ICD[item, 0, d]
         scratch.answered_V[b] = answered

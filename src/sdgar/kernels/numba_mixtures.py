@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba_draws import draw_block, mix
+from sdgar.kernels.numba_draws import draw_block
+from sdgar.kernels.numba_draws import mix as mix_one
 from sdgar.kernels.numba_math import exp_negative
 from sdgar.kernels.numba_threads import run
 
@@ -33,12 +34,17 @@ def draw(
     return drawn
 
 
-def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
-    """Log Σ_k left_rk right_nk."""
+def mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
+    """Σ_k left_rk right_nk."""
     mixed_BS = torch.empty(others_BS.shape)
     arrays = (t.contiguous().numpy() for t in (left_RK, rows_B, right_NK, others_BS, mixed_BS))
     run(_mix, torch.get_num_threads(), *arrays)
-    return mixed_BS.log_()
+    return mixed_BS
+
+
+def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
+    """Log Σ_k left_rk right_nk."""
+    return mix(left_RK, rows_B, right_NK, others_BS).log_()
 
 
 def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor:
@@ -56,10 +62,7 @@ def score(
     user_UD: Tensor, item_ID: Tensor, bias_I: Tensor, users_B: Tensor, items_BN: Tensor
 ) -> Tensor:
     """s_BN = u_B · v_BN + b_BN."""
-    score_BN = torch.empty(items_BN.shape)
-    tables = (user_UD, users_B, item_ID, items_BN, score_BN)
-    run(_mix, torch.get_num_threads(), *(t.contiguous().numpy() for t in tables))
-    return score_BN.add_(bias_I[items_BN])
+    return mix(user_UD, users_B, item_ID, items_BN).add_(bias_I[items_BN])
 
 
 def _flat(tensor: Tensor) -> Any:
@@ -89,7 +92,7 @@ def _mix(
 ) -> Any:  # fmt: skip
     for b in range(len(row_B) * t // threads, len(row_B) * (t + 1) // threads):
         for s in range(other_BS.shape[1]):
-            mixed_BS[b, s] = mix(left_RK, right_NK, row_B[b], other_BS[b, s])
+            mixed_BS[b, s] = mix_one(left_RK, right_NK, row_B[b], other_BS[b, s])
     return None
 
 

@@ -1,9 +1,9 @@
 """Scores on the CPU, and how their gradients reach the rows that they are made of.
 
     s = u · v + b               products
-    s = û · v̂ / τ (+ b)         cosines, θ̂ = θ / ‖θ‖
+    s = u · v / τ (+ b)         cosines, of rows whose length is 1
 
-A slope dl/ds enters the gradient of u as slope · a_i v, and that of v as slope · a_c u.
+A slope dl/ds enters the gradient of u as slope · a v, and that of v as slope · a u.
 """
 
 from __future__ import annotations
@@ -29,19 +29,15 @@ class Products(NamedTuple):
 
 
 class Cosines(NamedTuple):
-    """Scores û · v̂ / τ; inverse is 1/‖u‖ and 1/‖v‖."""
+    """Scores u · v / τ."""
 
-    inverse_U: NDArray[np.float32]
-    inverse_I: NDArray[np.float32]
-    tau: np.float32
+    over_tau: np.float32
 
 
 class BiasedCosines(NamedTuple):
-    """Scores û · v̂ / τ + b."""
+    """Scores u · v / τ + b."""
 
-    inverse_U: NDArray[np.float32]
-    inverse_I: NDArray[np.float32]
-    tau: np.float32
+    over_tau: np.float32
     bias_IC: NDArray[np.float32]
 
 
@@ -52,19 +48,18 @@ def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     """The score of one pair."""
 
 
-def factor_of_user(scores: Any, user: Any) -> Any:
-    """a_c: what u is multiplied with in the gradient of v."""
-
-
-def factor_of_item(scores: Any, item: Any) -> Any:
-    """a_i: what v is multiplied with in the gradient of u."""
+def factor(scores: Any) -> Any:
+    """a: what the one vector is multiplied with in the gradient of the other."""
 
 
 def move_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
 ) -> Any:  # fmt: skip
-    """Step a user by g + c grad, the gradient by what stands in the score, and reg θ."""
+    """Step a user by g + c grad, the gradient by what stands in the score, and reg θ.
+
+    Directions feel no reg.
+    """
 
 
 def move_item(
@@ -82,9 +77,8 @@ def _product(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     return dot(tables.user_UCD, tables.item_ICD, user, item) + scores.bias_IC[item, 0]
 
 
-@variant(factor_of_user, Products)
-@variant(factor_of_item, Products)
-def _no_factor(scores: Any, row: Any) -> Any:
+@variant(factor, Products)
+def _no_factor(scores: Any) -> Any:
     return np.float32(1)
 
 
@@ -107,30 +101,20 @@ def _move_item_and_bias(
     return None
 
 
-@inner
-def _cosine_of(scores: Any, tables: Any, user: Any, item: Any) -> Any:
-    product = dot(tables.user_UCD, tables.item_ICD, user, item)
-    return product * (scores.inverse_U[user] / scores.tau) * scores.inverse_I[item]
-
-
 @variant(score, Cosines)
 def _cosine(scores: Any, tables: Any, user: Any, item: Any) -> Any:
-    return _cosine_of(scores, tables, user, item)
+    return dot(tables.user_UCD, tables.item_ICD, user, item) * scores.over_tau
 
 
 @variant(score, BiasedCosines)
 def _biased_cosine(scores: Any, tables: Any, user: Any, item: Any) -> Any:
-    return _cosine_of(scores, tables, user, item) + scores.bias_IC[item, 0]
+    product = dot(tables.user_UCD, tables.item_ICD, user, item)
+    return product * scores.over_tau + scores.bias_IC[item, 0]
 
 
-@variant(factor_of_user, Cosines, BiasedCosines)
-def _factor_of_user(scores: Any, user: Any) -> Any:
-    return scores.inverse_U[user] / scores.tau
-
-
-@variant(factor_of_item, Cosines, BiasedCosines)
-def _factor_of_item(scores: Any, item: Any) -> Any:
-    return scores.inverse_I[item] / scores.tau
+@variant(factor, Cosines, BiasedCosines)
+def _over_tau(scores: Any) -> Any:
+    return scores.over_tau
 
 
 @summing
@@ -143,21 +127,24 @@ def _along(g_D: Any, table_RCD: Any, row: Any) -> Any:
 
 
 @inner
-def _move_turned(
-    step: Any, table_RCD: Any, inverse_R: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
-    reg: Any,
+def _turn(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
 ) -> Any:  # fmt: skip
-    """From the gradient g + c u by θ̂ to that by θ: (g - (g · θ̂) θ̂) / ‖θ‖; g is 0 afterwards."""
-    dim, inverse = table_RCD.shape[2], inverse_R[row]
+    """Step along the sphere, by g + c u without its part along θ, and back to length 1.
+
+    g is 0 afterwards.
+    """
+    dim = table_RCD.shape[2]
     for d in range(dim):
         g_D[d] += c * u_VD[v, d]
-    along = _along(g_D, table_RCD, row) * inverse * inverse
+    along = _along(g_D, table_RCD, row)
     for d in range(dim):
-        g_D[d] = (g_D[d] - along * table_RCD[row, 0, d]) * inverse
-    move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, reg)
+        g_D[d] -= along * table_RCD[row, 0, d]
+    move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, np.float32(0))
+    inverse = np.float32(1) / np.sqrt(dot(table_RCD, table_RCD, row, row))
     for d in range(dim):
+        table_RCD[row, 0, d] *= inverse
         g_D[d] = 0
-    inverse_R[row] = np.float32(1) / np.sqrt(dot(table_RCD, table_RCD, row, row))
     return None
 
 
@@ -166,7 +153,7 @@ def _turn_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
 ) -> Any:  # fmt: skip
-    _move_turned(steps.user, tables.user_UCD, scores.inverse_U, user, g_D, c, grad_VD, v, reg)
+    _turn(steps.user, tables.user_UCD, user, g_D, c, grad_VD, v)
     return None
 
 
@@ -175,7 +162,7 @@ def _turn_item(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
 ) -> Any:  # fmt: skip
-    _move_turned(steps.item, tables.item_ICD, scores.inverse_I, item, g_D, c, u_VD, v, reg)
+    _turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
     return None
 
 
@@ -184,6 +171,6 @@ def _turn_item_and_move_bias(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
 ) -> Any:  # fmt: skip
-    _move_turned(steps.item, tables.item_ICD, scores.inverse_I, item, g_D, c, u_VD, v, reg)
+    _turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
     move_one(steps.bias, scores.bias_IC, item, slope + reg * scores.bias_IC[item, 0])
     return None

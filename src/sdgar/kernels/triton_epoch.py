@@ -89,7 +89,6 @@ def add_gradients(
     slope_limit: tl.tensor,
     tau: tl.tensor,
     rho: tl.tensor,
-    least_norm: tl.tensor,
     P: tl.constexpr,
     PP: tl.constexpr,
     N: tl.constexpr,
@@ -109,7 +108,7 @@ def add_gradients(
 
         DOT      s = u · v + b         ∂/∂u = Σ_i g_i v_i,     ∂/∂v_i = g_i u,   ∂/∂b_i = g_i
         METRIC   s = 2 u · v - ‖v‖²    ∂/∂u = Σ_i 2 g_i v_i,   ∂/∂v_i = 2 g_i (u - v_i)
-        COSINE   s = û · v̂ / τ (+ b)   ∂/∂u = Σ_i g_i (v̂_i - (û · v̂_i) û) / (τ ‖u‖), and mirrored
+        COSINE   s = u · v / τ (+ b)   ∂/∂u = Σ_i g_i (v_i - (u · v_i) u) / τ, and mirrored
 
     with g the slopes of Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
     1/N; ``moved_L`` gets the row of each slot, -1 for entries that are none. ``stats`` gets the
@@ -154,20 +153,6 @@ def add_gradients(
         s_pos = tl.sum((2 * u[:, None, :] - v_pos) * v_pos, axis=2)
         s_neg = tl.sum((2 * u[:, None, :] - v_neg) * v_neg, axis=2)
     elif SCORE == COSINE:
-        norm = tl.sqrt_rn(tl.sum(u * u, axis=1))
-        norm_P = tl.sqrt_rn(tl.sum(v_pos * v_pos, axis=2))
-        norm_N = tl.sqrt_rn(tl.sum(v_neg * v_neg, axis=2))
-        # The room for gradient sums is reckoned with it.
-        short = there & (norm < least_norm)
-        short |= tl.max((present & (norm_P < least_norm)).to(tl.int32), axis=1) > 0
-        short |= tl.max((accepted & (norm_N < least_norm)).to(tl.int32), axis=1) > 0
-        if tl.max(short.to(tl.int32), axis=0) > 0:
-            tl.store(flag, 1)
-        norm, norm_P = tl.maximum(norm, least_norm), tl.maximum(norm_P, least_norm)
-        norm_N = tl.maximum(norm_N, least_norm)
-        u /= norm[:, None]
-        v_pos /= norm_P[:, :, None]
-        v_neg /= norm_N[:, :, None]
         s_pos = tl.sum(u[:, None, :] * v_pos, axis=2) / tau
         s_neg = tl.sum(u[:, None, :] * v_neg, axis=2) / tau
     else:
@@ -258,11 +243,11 @@ def add_gradients(
         g_vneg = _fixed(2 * g_neg[:, :, None] * (u[:, None, :] - v_neg), scale)
     elif SCORE == COSINE:
         along = tl.sum(g_pos * bare_pos, axis=1) + tl.sum(g_neg * bare_neg, axis=1)
-        g_u = _fixed((g_u / tau - along[:, None] * u) / norm[:, None], scale)
+        g_u = _fixed(g_u / tau - along[:, None] * u, scale)
         across = u[:, None, :] / tau - bare_pos[:, :, None] * v_pos
-        g_vpos = _fixed((g_pos / norm_P)[:, :, None] * across, scale)
+        g_vpos = _fixed(g_pos[:, :, None] * across, scale)
         across = u[:, None, :] / tau - bare_neg[:, :, None] * v_neg
-        g_vneg = _fixed((g_neg / norm_N)[:, :, None] * across, scale)
+        g_vneg = _fixed(g_neg[:, :, None] * across, scale)
     else:
         g_u = _fixed(g_u, scale)
         g_vpos = _fixed(g_pos[:, :, None] * u[:, None, :], scale)
@@ -336,7 +321,8 @@ def move_rows(
     ``rates_S3`` holds for each step 1/B, the learning rate (divided by 1 - β₁ᵗ for Adam), and
     1/√(1 - β₂ᵗ); ``gain`` is 1 - β, which taken in float32 would lose four digits. ``first`` and
     ``second`` are Adam's moments; row Adagrad keeps its one number a row in ``second``. With
-    METRIC, a row that left the unit ball is projected onto it.
+    METRIC, a row that left the unit ball is projected onto it; with COSINE a row has no decay and
+    is brought back to the sphere.
     """
     entry = tl.program_id(0) * TILE + tl.arange(0, TILE)
     d = tl.arange(0, DD)
@@ -361,7 +347,8 @@ def move_rows(
     bias = tl.load(bias_I + item, mask=has_bias, other=0.0)
     decay = tl.load(touch_L + entry, mask=there, other=0).to(tl.float32) * (l2 * share)
     g = tl.load(into, mask=wanted, other=0).to(tl.float32) * (unit * share)
-    g += decay[:, None] * theta
+    if SCORE != COSINE:
+        g += decay[:, None] * theta
     g_bias = tl.load(grad_L + entry, mask=has_bias, other=0).to(tl.float32) * (unit * share)
     g_bias += decay * bias
     moved, moved_bias = theta, bias
@@ -388,6 +375,8 @@ def move_rows(
         moved_bias -= rate * g_bias
     if SCORE == METRIC:
         moved /= tl.maximum(tl.sqrt_rn(tl.sum(moved * moved, axis=1)), 1.0)[:, None]
+    elif SCORE == COSINE:
+        moved /= tl.where(there, tl.sqrt_rn(tl.sum(moved * moved, axis=1)), 1.0)[:, None]
 
     inside = (tl.abs(theta) <= theta_limit) & (tl.abs(moved) <= theta_limit)
     inside_bias = (tl.abs(bias) <= theta_limit) & (tl.abs(moved_bias) <= theta_limit)

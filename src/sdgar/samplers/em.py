@@ -28,7 +28,6 @@ from torch import Tensor
 from sdgar.contracts import Score
 from sdgar.data.interactions import History
 from sdgar.errors import UsageError
-from sdgar.samplers import mixtures
 from sdgar.samplers.closed_form import Integrand
 from sdgar.samplers.sampled_sums import SampledSums
 from sdgar.sparse import SparseMatrix
@@ -84,9 +83,8 @@ class ExpectationMaximization(SampledSums):
             positives.indptr_U1, positives.items_E, len(y_IK), device=x_UK.device
         )
         users_of, order_E = items_of.transposed(), items_of.column_E.argsort(stable=True)
-        row_E, column_E1 = items_of.row_E, items_of.column_E[:, None]
         for _ in range(self.pretrain):
-            s_E = (-mixtures.log_mix(x_UK, row_E, y_IK, column_E1)[:, 0]).exp()
+            s_E = items_of.dots(x_UK, y_IK).reciprocal()
             count_UK = x_UK * (replace(items_of, weight_E=s_E) @ y_IK)
             count_IK = y_IK * (replace(users_of, weight_E=s_E[order_E]) @ x_UK)
             x_UK = _shares(count_UK + _PRIOR_X)

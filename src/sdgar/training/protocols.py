@@ -98,7 +98,7 @@ class Run:
             if self.on_epoch is not None:
                 self.on_epoch(phase, epoch)
 
-        system = self.recipe.compose(data, seed=self.seed)
+        system = self.recipe.compose(data, seed=self.seed, device=self.device)
         make_engine, self.why = choose_engine(self.engine, system, self.device)
         self.chosen_engine = make_engine.name
         self.deterministic = make_engine.deterministic(self.device)

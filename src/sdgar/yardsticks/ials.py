@@ -9,7 +9,7 @@ import torch
 
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
-from sdgar.fold_in.least_squares import HalfSweep
+from sdgar.least_squares import HalfSweep
 from sdgar.rng import Stream, check_seed, normal
 from sdgar.sparse import SparseMatrix
 from sdgar.systems import at_least, not_negative

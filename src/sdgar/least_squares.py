@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, arange, cholesky_solve
 from torch.linalg import cholesky_ex, eigh
@@ -14,6 +14,7 @@ from sdgar.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
 _BLOCK_ON_CPU, _BLOCK_ON_GPU = 1 << 20, 1 << 26
+_TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,30 @@ class HalfSweep:
             u_RD[rows_B] = self._solve(known.rows(rows_B), padded_CD, value_D.clamp(min=0))
         back_RD: Tensor = u_RD @ basis_DD.T
         return back_RD
+
+    def improve(self, u_RD: Tensor, known: SparseMatrix, v_CD: Tensor, *, steps: int = 3) -> Tensor:
+        """Rows nearer to the solution than u_r, by conjugate gradients (Takács et al. 2011).
+
+        A step costs O(D) an entry and O(D²) a row, where the solution costs D times as much.
+        """
+        norm_R1 = (self.l2 * (known.weight_R + self.alpha * known.n_columns) ** self.power)[:, None]
+        gram_DD = self.alpha * (v_CD.T @ v_CD)
+
+        def left(p_RD: Tensor) -> Tensor:
+            weight_E = known.weights() * known.dots(p_RD, v_CD)
+            return replace(known, weight_E=weight_E) @ v_CD + p_RD @ gram_DD + norm_R1 * p_RD
+
+        rest_RD = known @ v_CD - left(u_RD)
+        way_RD, size_R1 = rest_RD, rest_RD.square().sum(dim=1, keepdim=True)
+        for _ in range(steps):
+            left_RD = left(way_RD)
+            # A row that has arrived has no way left to go: 0 / tiny is 0.
+            length_R1 = size_R1 / (way_RD * left_RD).sum(dim=1, keepdim=True).clamp(min=_TINY)
+            u_RD = u_RD + length_R1 * way_RD
+            rest_RD = rest_RD - length_R1 * left_RD
+            before_R1, size_R1 = size_R1, rest_RD.square().sum(dim=1, keepdim=True)
+            way_RD = rest_RD + size_R1 / before_R1.clamp(min=_TINY) * way_RD
+        return u_RD
 
     def _solve(self, known: SparseMatrix, padded_CD: Tensor, value_D: Tensor) -> Tensor:
         """One system of equations a row; short rows are filled up with the zero at the end of v."""

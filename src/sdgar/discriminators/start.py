@@ -1,0 +1,47 @@
+"""Where cosines start: not at random, but where counting and a little algebra already lead.
+
+    b_i = log (n_i + 1) - mean,      n_i: how many have i
+    u_c, v_i ∝ factors of iALS       after a few sweeps, which take less time than an epoch
+
+The biases are those with which a softmax without vectors fits best. At random vectors and biases of
+0 the softmax is flat; where a few items are most of the data, vectors then learn popularity first,
+all in one direction, from which a small τ does not let them return.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
+from sdgar.least_squares import HalfSweep
+from sdgar.sparse import SparseMatrix
+
+_LEAST_SQUARES = HalfSweep(alpha=0.01, l2=0.01, power=1.0)
+_SMALL = 0.1
+"""Length of the random vectors that the sweeps start from."""
+
+
+@torch.no_grad()
+def start(cosine: Cosine, data: Interactions, *, sweeps: int) -> None:
+    """Biases by popularity, directions by least squares; without sweeps they stay at random."""
+    items_of = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=cosine.device)
+    users_of = items_of.transposed()
+    if cosine.bias_I is not None:
+        log_n_I = (users_of.length_R + 1).float().log()
+        cosine.bias_I.copy_(log_n_I - log_n_I.mean())
+    item_ID, user_UD = _SMALL * cosine.item_ID, torch.zeros_like(cosine.user_UD)
+    for _ in range(sweeps):
+        user_UD = _LEAST_SQUARES.improve(user_UD, items_of, item_ID)
+        item_ID = _LEAST_SQUARES.improve(item_ID, users_of, user_UD)
+    if sweeps:
+        _point(cosine.user_UD, user_UD, items_of)
+        _point(cosine.item_ID, item_ID, users_of)
+
+
+def _point(vector_RD: Tensor, along_RD: Tensor, known: SparseMatrix) -> None:
+    """Unit vectors; of rows without data nothing is known, and they stay where they are."""
+    usable_R1 = (known.length_R > 0)[:, None] & (along_RD.norm(dim=1, keepdim=True) > 0)
+    vector_RD.copy_(torch.where(usable_R1, normalize(along_RD, dim=1), vector_RD))
