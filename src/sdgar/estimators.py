@@ -210,7 +210,9 @@ class Learner(Estimator):
     device: str = "auto"
     """``auto``, ``cpu`` or ``cuda``."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
+    def compose(
+        self, data: Interactions, *, seed: int, device: torch.device = systems.CPU
+    ) -> System:
         """Make the parts of the system."""
         raise NotImplementedError
 
