@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor, arange, cholesky_solve
 from torch.linalg import cholesky_ex, eigh
 from torch.nn.functional import pad
@@ -55,7 +56,8 @@ class HalfSweep:
 
         def left(p_RD: Tensor) -> Tensor:
             weight_E = known.weights() * known.dots(p_RD, v_CD)
-            return replace(known, weight_E=weight_E) @ v_CD + p_RD @ gram_DD + norm_R1 * p_RD
+            left_RD = replace(known, weight_E=weight_E) @ v_CD
+            return left_RD.addmm_(p_RD, gram_DD).addcmul_(norm_R1, p_RD)
 
         rest_RD = known @ v_CD - left(u_RD)
         way_RD, size_R1 = rest_RD, rest_RD.square().sum(dim=1, keepdim=True)
@@ -63,10 +65,10 @@ class HalfSweep:
             left_RD = left(way_RD)
             # A row that has arrived has no way left to go: 0 / tiny is 0.
             length_R1 = size_R1 / (way_RD * left_RD).sum(dim=1, keepdim=True).clamp(min=_TINY)
-            u_RD = u_RD + length_R1 * way_RD
-            rest_RD = rest_RD - length_R1 * left_RD
+            u_RD = torch.addcmul(u_RD, length_R1, way_RD)
+            rest_RD = torch.addcmul(rest_RD, length_R1, left_RD, value=-1)
             before_R1, size_R1 = size_R1, rest_RD.square().sum(dim=1, keepdim=True)
-            way_RD = rest_RD + size_R1 / before_R1.clamp(min=_TINY) * way_RD
+            way_RD = torch.addcmul(rest_RD, size_R1 / before_R1.clamp(min=_TINY), way_RD)
         return u_RD
 
     def _solve(self, known: SparseMatrix, padded_CD: Tensor, value_D: Tensor) -> Tensor:

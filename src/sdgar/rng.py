@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,10 @@ Array = Any
 """An int64 NumPy array or torch tensor; the functions below use operators both have."""
 
 Words = tuple[Array, Array, Array, Array]
+
+
+_MANY = 1 << 17
+"""Rows for which it pays to have Numba compute the words."""
 
 
 class Stream(IntEnum):
@@ -101,6 +106,8 @@ class Draws:
         rows = self.rows + 0 * slots
         slots = slots + 0 * self.rows
         last = tail(self.stream, self.epoch)
+        if isinstance(rows, np.ndarray) and rows.size >= _MANY and (kernels := _kernels()):
+            return kernels.words_of(self.seed, rows, slots, last)  # type: ignore[no-any-return]
         return philox(self.seed, rows & _MASK, rows >> 32, slots, 0 * rows + last)
 
     def at(self, rows: Array) -> Draws:
@@ -215,3 +222,13 @@ def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
             pairs += [radius * np.cos(angle), radius * np.sin(angle)]
         out[4 * start : 4 * (start + len(rows))] = np.stack(pairs, axis=1).ravel()
     return out[:n]
+
+
+@cache
+def _kernels() -> Any:
+    """The compiled generator, or None if its compiler is not installed."""
+    try:
+        from sdgar.kernels import numba_words
+    except ImportError:
+        return None
+    return numba_words

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sdgar import rng
 from sdgar.kernels import numba_rng
 from sdgar.rng import Draws, Permutation, Stream, index_and_fraction
 
@@ -123,3 +124,15 @@ def test_places_that_share_their_low_half_are_as_alike_as_a_collision_makes_them
     found = correlations(n, (1 << bits, 2 << bits), 40)
     error = found.std(axis=0) / np.sqrt(40)
     assert (found.mean(axis=0) < 2.0**-bits + 5 * error).all()
+
+
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_many_rows_get_the_words_that_each_gets_alone(seed):
+    rows_N1, slots_S = np.arange(2**40, 2**40 + 50_000)[:, None], np.array([0, 3, 2**32 - 1])
+    draws = Draws(seed, Stream.NEGATIVES, 7, rows_N1)
+    assert rows_N1.size * len(slots_S) >= rng._MANY
+    found = draws.words(slots_S)
+    alone = draws.at(torch.from_numpy(rows_N1)).words(torch.from_numpy(slots_S))
+    for some, other in zip(found, alone, strict=True):
+        assert some.dtype == np.int64
+        np.testing.assert_array_equal(some, other.numpy())

@@ -62,9 +62,10 @@ class ExpectationMaximization(SampledSums):
                 raise UsageError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}.")
 
     def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
-        """One step for X and its tables, then one for Y."""
+        """One step for X and its tables, then one for Y; at first, all steps on the positives."""
         if epoch == 1 and self.positives is not None and self.pretrain > 0:
             self._learn_positives(generator, self.positives)
+            return
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
         log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_x(step(generator.x_UK, log_b_UK, self.floor_x, dim=1))
