@@ -15,6 +15,7 @@ from sdgar.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
 _BLOCK_ON_CPU, _BLOCK_ON_GPU = 1 << 20, 1 << 26
+_GRAM_ROWS = 256
 _TINY = 1e-30
 
 
@@ -38,7 +39,7 @@ class HalfSweep:
 
     def __call__(self, known: SparseMatrix, v_CD: Tensor) -> Tensor:
         """u_RD for rows of ``known``, whose columns are the rows of v."""
-        value_D, basis_DD = eigh(self.alpha * (v_CD.T @ v_CD))
+        value_D, basis_DD = eigh(self.alpha * _gram(v_CD))
         padded_CD = pad(v_CD @ basis_DD, (0, 0, 0, 1))
         u_RD = v_CD.new_empty(known.n_rows, v_CD.shape[1])
         for rows_B in _blocks(known.length_R, v_CD.shape[1]):
@@ -52,7 +53,7 @@ class HalfSweep:
         A step costs O(D) an entry and O(D²) a row, where the solution costs D times as much.
         """
         norm_R1 = (self.l2 * (known.weight_R + self.alpha * known.n_columns) ** self.power)[:, None]
-        gram_DD = self.alpha * (v_CD.T @ v_CD)
+        gram_DD = self.alpha * _gram(v_CD)
 
         def left(p_RD: Tensor) -> Tensor:
             weight_E = known.weights() * known.dots(p_RD, v_CD)
@@ -102,6 +103,14 @@ class HalfSweep:
                 code="singular",
             )
         return cholesky_solve(right_BN[:, :, None], factor_BNN)[:, :, 0]
+
+
+def _gram(v_CD: Tensor) -> Tensor:
+    """V'V by blocks of rows: a long sum is cut into as many parts as there are threads."""
+    gram_DD = v_CD.new_zeros(v_CD.shape[1], v_CD.shape[1])
+    for v_BD in v_CD.split(_GRAM_ROWS):  # type: ignore[no-untyped-call]
+        gram_DD.addmm_(v_BD.T, v_BD)
+    return gram_DD
 
 
 def _blocks(length_R: Tensor, dim: int) -> Iterator[Tensor]:
