@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 
 import sdgar
-from sdgar.cli import compare, data, demo, doctor, evaluate, recommend, similar, train, tune
+from sdgar.cli import (
+    compare,
+    data,
+    demo,
+    doctor,
+    evaluate,
+    paper,
+    recommend,
+    similar,
+    train,
+    tune,
+)
 from sdgar.errors import SdgarError, StoppedError
 
 app = typer.Typer(
@@ -33,6 +44,7 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
+app.command("paper")(paper.paper)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)

@@ -27,7 +27,7 @@ def draw_training(log: Sequence[EpochRecord], path: Path, *, title: str, metric:
 def training_figure(log: Sequence[EpochRecord], *, title: str, metric: str) -> Figure:
     """Loss of every epoch and the metric of every look, over epochs."""
     looks = [(r.epoch, r.metric) for r in log if r.metric is not None]
-    figure = _figure()
+    figure = new_figure()
     left = figure.subplots()
     left.plot([e for e, _ in looks], [m for _, m in looks], "o-", color=BLUE, label=metric)
     left.set(title=title, xlabel="epoch")
@@ -53,7 +53,7 @@ def draw_comparison(comparison: Comparison, path: Path) -> Path:
 def comparison_figure(comparison: Comparison) -> Figure:
     """Each system's mean over seeds, its interval over users, and every seed as a small dot."""
     rows = comparison.standings
-    figure = _figure(height=1.2 + 0.45 * len(rows))
+    figure = new_figure(height=1.2 + 0.45 * len(rows))
     axes = figure.subplots()
     for place, row in enumerate(rows):
         seeds = [run.metrics[comparison.metric] for run in row.runs]
@@ -69,7 +69,8 @@ def comparison_figure(comparison: Comparison) -> Figure:
     return figure
 
 
-def _figure(height: float = 4) -> Figure:
+def new_figure(*, width: float = 7, height: float = 4) -> Figure:
+    """An empty figure, or an error that says what to install."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -77,4 +78,4 @@ def _figure(height: float = 4) -> Figure:
             'drawing needs matplotlib, which is not installed: pip install "sdgar[plot]".',
             code="no_matplotlib",
         ) from error
-    return Figure(figsize=(7, height), layout="constrained", dpi=150)
+    return Figure(figsize=(width, height), layout="constrained", dpi=150)

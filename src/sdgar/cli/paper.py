@@ -1,0 +1,67 @@
+"""``sdgar paper``: the paper's tables and figures, measured here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+from sdgar.cli.signals import HeldBack
+from sdgar.errors import UsageError
+
+
+def paper(
+    name: Annotated[
+        str,
+        typer.Argument(help="table1, table2, trend, time, items, sensitivity, or all."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to keep everything in, and go on from.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            help="Folder of the real data sets (citeulike-t, gowalla, movielens-10m), each with "
+            "train.parquet and test.parquet, or interactions.parquet. Others are made up.",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller in every way; minutes on two cores.")
+    ] = False,
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each system; from 0 upwards.")] = 3,
+    device: options.Device = "auto",
+    as_json: options.Json = False,
+) -> None:
+    """Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it.
+
+    What is measured is kept in OUT/NAME.jsonl; the same command goes on after an interruption.
+    """
+    from sdgar.experiments import paper as experiments
+
+    screen = Screen(as_json=as_json)
+    if seeds < 1:
+        raise UsageError(f"--seeds must be at least 1, got {seeds}.", code="no_seeds")
+    if data is not None and not data.is_dir():
+        raise UsageError(
+            f"--data {data} is not a folder. Give the folder that holds the folders of the data "
+            "sets, or leave it out to have all of them made up.",
+            code="no_such_folder",
+        )
+    setting = experiments.Setting(data=data, quick=quick, device=device, seeds=tuple(range(seeds)))
+    chosen = experiments.named(name)
+    todo = {experiment.TITLE: experiment.pieces(setting) for experiment in chosen}
+    for title, pieces in todo.items():
+        minutes = sum(piece.seconds for piece in pieces) / 60
+        screen.say(
+            "plan",
+            f"{title}: {len(pieces)} pieces, some {max(minutes, 0.1):.1f} minutes on two cores",
+        )
+    with HeldBack() as stop, screen.work(sum(map(len, todo.values()))) as watch:
+        written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
+    for path in written:
+        screen.say("saved", str(path))
+    screen.result({"experiments": [e.NAME for e in chosen], "files": [str(p) for p in written]})

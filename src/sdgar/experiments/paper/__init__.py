@@ -1,0 +1,48 @@
+"""The paper's tables and figures, one experiment a module: what is measured, and how it is written.
+
+An experiment is a module with NAME, TITLE, ``pieces(setting)`` and ``write(rows, out, setting)``.
+Pieces are measured once and kept (``pieces.py``); tables and pictures come from their rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from sdgar.errors import unknown_name
+from sdgar.experiments.paper import items, sensitivity, table1, table2, times, trend
+from sdgar.experiments.paper.pieces import Setting, measured
+from sdgar.experiments.watch import Stop, Watch
+
+__all__ = ["EXPERIMENTS", "Setting", "named", "run"]
+
+EXPERIMENTS: dict[str, ModuleType] = {
+    module.NAME: module for module in (table1, table2, trend, times, items, sensitivity)
+}
+
+
+def named(name: str) -> list[ModuleType]:
+    """The experiment of that name, or all of them."""
+    if name == "all":
+        return list(EXPERIMENTS.values())
+    if name not in EXPERIMENTS:
+        raise unknown_name("experiment", name, ("all", *EXPERIMENTS))
+    return [EXPERIMENTS[name]]
+
+
+def run(
+    experiments: Sequence[ModuleType], out: Path, setting: Setting, *, watch: Watch, stop: Stop
+) -> list[Path]:
+    """Measure what is not measured yet, then write NAME.json, .csv, .md and, if drawn, .png."""
+    written = []
+    out.mkdir(parents=True, exist_ok=True)
+    for experiment in experiments:
+        rows = measured(
+            experiment.pieces(setting), out / f"{experiment.NAME}.jsonl", setting,
+            watch=watch, stop=stop,
+        )  # fmt: skip
+        experiment.write(rows, out, setting)
+        files = (out / f"{experiment.NAME}.{suffix}" for suffix in ("md", "csv", "json", "png"))
+        written += [file for file in files if file.exists()]
+    return written

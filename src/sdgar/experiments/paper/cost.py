@@ -1,0 +1,90 @@
+"""Seconds of an epoch: SD-GAR against IRGAN, at the paper's large shapes and by number of items.
+
+The discriminator's epoch is one pass over the positives, with its draws; the generator's update is
+what comes between epochs, once for all contexts and items. Both systems have one negative for each
+positive and the same D, as the ratio is about how a negative is proposed. IRGAN's proposals are
+exact draws from a softmax over all items, computed in blocks of contexts on the same device.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import torch
+
+from sdgar.data.interactions import Interactions
+from sdgar.data.synthetic import PRESETS, Shape, generate
+from sdgar.engines.choose import choose_device, choose_engine
+from sdgar.experiments.paper.pieces import Piece, Setting
+from sdgar.systems import IRGAN, SDGAR, Recipe
+
+DIM, STATES, SAMPLES = 32, 64, 64
+ROUNDS = 3
+"""Epochs whose median is taken, after one that warms up."""
+_IRGAN_PAIRS_A_SECOND = 2e8
+"""On two cores, roughly."""
+
+
+def recipe_of(system: str) -> Recipe:
+    """One negative a positive; IRGAN without the likelihood pretraining, which is no part of it."""
+    if system == "sdgar":
+        return SDGAR(dim=DIM, n_negatives=1, states=STATES, generator_samples=SAMPLES)
+    return IRGAN(
+        dim=DIM, n_negatives=1, pretrain=0, generator_batch=1024, batch_size=8192,
+        generator_samples=SAMPLES,
+    )  # fmt: skip
+
+
+def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Piece:
+    """Seconds of D's epoch and of G's update on made-up data of a shape."""
+    pairs = shape.users * shape.items
+    return Piece(
+        key={
+            "system": system,
+            "users": shape.users,
+            "items": shape.items,
+            "interactions": shape.interactions,
+            "device": choose_device(setting.device).type,
+            **more,
+        },
+        measure=lambda _: measure(system, generate(shape, seed=0), setting.device),
+        seconds=4
+        * (
+            shape.interactions / 300_000
+            + (pairs / _IRGAN_PAIRS_A_SECOND if system == "irgan" else 0)
+        ),
+    )
+
+
+def measure(system: str, data: Interactions, device: str) -> dict[str, float]:
+    """Medians of a few rounds."""
+    where = choose_device(device)
+    made = recipe_of(system).compose(data, seed=0, device=where)
+    make_engine, _ = choose_engine("auto", made, where)
+    engine = make_engine(made, data, seed=0, device=where)
+
+    def seconds(work: object, epoch: int) -> float:
+        start = time.perf_counter()
+        work(epoch)  # type: ignore[operator]
+        if where.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    rounds = [
+        (seconds(engine.refit, epoch), seconds(engine.run_epoch, epoch))
+        for epoch in range(1, ROUNDS + 2)
+    ][1:]
+    of_g, of_d = (sorted(times)[len(times) // 2] for times in zip(*rounds, strict=True))
+    return {"discriminator": of_d, "generator": of_g, "engine": make_engine.name}  # type: ignore[dict-item]
+
+
+def scaled(name: str, share: float) -> Shape:
+    """A shape of the paper, or one with a share of its users, items and interactions."""
+    shape = PRESETS[name]
+    return replace(
+        shape,
+        users=int(shape.users * share),
+        items=int(shape.items * share),
+        interactions=int(shape.interactions * share),
+    )

@@ -1,0 +1,105 @@
+"""An experiment as pieces: each is measured once, kept as a line, and never measured again.
+
+    OUT/NAME.jsonl    one line a piece: what it is (its key), what came out, on what it was made
+
+A line counts for a piece whose key is the same, so an interrupted experiment goes on with the same
+command, and a changed setting is another piece.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import sdgar
+from sdgar.engines.choose import choose_device
+from sdgar.experiments import lines
+from sdgar.experiments.watch import Stop, Watch, require_going, stoppable
+from sdgar.training.protocols import OnPhase
+
+FORMAT = "sdgar-paper 1"
+
+Row = dict[str, Any]
+"""What a piece is and what came out, side by side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """How the experiments are run."""
+
+    data: Path | None = None
+    """Folder of the real data sets; those that are not in it are made up in their shape."""
+    quick: bool = False
+    """Smaller in every way, as each experiment says."""
+    device: str = "auto"
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    def __post_init__(self) -> None:
+        """Refuse a device that is not there before hours are spent."""
+        choose_device(self.device)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One measurement."""
+
+    key: dict[str, Any]
+    measure: Callable[[OnPhase], dict[str, Any]]
+    seconds: float
+    """What it may take on two cores, roughly."""
+    epochs: int = 1
+
+    @property
+    def label(self) -> str:
+        """The key as words."""
+        return " ".join(str(value) for value in self.key.values() if not isinstance(value, dict))
+
+
+def measured(
+    pieces: Sequence[Piece], path: Path, setting: Setting, *, watch: Watch, stop: Stop
+) -> list[Row]:
+    """The rows of all pieces; what was measured before is read."""
+    kept = f"What is finished is kept in {path}; the same command goes on."
+    rows = []
+    with lines.held(path, mark="format", what="measurements of sdgar paper") as file:
+        found = {_name(line["key"]): line for line in lines.read(file, path)}
+        for piece in pieces:
+            line = found.get(_name(piece.key))
+            if line is None:
+                require_going(stop, kept)
+                start = time.perf_counter()
+                hear = stoppable(watch.begin(piece.label, piece.epochs), stop, kept)
+                values = piece.measure(hear)
+                line = {
+                    "format": FORMAT,
+                    "key": piece.key,
+                    "values": values,
+                    "seconds": round(time.perf_counter() - start, 2),
+                    "made_on": made_on(setting.device),
+                }
+                lines.append(file, path, line)
+            watch.end("done", f"{piece.label}: {line['seconds']:.1f} s")
+            rows.append({**line["key"], **line["values"], "made_on": line["made_on"]})
+    return rows
+
+
+def made_on(device: str) -> dict[str, Any]:
+    """The machine and the version."""
+    kind = choose_device(device).type
+    return {
+        "sdgar": sdgar.__version__,
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if kind == "cuda" else f"{platform.machine()} CPU",
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _name(key: dict[str, Any]) -> str:
+    return json.dumps(key, sort_keys=True)

@@ -1,0 +1,80 @@
+"""The paper's five data sets: the real ones where they are, or made up in their shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from sdgar.data import splits
+from sdgar.data.interactions import Interactions
+from sdgar.data.readers import read
+from sdgar.data.synthetic import synthetic
+
+FOLDERS = {
+    "citeulike": ("citeulike-t", "citeulike"),
+    "gowalla": ("gowalla",),
+    "movielens": ("movielens-10m", "movielens"),
+    "amazon": ("amazon",),
+    "echonest": ("echonest",),
+}
+"""Where a data set may lie within the folder of data."""
+TITLES = {
+    "citeulike": "CiteULike",
+    "gowalla": "Gowalla",
+    "movielens": "MovieLens-10M",
+    "amazon": "Amazon",
+    "echonest": "Echonest",
+}
+PAPER_SIZES = {
+    "citeulike": (7_947, 25_975, 134_860),
+    "gowalla": (29_858, 40_988, 1_027_464),
+    "movielens": (60_655, 8_939, 2_105_971),
+    "amazon": (130_380, 128_939, 2_415_650),
+    "echonest": (217_966, 60_654, 4_422_471),
+}
+"""Users, items and interactions in the paper's Table 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Training and test rows, and where they come from."""
+
+    name: str
+    train: Interactions
+    test: Interactions
+    real: bool
+    how: str
+    """How test rows were told apart."""
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return TITLES[self.name] + ("" if self.real else " (made up)")
+
+
+def is_real(name: str, data: Path | None) -> bool:
+    """Whether the folder has it."""
+    return _folder(name, data) is not None
+
+
+@cache
+def source(name: str, data: Path | None) -> Source:
+    """The data set with its published split, or split by the paper's rule, seed 0."""
+    folder = _folder(name, data)
+    if folder is None:
+        train, test = splits.per_user(synthetic(name), seed=0)
+        return Source(name, train, test, real=False, how="made up, split by the paper's rule")
+    if (folder / "test.parquet").exists():
+        train, test = (read(folder / f"{part}.parquet") for part in ("train", "test"))
+        return Source(name, train, test, real=True, how="the published split")
+    train, test = splits.per_user(read(folder / "interactions.parquet"), seed=0)
+    return Source(name, train, test, real=True, how="split by the paper's rule, seed 0")
+
+
+def _folder(name: str, data: Path | None) -> Path | None:
+    for folder in FOLDERS[name]:
+        for file in ("train.parquet", "interactions.parquet"):
+            if data is not None and (data / folder / file).exists():
+                return data / folder
+    return None

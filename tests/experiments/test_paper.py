@@ -1,0 +1,169 @@
+"""`sdgar paper all --quick` from end to end, on tiny data that stands for the paper's sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sdgar.cli import main
+from sdgar.data import splits
+from sdgar.data.synthetic import Shape, generate
+from sdgar.experiments import paper as experiments
+from sdgar.experiments.paper import cost, items, pieces, sources, times
+from sdgar.experiments.watch import Unwatched, never
+
+polars = pytest.importorskip("polars")
+
+TINY = Shape(users=60, items=80, interactions=900, concentration=0.3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """CiteULike, Gowalla and MovieLens by name, tiny by size; Amazon and Echonest are missing."""
+    root = tmp_path_factory.mktemp("data")
+    for number, names in enumerate(list(sources.FOLDERS.values())[:3]):
+        (root / names[0]).mkdir()
+        data = generate(TINY, seed=number)
+        parts = {"interactions": data}
+        if names[0] != "movielens-10m":
+            parts = dict(zip(("train", "test"), splits.per_user(data, seed=0), strict=True))
+        for part, rows in parts.items():
+            frame = polars.DataFrame(
+                {"user": rows.users.at(rows.users_E), "item": rows.items.at(rows.items_E)}
+            )
+            frame.write_parquet(root / names[0] / f"{part}.parquet")
+    return root
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_shapes():
+    """The shapes of Amazon and Echonest, which are made up, a thousand times smaller."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("amazon", "echonest"):
+            patch.setitem(cost.PRESETS, name, Shape(2000, 1600, 20_000, concentration=0.3))
+        sources.source.cache_clear()
+        yield
+    sources.source.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def made(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("paper") / "out"
+    words = ["paper", "all", "--quick", "--data", str(folder), "--out", str(out), "--json"]
+    result = CliRunner().invoke(main.app, [*words, "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    return out, json.loads(result.stdout.splitlines()[-1])
+
+
+def rows_of(out: Path, name: str) -> list[dict]:
+    return json.loads((out / f"{name}.json").read_text())
+
+
+def test_every_experiment_leaves_its_data_table_and_picture(made):
+    out, said = made
+    assert said["experiments"] == list(experiments.EXPERIMENTS)
+    for name in experiments.EXPERIMENTS:
+        suffixes = {"jsonl", "json", "csv", "md"} | ({"png"} if name != "table1" else set())
+        for suffix in suffixes:
+            assert (out / f"{name}.{suffix}").stat().st_size > 100, (name, suffix)
+        assert "Made on: " in (out / f"{name}.md").read_text()
+    assert {Path(file).suffix for file in said["files"]} == {".md", ".csv", ".json", ".png"}
+
+
+def test_table1_counts_what_is_there_and_says_what_is_made_up(made):
+    rows = {row["data"]: row for row in rows_of(made[0], "table1")}
+    for name in ("citeulike", "gowalla", "movielens"):
+        row = rows[name]
+        assert (row["real"], row["users"], row["items"], row["interactions"]) == (True, 60, 80, 900)
+    assert [rows[name]["real"] for name in ("amazon", "echonest")] == [False, False]
+    text = (made[0] / "table1.md").read_text()
+    assert "| CiteULike | 60 | 7,947 | 80 | 25,975 | 900 | 134,860 |" in text
+    assert "made up, split by the paper's rule" in text
+
+
+def test_table2_has_every_system_and_sound_numbers(made):
+    rows = rows_of(made[0], "table2")
+    assert len({row["label"] for row in rows}) == 8 + 2 + 4
+    assert all(0 < row["ndcg@50"] < 1 for row in rows)
+    assert "per_user" not in rows[0]
+    text = (made[0] / "table2.md").read_text()
+    assert "| 0.1365 |" in text  # the paper's SD-GAR on CiteULike
+    assert "+17.2%" in text  # and its improvement over BPR there
+
+
+def test_trends_and_sensitivities_cover_their_axes(made):
+    trend = rows_of(made[0], "trend")
+    assert sorted({row["epoch"] for row in trend}) == list(range(5, 80, 5))
+    assert {row["system"] for row in trend} == {"sdsoftmax", "sdgar", "dns", "sa", "bpr"}
+    assert all(0 <= row["ndcg@50"] <= 1 for row in trend)
+    found = {(row["axis"], row["value"]) for row in rows_of(made[0], "sensitivity")}
+    assert {("dim", 16), ("dim", 256), ("n_negatives", 1), ("generator_samples", 128)} <= found
+    assert len(found) == 9
+
+
+def test_costs_are_positive_and_ratios_are_of_their_rows(made):
+    for name in ("time", "items"):
+        rows = rows_of(made[0], name)
+        assert {row["system"] for row in rows} == {"sdgar", "irgan"}
+        assert all(row["discriminator"] > 0 and row["generator"] > 0 for row in rows)
+    ours, theirs = rows_of(made[0], "time")[:2]
+    ratio = theirs["discriminator"] / ours["discriminator"]
+    assert f"| {ratio:.1f} | 20 |" in (made[0] / "time.md").read_text()
+
+
+def test_what_was_measured_is_not_measured_again(made, folder):
+    out, _ = made
+    before = {path: path.read_bytes() for path in out.glob("*.jsonl")}
+    pictures = [path for path in out.iterdir() if path.suffix != ".jsonl"]
+    for path in pictures:
+        path.unlink()
+    setting = pieces.Setting(data=folder, quick=True, device="cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "read", None)  # nothing is read, let alone trained
+        sources.source.cache_clear()
+        experiments.run(experiments.named("all"), out, setting, watch=Unwatched(), stop=never)
+    assert {path: path.read_bytes() for path in out.glob("*.jsonl")} == before
+    assert all(path.exists() for path in pictures)
+
+
+def test_another_setting_is_another_piece(folder):
+    quick, full = (pieces.Setting(data=folder, quick=q, device="cpu") for q in (True, False))
+    for experiment in experiments.named("all"):
+        some = {pieces._name(piece.key) for piece in experiment.pieces(quick)}
+        others = {pieces._name(piece.key) for piece in experiment.pieces(full)}
+        assert len(others) >= len(some)
+        if experiment.NAME not in ("table1", "trend"):
+            assert not some & others
+
+
+def test_growth_is_the_exponent():
+    sizes = [1e4, 3e4, 1e5]
+    assert items.growth(sizes, [2 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    assert items.growth(sizes, [7.0, 7.0, 7.0]) == pytest.approx(0)
+
+
+def test_scaled_shapes_keep_their_proportions():
+    whole, half = cost.scaled("citeulike", 1.0), cost.scaled("citeulike", 0.5)
+    assert (whole.users, whole.items, whole.interactions) == sources.PAPER_SIZES["citeulike"]
+    assert (half.users, half.items) == (3973, 12987)
+    assert times.QUICK_SHARE < 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["table3"], "table3"),
+        (["all", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["table1", "--data", "no/such/folder"], "is not a folder"),
+    ],
+)
+def test_bad_input_is_named(tmp_path, words, said):
+    from sdgar.errors import UsageError
+
+    result = CliRunner().invoke(main.app, ["paper", *words, "--out", str(tmp_path / "out")])
+    assert isinstance(result.exception, UsageError)
+    assert said in str(result.exception)
+    assert not (tmp_path / "out").exists()
