@@ -18,7 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 
 PROPOSALS = {"uniform": "uniform", "popularity": "popularity", "em": "generator, fitted by EM"}
-DRAWS = (4, 16, 64, 256, 1024, 4096)
+DRAWS = (4, 8, 16, 32, 64, 256, 1024, 4096)
 SEEDS = range(3)
 MOST_FUSED = 64
 
@@ -52,16 +52,19 @@ def plot(report: Path, figure: Path) -> None:
             settings = run["settings"]
             reached[settings["proposal"]][settings["n_negatives"]].append(run["valid"])
     fig, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    for proposal, label in PROPOSALS.items():
+    looks = zip(PROPOSALS.items(), ("#D55E00", "#009E73", "#0072B2"), "s^o", strict=True)
+    for (proposal, label), colour, mark in looks:
         by_draws = sorted(reached[proposal].items())
         means = [statistics.mean(values) for _, values in by_draws]
         spread = [statistics.stdev(v) if len(v) > 1 else 0 for _, v in by_draws]
         axes.errorbar(
-            [n for n, _ in by_draws], means, yerr=spread, marker="o", capsize=3, label=label
-        )
+            [n for n, _ in by_draws], means, yerr=spread, marker=mark, color=colour, capsize=3,
+            label=label,
+        )  # fmt: skip
         print(proposal, {n: round(m, 4) for (n, _), m in zip(by_draws, means, strict=True)})
     axes.set(xscale="log", xlabel="draws for each positive", ylabel="NDCG@50, validation rows")
     axes.set_xticks(DRAWS, [str(n) for n in DRAWS])
+    axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend()
     fig.savefig(figure, dpi=150)

@@ -224,6 +224,7 @@ def warm_up(train: Interactions, dim: int) -> None:
     engine = ENGINE(system, train, seed=0, device=DEVICE)
     engine.refit(1)
     engine.run_epoch(1)
+    engine.refit(2)
 
 
 def items(out: Path) -> None:

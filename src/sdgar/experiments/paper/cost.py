@@ -9,7 +9,9 @@ exact draws from a softmax over all items, computed in blocks of contexts on the
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -57,16 +59,16 @@ def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Piece:
     )
 
 
-def measure(system: str, data: Interactions, device: str) -> dict[str, float]:
+def measure(system: str, data: Interactions, device: str) -> dict[str, Any]:
     """Medians of a few rounds."""
     where = choose_device(device)
     made = recipe_of(system).compose(data, seed=0, device=where)
     make_engine, _ = choose_engine("auto", made, where)
     engine = make_engine(made, data, seed=0, device=where)
 
-    def seconds(work: object, epoch: int) -> float:
+    def seconds(work: Callable[[int], object], epoch: int) -> float:
         start = time.perf_counter()
-        work(epoch)  # type: ignore[operator]
+        work(epoch)
         if where.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - start
@@ -76,7 +78,7 @@ def measure(system: str, data: Interactions, device: str) -> dict[str, float]:
         for epoch in range(1, ROUNDS + 2)
     ][1:]
     of_g, of_d = (sorted(times)[len(times) // 2] for times in zip(*rounds, strict=True))
-    return {"discriminator": of_d, "generator": of_g, "engine": make_engine.name}  # type: ignore[dict-item]
+    return {"discriminator": of_d, "generator": of_g, "engine": make_engine.name}
 
 
 def scaled(name: str, share: float) -> Shape:

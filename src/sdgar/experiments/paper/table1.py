@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.pieces import Piece, Row, Setting
 from sdgar.experiments.paper.sources import PAPER_SIZES, TITLES, is_real, source
+from sdgar.training.protocols import OnPhase
 
 NAME = "table1"
 TITLE = "Table 1: the data sets"
@@ -17,7 +19,7 @@ TITLE = "Table 1: the data sets"
 def pieces(setting: Setting) -> list[Piece]:
     """One for each data set; made-up ones are drawn in the paper's size, quick or not."""
 
-    def statistics(name: str) -> dict[str, Any]:
+    def statistics(name: str, _: OnPhase) -> dict[str, Any]:
         found = source(name, setting.data)
         both = found.train.merge(found.test)
         stats = both.stats()
@@ -33,7 +35,7 @@ def pieces(setting: Setting) -> list[Piece]:
     return [
         Piece(
             key={"data": name, "real": is_real(name, setting.data)},
-            measure=lambda _, name=name: statistics(name),
+            measure=partial(statistics, name),
             seconds=PAPER_SIZES[name][2] / 200_000,
         )
         for name in PAPER_SIZES

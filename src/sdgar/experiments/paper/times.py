@@ -22,7 +22,7 @@ def pieces(setting: Setting) -> list[Piece]:
     """Both systems at both shapes; quick: a fortieth of the users, items and interactions."""
     share = QUICK_SHARE if setting.quick else 1.0
     return [
-        cost(system, scaled(shape, share), setting, shape=shape)
+        cost(system, scaled(shape, share), setting, like=shape)
         for shape in SHAPES
         for system in ("sdgar", "irgan")
     ]
@@ -35,7 +35,7 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
     figure, axes = sheets.panels(len(SHAPES))
     for panel, shape in zip(axes, SHAPES, strict=True):
         ours, theirs = (
-            next(r for r in rows if r["shape"] == shape and r["system"] == system)
+            next(r for r in rows if r["like"] == shape and r["system"] == system)
             for system in ("sdgar", "irgan")
         )
         for part, said in zip(("discriminator", "generator"), PAPER[shape], strict=True):
