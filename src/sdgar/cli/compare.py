@@ -27,7 +27,7 @@ def compare(
     valid: options.Valid = None,
     systems: Annotated[
         str, typer.Option("--systems", metavar="NAME,NAME…", help="What to compare.")
-    ] = "popular,bpr,sdgar",
+    ] = "popular,bpr,sdgar,sdsoftmax",
     seeds: Annotated[
         int, typer.Option("--seeds", help="Runs of each system; from --seed upwards.")
     ] = 3,
