@@ -23,7 +23,7 @@ OTHER = {
     "dns": {"candidates": 3},
     "cml": {"n_negatives": 5, "margin": 1.5},
     "irgan": {"side": "discriminator", "pretrain": 0, "temperature": 1.0, "generator_rate": 1e-3},
-    "sdsoftmax": {"n_negatives": 5, "tau": 0.5, "l2": 0.0},
+    "sdsoftmax": {"tau": 0.5},
 }
 
 

@@ -78,9 +78,17 @@ def events(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def trained(events) -> tuple[Path, dict]:
     out = events / "run"
-    words = ("--engine", "eager", "--json", *QUICK)
+    words = ("--system", "bpr", "--engine", "eager", "--json", *QUICK)
     done = sdgar("train", events / "events.csv", "--out", out, *words)
     return out, result_of(done)
+
+
+def test_nothing_but_a_file_trains_sdsoftmax_which_knows_strangers_by_their_history(events):
+    out = events / "default"
+    result = result_of(sdgar("train", events / "events.csv", "--out", out, "--json", *QUICK))
+    assert result["system"] == "sdsoftmax"
+    told = result_of(sdgar("recommend", out, "--history", "item-0001,item-0002", "-k", 3, "--json"))
+    assert told
 
 
 def test_train_says_everything_a_machine_needs(trained):

@@ -76,9 +76,8 @@ def test_a_seed_of_a_comparison_is_the_run_that_train_makes(events, tmp_path):
         sdgar("compare", *given(events), "--systems", "bpr", "--seeds", 1, "--seed", 5, *QUICK,
               "--json")
     )  # fmt: skip
-    alone = result_of(
-        sdgar("train", *given(events), "--seed", 5, *QUICK, "--out", tmp_path / "o", "--json")
-    )
+    words = ("--system", "bpr", "--seed", 5, *QUICK, "--out", tmp_path / "o", "--json")
+    alone = result_of(sdgar("train", *given(events), *words))
     (run,) = told["systems"][0]["runs"]
     assert (run["seed"], run["metrics"]) == (5, alone["test"])
     assert run["best_epoch"] == alone["best_epoch"]
@@ -131,7 +130,7 @@ def test_tune_ends_with_a_line_that_trains_the_best(events, tmp_path):
     words = ("tune", events / "train.parquet", "--split", "paper", *QUICK, "--study", study)
     found = result_of(sdgar(*words, "--trials", 2, "--json"))
     assert len(found["trials"]) == 2
-    assert found["defaults"]["settings"] == {"learning_rate": 0.1, "l2": 0.02}
+    assert found["defaults"]["settings"] == {"learning_rate": 0.05, "tau": 0.12, "l2": 0.1}
     assert found["best"]["value"] == max(t["value"] for t in found["trials"])
     more = sdgar(*words, "--trials", 3)
     assert more.returncode == 0, more.stderr
