@@ -18,20 +18,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sdgar.experiments.paper.chosen import PAPER
+
 REPORTS = Path(__file__).parent / "reports" / "table2"
 DATASETS = {"citeulike": "CiteULike", "gowalla": "Gowalla", "movielens": "MovieLens-10M"}
-
-PAPER = {
-    "bpr": (0.1165, 0.1255, 0.2605),
-    "aobpr": (0.0977, 0.1349, 0.2545),
-    "warp": (0.0948, 0.1397, 0.2546),
-    "cml": (0.1194, 0.1303, 0.2737),
-    "dns": (0.1157, 0.1412, 0.2693),
-    "irgan": (0.1174, 0.1443, 0.2858),
-    "sa": (0.1269, 0.1490, 0.2764),
-    "sdgar": (0.1365, 0.1620, 0.3134),
-}
-"""Table 2 of the paper: NDCG@50 on the three data sets."""
 
 SPACES: dict[str, dict[str, list[Any]]] = {
     "bpr": {"l2": [0.002, 0.005, 0.01, 0.02, 0.03, 0.05], "learning_rate": [0.05, 0.1, 0.2, 0.4]},
