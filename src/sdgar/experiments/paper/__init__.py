@@ -36,7 +36,6 @@ def run(
 ) -> list[Path]:
     """Measure what is not measured yet, then write NAME.json, .csv, .md and, if drawn, .png."""
     written = []
-    out.mkdir(parents=True, exist_ok=True)
     for experiment in experiments:
         rows = measured(
             experiment.pieces(setting), out / f"{experiment.NAME}.jsonl", setting,
