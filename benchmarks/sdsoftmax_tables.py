@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from table2 import read
+from table2_search import read
 
 REPORTS = Path(__file__).parent / "reports"
 DATASETS = {
@@ -123,8 +123,6 @@ def choose(folder: Path) -> None:
 
 def finals(dataset: str) -> dict[str, list[dict[str, Any]]]:
     runs = read(REPORTS / "sdsoftmax" / f"{dataset}-final.jsonl")
-    earlier = read(REPORTS / "table2" / f"{dataset}-final.jsonl")
-    runs += [run for run in earlier if run["system"] == "ease"]
     best = {row: changes_of(run) for row, run in chosen(dataset).items() if row.startswith("tuned")}
     found: dict[str, list[dict[str, Any]]] = {row: [] for row in ROWS}
     for run in runs:

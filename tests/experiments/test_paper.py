@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from sdgar.cli import main
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
+from sdgar.estimators import ESTIMATORS
 from sdgar.experiments import paper as experiments
-from sdgar.experiments.paper import cost, items, pieces, sources, times
+from sdgar.experiments.paper import chosen, cost, items, pieces, sources, times, training
 from sdgar.experiments.watch import Unwatched, never
 
 polars = pytest.importorskip("polars")
@@ -90,6 +92,9 @@ def test_table2_has_every_system_and_sound_numbers(made):
     assert len({row["label"] for row in rows}) == 8 + 2 + 3
     assert all(0 < row["ndcg@50"] < 1 for row in rows)
     assert "per_user" not in rows[0]
+    paired = rows_of(made[0], "table2-paired")
+    assert {row["label"] for row in paired} == {row["label"] for row in rows} - {"sdgar"}
+    assert all(row["low"] <= row["difference"] <= row["high"] for row in paired)
     text = (made[0] / "table2.md").read_text()
     assert "| 0.1365 |" in text  # the paper's SD-GAR on CiteULike
     assert "+17.2%" in text  # and its improvement over BPR there
@@ -112,7 +117,8 @@ def test_costs_are_positive_and_ratios_are_of_their_rows(made):
         assert all(row["discriminator"] > 0 and row["generator"] > 0 for row in rows)
     ours, theirs = rows_of(made[0], "time")[:2]
     ratio = theirs["discriminator"] / ours["discriminator"]
-    assert f"| {ratio:.1f} | 20 |" in (made[0] / "time.md").read_text()
+    drawing = theirs["proposals"] / ours["discriminator"]
+    assert f"| {ratio:.1f} | {drawing + 1:.1f} | 20 |" in (made[0] / "time.md").read_text()
 
 
 def test_what_was_measured_is_not_measured_again(made, folder):
@@ -123,7 +129,7 @@ def test_what_was_measured_is_not_measured_again(made, folder):
         path.unlink()
     setting = pieces.Setting(data=folder, quick=True, device="cpu")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "read", None)  # nothing is read, let alone trained
+        patch.setattr("sdgar.data.readers.read", None)  # nothing is read, let alone trained
         sources.source.cache_clear()
         experiments.run(experiments.named("all"), out, setting, watch=Unwatched(), stop=never)
     assert {path: path.read_bytes() for path in out.glob("*.jsonl")} == before
@@ -169,3 +175,56 @@ def test_bad_input_is_named(tmp_path, words, said):
     assert isinstance(result.exception, UsageError)
     assert said in str(result.exception)
     assert not (tmp_path / "out").exists()
+
+
+SEARCHES = Path(__file__).parents[2] / "benchmarks" / "reports" / "table2"
+
+
+@pytest.mark.skipif(not SEARCHES.is_dir(), reason="benchmarks/ is not beside the tests")
+@pytest.mark.parametrize("data", chosen.REAL)
+def test_the_settings_are_the_best_of_the_search_on_validation_rows(data):
+    lines = (SEARCHES / f"{data}-search.jsonl").read_text().splitlines()
+    runs = [run for run in map(json.loads, lines) if "error" not in run]
+    for system in (*chosen.SYSTEMS, *chosen.YARDSTICKS):
+        best = max((r for r in runs if r["system"] == system), key=lambda run: run["valid"])
+        found, expected = (
+            ESTIMATORS[system](**settings).get_params() | {"epochs": None}
+            for settings in (chosen.settings_of(system, data), best["settings"])
+        )
+        assert found == expected, system
+
+
+def test_numbers_of_users_are_packed_to_sixteen_bits():
+    values_T = np.random.default_rng(0).random(1000)
+    values_T[:3] = 0, 1, 0.5
+    back_T = training.unpacked(training.packed(values_T))
+    np.testing.assert_allclose(back_T, values_T, atol=0.51 / 65535)
+    assert back_T[:2].tolist() == [0, 1]
+
+
+def test_a_straight_line_is_found():
+    a, b, fit = items.straight([1.0, 2.0, 4.0], [5.0, 7.0, 11.0])
+    assert (a, b, fit) == pytest.approx((3, 2, 1))
+    assert items.straight([1.0, 2.0, 3.0], [1.0, 2.0, 1.0])[2] < 0.1
+
+
+def test_what_another_device_left_is_shown_beside(tmp_path):
+    """A time on one device is no piece of another, whose rows stand beside it."""
+
+    def piece(device: str, value: int) -> pieces.Piece:
+        return pieces.Piece(
+            key={"system": "sdgar", "device": device},
+            measure=lambda _: {"value": value},
+            seconds=1.0,
+        )
+
+    other = pieces.Piece(key={"device": "tpu"}, measure=lambda _: {"value": 3}, seconds=1.0)
+    path, setting = tmp_path / "time.jsonl", pieces.Setting(device="cpu")
+
+    def measured(*found: pieces.Piece) -> list[int]:
+        rows = pieces.measured(list(found), path, setting, watch=Unwatched(), stop=never)
+        return [row["value"] for row in rows]
+
+    assert measured(piece("cuda", 1), other) == [1, 3]
+    assert measured(piece("cpu", 2)) == [2, 1]
+    assert measured(piece("cuda", 9)) == [1, 2]

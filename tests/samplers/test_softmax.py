@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.rng import Draws, Stream
+from sdgar.samplers import inverse_cdf as cdf
 from sdgar.samplers import softmax as module
 from sdgar.samplers.health import complaint
 from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
@@ -86,9 +87,8 @@ def test_proposals_are_the_softmax_over_the_unknown_items(temperature):
     sampler = made(temperature=temperature)
     q_UI = sampler.proposals(torch.arange(4))
     for user, items in ITEMS.items():
-        expected = torch.tensor(enumerated(sampler, user, known=items), dtype=torch.float64)
-        assert_close(q_UI[user], expected)
-    assert_close(q_UI.sum(dim=1), torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64))
+        assert_close(q_UI[user], torch.tensor(enumerated(sampler, user, known=items)))
+    assert_close(q_UI.sum(dim=1), torch.tensor([1.0, 1.0, 1.0, 0.0]))
 
 
 def test_draws_follow_the_enumerated_probabilities_and_log_q_says_them():
@@ -158,6 +158,22 @@ def test_the_inverse_cdf_is_the_first_running_sum_above_the_number(masses, high,
         # Up to the 2^-40 in which sums are counted.
         assert share[item] > u - 2**-39
         assert item == 0 or share[item - 1] <= u + 2**-39
+
+
+@pytest.mark.parametrize("n_items", [255, 256, 257, 700])
+def test_the_inverse_cdf_over_many_blocks_follows_the_probabilities(n_items, monkeypatch):
+    # Every item of positive probability in its turn: a number in the middle of its share.
+    monkeypatch.setattr(cdf, "_DRAWS_AT_ONCE", 100)
+    p_I = torch.sin(torch.arange(1.0, n_items + 1)).clamp(min=0).double()
+    p_I[-1] = 0.5
+    if n_items > 600:
+        p_I[256:512] = 0  # a block in which there is nothing to draw
+    p_CI = torch.stack((p_I.flip(0), p_I))
+    end_I = p_I.cumsum(0) / p_I.sum()
+    middle_I = ((end_I - 0.5 * p_I / p_I.sum()) * 2**32).long()[p_I > 0]
+    place_R1 = torch.ones_like(middle_I)[:, None]
+    drawn_R1 = inverse_cdf(p_CI, place_R1, middle_I[:, None], 0 * place_R1)
+    assert drawn_R1[:, 0].tolist() == p_I.nonzero()[:, 0].tolist()
 
 
 def test_the_last_of_as_many_rows_as_there_may_be_is_drawn_from_rightly():
@@ -328,6 +344,14 @@ def test_a_collapsed_generator_is_complained_about():
 def test_settings_that_cannot_be_are_refused(changes, message):
     with pytest.raises(UsageError, match=message):
         IRGAN(**changes).compose(data(), seed=0)
+
+
+def test_the_perplexity_is_the_exponential_of_the_entropy():
+    sampler = made(learning_rate=1e-30)
+    perplexity = sampler.refit(scores, seed=5, epoch=2)["perplexity"]
+    q_UI = sampler.logits(torch.arange(4)).detach().double().softmax(dim=1)
+    entropy_U = -(q_UI * q_UI.log()).sum(dim=1)
+    assert perplexity == pytest.approx(entropy_U.exp().mean().item(), rel=1e-5)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

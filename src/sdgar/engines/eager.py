@@ -19,7 +19,8 @@ from sdgar.optimizers import moments, take_moments
 from sdgar.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 
-_VISITS_AHEAD = 1 << 16
+_DRAWS_AHEAD = 1 << 22
+"""Many, as a sampler may have work to do for a context that is the same for all of its draws."""
 
 
 class EagerEngine:
@@ -93,7 +94,9 @@ class EagerEngine:
     def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Negatives]]:
         """Batches with their negatives, which are drawn for many batches at once if they may be."""
         size = self._system.visits_per_step
-        ahead = size if self._system.sampler.uses_scores else size * max(1, _VISITS_AHEAD // size)
+        ahead = size
+        if not self._system.sampler.uses_scores:
+            ahead *= max(1, _DRAWS_AHEAD // (size * self._system.n_negatives))
         for start in range(0, len(self._visits), ahead):
             batch = self._visits.batch(epoch, start, start + ahead)
             negatives = self._system.sampler.sample(

@@ -95,7 +95,7 @@ class PolicyGradient:
     def pretrain(self, generator: Softmax, *, seed: int) -> None:
         """Climb the likelihood of the positives."""
 
-        def likelihood(users_B: Tensor, q_BI: Tensor) -> Pushes:
+        def likelihood(users_B: Tensor, q_BI: Tensor, _: Tensor) -> Pushes:
             place_R, item_R = generator.positives(users_B)
             return Pushes(place_R, item_R, torch.ones_like(place_R, dtype=q_BI.dtype), 1.0)
 
@@ -114,11 +114,11 @@ class PolicyGradient:
         """
         rewards, perplexities = [], []
 
-        def policy(users_B: Tensor, q_BI: Tensor) -> Pushes:
+        def policy(users_B: Tensor, q_BI: Tensor, g_BI: Tensor) -> Pushes:
             draws = Draws(seed, Stream.GENERATOR_ITEMS, epoch, users_B[:, None])
             pushes, reward_B = self.estimate(generator, score, users_B, q_BI, draws)
             rewards.append(reward_B)
-            perplexities.append((-torch.xlogy(q_BI, q_BI).sum(dim=1)).exp())
+            perplexities.append(_entropy(q_BI, g_BI).exp())
             return pushes
 
         for users_B in self._batches(generator, seed, epoch, 0):
@@ -154,7 +154,7 @@ class PolicyGradient:
         generator: Softmax,
         optimizer: torch.optim.Optimizer,
         users_B: Tensor,
-        pushes_of: Callable[[Tensor, Tensor], Pushes],
+        pushes_of: Callable[[Tensor, Tensor, Tensor], Pushes],
     ) -> None:
         """Up mean_c Σ_r [push_r log Q(i_r|c) - share λ/2 (‖u_c‖² + ‖v_i‖² + b_i²)]."""
         model, weight = generator.model, 1 / len(users_B)
@@ -163,7 +163,7 @@ class PolicyGradient:
             with torch.enable_grad():
                 g_PI = generator.logits(users_P)
             q_PI = g_PI.detach().softmax(dim=1)
-            pushes = pushes_of(users_P, q_PI)
+            pushes = pushes_of(users_P, q_PI, g_PI.detach())
             with torch.enable_grad():
                 rows = (
                     model.user_UD[users_P[pushes.place_R]],
@@ -183,3 +183,11 @@ class PolicyGradient:
         rows_U = number * len(generator.model.user_UD) + users_U
         order_U = sort_keys(seed, Stream.GENERATOR_CONTEXTS, epoch, rows_U).argsort(stable=True)
         yield from users_U[order_U].split(self.batch)  # type: ignore[no-untyped-call]
+
+
+def _entropy(q_BI: Tensor, g_BI: Tensor) -> Tensor:
+    """-Σ_i Q_i log Q_i = log Z - Σ_i Q_i g_i, as log Q = g - log Z: one logarithm a context."""
+    top_B1, at_B1 = g_BI.max(dim=1, keepdim=True)
+    log_z_B = (top_B1 - q_BI.gather(1, at_B1).log())[:, 0]
+    entropy_B: Tensor = log_z_B - torch.linalg.vecdot(q_BI, g_BI)
+    return entropy_B

@@ -66,28 +66,26 @@ class Softmax:
 
     @torch.no_grad()
     def proposals(self, users_B: Tensor) -> Tensor:
-        """Q_BI with known positives masked; all 0 for a context that knows every item.
-
-        Scores are summed in float64, where the order of a sum, which depends on the batch, makes
-        no difference that a draw could show.
-        """
+        """Q_BI with known positives masked; all 0 for a context that knows every item."""
         f = self.model.factors()
-        wide = Factors(f.user_UD.double(), f.item_ID.double(), f.bias_I.double())
-        scaled_BI = wide.score_all(users_B) / self.temperature
+        scaled_BI = torch.addmm(
+            f.bias_I / self.temperature, f.user_UD[users_B] / self.temperature, f.item_ID.T
+        )
         scaled_BI[self.positives(users_B)] = -torch.inf
-        # -inf - (-inf) would be NaN.
-        top_B1 = scaled_BI.amax(dim=1, keepdim=True).clamp(min=torch.finfo(scaled_BI.dtype).min)
-        mass_BI = scaled_BI.sub_(top_B1).exp_()
-        return mass_BI.div_(mass_BI.sum(dim=1, keepdim=True).clamp_(min=1))
+        q_BI = scaled_BI.softmax(dim=1)
+        q_BI[self._count(users_B) == self.n_items] = 0
+        return q_BI
 
     def positives(self, users_B: Tensor) -> tuple[Tensor, Tensor]:
         """Known positives of some contexts: places in ``users_B``, and items."""
-        start_B = self._start_U1[users_B]
-        count_B = self._start_U1[users_B + 1] - start_B
+        start_B, count_B = self._start_U1[users_B], self._count(users_B)
         place_R = torch.repeat_interleave(count_B)
         before_B = count_B.cumsum(dim=0) - count_B
         rank_R = torch.arange(len(place_R), device=place_R.device) - before_B[place_R]
         return place_R, self._item_E[start_B[place_R] + rank_R]
+
+    def _count(self, users_B: Tensor) -> Tensor:
+        return self._start_U1[users_B + 1] - self._start_U1[users_B]
 
     def with_positives(self) -> Tensor:
         """The contexts that have positives."""
@@ -128,7 +126,7 @@ class Softmax:
             drawn_RN = inverse_cdf(q_PI, place_RN, high_BN[rows_R], low_BN[rows_R])
             found_RN = accepted_BN[rows_R]
             items_BN[rows_R] = torch.where(found_RN, drawn_RN, items_BN[rows_R])
-            log_q_BN[rows_R] = torch.where(found_RN, q_PI[place_RN, drawn_RN].log().float(), 0.0)
+            log_q_BN[rows_R] = torch.where(found_RN, q_PI[place_RN, drawn_RN].log(), 0.0)
         return Negatives(items_BN, accepted_BN, log_q_BN)
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:

@@ -42,6 +42,6 @@ def run(
             watch=watch, stop=stop,
         )  # fmt: skip
         experiment.write(rows, out, setting)
-        files = (out / f"{experiment.NAME}.{suffix}" for suffix in ("md", "csv", "json", "png"))
-        written += [file for file in files if file.exists()]
+        files = sorted(out.glob(f"{experiment.NAME}*"))
+        written += [file for file in files if file.suffix in (".md", ".csv", ".json", ".png")]
     return written

@@ -10,6 +10,23 @@ YARDSTICKS = ("popular", "item-knn", "ials", "ease")
 
 _IRGAN = {"pretrain_rate": 0.01, "generator_batch": 1024, "batch_size": 8192, "evaluate_every": 1}
 
+NAMES = {
+    "bpr": "BPR",
+    "aobpr": "AOBPR",
+    "warp": "WARP",
+    "cml": "CML",
+    "dns": "DNS",
+    "irgan": "IRGAN",
+    "sa": "SA",
+    "sdgar": "SD-GAR",
+    "sdsoftmax": "SD-Softmax",
+    "popular": "Most popular",
+    "item-knn": "Item-kNN",
+    "ials": "iALS",
+    "ease": "EASE",
+}
+"""For people."""
+
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "bpr": {
         "citeulike": {"l2": 0.02, "learning_rate": 0.4},

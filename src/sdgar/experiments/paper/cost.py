@@ -3,7 +3,9 @@
 The discriminator's epoch is one pass over the positives, with its draws; the generator's update is
 what comes between epochs, once for all contexts and items. Both systems have one negative for each
 positive and the same D, as the ratio is about how a negative is proposed. IRGAN's proposals are
-exact draws from a softmax over all items, computed in blocks of contexts on the same device.
+exact draws from a softmax over all items, computed in blocks of contexts on the same device, once
+for a context however many of its positives want one. They are also timed alone: with the steps of
+SD-GAR's engine added they are what IRGAN would cost if its steps were as fast.
 """
 
 from __future__ import annotations
@@ -11,20 +13,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import torch
 
+from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, Shape, generate
 from sdgar.engines.choose import choose_device, choose_engine
 from sdgar.experiments.paper.pieces import Piece, Setting
+from sdgar.rng import Draws, Stream
+from sdgar.samplers.reject import KnownItems
 from sdgar.systems import IRGAN, SDGAR, Recipe
 
+SYSTEMS, PARTS = ("sdgar", "irgan"), ("discriminator", "generator")
 DIM, STATES, SAMPLES = 32, 64, 64
 ROUNDS = 3
 """Epochs whose median is taken, after one that warms up."""
-_IRGAN_PAIRS_A_SECOND = 2e8
+LONG = 60.0
+"""Seconds of a first epoch next to which warming up is nothing: it is then the only one."""
+_IRGAN_PAIRS_A_SECOND = 3e7
 """On two cores, roughly."""
 
 
@@ -60,25 +69,49 @@ def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Piece:
 
 
 def measure(system: str, data: Interactions, device: str) -> dict[str, Any]:
-    """Medians of a few rounds."""
+    """Medians of a few rounds; all of them are in ``rounds``."""
     where = choose_device(device)
     made = recipe_of(system).compose(data, seed=0, device=where)
     make_engine, _ = choose_engine("auto", made, where)
     engine = make_engine(made, data, seed=0, device=where)
+    parts: dict[str, Callable[[int], object]] = {
+        "generator": engine.refit,
+        "discriminator": engine.run_epoch,
+    }
+    if system == "irgan":
+        parts["proposals"] = _drawing(made, data, where)
+    seconds: dict[str, list[float]] = {part: [] for part in parts}
+    for epoch in range(1, ROUNDS + 2):
+        for part, work in parts.items():
+            start = time.perf_counter()
+            work(epoch)
+            if where.type == "cuda":
+                torch.cuda.synchronize()
+            seconds[part].append(time.perf_counter() - start)
+        if sum(times[0] for times in seconds.values()) > LONG:
+            break
+    medians = {part: median(times[1:] or times) for part, times in seconds.items()}
+    return {**medians, "rounds": seconds, "engine": make_engine.name}
 
-    def seconds(work: Callable[[int], object], epoch: int) -> float:
-        start = time.perf_counter()
-        work(epoch)
-        if where.type == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter() - start
 
-    rounds = [
-        (seconds(engine.refit, epoch), seconds(engine.run_epoch, epoch))
-        for epoch in range(1, ROUNDS + 2)
-    ][1:]
-    of_g, of_d = (sorted(times)[len(times) // 2] for times in zip(*rounds, strict=True))
-    return {"discriminator": of_d, "generator": of_g, "engine": make_engine.name}
+def _drawing(made: System, data: Interactions, device: torch.device) -> Callable[[int], object]:
+    """The draws of an epoch and nothing else."""
+    users_E = torch.from_numpy(data.users_E).to(device)
+    items_E = torch.from_numpy(data.items_E).to(device).long()
+    rows_E1 = torch.arange(len(items_E), device=device)[:, None]
+    known = KnownItems(data.history, data.n_items, device)
+
+    def draw(epoch: int) -> object:
+        return made.sampler.sample(
+            users_E,
+            items_E,
+            made.n_negatives,
+            score=made.discriminator.score,
+            draws=Draws(0, Stream.NEGATIVES, epoch, rows_E1),
+            known=known,
+        )
+
+    return draw
 
 
 def scaled(name: str, share: float) -> Shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from sdgar.data.synthetic import Shape
 from sdgar.experiments.paper import sheets
-from sdgar.experiments.paper.cost import cost
+from sdgar.experiments.paper.cost import PARTS, cost
 from sdgar.experiments.paper.pieces import Piece, Row, Setting
 
 NAME = "items"
@@ -20,7 +21,12 @@ ITEMS = {
 }
 USERS, INTERACTIONS = 50_000, 2_000_000
 QUICK_SHARE = 50
-PARTS = ("discriminator", "generator")
+LINES = (
+    ("sdgar", None, "SD-GAR"),
+    ("irgan", None, "IRGAN"),
+    ("irgan", "proposals", "IRGAN's draws alone"),
+)
+"""System, the column if it is not that of the panel, and what the line is called."""
 
 
 def pieces(setting: Setting) -> list[Piece]:
@@ -47,41 +53,50 @@ def growth(items: Sequence[float], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(items), np.log(seconds), 1)[0])
 
 
+def straight(items: Sequence[float], seconds: Sequence[float]) -> tuple[float, float, float]:
+    """a, b and R² of seconds ≈ a + b · items, by least squares."""
+    b, a = np.polyfit(items, seconds, 1)
+    left = np.var(np.asarray(seconds) - a - b * np.asarray(items))
+    return float(a), float(b), float(1 - left / max(np.var(seconds), np.finfo(float).tiny))
+
+
 def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
-    """A panel for each part, a line for each system, and the growth rates."""
+    """A row of panels for each device, a panel for each part, a line for each system."""
     sheets.write_rows(rows, out, NAME)
-    figure, axes = sheets.panels(len(PARTS))
+    devices = sheets.by_device(rows)
+    figure, axes = sheets.panels(len(PARTS), rows=len(devices))
     cells = []
-    for panel, part in zip(axes, PARTS, strict=True):
-        for (system, label), colour, mark in zip(
-            (("sdgar", "SD-GAR"), ("irgan", "IRGAN")), sheets.COLOURS, sheets.MARKS, strict=False
-        ):
-            mine = [row for row in rows if row["system"] == system]
-            items, seconds = [r["items"] for r in mine], [r[part] for r in mine]
-            slope = float(np.polyfit(items, seconds, 1)[0])
+    places = itertools.product(devices.items(), PARTS)
+    for panel, ((device, group), part) in zip(axes, places, strict=True):
+        for (system, column, label), colour, mark, style in zip(
+            LINES, (*sheets.COLOURS[:2], sheets.COLOURS[4]), sheets.MARKS, ("-", "-", "--"),
+            strict=False,
+        ):  # fmt: skip
+            mine = [row for row in group if row["system"] == system]
+            key = column or part
+            if column is not None and part != "discriminator":
+                continue
+            items, seconds = [r["items"] for r in mine], [r[key] for r in mine]
             exponent = growth(items, seconds)
-            panel.plot(
-                items, seconds, marker=mark, color=colour, label=f"{label}: M^{exponent:.2f}"
-            )
+            panel.plot(items, seconds, style, marker=mark, color=colour,
+                       label=f"{label}: $M^{{{exponent:.2f}}}$")  # fmt: skip
+            a, b, fit = straight(items, seconds)
             cells.append(
-                [part, label, f"{items[0]:,}: {seconds[0]:.3g} s",
-                 f"{items[-1]:,}: {seconds[-1]:.3g} s",
-                 f"{exponent:.2f}", f"{1e5 * slope:.3g} s"]
+                [device, part, label, f"{items[0]:,}: {seconds[0]:.3g} s",
+                 f"{items[-1]:,}: {seconds[-1]:.3g} s", f"{exponent:.2f}",
+                 f"{a:.3g} + {1e5 * b:.3g} · M/100,000", f"{fit:.3f}"]
             )  # fmt: skip
-        panel.set(xscale="log", yscale="log", xlabel="items M", ylabel=f"seconds, {part}")
-        panel.legend()
+        panel.set(xscale="log", yscale="log", xlabel="items M", ylabel="seconds",
+                  title=f"{part}, {device}")  # fmt: skip
+        panel.legend(frameon=False, fontsize=8)
     sheets.write_figure(figure, out, NAME)
-    head = [
-        "part",
-        "system",
-        "fewest items",
-        "most items",
-        "exponent of M",
-        "for 100,000 items more",
-    ]
+    head = ["device", "part", "system", "fewest items", "most items", "exponent of M",
+            "straight line, s", "R²"]  # fmt: skip
     note = (
         f"Made-up data, {rows[0]['interactions']:,} positives of {rows[0]['users']:,} users at "
-        "every size. The exponent is fitted to the logarithms of all points of a line."
+        "every size; D = 32, one negative a positive. Exponent: fitted to the logarithms of all "
+        "points of a line; straight line: by least squares. What does not grow with M (contexts, "
+        "steps, launches) makes an exponent smaller than 1 where growth is linear."
     )
     sheets.write_markdown(
         out, NAME, [f"# {TITLE}", sheets.markdown_table(head, cells), note, sheets.made_on(rows)]

@@ -3,7 +3,8 @@
     OUT/NAME.jsonl    one line a piece: what it is (its key), what came out, on what it was made
 
 A line counts for a piece whose key is the same, so an interrupted experiment goes on with the same
-command, and a changed setting is another piece.
+command, and a changed setting is another piece. Where the device belongs to the key, what other
+devices left in the file is shown beside.
 """
 
 from __future__ import annotations
@@ -65,29 +66,40 @@ class Piece:
 def measured(
     pieces: Sequence[Piece], path: Path, setting: Setting, *, watch: Watch, stop: Stop
 ) -> list[Row]:
-    """The rows of all pieces; what was measured before is read."""
+    """The rows of all pieces, then those of other devices; what was measured before is read."""
     kept = f"What is finished is kept in {path}; the same command goes on."
-    rows = []
     with lines.held(path, mark="format", what="measurements of sdgar paper") as file:
         found = {_name(line["key"]): line for line in lines.read(file, path)}
         for piece in pieces:
             line = found.get(_name(piece.key))
             if line is None:
                 require_going(stop, kept)
-                start = time.perf_counter()
                 hear = stoppable(watch.begin(piece.label, piece.epochs), stop, kept)
-                values = piece.measure(hear)
-                line = {
-                    "format": FORMAT,
-                    "key": piece.key,
-                    "values": values,
-                    "seconds": round(time.perf_counter() - start, 2),
-                    "made_on": made_on(setting.device),
-                }
+                line = measured_line(piece, setting.device, hear)
                 lines.append(file, path, line)
+                found[_name(piece.key)] = line
             watch.end("done", f"{piece.label}: {line['seconds']:.1f} s")
-            rows.append({**line["key"], **line["values"], "made_on": line["made_on"]})
-    return rows
+    own = {_name(piece.key): _anywhere(piece.key) for piece in pieces}
+    other = (
+        n for n, line in found.items() if n not in own and _anywhere(line["key"]) in own.values()
+    )
+    return [
+        {**line["key"], **line["values"], "made_on": line["made_on"]}
+        for line in (found[name] for name in (*own, *other))
+    ]
+
+
+def measured_line(piece: Piece, device: str, hear: OnPhase) -> dict[str, Any]:
+    """Measure a piece: the line that is kept of it."""
+    start = time.perf_counter()
+    values = piece.measure(hear)
+    return {
+        "format": FORMAT,
+        "key": piece.key,
+        "values": values,
+        "seconds": round(time.perf_counter() - start, 2),
+        "made_on": made_on(device),
+    }
 
 
 def made_on(device: str) -> dict[str, Any]:
@@ -103,3 +115,8 @@ def made_on(device: str) -> dict[str, Any]:
 
 def _name(key: dict[str, Any]) -> str:
     return json.dumps(key, sort_keys=True)
+
+
+def _anywhere(key: dict[str, Any]) -> str:
+    """The key for any device; that of a training, whose result does not depend on it, is as is."""
+    return _name({**key, "device": None} if "device" in key else key)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
+from statistics import mean, stdev
 
 from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.chosen import settings_of
@@ -53,10 +52,8 @@ def pieces(setting: Setting) -> list[Piece]:
 
 def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
     """A panel for each axis, a line for each data set."""
-    sheets.write_rows(
-        [{k: v for k, v in row.items() if k != "per_user"} for row in rows], out, NAME
-    )
-    figure, panels = sheets.panels(len(AXES))
+    sheets.write_rows(rows, out, NAME)
+    figure, panels = sheets.panels(len(AXES), share_y=True)
     sets = list(dict.fromkeys(row["data"] for row in rows))
     parts = [f"# {TITLE}"]
     for panel, (axis, (_, label)) in zip(panels, AXES.items(), strict=True):
@@ -66,18 +63,18 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
             for row in rows:
                 if row["axis"] == axis and row["data"] == data:
                     found.setdefault(row["value"], []).append(row[METRIC])
-            values, means = list(found), [float(np.mean(v)) for v in found.values()]
-            spread = [float(np.std(v)) for v in found.values()]
+            values, means = list(found), [mean(v) for v in found.values()]
+            spread = [stdev(v) if len(v) > 1 else 0.0 for v in found.values()]
             panel.errorbar(
                 values, means, yerr=spread, marker=mark, color=colour, capsize=3, label=TITLES[data]
             )
-            cells.append([TITLES[data], *(f"{mean:.4f}" for mean in means)])
+            cells.append([TITLES[data], *map(sheets.mean_and_spread, found.values())])
         panel.set(xlabel=label, xscale="log")
         panel.set_xticks(values, [str(v) for v in values])
         panel.minorticks_off()
         parts += [f"## {label}", sheets.markdown_table(["", *map(str, values)], cells)]
     panels[0].set_ylabel("NDCG@50, test rows")
-    panels[0].legend()
+    panels[0].legend(frameon=False)
     sheets.write_figure(figure, out, NAME)
     note = "Validated protocol; the other settings as chosen on validation rows at D = 32."
     if setting.quick:

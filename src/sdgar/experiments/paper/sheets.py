@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from sdgar.data.tables import to_table, write_table
 from sdgar.data.whole_files import replacing
 from sdgar.experiments.figures import new_figure
 from sdgar.experiments.paper.pieces import Row
@@ -25,7 +27,11 @@ def write_rows(rows: Sequence[Row], out: Path, name: str) -> None:
     _write(out / f"{name}.json", json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
     plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
     columns = list(dict.fromkeys(key for row in plain for key in row))
-    write_table(to_table({c: [row.get(c) for row in plain] for c in columns}), out / f"{name}.csv")
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(plain)
+    _write(out / f"{name}.csv", text.getvalue())
 
 
 def write_markdown(out: Path, name: str, parts: Sequence[str]) -> None:
@@ -39,19 +45,53 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation, if there are several; a dash if there are none."""
+    if not values:
+        return "–"
+    spread = f" ± {stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{mean(values):.4f}{spread}"
+
+
 def write_figure(figure: Figure, out: Path, name: str) -> None:
     """As PNG."""
     with replacing(out / f"{name}.png") as temporary:
         figure.savefig(temporary, format="png")
 
 
-def panels(n: int, *, height: float = 3.6) -> tuple[Figure, list[Any]]:
-    """A figure with n axes side by side."""
-    figure = new_figure(width=max(7.0, 3.8 * n), height=height)
-    axes = figure.subplots(1, n, squeeze=False)[0]
-    for one in axes:
-        one.grid(alpha=0.3)
-    return figure, list(axes)
+def panels(
+    n: int, *, rows: int = 1, height: float = 3.6, share_y: bool = False
+) -> tuple[Figure, list[Any]]:
+    """A figure with rows of n axes side by side."""
+    figure = new_figure(width=max(6.5, 3.7 * n), height=height * rows)
+    axes = figure.subplots(rows, n, squeeze=False, sharey=share_y)
+    for one in axes.flat:
+        one.grid(alpha=0.25)
+        one.set_axisbelow(True)
+        one.spines[["top", "right"]].set_visible(False)
+    return figure, list(axes.flat)
+
+
+def legend_below(figure: Figure, marks: Sequence[tuple[str, str, str, str]]) -> None:
+    """One legend for all panels: (mark, colour, full or none, text) each."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], marker=mark, color=colour, linestyle="", label=text,
+               markerfacecolor=colour if fill == "full" else "none", markersize=7)
+        for mark, colour, fill, text in marks
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+
+
+def by_device(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Rows of each machine."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        made = row["made_on"]
+        cores = f", {made['threads']} cores" if made["device"].endswith("CPU") else ""
+        found.setdefault(made["device"].removeprefix("NVIDIA ") + cores, []).append(row)
+    return found
 
 
 def made_on(rows: Sequence[Row]) -> str:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
-from sdgar.data.readers import read
 from sdgar.data.synthetic import synthetic
 
 FOLDERS = {
@@ -55,21 +56,38 @@ class Source:
 
 def is_real(name: str, data: Path | None) -> bool:
     """Whether the folder has it."""
-    return _folder(name, data) is not None
+    return _arrays(name, data) is not None or _folder(name, data) is not None
 
 
 @cache
 def source(name: str, data: Path | None) -> Source:
-    """The data set with its published split, or split by the paper's rule, seed 0."""
+    """The data set with its published split, or split by the paper's rule, seed 0.
+
+    NAME.npz holds train_user, train_item, test_user and test_item, and needs NumPy only.
+    """
+    arrays = _arrays(name, data)
+    if arrays is not None:
+        with np.load(arrays, allow_pickle=False) as file:
+            train, test = (
+                Interactions.from_arrays(file[f"{part}_user"], file[f"{part}_item"])
+                for part in ("train", "test")
+            )
+        return Source(name, train, test, real=True, how=f"as split in {arrays.name}")
     folder = _folder(name, data)
     if folder is None:
         train, test = splits.per_user(synthetic(name), seed=0)
         return Source(name, train, test, real=False, how="made up, split by the paper's rule")
+    from sdgar.data.readers import read
+
     if (folder / "test.parquet").exists():
         train, test = (read(folder / f"{part}.parquet") for part in ("train", "test"))
         return Source(name, train, test, real=True, how="the published split")
     train, test = splits.per_user(read(folder / "interactions.parquet"), seed=0)
     return Source(name, train, test, real=True, how="split by the paper's rule, seed 0")
+
+
+def _arrays(name: str, data: Path | None) -> Path | None:
+    return data / f"{name}.npz" if data is not None and (data / f"{name}.npz").exists() else None
 
 
 def _folder(name: str, data: Path | None) -> Path | None:

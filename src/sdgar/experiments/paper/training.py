@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sdgar.estimators import ESTIMATORS, Estimator, Learner
+import numpy as np
+
+from sdgar.estimators import ESTIMATORS, IRGAN, Estimator, Learner
 from sdgar.experiments.paper.pieces import Piece, Setting
 from sdgar.experiments.paper.sources import PAPER_SIZES, is_real, source
 from sdgar.experiments.run import fit_by
 from sdgar.training.protocols import PAPER_EPOCHS, OnPhase
 
 METRIC = "ndcg@50"
-_POSITIVES_A_SECOND = {"sdsoftmax": 120_000, "irgan": 5_000, "sdgar": 500_000}
+_WHOLE = 2**16 - 1
+_POSITIVES_A_SECOND = {"sdsoftmax": 120_000, "sdgar": 500_000, "cml": 40_000}
 _ANY_SYSTEM = 1_500_000
+_PAIRS_A_SECOND = 1e8
 """On two cores, D = 32, roughly: for saying beforehand what an experiment costs."""
 
 
@@ -25,9 +31,14 @@ def training(
     protocol: str,
     settings: dict[str, Any],
     setting: Setting,
+    *,
+    users: bool = False,
     **more: Any,
 ) -> Piece:
-    """Train by the protocol, read the test rows once. ``more`` goes into the key."""
+    """Train by the protocol, read the test rows once; ``users``: keep the metric of each user.
+
+    ``more`` goes into the key.
+    """
     common = {"seed": seed, "device": setting.device}
     fields = ESTIMATORS[system]().get_params()
     estimator = ESTIMATORS[system](**settings, **{k: v for k, v in common.items() if k in fields})
@@ -35,7 +46,6 @@ def training(
     if isinstance(estimator, Learner):
         # Early stopping ends most runs sooner, and a validated run is trained twice.
         epochs = PAPER_EPOCHS if protocol == "paper" else 2 * estimator.epochs // 3
-    rows = PAPER_SIZES[data][2]
     return Piece(
         key={
             "data": data,
@@ -46,14 +56,28 @@ def training(
             "settings": settings,
             **more,
         },
-        measure=lambda hear: _train(estimator, data, protocol, setting.data, hear),
-        seconds=0.8 * rows * epochs / _POSITIVES_A_SECOND.get(system, _ANY_SYSTEM),
+        measure=lambda hear: _train(estimator, data, protocol, setting.data, hear, users=users),
+        seconds=_seconds(estimator, data, epochs, passes=1 if protocol == "paper" else 2),
         epochs=epochs,
     )
 
 
+def _seconds(estimator: Estimator, data: str, epochs: int, *, passes: int) -> float:
+    users, items, rows = PAPER_SIZES[data]
+    if isinstance(estimator, IRGAN):
+        # Every context meets every item: once a pass of pretraining, twice an epoch of the game.
+        return users * items * (passes * estimator.pretrain + 2 * epochs) / _PAIRS_A_SECOND
+    return 0.8 * rows * epochs / _POSITIVES_A_SECOND.get(estimator.system_name, _ANY_SYSTEM)
+
+
 def _train(
-    estimator: Estimator, data: str, protocol: str, folder: Path | None, hear: OnPhase
+    estimator: Estimator,
+    data: str,
+    protocol: str,
+    folder: Path | None,
+    hear: OnPhase,
+    *,
+    users: bool,
 ) -> dict[str, Any]:
     found = source(data, folder)
     fit_by(protocol, estimator, found.train, found.test, None, on_epoch=hear)
@@ -61,10 +85,11 @@ def _train(
     values: dict[str, Any] = {
         METRIC: report.means()[METRIC],
         "counts": asdict(report.counts),
-        "per_user": [round(value, 5) for value in report.per_user[METRIC].tolist()],
         "best_epoch": None,
         "engine": estimator.computed_by,
     }
+    if users:
+        values["per_user"] = packed(report.per_user[METRIC])
     if isinstance(estimator, Learner):
         trained = estimator.trained_
         values |= {
@@ -79,3 +104,15 @@ def _train(
             "refit_seconds": trained.seconds.refit,
         }
     return values
+
+
+def packed(values_T: np.ndarray) -> str:
+    """Numbers in [0, 1] to 16 bits as text: a line with a value a user stays small."""
+    whole_T = np.round(values_T * _WHOLE).astype("<u2")
+    return base64.b64encode(zlib.compress(whole_T.tobytes(), 9)).decode()
+
+
+def unpacked(text: str) -> np.ndarray:
+    """What ``packed`` was given, to 16 bits."""
+    whole_T = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
+    return whole_T / _WHOLE

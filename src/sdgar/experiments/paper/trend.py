@@ -8,20 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from sdgar.experiments.paper import sheets
-from sdgar.experiments.paper.chosen import settings_of
+from sdgar.experiments.paper.chosen import NAMES, settings_of
 from sdgar.experiments.paper.pieces import Piece, Row, Setting
 from sdgar.experiments.paper.sources import TITLES
 from sdgar.experiments.paper.training import training
 
 NAME = "trend"
 TITLE = "NDCG@50 by epoch"
-SYSTEMS = {
-    "sdsoftmax": "SD-Softmax",
-    "sdgar": "SD-GAR",
-    "dns": "DNS",
-    "sa": "SA",
-    "bpr": "BPR",
-}
+SYSTEMS = ("sdsoftmax", "sdgar", "dns", "sa", "bpr")
 DATA, QUICK_DATA = "gowalla", "citeulike"
 DIM = 32
 
@@ -48,9 +42,8 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
     data = rows[0]["data"]
     figure, (axes,) = sheets.panels(1, height=4.5)
     cells = []
-    for (system, label), colour, mark in zip(
-        SYSTEMS.items(), sheets.COLOURS, sheets.MARKS, strict=False
-    ):
+    for system, colour, mark in zip(SYSTEMS, sheets.COLOURS, sheets.MARKS, strict=False):
+        label = NAMES[system]
         curves = np.array([row["curve"] for row in rows if row["system"] == system])
         epochs, values = curves[0, :, 0], curves[:, :, 1]
         axes.plot(epochs, values.mean(axis=0), marker=mark, color=colour, label=label)
@@ -61,7 +54,7 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
     title = TITLES[data] + ("" if rows[0]["real"] else " (made up)")
     axes.set(xlabel="epoch", ylabel="NDCG@50, test rows", title=f"{title}, D = {DIM}")
     axes.set_ylim(bottom=0)
-    axes.legend()
+    axes.legend(frameon=False, ncols=len(SYSTEMS), loc="lower right")
     sheets.write_figure(figure, out, NAME)
     sheets.write_markdown(
         out,

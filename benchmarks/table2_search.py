@@ -1,24 +1,22 @@
-"""The paper's Table 2 as Markdown, from the lines that accuracy_grid.py wrote.
+"""The search behind the paper's Table 2: the settings in experiments/paper/chosen.py.
 
-    python benchmarks/table2.py make FOLDER       # grids of the search: FOLDER/search-*.json
-    python benchmarks/table2.py choose FOLDER     # its best settings → FOLDER/DATASET-final.json
-    python benchmarks/table2.py show              # tables from reports/table2/*.jsonl
+    python benchmarks/table2_search.py make FOLDER     # grids: FOLDER/search-SYSTEM.json
+    python benchmarks/accuracy_grid.py run carry/gowalla.npz FOLDER/search-dns.json OUT.jsonl 8
+    python benchmarks/table2_search.py show            # the best of reports/table2/*-search.jsonl
 
-The search looks at validation rows only, with seed 0: 24 settings for each learned system, 8 to 24
-for a yardstick. The best one of each is then run with seeds 0, 1 and 2 by both protocols. IRGAN's
-row is its generator; a line with "side": "discriminator" is the same game seen from the other side.
+It looks at validation rows only, with seed 0: 24 settings for each learned system, 8 to 24 for a
+yardstick. ``sdgar paper table2`` runs the best one of each with several seeds by both protocols.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
-from sdgar.experiments.paper.chosen import PAPER
+from sdgar.experiments.paper.chosen import NAMES, YARDSTICKS
 
 REPORTS = Path(__file__).parent / "reports" / "table2"
 DATASETS = {"citeulike": "CiteULike", "gowalla": "Gowalla", "movielens": "MovieLens-10M"}
@@ -72,8 +70,6 @@ SPACES: dict[str, dict[str, list[Any]]] = {
     },
     "ease": {"l2": [3.0, 10.0, 30.0, 100.0, 200.0, 300.0, 500.0, 1000.0]},
 }
-IRGAN_D = "irgan, discriminator"
-YARDSTICKS = ("popular", "item-knn", "ials", "ease")
 MOST_EPOCHS = {"irgan": 4}
 """300 for the others. IRGAN's generator is best before the game or soon after its start."""
 
@@ -98,82 +94,27 @@ def make(folder: Path) -> None:
         (folder / f"search-{system}.json").write_text(json.dumps(jobs))
 
 
-def label(run: dict[str, Any]) -> str:
-    """The row of the table that a run belongs to."""
-    return IRGAN_D if run["settings"].get("side") == "discriminator" else run["system"]
-
-
 def chosen(dataset: str) -> dict[str, dict[str, Any]]:
     """The best line of the search for each system."""
     best: dict[str, dict[str, Any]] = {}
     for run in read(REPORTS / f"{dataset}-search.jsonl"):
-        system = label(run)
+        system = run["system"]
         if "error" not in run and run["valid"] > best.get(system, {"valid": 0})["valid"]:
             best[system] = run
     return best
 
 
-def choose(folder: Path) -> None:
-    for dataset in DATASETS:
-        jobs = []
-        for system, run in chosen(dataset).items():
-            fixed = system in YARDSTICKS
-            protocols = ("validated",) if fixed else ("validated", "paper")
-            for protocol, seed in itertools.product(protocols, range(1 if fixed else 3)):
-                settings = dict(run["settings"])
-                if protocol == "paper":
-                    del settings["epochs"]
-                jobs.append(
-                    {
-                        "name": f"{system}-{protocol}-{seed}",
-                        "system": system,
-                        "seed": seed,
-                        "protocol": protocol,
-                        "settings": settings,
-                    }
-                )
-        (folder / f"{dataset}-final.json").write_text(json.dumps(jobs))
-
-
 def show() -> None:
-    runs = {dataset: read(REPORTS / f"{dataset}-final.jsonl") for dataset in DATASETS}
-    systems = [*PAPER, *YARDSTICKS]
-    systems.insert(systems.index("irgan") + 1, IRGAN_D)
-
-    def cell(dataset: str, system: str, protocol: str) -> str:
-        tests = [
-            run["test"]
-            for run in runs[dataset]
-            if label(run) == system and run["protocol"] == protocol and "test" in run
-        ]
-        if not tests:
-            return "–"
-        spread = f" ± {statistics.stdev(tests):.4f}" if len(tests) > 1 else ""
-        return f"{statistics.mean(tests):.4f}{spread}"
-
     names = list(DATASETS.values())
-    print(
-        "| system | "
-        + " | ".join(f"{n}, validated | paper protocol | paper's" for n in names)
-        + " |"
-    )
-    print("|---" * (1 + 3 * len(names)) + "|")
-    for system in systems:
-        cells = []
-        for number, dataset in enumerate(DATASETS):
-            cells += [cell(dataset, system, "validated"), cell(dataset, system, "paper")]
-            cells.append(f"{PAPER[system][number]:.4f}" if system in PAPER else "–")
-        print(f"| {system} | " + " | ".join(cells) + " |")
-    print("\n| system | " + " | ".join(names) + " |\n" + "|---" * (1 + len(names)) + "|")
+    print("| system | " + " | ".join(names) + " |\n" + "|---" * (1 + len(names)) + "|")
     best = {dataset: chosen(dataset) for dataset in DATASETS}
-    for system in systems:
+    for system in SPACES:
         cells = [
             ", ".join(f"{k} {v:g}" for k, v in best[d][system]["settings"].items() if k not in
                       ("epochs", "dim")) + f" ({best[d][system]['valid']:.4f})"
-            if system in best[d] else "–"
             for d in DATASETS
         ]  # fmt: skip
-        print(f"| {system} | " + " | ".join(cells) + " |")
+        print(f"| {NAMES[system]} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":
@@ -181,4 +122,4 @@ if __name__ == "__main__":
     if command == "show":
         show()
     else:
-        {"make": make, "choose": choose}[command](Path(rest[0]))
+        make(Path(rest[0]))
