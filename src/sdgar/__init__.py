@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sdgar.composed import register_discriminator, register_objective, register_sampler
+    from sdgar.data.features import Features
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import read
     from sdgar.data.splits import split
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         SA,
         SDGAR,
         WARP,
+        Composed,
         ItemKNN,
         MostPopular,
         SDGARPrinted,
@@ -42,8 +45,10 @@ _HOME = {
     "AOBPR": "sdgar.estimators",
     "BPR": "sdgar.estimators",
     "CML": "sdgar.estimators",
+    "Composed": "sdgar.estimators",
     "DNS": "sdgar.estimators",
     "EASE": "sdgar.estimators",
+    "Features": "sdgar.data.features",
     "IALS": "sdgar.estimators",
     "IRGAN": "sdgar.estimators",
     "Interactions": "sdgar.data.interactions",
@@ -59,6 +64,9 @@ _HOME = {
     "compare": "sdgar.evaluation.report",
     "load": "sdgar.recommender",
     "read": "sdgar.data.readers",
+    "register_discriminator": "sdgar.composed",
+    "register_objective": "sdgar.composed",
+    "register_sampler": "sdgar.composed",
     "split": "sdgar.data.splits",
     "synthetic": "sdgar.data.synthetic",
 }
@@ -74,6 +82,8 @@ __all__ = [
     "SA",
     "SDGAR",
     "WARP",
+    "Composed",
+    "Features",
     "Interactions",
     "ItemKNN",
     "MostPopular",
@@ -84,6 +94,9 @@ __all__ = [
     "compare",
     "load",
     "read",
+    "register_discriminator",
+    "register_objective",
+    "register_sampler",
     "split",
     "synthetic",
 ]

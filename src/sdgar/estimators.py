@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import sdgar
-from sdgar import systems
+from sdgar import composed, systems
 from sdgar.artifact import Artifact
 from sdgar.contracts import Model, System
 from sdgar.data import splits
@@ -352,11 +352,16 @@ class SDSoftmax(systems.SDSoftmax, Learner):
     """Sampling-decomposable softmax: cosines, softmax over all items, a generator fitted by EM."""
 
 
+@dataclass(kw_only=True, eq=False)
+class Composed(composed.Composed, Learner):
+    """Any discriminator with any sampler and any objective, each by its name."""
+
+
 ESTIMATORS: dict[str, type[Estimator]] = {
     e.system_name: e
     for e in (
         *(MostPopular, ItemKNN, IALS, EASE),
-        *(BPR, AOBPR, WARP, CML, DNS, IRGAN, SA, SDGAR, SDGARPrinted, SDSoftmax),
+        *(BPR, AOBPR, WARP, CML, DNS, IRGAN, SA, SDGAR, SDGARPrinted, SDSoftmax, Composed),
     )
 }
 """By the name that the command line uses."""
@@ -375,11 +380,17 @@ def make(
     types = get_type_hints(kind)
     known = [f.name for f in fields(kind)]
     values = {name: value for name, value in (common or {}).items() if name in known}
+    of_parts = {name: text for name, text in settings.items() if "." in name}
     for name, text in settings.items():
-        if name not in known:
+        if kind is Composed and name in of_parts:
+            continue
+        if name not in known or (kind is Composed and name == "settings"):
             raise unknown_name(f"setting of {system}", name, known)
         values[name] = _parse(name, text, types[name])
-    return kind(**values)
+    made = kind(**values)
+    if isinstance(made, Composed):
+        made.settings |= {name: _parse(name, t, made.type_of(name)) for name, t in of_parts.items()}
+    return made
 
 
 def _parse(name: str, text: str, kind: type) -> Any:

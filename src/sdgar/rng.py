@@ -56,6 +56,8 @@ class Stream(IntEnum):
     DEAL = 13
     TRIALS = 14
     INIT_GENERATOR_ITEM = 15
+    INIT_MODULE = 16
+    DROPOUT = 17
 
 
 def check_seed(seed: object) -> int:
@@ -232,3 +234,8 @@ def _kernels() -> Any:
     except ImportError:
         return None
     return numba_words
+
+
+def torch_seed(seed: int, stream: Stream, epoch: int = 0) -> int:
+    """A seed for torch's own generator, for what draws from it: modules at their start, dropout."""
+    return int(sort_keys(seed, stream, epoch, np.zeros(1, np.int64))[0])

@@ -20,6 +20,7 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.search import NearTop
 from sdgar.samplers.softmax import Softmax
 from sdgar.samplers.static import Popularity, Uniform
 
@@ -57,6 +58,13 @@ def adaptive(data: Interactions) -> AdaptiveOrder:
     return AdaptiveOrder(model, 0.3)
 
 
+def near_top(data: Interactions, *, explore: float, index: str = "exact") -> NearTop:
+    model = MatrixFactorization(data.n_users, data.n_items, 3, seed=1)
+    made = NearTop(model, data.history, index=index, near=4, explore=explore)
+    made.refit(model.score, seed=1, epoch=1)
+    return made
+
+
 def softmax(data: Interactions, *, updated: bool) -> Softmax:
     update = PolicyGradient(
         learning_rate=0.1,
@@ -91,6 +99,9 @@ SAMPLERS = {
     "first violation": lambda data: FirstViolation(1.0, 20),
     "first violation of one try": lambda data: FirstViolation(-2.0, 1),
     "adaptive order": adaptive,
+    "near the top": lambda data: near_top(data, explore=0.0),
+    "near the top, or anywhere": lambda data: near_top(data, explore=0.3),
+    "anywhere": lambda data: near_top(data, explore=1.0),
     "softmax, fresh": lambda data: softmax(data, updated=False),
     "softmax, updated": lambda data: softmax(data, updated=True),
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "as_json")
 _CHECKPOINT_SECONDS = 30.0
+_COMPOSE = "Composition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +58,34 @@ def train(
         typer.Option(
             "--system",
             help="What to train: sdsoftmax, bpr, aobpr, warp, cml, dns, irgan, sa, sdgar, "
-            "sdgar-printed, popular, item-knn, ials, ease.",
+            "sdgar-printed, popular, item-knn, ials, ease, composed.",
         ),
     ] = options.DEFAULT_SYSTEM,
+    discriminator: Annotated[
+        str | None,
+        typer.Option(
+            "--discriminator",
+            help="Compose a system: factorization, cosine, metric, lightgcn, two-tower, sequence.",
+            rich_help_panel=_COMPOSE,
+        ),
+    ] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            "--sampler",
+            help="Who proposes negatives: uniform, popularity, decomposable, adaptive, hardest, "
+            "first-violation, search.",
+            rich_help_panel=_COMPOSE,
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            help="What is minimised: bpr, logistic, sdgar, sdsoftmax, warp, cml.",
+            rich_help_panel=_COMPOSE,
+        ),
+    ] = None,
     seed: options.Seed = 0,
     protocol: options.Protocol = "validated",
     split: options.Split = None,
@@ -107,7 +133,22 @@ def train(
             code="missing_argument",
         )
     require_free(out, overwrite=overwrite)
-    common = {"seed": seed, "engine": engine, "device": device}
+    parts = {
+        name: part
+        for name, part in (
+            ("discriminator", discriminator), ("sampler", sampler), ("objective", objective),
+        )
+        if part is not None
+    }  # fmt: skip
+    if parts and system != "composed":
+        if "system" in given:
+            raise UsageError(
+                f"--system {system} has its own parts. Leave it out to compose a system of "
+                f"{', '.join('--' + name for name in parts)}.",
+                code="system_and_parts",
+            )
+        system = "composed"
+    common = {"seed": seed, "engine": engine, "device": device, **parts}
     estimator = make(system, options.settings_of(settings, common), common=common)
     job = Job(
         files=_absolute(files),

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.features import Features
 from sdgar.data.ids import Ids
 from sdgar.errors import DataError, UsageError
 
@@ -92,6 +93,9 @@ class Interactions:
     weight_E: NDArray[np.float32] | None = None
     time_E: NDArray[np.int64] | None = None
     """Microseconds since 1970, or any other order the caller gave as integers."""
+    user_features: Features | None = None
+    """What is known of users beside their ids, for models that look at it."""
+    item_features: Features | None = None
 
     @classmethod
     def from_arrays(
@@ -204,7 +208,7 @@ class Interactions:
         def both(mine: NDArray[Any] | None, theirs: NDArray[Any] | None) -> NDArray[Any] | None:
             return None if mine is None or theirs is None else np.concatenate((mine, theirs))
 
-        return Interactions.from_indices(
+        merged = Interactions.from_indices(
             Ids(users),
             Ids(items),
             users_E,
@@ -214,6 +218,11 @@ class Interactions:
             duplicates="last",
             account=RowAccount(read=n + len(other), kept=n + len(other)),
         )
+        return merged.with_features(self.user_features, self.item_features)
+
+    def with_features(self, users: Features | None, items: Features | None) -> Interactions:
+        """The same rows, with what is known of users and items."""
+        return replace(self, user_features=users, item_features=items)
 
     @property
     def n_users(self) -> int:
@@ -250,7 +259,7 @@ class Interactions:
             kept=before.kept - left_out,
             filtered={**before.filtered, reason: before.filtered.get(reason, 0) + left_out},
         )
-        return Interactions.from_indices(
+        kept = Interactions.from_indices(
             Ids(self.users.at(users_kept)),
             Ids(self.items.at(items_kept)),
             users_E,
@@ -259,6 +268,7 @@ class Interactions:
             time_E=None if self.time_E is None else self.time_E[keep_E],
             account=account,
         )
+        return kept.with_features(self.user_features, self.item_features)
 
     def fingerprint(self) -> str:
         """SHA-256 of ids, pairs, weights and times: equal for equal data, whatever the file."""

@@ -16,7 +16,7 @@ from sdgar.engines.torch_optimizers import torch_optimizer
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError
 from sdgar.optimizers import moments, take_moments
-from sdgar.rng import Draws, Stream
+from sdgar.rng import Draws, Stream, torch_seed
 from sdgar.samplers.reject import KnownItems
 
 _DRAWS_AHEAD = 1 << 22
@@ -55,6 +55,7 @@ class EagerEngine:
         self._known = KnownItems(data.history, data.n_items, device)
         self._visits = Visits(data, system.positives_per_visit, seed, device)
         self._optimizer = torch_optimizer(system.optimizer, list(self._model.parameters()))
+        self._by_event = getattr(self._model, "by_event", False)
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -67,7 +68,16 @@ class EagerEngine:
         return device.type == "cpu"
 
     def run_epoch(self, epoch: int) -> EpochStats:
-        """One pass over the positives in a fresh order."""
+        """One pass over the positives in a fresh order.
+
+        A discriminator may use torch's own random numbers, for dropout: they are the epoch's.
+        """
+        devices = [self._device] if self._device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(torch_seed(self._seed, Stream.DROPOUT, epoch))
+            return self._epoch(epoch)
+
+    def _epoch(self, epoch: int) -> EpochStats:
         start = time.perf_counter()
         total = torch.zeros((), dtype=torch.float64, device=self._device)
         unanswered = torch.zeros((), dtype=torch.int64, device=self._device)
@@ -117,14 +127,15 @@ class EagerEngine:
         system = self._system
         users_B, pos_B = self._users_E[rows_B], self._items_E[rows_B]
         items_BN = torch.cat((pos_B[:, None], negatives.items_BN), dim=1)
-        s_BN, penalty_B = self._model.score_and_penalty(users_B, items_BN)
+        context_B = rows_B if self._by_event else users_B
+        s_BN, penalty_B = self._model.score_and_penalty(context_B, items_BN)
         loss_B = system.objective(s_BN[:, 0], s_BN[:, 1:], negatives)
         if self._weight_E is not None:
             loss_B = loss_B * self._weight_E[rows_B]
         self._optimizer.zero_grad(set_to_none=True)
         (loss_B + 0.5 * system.l2 * penalty_B).mean().backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
-        self._model.settle(users_B, items_BN)
+        self._model.settle(context_B, items_BN)
         effective_B = system.objective.effective(s_BN[:, 1:].detach(), negatives)
         return loss_B.detach(), negatives.accepted_BN.any(dim=1), effective_B
 

@@ -102,6 +102,8 @@ SPACES: dict[str, Space] = {
         "tau": Range(0.07, 0.25),
         "l2": Range(0.02, 1.0),
     },
+    # What else its parts have is for --set: it differs from one composition to the next.
+    "composed": {"learning_rate": RATES["adam"], "n_negatives": Choice((8, 16, 32))},
 }
 
 

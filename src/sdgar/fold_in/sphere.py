@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from sdgar.sparse import SparseMatrix
 
 _LOOKS, _STEP_SIZE = 5, 3.0
-"""Points that are tried, and η of the first steps: it suits the models of docs/results.md."""
+"""Points that are tried, and η of the first steps, which suits docs/results-sdsoftmax.md."""
 _SUPPORT = 2048
 """Items that stand for all in Z."""
 _BLOCK = 512

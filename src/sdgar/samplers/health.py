@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Target = Callable[[Tensor], Tensor]
 
+_LEAST_RECALL = 0.5
 _SAMPLED_CONTEXTS = 32
 _SCORES_AT_ONCE = 1 << 21
 
@@ -50,6 +51,11 @@ def complaint(found: dict[str, float]) -> str | None:
                 f"the generator has collapsed: {part} is one-hot (perplexity {perplexity:.2f} of "
                 f"{most:,.0f}), so proposals hardly vary. {cure}."
             )
+    if found.get("recall", 1.0) < _LEAST_RECALL:
+        return (
+            f"the index finds only {found['recall']:.0%} of the {found['near']:.0f} best items of "
+            "a context, so proposals are not what they claim to be. Set sampler.index to exact."
+        )
     if "states" not in found:
         return None
     x_idle = found["x_perplexity"] > 0.999 * found["states"]
@@ -66,8 +72,10 @@ def complaint(found: dict[str, float]) -> str | None:
 
 def _parts(found: dict[str, float]) -> list[tuple[str, float, float, str]]:
     """Each distribution of the generator: its perplexity, the most it could be, and a cure."""
-    if "states" not in found:
+    if "perplexity" in found:
         return [("Q(. | c)", found["perplexity"], found["items"], "Lower generator_rate")]
+    if "states" not in found:
+        return []
     return [
         ("x_c", found["x_perplexity"], found["states"], "Raise lambda_x, or floor_x"),
         ("y_k", found["y_perplexity"], found["items"], "Raise lambda_y, or floor_y"),

@@ -1,4 +1,4 @@
-"""Settings that a search on validation rows chose for Table 2, D = 32 (docs/results.md)."""
+"""Settings that a search on validation rows chose for Table 2, D = 32 (docs/results-more.md)."""
 
 from __future__ import annotations
 

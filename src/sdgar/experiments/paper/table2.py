@@ -169,7 +169,11 @@ def _improvements(sets: Sequence[str], groups: Groups, paired: Sequence[Row]) ->
 
 def _share(row: Row) -> str:
     share, low, high = (row[k] / row["their_mean"] for k in ("difference", "low", "high"))
-    return f"{share:+.1%} [{low:+.1%}, {high:+.1%}], p = {row['p']:.2g}"
+    return f"{share:+.1%} [{low:+.1%}, {high:+.1%}], {_p(row['p'])}"
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
 
 
 def _figure(sets: Sequence[str], groups: Groups) -> Figure:

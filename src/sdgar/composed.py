@@ -1,0 +1,371 @@
+"""Any discriminator with any sampler and any objective, by name: what fits runs, the rest says why.
+
+A part is a function with keyword settings, known by a name. Own parts are added by a decorator:
+
+    @register_discriminator("mine")
+    class Mine(torch.nn.Module): ...
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeVar, get_type_hints
+
+import torch
+from torch import nn
+
+from sdgar.contracts import Discriminator, Objective, Sampler, System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.adapter import Adapter
+from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.lightgcn import LightGCN
+from sdgar.discriminators.metric import Metric
+from sdgar.discriminators.sequence import Sequence
+from sdgar.discriminators.start import start
+from sdgar.discriminators.two_tower import TwoTower
+from sdgar.errors import UsageError, unknown_name
+from sdgar.objectives import (
+    Logistic,
+    PairwiseLogistic,
+    RankHingeByImpostors,
+    RankHingeByTries,
+    SampledSoftmax,
+    WeightedLogistic,
+)
+from sdgar.rng import Stream, torch_seed
+from sdgar.samplers.adaptive import AdaptiveOrder
+from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.em import ExpectationMaximization
+from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.search import NearTop
+from sdgar.systems import (
+    CPU,
+    STATIC,
+    Composition,
+    at_least,
+    checked_temperature,
+    make_optimizer,
+    not_negative,
+)
+
+Part = TypeVar("Part", bound=Callable[..., Any])
+
+DISCRIMINATORS: dict[str, Callable[..., Any]] = {}
+"""Modules, made by (n_users, n_items, **settings); or functions of a ``Making``."""
+SAMPLERS: dict[str, Callable[..., Sampler]] = {}
+"""Functions of a ``Making``, with settings."""
+OBJECTIVES: dict[str, Callable[..., Objective]] = {}
+"""Functions of a ``Making``, with settings."""
+KINDS = {"discriminator": DISCRIMINATORS, "sampler": SAMPLERS, "objective": OBJECTIVES}
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """What a part is made from."""
+
+    data: Interactions
+    seed: int
+    device: torch.device
+    dim: int
+    row_wise: bool
+    """Whether the optimiser moves only the rows that a batch touches."""
+    discriminator: Discriminator | None = None
+    """There once it is made: before the sampler."""
+    objective: Objective | None = None
+    """There once it is made: before the sampler."""
+
+
+def register_discriminator(name: str) -> Callable[[Part], Part]:
+    """Make a module known by a name: a class that is made by (n_users, n_items, *, settings)."""
+    return _registrar(DISCRIMINATORS, "discriminator", name)
+
+
+def register_sampler(name: str) -> Callable[[Part], Part]:
+    """Make a sampler known by a name: a function of a ``Making`` and keyword settings."""
+    return _registrar(SAMPLERS, "sampler", name)
+
+
+def register_objective(name: str) -> Callable[[Part], Part]:
+    """Make an objective known by a name: a function of a ``Making`` and keyword settings."""
+    return _registrar(OBJECTIVES, "objective", name)
+
+
+def _registrar(known: dict[str, Any], what: str, name: str) -> Callable[[Part], Part]:
+    def register(part: Part) -> Part:
+        if known.get(name, part) is not part:
+            raise UsageError(f"there is a {what} {name!r} already. Choose another name.")
+        known[name] = part
+        return part
+
+    return register
+
+
+@register_discriminator("factorization")
+def _factorization(making: Making) -> Discriminator:
+    data = making.data
+    return MatrixFactorization(
+        data.n_users, data.n_items, making.dim, seed=making.seed, sparse=making.row_wise
+    )
+
+
+@register_discriminator("cosine")
+def _cosine(making: Making, *, tau: float = 0.12, bias: bool = True, sweeps: int = 3) -> Cosine:
+    data, size = making.data, (making.data.n_users, making.data.n_items, making.dim)
+    cosine = Cosine(*size, seed=making.seed, tau=tau, sparse=making.row_wise, bias=bias)
+    start(cosine.to(making.device), data, sweeps=at_least("sweeps", sweeps, 0))
+    return cosine
+
+
+@register_discriminator("metric")
+def _metric(making: Making) -> Discriminator:
+    data = making.data
+    return Metric(data.n_users, data.n_items, making.dim, seed=making.seed, sparse=making.row_wise)
+
+
+register_discriminator("lightgcn")(LightGCN)
+register_discriminator("two-tower")(TwoTower)
+register_discriminator("sequence")(Sequence)
+
+
+@register_objective("bpr")
+def _bpr(making: Making) -> Objective:
+    return PairwiseLogistic()
+
+
+@register_objective("logistic")
+def _logistic(making: Making) -> Objective:
+    return Logistic()
+
+
+@register_objective("sdgar")
+def _sdgar(making: Making, *, temperature: float = 0.5, hold_weights: bool = False) -> Objective:
+    return WeightedLogistic(checked_temperature(temperature), hold_weights)
+
+
+@register_objective("sdsoftmax")
+def _sdsoftmax(making: Making, *, rho: float = 1.0) -> Objective:
+    return SampledSoftmax(rho)
+
+
+@register_objective("warp")
+def _warp(making: Making, *, margin: float = 1.0) -> Objective:
+    return RankHingeByTries(margin, making.data.n_items)
+
+
+@register_objective("cml")
+def _cml(making: Making, *, margin: float = 1.0) -> Objective:
+    return RankHingeByImpostors(margin, making.data.n_items)
+
+
+@register_sampler("uniform")
+def _uniform(making: Making) -> Sampler:
+    return STATIC["uniform"](making.data)
+
+
+@register_sampler("popularity")
+def _popularity(making: Making) -> Sampler:
+    return STATIC["popularity"](making.data)
+
+
+@register_sampler("decomposable")
+def _decomposable(
+    making: Making,
+    *,
+    states: int = 64,
+    samples: int = 64,
+    lambda_x: float = 0.1,
+    lambda_y: float = 1.0,
+    floor_x: float = 1e-3,
+    floor_y: float = 0.1,
+    pretrain: int = 15,
+) -> Sampler:
+    """SD-GAR's closed form for its own objective, which has f as loss; EM for all others."""
+    samples = at_least("sampler.samples", samples, 1)
+    update: ClosedForm | ExpectationMaximization
+    if isinstance(making.objective, WeightedLogistic):
+        update = ClosedForm(
+            temperature=making.objective.temperature, lambda_x=lambda_x, lambda_y=lambda_y,
+            samples=samples, target="kl", integrand="loss", calibration="line",
+        )  # fmt: skip
+    else:
+        update = ExpectationMaximization(
+            temperature=1.0, samples=samples, floor_x=floor_x, floor_y=floor_y,
+            positives=making.data.history, pretrain=at_least("sampler.pretrain", pretrain, 0),
+        )  # fmt: skip
+    data, states = making.data, at_least("sampler.states", states, 1)
+    return Decomposable(data.n_users, data.n_items, states, seed=making.seed, update=update)
+
+
+@register_sampler("adaptive")
+def _adaptive(making: Making, *, rank_scale: float = 0.05) -> Sampler:
+    assert making.discriminator is not None
+    return AdaptiveOrder(making.discriminator, rank_scale)
+
+
+@register_sampler("hardest")
+def _hardest(making: Making, *, candidates: int = 10) -> Sampler:
+    return Hardest(at_least("sampler.candidates", candidates, 1))
+
+
+@register_sampler("first-violation")
+def _first_violation(making: Making, *, margin: float = 1.0, max_tries: int = 30) -> Sampler:
+    return FirstViolation(margin, at_least("sampler.max_tries", max_tries, 1))
+
+
+@register_sampler("search")
+def _search(
+    making: Making, *, index: str = "hnsw", near: int = 50, explore: float = 0.2
+) -> Sampler:
+    assert making.discriminator is not None
+    history = making.data.history
+    return NearTop(making.discriminator, history, index=index, near=near, explore=explore)
+
+
+@dataclass(kw_only=True, eq=False)
+class Composed(Composition):
+    """A discriminator, a sampler and an objective of your choice."""
+
+    system_name: ClassVar[str] = "composed"
+
+    discriminator: str = "cosine"
+    """factorization, cosine, metric, lightgcn, two-tower, sequence, or a registered one."""
+    sampler: str = "decomposable"
+    """uniform, popularity, decomposable, adaptive, hardest, first-violation, search, or a
+    registered one."""
+    objective: str = "sdsoftmax"
+    """bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of the parts, by ``part.name``: {"discriminator.layers": 2, "sampler.states": 32}."""
+    learning_rate: float = 0.003
+    """Rate of the optimiser; row-wise Adagrad wants about 0.1."""
+    optimizer: str = "adam"
+    """adam (moves all rows, as networks need), lazy-adam, adagrad or sgd."""
+    n_negatives: int = 16
+    """Negatives drawn for each positive."""
+    l2: float = 0.0
+    """Weight λ of the discriminator's penalty."""
+    refit_every: int = 1
+    """Epochs between refits of the sampler."""
+
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
+        """Make the parts, or say why they do not go together."""
+        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        given = self._given()
+        making = Making(data, seed, device, self.dim, row_wise)
+        discriminator = self._discriminator(making, given["discriminator"])
+        making = replace(making, discriminator=discriminator)
+        objective = OBJECTIVES[self.objective](making, **given["objective"])
+        making = replace(making, objective=objective)
+        sampler = SAMPLERS[self.sampler](making, **given["sampler"])
+        _require_fit(self, discriminator, sampler, objective)
+        return self._system(
+            discriminator,
+            sampler,
+            objective,
+            refit_every=at_least("refit_every", self.refit_every, 1),
+        )
+
+    def _penalty(self) -> float:
+        return not_negative("l2", self.l2)
+
+    def type_of(self, setting: str) -> type:
+        """The type of a setting of a part, by ``part.name``."""
+        kind, _, name = setting.partition(".")
+        self._require_known()
+        if kind not in KINDS:
+            raise UsageError(
+                f"setting {setting!r} names no part. Write discriminator.{name}, sampler.{name} "
+                f"or objective.{name}.",
+                code="bad_setting",
+            )
+        have = settings_of(kind, getattr(self, kind))
+        if name not in have:
+            raise unknown_name(f"setting of {kind} {getattr(self, kind)}", name, have)
+        return have[name]
+
+    def _require_known(self) -> None:
+        for kind, known in KINDS.items():
+            chosen = getattr(self, kind)
+            if chosen not in known:
+                raise unknown_name(kind, str(chosen), known)
+
+    def _given(self) -> dict[str, dict[str, Any]]:
+        """The settings of each part, which must have them."""
+        self._require_known()
+        given: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+        for setting, value in self.settings.items():
+            self.type_of(setting)
+            kind, _, name = setting.partition(".")
+            given[kind][name] = value
+        return given
+
+    def _discriminator(self, making: Making, settings: dict[str, Any]) -> Discriminator:
+        part, data = DISCRIMINATORS[self.discriminator], making.data
+        if not _is_module(part):
+            found: Discriminator = part(making, **settings)
+            return found
+        if "dim" in settings_of("discriminator", self.discriminator):
+            settings = {"dim": self.dim} | settings
+        with torch.random.fork_rng([]):
+            torch.manual_seed(torch_seed(making.seed, Stream.INIT_MODULE))
+            module: Any = part(data.n_users, data.n_items, **settings)
+            if hasattr(module, "prepare"):
+                module.prepare(data)
+        return Adapter(module.to(making.device), l2=self.l2)
+
+
+def _is_module(part: Callable[..., Any]) -> bool:
+    return isinstance(part, type) and issubclass(part, nn.Module)
+
+
+def settings_of(kind: str, name: str) -> dict[str, type]:
+    """The settings of a part and their types."""
+    part = KINDS[kind][name]
+    function = vars(part)["__init__"] if _is_module(part) else part
+    types = get_type_hints(function)
+    return {
+        p.name: types.get(p.name, str)
+        for p in inspect.signature(function).parameters.values()
+        if p.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def _require_fit(
+    chosen: Composed, discriminator: Discriminator, sampler: Sampler, objective: Objective
+) -> None:
+    """Refuse parts that do not go together, and say which do."""
+    silent = isinstance(sampler, AdaptiveOrder | Hardest | FirstViolation) or (
+        isinstance(sampler, NearTop) and sampler.explore == 0
+    )
+    if silent and isinstance(objective, WeightedLogistic | SampledSoftmax):
+        raise UsageError(
+            f"objective {chosen.objective} weighs negatives by how likely they were proposed, "
+            f"which sampler {chosen.sampler} cannot say. With it use objective bpr or logistic; "
+            "with this objective use sampler decomposable, uniform, popularity, or search with "
+            "sampler.explore above 0.",
+            code="parts_do_not_fit",
+        )
+    if isinstance(objective, RankHingeByTries) and not isinstance(sampler, FirstViolation):
+        raise UsageError(
+            "objective warp estimates ranks from the number of tries, which only sampler "
+            f"first-violation counts; the sampler is {chosen.sampler}. Use that sampler, or "
+            "objective cml, which estimates ranks from several negatives.",
+            code="parts_do_not_fit",
+        )
+    if isinstance(sampler, FirstViolation) and chosen.n_negatives != 1:
+        raise UsageError(
+            f"sampler first-violation gives 1 negative a positive, and n_negatives is "
+            f"{chosen.n_negatives}. Set n_negatives to 1.",
+            code="parts_do_not_fit",
+        )
+    if sampler.uses_scores and getattr(discriminator, "by_event", False):
+        raise UsageError(
+            f"sampler {chosen.sampler} looks at the scores of users, but discriminator "
+            f"{chosen.discriminator} scores what came before each row. Use sampler decomposable, "
+            "uniform, popularity or search.",
+            code="parts_do_not_fit",
+        )

@@ -1,0 +1,66 @@
+"""What is known of users or items beside their ids: bags of features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.ids import Ids
+from sdgar.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Features of some ids, as CSR: those of ids.values[r] are feature_E[start_R1[r] …]."""
+
+    ids: Ids
+    names: tuple[str, ...]
+    """``column=value``; the position of a name is the number of the feature."""
+    start_R1: NDArray[np.int64]
+    feature_E: NDArray[np.int64]
+
+    @classmethod
+    def from_columns(
+        cls, ids: Sequence[Any] | NDArray[Any], columns: Mapping[str, Sequence[Any]]
+    ) -> Features:
+        """One row an id; a cell is a value, a list of values, or None for nothing."""
+        raw = ids if isinstance(ids, np.ndarray) else np.array([*ids, None], dtype=object)[:-1]
+        if raw.dtype.kind == "O" and all(isinstance(one, int) for one in raw):
+            raw = raw.astype(np.int64)
+        distinct, row_R = np.unique(raw, return_inverse=True)
+        if len(distinct) != len(raw):
+            twice = distinct[np.bincount(row_R) > 1][0]
+            raise DataError(
+                f"id {twice!r} has several rows of features. Give one row an id, with a list in a "
+                "cell where there are several values.",
+                code="features_twice",
+            )
+        bags: list[set[str]] = [set() for _ in distinct]
+        for name, cells in columns.items():
+            if len(cells) != len(raw):
+                raise DataError(f"column {name!r} has {len(cells)} cells for {len(raw)} ids.")
+            for row, cell in zip(row_R, cells, strict=True):
+                values = cell if isinstance(cell, list | tuple | np.ndarray) else [cell]
+                bags[row] |= {f"{name}={value}" for value in values if value is not None}
+        names = tuple(sorted(set().union(*bags)))
+        number = {name: place for place, name in enumerate(names)}
+        feature_E = [number[name] for bag in bags for name in sorted(bag)]
+        start_R1 = np.cumsum([0, *map(len, bags)], dtype=np.int64)
+        return cls(Ids.of(distinct), names, start_R1, np.array(feature_E, np.int64))
+
+    @property
+    def n_features(self) -> int:
+        """Number of distinct features."""
+        return len(self.names)
+
+    def of(self, ids: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """CSR of other ids; one that has no row here has no features."""
+        row_R = self.ids.index_of(ids.values.tolist())
+        length_R = np.where(row_R >= 0, np.diff(self.start_R1)[row_R], 0)
+        start_R1 = np.concatenate(([0], np.cumsum(length_R)))
+        place_E = np.repeat(self.start_R1[row_R] - start_R1[:-1], length_R)
+        return start_R1, self.feature_E[place_E + np.arange(len(place_E))]

@@ -1,0 +1,148 @@
+"""Self-attentive sequences (Kang & McAuley 2018): the context is what came before, in order."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, relu, scaled_dot_product_attention
+
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.vectors import Vectors
+from sdgar.errors import DataError, UsageError
+
+_USERS_AT_ONCE = 4096
+
+
+class Block(nn.Module):
+    """x ← x + attention(x) from each place to those before it, then x ← x + W₂ relu(W₁ x)."""
+
+    def __init__(self, dim: int, heads: int, rate: float) -> None:
+        super().__init__()
+        self.heads, self.rate = heads, rate
+        self.before, self.between = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.query, self.key_value = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+        self.out = nn.Linear(dim, dim)
+        self.inner, self.outer = nn.Linear(dim, dim), nn.Linear(dim, dim)
+
+    def forward(self, x_BLD: Tensor, seen_BLL: Tensor, *, last: bool) -> Tensor:
+        """All places, or the last one alone, which is all that a final block is asked for."""
+        y_BLD = self.before(x_BLD)
+        asks_BQD, from_BQD = (t[:, -1:] if last else t for t in (y_BLD, x_BLD))
+        seen_BQL = seen_BLL[:, -1:] if last else seen_BLL
+        query, key, value = (
+            t.unflatten(2, (self.heads, -1)).transpose(1, 2)
+            for t in (self.query(asks_BQD), *self.key_value(y_BLD).chunk(2, dim=2))
+        )
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen_BQL[:, None])
+        x_BQD = from_BQD + self._drop(self.out(mixed.transpose(1, 2).flatten(2)))
+        y_BQD = self.outer(self._drop(relu(self.inner(self.between(x_BQD)))))
+        return x_BQD + self._drop(y_BQD)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return dropout(x, self.rate, self.training)
+
+
+class Sequence(Vectors):
+    """h = the last place of L attentive blocks over the last items of the context.
+
+        x_t = v_{i_t} + p_t,   x ← block(x) …,   h = norm(x_last),   s = h · v_i + b_i (or a cosine)
+
+    with p a vector for each place, counted from the end. In training the context of a row is what
+    its user had before it (``by_event``); afterwards that of a user is all that is known of them. A
+    context without items before it is the sequence of one empty place.
+    """
+
+    by_event: ClassVar[bool] = True
+    item_E: Tensor
+    """Items of everybody in the order of time."""
+    start_U1: Tensor
+    user_E: Tensor
+    """The user of each training row."""
+    rank_E: Tensor
+    """How many of the user's items came before it."""
+
+    def __init__(
+        self,
+        n_users: int,
+        n_items: int,
+        *,
+        dim: int = 64,
+        blocks: int = 2,
+        heads: int = 2,
+        length: int = 50,
+        dropout: float = 0.2,
+        tau: float = 0.12,
+    ) -> None:
+        super().__init__(n_items, tau=tau)
+        for name, value in (("blocks", blocks), ("heads", heads), ("length", length)):
+            if value < 1:
+                raise UsageError(f"{name} must be at least 1, got {value}.")
+        if dim % heads:
+            raise UsageError(f"dim must be a multiple of heads, got {dim} and {heads}.")
+        self.n_users, self.empty, self.length, self.rate = n_users, n_items, length, dropout
+        self.item_JD = nn.Parameter(torch.randn(n_items + 1, dim) / dim**0.5)
+        """The last row stands for an empty place."""
+        self.place_LD = nn.Parameter(torch.randn(length, dim) / dim**0.5)
+        self.blocks = nn.ModuleList(Block(dim, heads, dropout) for _ in range(blocks))
+        self.norm = nn.LayerNorm(dim)
+        for name in ("item_E", "start_U1", "user_E", "rank_E"):
+            self.register_buffer(name, torch.zeros(0, dtype=torch.int64), False)
+
+    def prepare(self, data: Interactions) -> None:
+        """Everybody's items in the order of time, and the place of each training row in it."""
+        if data.time_E is None:
+            raise DataError(
+                "a sequence model needs a time for every row. Name the column with --time, or use "
+                "another discriminator.",
+                code="no_time",
+            )
+        order_E = np.lexsort((data.time_E, data.users_E))
+        rank_E = np.empty(len(order_E), np.int64)
+        rank_E[order_E] = np.arange(len(order_E)) - data.indptr_U1[data.users_E[order_E]]
+        items_E = data.items_E[order_E].astype(np.int64)
+        for name, array in (
+            ("item_E", items_E), ("start_U1", data.indptr_U1), ("user_E", data.users_E),
+            ("rank_E", rank_E),
+        ):  # fmt: skip
+            setattr(self, name, torch.from_numpy(array).to(self.item_JD.device))
+
+    def before(self, users_B: Tensor, rank_B: Tensor) -> Tensor:
+        """The last items of users before their item number ``rank``, from the left: i_BL."""
+        back_L = torch.arange(-self.length, 0, device=users_B.device)
+        place_BL = rank_B[:, None] + back_L
+        at_BL = (self.start_U1[users_B][:, None] + place_BL).clamp(min=0)
+        return torch.where(place_BL >= 0, self.item_E[at_BL], self.empty)
+
+    def encode(self, items_BL: Tensor) -> Tensor:
+        """h_BD of sequences, which end at the right and have empty places on the left."""
+        x_BLD = dropout(self.item_JD[items_BL] + self.place_LD, self.rate, self.training)
+        place_L = torch.arange(items_BL.shape[1], device=items_BL.device)
+        filled_BL = (items_BL != self.empty) | (place_L == items_BL.shape[1] - 1)
+        # A place sees itself and filled ones before it; one that saw nothing would be NaN.
+        seen_BLL = (place_L <= place_L[:, None]) & filled_BL[:, None]
+        seen_BLL = seen_BLL | torch.eye(len(place_L), dtype=torch.bool, device=place_L.device)
+        for number, block in enumerate(self.blocks, start=1):
+            x_BLD = block(x_BLD, seen_BLL, last=number == len(self.blocks))
+        h_BD: Tensor = self.norm(x_BLD[:, -1])
+        return h_BD
+
+    def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        """h_BD of users with all they have, and v_BND."""
+        return self.encode(self._all_of(users_B)), self.item_JD[items_BN]
+
+    def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        """h_BD of what came before each training row, and v_BND."""
+        items_BL = self.before(self.user_E[rows_B], self.rank_E[rows_B])
+        return self.encode(items_BL), self.item_JD[items_BN]
+
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """h_UD and v_ID."""
+        users_U = torch.arange(self.n_users, device=self.item_JD.device)
+        parts = users_U.split(_USERS_AT_ONCE)  # type: ignore[no-untyped-call]
+        return torch.cat([self.encode(self._all_of(part)) for part in parts]), self.item_JD[:-1]
+
+    def _all_of(self, users_B: Tensor) -> Tensor:
+        return self.before(users_B, self.start_U1.diff()[users_B])

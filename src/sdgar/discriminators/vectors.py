@@ -1,0 +1,71 @@
+"""Models whose contexts and items come down to vectors, however these are computed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from sdgar.data.interactions import Interactions
+from sdgar.errors import UsageError
+
+
+class Vectors(nn.Module):
+    """s(c, i) = h_c · v_i + b_i; with τ > 0 instead cos(h_c, v_i)/τ + b_i.
+
+    A model says what h and v are: ``rows`` for the pairs of a batch, ``tables`` for all of them.
+    """
+
+    by_event: ClassVar[bool] = False
+    """Whether a training row has a context of its own, such as what came before it."""
+
+    def __init__(self, n_items: int, *, tau: float) -> None:
+        super().__init__()
+        if not 0 <= tau < float("inf"):
+            raise UsageError(f"tau must be a number of at least 0, got {tau!r}.", code="bad_tau")
+        self.tau = tau
+        """Temperature of cosines; 0: inner products."""
+        self.bias_I = nn.Parameter(torch.zeros(n_items))
+
+    def prepare(self, data: Interactions) -> None:
+        """Take from the training data what scores need beside parameters."""
+
+    def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        """h_BD of contexts and v_BND of items."""
+        raise NotImplementedError
+
+    def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for training rows, if they have contexts of their own."""
+        raise NotImplementedError
+
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """h_UD of all contexts and v_ID of all items."""
+        raise NotImplementedError
+
+    def penalty(self, context_B: Tensor, items_BN: Tensor) -> Tensor:
+        """b⁺² + mean_j b_j², and what a model adds."""
+        square_BN = self.bias_I[items_BN].square()
+        return square_BN[:, 0] + square_BN[:, 1:].mean(dim=1)
+
+    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """s_BN of N items for each context."""
+        return self._score(self.rows(users_B, items_BN), items_BN)
+
+    def score_event(self, rows_B: Tensor, items_BN: Tensor) -> Tensor:
+        """s_BN of N items for the context of each training row."""
+        return self._score(self.event_rows(rows_B, items_BN), items_BN)
+
+    def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(h, v, b) as inner products."""
+        h_UD, v_ID = self.tables()
+        if self.tau:
+            h_UD, v_ID = normalize(h_UD, dim=1) / self.tau, normalize(v_ID, dim=1)
+        return h_UD, v_ID, self.bias_I
+
+    def _score(self, rows: tuple[Tensor, Tensor], items_BN: Tensor) -> Tensor:
+        h_BD, v_BND = rows
+        if self.tau:
+            h_BD, v_BND = normalize(h_BD, dim=1) / self.tau, normalize(v_BND, dim=2)
+        return torch.bmm(v_BND, h_BD[:, :, None])[:, :, 0] + self.bias_I[items_BN]

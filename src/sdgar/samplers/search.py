@@ -1,0 +1,244 @@
+"""Proposals near the best item of a context, found by search: Theorem 2.1 taken at its word.
+
+The optimum of the generator without entropy is the item with the largest score, a maximum inner
+product search. Taken alone it proposes what is best and unknown, and much of what is best and
+unknown is simply not known *yet*: false negatives. So a draw is uniform among the m best, and mixed
+with uniform draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sdgar.contracts import Discriminator, Factors, KnownPositives, Negatives, Score
+from sdgar.data.interactions import History
+from sdgar.errors import ResourceError, UsageError, unknown_name
+from sdgar.rng import Draws, below
+from sdgar.samplers.reject import KnownItems
+
+_SCORES_AT_ONCE = 1 << 24
+_JUDGED = 256
+"""Contexts on which the search is compared with the exact one."""
+
+Search = Callable[[NDArray[np.float32], int], NDArray[np.int64]]
+"""(vectors of contexts, k) -> their k best items; -1 where fewer were found."""
+
+
+class NearTop:
+    r"""Q(i | c) = (1 - ε) [i ∈ T_c] / |T_c| + ε / |I \\ I_c|, with T_c the m best unknown items.
+
+    T_c is searched for when the sampler is refitted, in an index of the item vectors of that
+    moment. With ε = 0 most items have Q = 0, importance weights do not exist, and log Q is not
+    given: objectives that need it refuse.
+    """
+
+    uses_scores: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        discriminator: Discriminator,
+        history: History,
+        *,
+        index: str = "hnsw",
+        near: int = 50,
+        explore: float = 0.2,
+    ) -> None:
+        if index not in INDEXES:
+            raise unknown_name("index", index, INDEXES)
+        if near < 1:
+            raise UsageError(f"near must be at least 1, got {near}.")
+        if not 0 <= explore <= 1:
+            raise UsageError(f"explore must be between 0 and 1, got {explore}.")
+        self._discriminator = discriminator
+        self._history = history
+        self._index = index
+        self.near = min(near, discriminator.n_items)
+        """m: how many of the best a draw is uniform over."""
+        self.explore = explore
+        """ε: share of draws that are uniform over all unknown items."""
+        self._take(torch.full((history.n_users, self.near), -1, dtype=torch.int32))
+
+    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+        """Search again with the vectors of now; say what share of the true m best is found."""
+        factors = self._discriminator.factors()
+        context_UE, item_IE = _with_bias(factors)
+        search = INDEXES[self._index](item_IE)
+        n_items = len(item_IE)
+        found_UM = _best_unknown(search, context_UE, self._history, self.near, n_items)
+        self._take(torch.from_numpy(found_UM).to(factors.device))
+        health = {"near": float(self.near)}
+        if self._index != "exact":
+            some_T = np.linspace(0, len(context_UE) - 1, _JUDGED).astype(np.int64)
+            some_T = np.unique(some_T)
+            few = History(*_rows_of(self._history, some_T))
+            true_TM = _best_unknown(exact(item_IE), context_UE[some_T], few, self.near, n_items)
+            health["recall"] = _recall(found_UM[some_T], true_TM)
+        return health
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """N independent draws a row: near the top, or anywhere."""
+        high_BN, low_BN, coin_BN, place_BN = draws.words(torch.arange(n, device=users_B.device))
+        users_BN = users_B[:, None].expand(-1, n)
+        unknown_BN, listed_BN = known.n_unknown(users_BN), self._count_U[users_BN]
+        accepted_BN = unknown_BN > 0
+        anywhere_BN = (coin_BN < round(self.explore * 2**32)) | (listed_BN == 0)
+        far_BN = known.nth_unknown(users_BN, below(unknown_BN, high_BN, low_BN))
+        near_BN = self.best_UM[users_BN, (place_BN * listed_BN) >> 32].long()
+        items_BN = torch.where(anywhere_BN, far_BN, near_BN)
+        items_BN = torch.where(accepted_BN, items_BN, pos_B[:, None])
+        if self.explore == 0:
+            return Negatives(items_BN, accepted_BN)
+        far_share_BN = torch.where(listed_BN == 0, 1.0, self.explore)
+        q_BN = far_share_BN / unknown_BN.clamp(min=1)
+        if self._listed is not None:
+            is_near_BN = self._listed.contains(users_BN, items_BN)
+            q_BN = q_BN + is_near_BN * (1 - self.explore) / listed_BN.clamp(min=1)
+        return Negatives(items_BN, accepted_BN, q_BN.log())
+
+    def to(self, device: torch.device) -> Self:
+        """Move the lists."""
+        self._take(self.best_UM.to(device))
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        """What the last search found."""
+        return {"best_UM": self.best_UM}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        self._take(state["best_UM"])
+
+    def _take(self, best_UM: Tensor) -> None:
+        self.best_UM = best_UM
+        """The best unknown items of each context, the best first; -1 where there are fewer."""
+        self._count_U = (best_UM >= 0).sum(dim=1)
+        sorted_UM = best_UM.sort(dim=1).values
+        items_E = sorted_UM[sorted_UM >= 0].cpu().numpy()
+        indptr_U1 = np.concatenate(([0], np.cumsum(self._count_U.cpu().numpy())))
+        n_items, device = self._discriminator.n_items, best_UM.device
+        self._listed = (
+            KnownItems(History(indptr_U1, items_E), n_items, device) if len(items_E) else None
+        )
+
+
+def exact(item_IE: NDArray[np.float32]) -> Search:
+    """Every item is looked at: O(M) a context."""
+    v_IE = torch.from_numpy(item_IE)
+
+    def search(context_CE: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+        at_once = max(1, _SCORES_AT_ONCE // len(v_IE))
+        parts = torch.from_numpy(context_CE).split(at_once)  # type: ignore[no-untyped-call]
+        return torch.cat([(part @ v_IE.T).topk(k, dim=1).indices for part in parts]).numpy()
+
+    return search
+
+
+def hnsw(item_IE: NDArray[np.float32]) -> Search:
+    """A graph of near items that is walked greedily (Malkov & Yashunin 2018)."""
+    faiss = _faiss()
+    index = faiss.IndexHNSWFlat(item_IE.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = 80
+    index.add(item_IE)
+
+    def search(context_CE: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+        index.hnsw.efSearch = max(64, 2 * k)
+        found: NDArray[np.int64] = index.search(context_CE, k)[1]
+        return found
+
+    return search
+
+
+def pq(item_IE: NDArray[np.float32]) -> Search:
+    """Vectors in 8-bit codes of 4 numbers each, compared by tables (Jégou et al. 2011)."""
+    faiss = _faiss()
+    wide = -(-item_IE.shape[1] // 4) * 4
+
+    def padded(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.pad(rows, ((0, 0), (0, wide - rows.shape[1])))
+
+    bits = int(min(8, max(1, np.log2(max(2, len(item_IE) // 4)))))
+    index = faiss.IndexPQ(wide, wide // 4, bits, faiss.METRIC_INNER_PRODUCT)
+    index.train(padded(item_IE))
+    index.add(padded(item_IE))
+
+    def search(context_CE: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = index.search(padded(context_CE), k)[1]
+        return found
+
+    return search
+
+
+INDEXES: dict[str, Callable[[NDArray[np.float32]], Search]] = {
+    "exact": exact,
+    "hnsw": hnsw,
+    "pq": pq,
+}
+"""How the best items are searched for."""
+
+
+def _with_bias(factors: Factors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Inner products with the bias as one more number: (u, 1) · (v, b)."""
+    one_U1 = torch.ones_like(factors.user_UD[:, :1])
+    pairs = ((factors.user_UD, one_U1), (factors.item_ID, factors.bias_I[:, None]))
+    context, item = (torch.cat(pair, dim=1).float().cpu().contiguous().numpy() for pair in pairs)
+    return context, item
+
+
+def _best_unknown(
+    search: Search, context_UE: NDArray[np.float32], history: History, m: int, n_items: int
+) -> NDArray[np.int32]:
+    """The m best of each context that it does not know; contexts that know as many go together."""
+    best_UM = np.full((len(context_UE), m), -1, np.int32)
+    known_U = np.diff(history.indptr_U1)
+    size_U = np.ceil(np.log2(np.maximum(known_U, 1))).astype(int)
+    pair_E = np.repeat(np.arange(len(known_U)), known_U) * n_items + history.items_E
+    for size in np.unique(size_U):
+        group_C = np.flatnonzero(size_U == size)
+        k = min(m + int(known_U[group_C].max()), n_items)
+        found_CK = search(context_UE[group_C], k)
+        fresh_CK = ~np.isin(group_C[:, None] * n_items + found_CK, pair_E) & (found_CK >= 0)
+        place_CK = np.cumsum(fresh_CK, axis=1) - 1
+        row_E, column_E = np.nonzero(fresh_CK & (place_CK < m))
+        best_UM[group_C[row_E], place_CK[row_E, column_E]] = found_CK[row_E, column_E]
+    return best_UM
+
+
+def _rows_of(
+    history: History, rows_T: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    parts = [history.of(int(row)) for row in rows_T]
+    return np.cumsum([0, *map(len, parts)], dtype=np.int64), np.concatenate(parts)
+
+
+def _recall(found_TM: NDArray[np.int32], true_TM: NDArray[np.int32]) -> float:
+    hits = sum(
+        len(np.intersect1d(a[a >= 0], b[b >= 0])) for a, b in zip(found_TM, true_TM, strict=True)
+    )
+    return hits / max(1, int((true_TM >= 0).sum()))
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ResourceError(
+            'this index needs faiss, which is not installed: pip install "sdgar[ann]". The index '
+            "exact needs nothing.",
+            code="no_faiss",
+        ) from error
+    return faiss

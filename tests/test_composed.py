@@ -1,0 +1,193 @@
+"""Any parts together: what fits learns, the rest says why not."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import sdgar
+from sdgar import composed
+from sdgar.composed import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
+from sdgar.data.interactions import Interactions
+from sdgar.errors import UsageError
+from sdgar.estimators import Composed, make
+from sdgar.samplers.static import Static, Uniform
+
+USERS, ITEMS = 24, 30
+
+
+@pytest.fixture(scope="module")
+def coloured() -> Interactions:
+    """A user likes the items of one of three colours, and has most of them, in turn."""
+    users, items = np.meshgrid(np.arange(USERS), np.arange(ITEMS), indexing="ij")
+    liked = (users % 3 == items % 3) & ((users + items // 3) % 5 > 0)
+    pairs = np.nonzero(liked)
+    return Interactions.from_arrays(*pairs, time=np.arange(len(pairs[0])))
+
+
+def fits(discriminator: str, sampler: str, objective: str) -> bool:
+    if sampler in ("adaptive", "hardest", "first-violation") and objective in (
+        "sdgar",
+        "sdsoftmax",
+    ):
+        return False
+    if objective == "warp" and sampler != "first-violation":
+        return False
+    return not (discriminator == "sequence" and sampler in ("hardest", "first-violation"))
+
+
+@pytest.mark.parametrize(
+    ("discriminator", "sampler", "objective"),
+    list(itertools.product(sorted(DISCRIMINATORS), sorted(SAMPLERS), sorted(OBJECTIVES))),
+)
+def test_every_combination_trains_or_says_what_does(coloured, discriminator, sampler, objective):
+    if sampler == "search":
+        pytest.importorskip("faiss")
+    model = Composed(
+        discriminator=discriminator,
+        sampler=sampler,
+        objective=objective,
+        dim=4,
+        epochs=2,
+        n_negatives=1 if sampler == "first-violation" else 3,
+        early_stopping=False,
+        batch_size=64,
+        device="cpu",
+    )
+    if fits(discriminator, sampler, objective):
+        model.fit(coloured)
+        assert torch.isfinite(model.recommender_.factors.user_UD).all()
+    else:
+        with pytest.raises(UsageError, match=r"[Uu]se sampler|Use that sampler") as refused:
+            model.fit(coloured)
+        assert refused.value.code == "parts_do_not_fit"
+
+
+@pytest.mark.parametrize("discriminator", ["lightgcn", "two-tower", "sequence"])
+def test_networks_learn_who_likes_what(coloured, discriminator):
+    model = Composed(
+        discriminator=discriminator, dim=16, epochs=60, early_stopping=False, batch_size=64,
+        learning_rate=0.01, device="cpu", settings={"discriminator.tau": 0.3},
+    )  # fmt: skip
+    model.fit(coloured)
+    frame = model.recommend(k=2)
+    own = [user % 3 == item % 3 for user, item in zip(frame["user"], frame["item"], strict=True)]
+    assert np.mean(own) > 0.8  # 2 of the 22 items a user does not have are of the own colour
+
+
+def test_a_sequence_model_learns_an_order_that_users_cannot_tell():
+    # Everybody walks the same circle of 40 items from another place, and has the last five steps.
+    start = np.arange(120) % 40
+    steps = np.arange(6)
+    users = np.repeat(np.arange(120), 6)
+    items = ((start[:, None] + steps) % 40).reshape(-1)
+    last = np.tile(steps == 5, 120)
+    train = Interactions.from_arrays(users[~last], items[~last], time=np.tile(steps[:5], 120))
+    test = Interactions.from_arrays(users[last], items[last])
+    settings = {"dim": 16, "epochs": 60, "early_stopping": False, "batch_size": 64, "device": "cpu"}
+    sequence = Composed(
+        discriminator="sequence", learning_rate=0.01,
+        settings={"discriminator.length": 5, "discriminator.dropout": 0.0}, **settings,
+    )  # fmt: skip
+    found = sequence.fit(train).evaluate(test, ks=(1,)).means()["recall@1"]
+    assert found > 0.9
+
+
+def test_saved_networks_load_without_their_code(coloured, tmp_path):
+    model = Composed(
+        discriminator="lightgcn", dim=4, epochs=2, early_stopping=False, device="cpu"
+    ).fit(coloured)
+    loaded = sdgar.load(model.save(tmp_path / "model"))
+    assert loaded.recommend([3], k=5).equals(model.recommend([3], k=5))
+    assert loaded.about["hyper_parameters"]["discriminator"] == "lightgcn"
+
+
+@pytest.mark.parametrize("discriminator", ["lightgcn", "sequence", "two-tower"])
+def test_the_same_seed_gives_the_same_model_and_another_another(coloured, discriminator):
+    def vectors(seed: int) -> torch.Tensor:
+        torch.rand(seed + 1)  # whatever the caller's own generator has seen
+        model = Composed(
+            discriminator=discriminator, dim=4, epochs=2, early_stopping=False, seed=seed,
+            device="cpu",
+        )  # fmt: skip
+        return model.fit(coloured).recommender_.factors.user_UD
+
+    assert torch.equal(vectors(1), vectors(1))
+    assert not torch.equal(vectors(1), vectors(2))
+
+
+def test_settings_of_parts_are_typed_and_named():
+    model = make(
+        "composed",
+        {"sampler": "search", "discriminator": "lightgcn", "discriminator.layers": "2",
+         "sampler.index": "exact", "sampler.explore": "0.5", "dim": "8"},
+    )  # fmt: skip
+    assert isinstance(model, Composed)
+    assert model.settings == {
+        "discriminator.layers": 2, "sampler.index": "exact", "sampler.explore": 0.5
+    }  # fmt: skip
+    assert settings_of("discriminator", "lightgcn") == {"dim": int, "layers": int, "tau": float}
+    for settings, message in (
+        ({"discriminator.layers": "two", "discriminator": "lightgcn"}, "int"),
+        ({"discriminator.hops": "2"}, "hops"),
+        ({"layers.discriminator": "2"}, "names no part"),
+        ({"discriminator": "gnn", "discriminator.layers": "2"}, "gnn"),
+        ({"settings": "{}"}, "settings"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            make("composed", settings)
+
+
+@pytest.fixture
+def own_parts():
+    """Registers are left as they were."""
+    before = [dict(known) for known in composed.KINDS.values()]
+    yield
+    for known, was in zip(composed.KINDS.values(), before, strict=True):
+        known.clear()
+        known.update(was)
+
+
+@pytest.mark.usefixtures("own_parts")
+def test_own_parts_are_used_by_name(coloured):
+    @sdgar.register_discriminator("additive")
+    class Additive(torch.nn.Module):
+        def __init__(self, n_users, n_items, *, scale: float = 1.0):
+            super().__init__()
+            self.scale = scale
+            self.user = torch.nn.Embedding(n_users, 3)
+            self.item = torch.nn.Embedding(n_items, 3)
+
+        def score(self, users_B, items_BN):
+            return self.scale * (self.user(users_B)[:, None] * self.item(items_BN)).sum(2)
+
+        def vectors(self):
+            return self.scale * self.user.weight, self.item.weight
+
+    seen = []
+
+    @sdgar.register_sampler("first")
+    def first(making, *, shout: bool = False):
+        class First(Static):
+            def sample(self, users_B, pos_B, n, *, score, draws, known):
+                seen.append(shout)
+                return Uniform().sample(users_B, pos_B, n, score=score, draws=draws, known=known)
+
+        return First()
+
+    model = Composed(
+        discriminator="additive", sampler="first", objective="bpr", epochs=40, learning_rate=0.03,
+        early_stopping=False, batch_size=64, device="cpu",
+        settings={"sampler.shout": True, "discriminator.scale": 2.0},
+    )  # fmt: skip
+    model.fit(coloured)
+    assert seen
+    assert all(seen)
+    frame = model.recommend(k=1)
+    own = [user % 3 == item % 3 for user, item in zip(frame["user"], frame["item"], strict=True)]
+    assert np.mean(own) > 0.9
+    with pytest.raises(UsageError, match="already"):
+        sdgar.register_sampler("uniform")(first)

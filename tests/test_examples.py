@@ -1,0 +1,60 @@
+"""Every example runs, and shows what it says."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from sdgar import composed
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="examples/ is not beside the tests")
+
+
+@pytest.fixture
+def run():
+    before = [dict(known) for known in composed.KINDS.values()]
+
+    def main(name: str) -> dict[str, float]:
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.main()
+
+    yield main
+    for known, was in zip(composed.KINDS.values(), before, strict=True):
+        known.clear()
+        known.update(was)
+
+
+def test_every_example_is_tested():
+    tested = {"own_model", "own_sampler", "sequences", "search_proposals", "item_features"}
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == tested
+
+
+@pytest.mark.parametrize("name", ["own_model", "own_sampler"])
+def test_own_parts_learn(run, name):
+    found = run(name)
+    assert len(found) == 2
+    assert all(0.02 < value < 1 for value in found.values()), found
+
+
+def test_a_sequence_model_sees_an_order_that_a_vector_a_user_does_not(run):
+    found = run("sequences")
+    assert found["sequence"] > found["cosine"] + 0.2, found
+
+
+def test_features_help_where_items_are_rare(run):
+    found = run("item_features")
+    assert found["with genres"] > 1.5 * found["ids only"], found
+
+
+def test_proposals_at_the_very_top_are_worse_than_some_exploring(run):
+    pytest.importorskip("faiss")
+    found = run("search_proposals")
+    assert found["50% uniform"] > found["0% uniform"], found
