@@ -33,8 +33,16 @@ def run():
 
 
 def test_every_example_is_tested():
-    tested = {"own_model", "own_sampler", "sequences", "search_proposals", "item_features"}
+    tested = {
+        "contexts", "own_model", "own_sampler", "sequences", "search_proposals", "item_features"
+    }  # fmt: skip
     assert {file.stem for file in EXAMPLES.glob("*.py")} == tested
+
+
+def test_recommendations_depend_on_the_part_of_the_day(run):
+    found = run("contexts")
+    assert found["day"] < 0.3
+    assert found["night"] > 0.7
 
 
 @pytest.mark.parametrize("name", ["own_model", "own_sampler"])

@@ -108,14 +108,17 @@ def _registrar(known: dict[str, Any], what: str, name: str) -> Callable[[Part], 
 def _factorization(making: Making) -> Discriminator:
     data = making.data
     return MatrixFactorization(
-        data.n_users, data.n_items, making.dim, seed=making.seed, sparse=making.row_wise
-    )
+        data.n_users, data.n_items, making.dim, seed=making.seed, sparse=making.row_wise,
+        fields=data.fields,
+    )  # fmt: skip
 
 
 @register_discriminator("cosine")
 def _cosine(making: Making, *, tau: float = 0.12, bias: bool = True, sweeps: int = 3) -> Cosine:
     data, size = making.data, (making.data.n_users, making.data.n_items, making.dim)
-    cosine = Cosine(*size, seed=making.seed, tau=tau, sparse=making.row_wise, bias=bias)
+    cosine = Cosine(
+        *size, seed=making.seed, tau=tau, sparse=making.row_wise, bias=bias, fields=data.fields
+    )
     start(cosine.to(making.device), data, sweeps=at_least("sweeps", sweeps, 0))
     return cosine
 

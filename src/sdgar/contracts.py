@@ -52,11 +52,27 @@ class Factors:
     user_UD: Tensor
     item_ID: Tensor
     bias_I: Tensor
+    field_VD: Tensor | None = None
+    """With contexts of several fields, a vector for each value: a context is their sum."""
+    scale: Tensor | None = None
+    """With fields: 0 if the sum is u_c as it is, else the length it is brought to."""
 
     @property
     def n_items(self) -> int:
         """Number of items in the catalogue."""
         return self.item_ID.shape[0]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that is there, by name."""
+        named = {name: getattr(self, name) for name in self.__slots__}
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
+
+    def context(self, places_F: Tensor) -> Tensor:
+        """u_D of a context with these values of its fields, whether it was seen or not."""
+        assert self.field_VD is not None
+        assert self.scale is not None
+        sum_D = self.field_VD[places_F].sum(dim=0)
+        return self.scale * sum_D / sum_D.norm().clamp(min=1e-12) if self.scale else sum_D
 
     @property
     def device(self) -> torch.device:

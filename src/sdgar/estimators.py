@@ -122,6 +122,7 @@ class Estimator:
                     "system": self.system_name,
                     "hyper_parameters": self.get_params(),
                     "data": {"fingerprint": train.fingerprint(), "rows": train.rows.as_dict()},
+                    "context": list(train.context),
                     **about,
                 },
             )

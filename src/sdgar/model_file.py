@@ -1,6 +1,7 @@
 """What the model file holds: a model as named tensors, and the way back with checks.
 
 factors               user_UD, item_ID, bias_I
+factors of fields     the same, field_VD (a vector for each value of each field) and scale
 item weights          weight_II
 sparse item weights   indptr_I1, items_E, weight_E: the same matrix by rows, without its zeros
 """
@@ -19,8 +20,9 @@ from sdgar.folders import DamagedError, Tensors
 from sdgar.sparse import SparseMatrix
 
 FACTORS, _DENSE, _SPARSE = "factors", "item weights", "sparse item weights"
+_FIELDS = "factors of fields"
 
-SIZES = {FACTORS: ("dim",), _DENSE: (), _SPARSE: ("weights",)}
+SIZES = {FACTORS: ("dim",), _FIELDS: ("dim", "values"), _DENSE: (), _SPARSE: ("weights",)}
 """What a model can be, and the sizes it has beside users, items and interactions."""
 
 
@@ -28,8 +30,10 @@ def to_tensors(model: Model) -> tuple[str, dict[str, int], Tensors]:
     """What the model is, the sizes of it, and its tensors."""
     if isinstance(model, Factors):
         size = {"dim": model.item_ID.shape[1]}
-        named = {"user_UD": model.user_UD, "item_ID": model.item_ID, "bias_I": model.bias_I}
-        return FACTORS, size, {name: _array(t, np.float32) for name, t in named.items()}
+        named = {name: _array(t, np.float32) for name, t in model.tensors().items()}
+        if model.field_VD is None:
+            return FACTORS, size, named
+        return _FIELDS, size | {"values": len(model.field_VD)}, named
     weight_II = model.weight_II
     if not isinstance(weight_II, SparseMatrix):
         return _DENSE, {}, {"weight_II": _array(weight_II, np.float32)}
@@ -47,12 +51,15 @@ def from_tensors(
     """The model, if its tensors are of the right names, types and shapes and can give scores."""
     users, items = sizes["users"], sizes["items"]
     wanted: dict[str, tuple[Any, tuple[int, ...]]]
-    if kind == FACTORS:
+    if kind in (FACTORS, _FIELDS):
         wanted = {
             "user_UD": (np.float32, (users, sizes["dim"])),
             "item_ID": (np.float32, (items, sizes["dim"])),
             "bias_I": (np.float32, (items,)),
         }
+        if kind == _FIELDS:
+            wanted["field_VD"] = (np.float32, (sizes["values"], sizes["dim"]))
+            wanted["scale"] = (np.float32, (1,))
     elif kind == _DENSE:
         wanted = {"weight_II": (np.float32, (items, items))}
     else:
@@ -64,8 +71,8 @@ def from_tensors(
     expect(path, tensors, wanted)
     for name in wanted:
         _require_finite(path, name, tensors[name])
-    if kind == FACTORS:
-        return Factors(*(torch.from_numpy(tensors[name]) for name in wanted))
+    if kind in (FACTORS, _FIELDS):
+        return Factors(**{name: torch.from_numpy(tensors[name]) for name in wanted})
     cpu = torch.device("cpu")
     has = SparseMatrix.of(history["indptr_U1"], history["items_E"], items, device=cpu)
     if kind == _DENSE:

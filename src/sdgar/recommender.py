@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ from numpy.typing import NDArray
 from sdgar import artifact
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors, ItemWeights, Model, Scorer
+from sdgar.data.contexts import USER, Fields
 from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
-from sdgar.errors import UsageError
+from sdgar.errors import ArtifactError, UsageError
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
@@ -24,8 +27,8 @@ from sdgar.evaluation.topk import TopK, top_k
 from sdgar.fold_in import fold_in
 from sdgar.sparse import SparseMatrix
 
-Raw = str | int | Iterable[Any]
-"""One raw id, or several."""
+Raw = str | int | Mapping[str, Any] | Iterable[Any]
+"""One raw id, or several; with contexts of several fields, mappings."""
 Histories = Interactions | Mapping[Any, Iterable[Any]] | Iterable[Iterable[Any]]
 """What new users have: rows, lists of items by user, or lists only, of users 0, 1, 2, …"""
 
@@ -67,6 +70,21 @@ class Recommender:
         """What each context is known to have."""
         return self._saved.history
 
+    @cached_property
+    def fields(self) -> Fields | None:
+        """The fields of contexts, if they have several."""
+        names = tuple(self.about.get("context", USER))
+        if names == USER:
+            return None
+        try:
+            return Fields.of(names, self.users)
+        except (IndexError, TypeError, ValueError) as error:
+            raise ArtifactError(
+                f"the model's contexts should be {', '.join(names)}, and are not: "
+                f"{self.users.values[:1].tolist()!r}. Train it again.",
+                code="damaged",
+            ) from error
+
     @property
     def about(self) -> dict[str, Any]:
         """How the model was made."""
@@ -84,11 +102,20 @@ class Recommender:
     ) -> Any:
         """The k best items of each user: a frame with user, rank (from 1), item, score, short.
 
+        A context of several fields is a mapping: ``{"user": "ann", "daypart": "evening"}``; it need
+        not have occurred in training, if each of its values has. The frame then has a column for
+        each field.
+
         ``users=None`` means all; ``history`` instead is one new user, named "new", who has these
         items. ``items`` allows only these, ``exclude`` leaves these out. A user with fewer than k
         items to choose from gets fewer rows, all flagged ``short``; one with none gets a single
         row without an item.
         """
+        if users is not None and self.fields is not None:
+            asked = [users] if isinstance(users, Mapping) else list(users)  # type: ignore[arg-type]
+            return self._in_contexts(asked).recommend(
+                k=k, items=items, exclude=exclude, exclude_seen=exclude_seen
+            )
         if history is not None:
             if users is not None:
                 raise UsageError("give users or a history, not both.", code="whom")
@@ -123,7 +150,8 @@ class Recommender:
                 code="empty_history",
             )
         model = fold_in(self.model, self.about, self.history, new)
-        return Recommender(Artifact(model, rows.users, self.items, new, self.about))
+        about = {**self.about, "context": list(USER)}
+        return Recommender(Artifact(model, rows.users, self.items, new, about))
 
     def similar_items(self, items: Raw, k: int = 10) -> Any:
         """The k items with the most similar vectors (cosine), the item itself left out.
@@ -165,6 +193,43 @@ class Recommender:
         """Write the model as a folder, with other files beside it if wanted."""
         return artifact.save(self._saved, path, overwrite=overwrite, attachments=attachments)
 
+    def _in_contexts(self, asked: list[Any]) -> Recommender:
+        """The same model for these contexts, seen or not, in this order."""
+        assert self.fields is not None
+        keys, vectors, known = [], [], []
+        for context in asked:
+            if not isinstance(context, Mapping):
+                raise UsageError(
+                    f"a context of this model has the fields {', '.join(self.fields.names)}: "
+                    f"give a mapping with these, got {context!r}.",
+                    code="bad_context",
+                )
+            places_F = torch.from_numpy(self.fields.places(context))
+            keys.append(self.fields.key(context))
+            at = int(self.users.index_of([keys[-1]])[0])
+            if at < 0 and getattr(self.model, "field_VD", None) is None:
+                raise UsageError(
+                    f"{dict(context)!r} did not occur in training, and a model of system "
+                    f"{self.about.get('system')} knows only contexts that did.",
+                    code="unknown_context",
+                )
+            vectors.append((at, places_F))
+            known.append(self.history.of(at) if at >= 0 else np.zeros(0, np.int32))
+        indptr_T1 = np.cumsum([0, *map(len, known)], dtype=np.int64)
+        history = History(indptr_T1, np.concatenate([*known, np.zeros(0, np.int32)]))
+        ids = Ids(np.array([*keys, None], dtype=object)[:-1])
+        return Recommender(Artifact(self._rows(vectors), ids, self.items, history, self.about))
+
+    def _rows(self, rows: list[tuple[int, torch.Tensor]]) -> Model:
+        """The model with these contexts alone: known by number, or made up of their fields."""
+        model = self.model
+        if isinstance(model, ItemWeights):
+            places = torch.tensor([at for at, _ in rows])
+            return ItemWeights(model.history.rows(places), model.weight_II)
+        vectors = [model.user_UD[at] if at >= 0 else model.context(places) for at, places in rows]
+        user_TD = torch.stack(vectors)
+        return Factors(user_TD, model.item_ID, model.bias_I, model.field_VD, model.scale)
+
     def _users_of(self, users: Raw) -> NDArray[np.int64]:
         return _indices(self.users, _several(users), "user")
 
@@ -187,6 +252,13 @@ class Recommender:
         unit_ID = torch.nn.functional.normalize(vectors, dim=1)
         zero_I = torch.zeros(len(unit_ID), device=vectors.device)
         return Factors(unit_ID[torch.from_numpy(asked.items_E)], unit_ID, zero_I)
+
+    def _asked(self, key: str, ids: list[Any]) -> dict[str, list[Any]]:
+        """The columns that say who or what was asked about: one, or one a field."""
+        if key != "user" or self.fields is None or not ids:
+            return {key: ids}
+        values = zip(*(json.loads(text) for text in ids), strict=True)
+        return dict(zip(self.fields.names, map(list, values), strict=True))
 
     def _blocked(
         self, allow: Iterable[Any] | None, exclude: Iterable[Any] | None
@@ -215,7 +287,7 @@ class Recommender:
         scores_R = top.scores_TK[row_R, place_R].tolist()
         return to_table(
             {
-                key: asked_T[row_R].tolist(),
+                **self._asked(key, asked_T[row_R].tolist()),
                 "rank": [
                     p + 1 if h else None for p, h in zip(place_R.tolist(), has_R, strict=True)
                 ],

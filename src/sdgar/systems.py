@@ -120,7 +120,9 @@ class Factorized(Composition):
 
     def _factorization(self, data: Interactions, seed: int) -> MatrixFactorization:
         row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
-        return MatrixFactorization(data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise)
+        return MatrixFactorization(
+            data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise, fields=data.fields
+        )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -466,8 +468,10 @@ class SDSoftmax(Composition):
         row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
         size = (data.n_users, data.n_items, self.dim)
         if one_of("score", self.score, ("cosine", "dot")) == "dot":
-            return MatrixFactorization(*size, seed=seed, sparse=row_wise)
-        cosine = Cosine(*size, seed=seed, tau=self.tau, sparse=row_wise, bias=self.bias)
+            return MatrixFactorization(*size, seed=seed, sparse=row_wise, fields=data.fields)
+        cosine = Cosine(
+            *size, seed=seed, tau=self.tau, sparse=row_wise, bias=self.bias, fields=data.fields
+        )
         start(cosine.to(device), data, sweeps=at_least("sweeps", self.sweeps, 0))
         return cosine
 

@@ -17,6 +17,7 @@ import pytest
 from sdgar.cli import main
 from sdgar.data.synthetic import Shape, generate
 from sdgar.estimators import ESTIMATORS
+from sdgar.recommender import load
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
 QUICK = ("--set", "epochs=6", "--set", "evaluate_every=3", "--set", "batch_size=512")
@@ -486,3 +487,45 @@ def test_overwriting_replaces_the_run(events, tmp_path):
     assert sdgar(*command).returncode == 0
     assert sdgar(*command).returncode == 2
     assert sdgar(*command, "--overwrite").returncode == 0
+
+
+def test_a_system_is_composed_of_named_parts(events, tmp_path):
+    words = ("train", events / "events.csv", "--out", tmp_path / "run", *QUICK, "--json")
+    parts = ("--discriminator", "lightgcn", "--sampler", "decomposable", "--objective", "sdsoftmax")
+    done = sdgar(*words, *parts, "--set", "discriminator.layers=1", "--set", "dim=8")
+    result = result_of(done)
+    assert (result["system"], result["engine"]) == ("composed", "eager")
+    about = json.loads((tmp_path / "run" / "manifest.json").read_text())["about"]
+    assert about["hyper_parameters"]["settings"] == {"discriminator.layers": 1}
+    first = next(iter(pl.read_csv(events / "events.csv")["user_id"]))
+    assert sdgar("recommend", tmp_path / "run", "--user", first).returncode == 0
+
+
+def test_parts_that_do_not_fit_and_systems_with_parts_are_refused(events, tmp_path):
+    words = ("train", events / "events.csv", "--out", tmp_path / "run", *QUICK)
+    done = sdgar(*words, "--sampler", "hardest", "--objective", "sdsoftmax")
+    assert done.returncode == 2
+    assert "use objective bpr" in done.stderr
+    done = sdgar(*words, "--system", "bpr", "--sampler", "hardest")
+    assert done.returncode == 2
+    assert "has its own parts" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_path):
+    run = tmp_path / "run"
+    words = ("--context", "user,daypart", *QUICK, "--set", "dim=8", "--json")
+    result = result_of(sdgar("train", events / "events.csv", "--out", run, *words))
+    assert 0 < result["test"]["ndcg@10"] <= 1
+    user, part = json.loads(load(run).users.values[0])
+    done = sdgar(
+        "recommend", run, "--user", user, "--context", f"daypart={part}", "-k", 3, "--json"
+    )
+    answer = result_of(done)["recommendations"][0]
+    assert (answer["user"], answer["daypart"], len(answer["items"])) == (user, part, 3)
+    shown = sdgar("recommend", run, "--user", user, "--context", f"daypart={part}").stdout
+    assert "daypart" in shown
+    for more in ((), ("--context", "daypart=noon"), ("--context", "daypart")):
+        assert sdgar("recommend", run, "--user", user, *more).returncode == 2
+    done = sdgar("evaluate", run, "--test", events / "events.csv", "--json")
+    assert result_of(done)["users"] > 0

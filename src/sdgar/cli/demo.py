@@ -57,10 +57,10 @@ def demo(
     some = result.model.users.values[0]
     frame = result.model.recommend([some], k=5)
     screen.say("for you", f"five items that {some} does not have yet")
-    show(screen, frame, "user")
+    show(screen, frame, ["user"])
     screen.say("saved", f"{out} (model, log.jsonl, {picture.name})")
     first = frame["item"][0]
     screen.say("next", f"sdgar recommend {out} --user {some} -k 10")
     screen.say("", f"sdgar similar {out} --item {first}")
     screen.say("", "sdgar train your-events.csv --out runs/mine")
-    screen.result(result.summary | {"out": str(out), "recommendations": lists(frame, "user")})
+    screen.result(result.summary | {"out": str(out), "recommendations": lists(frame, ["user"])})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,8 @@ def evaluate(
 
     screen = Screen(as_json=as_json)
     model = load(run)
+    # Rows are of the model's own contexts, whatever --context says by default.
+    reading = replace(reading, context=tuple(model.about.get("context", reading.context)))
     lists = options.lists_of(ks)
     held_out = read_files(test, reading)
     screen.loaded("test", held_out, ", ".join(file.name for file in test))

@@ -63,6 +63,15 @@ Duplicates = Annotated[
         rich_help_panel=_COLUMNS,
     ),
 ]
+Context = Annotated[
+    str,
+    typer.Option(
+        "--context",
+        help="What is recommended for: user, or user and more fields, as user,city; hour, weekday "
+        "and daypart come from the time.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
 AllowBadRows = Annotated[
     bool,
     typer.Option(
@@ -118,6 +127,7 @@ def _reading(
     delimiter: Delimiter = None,
     columns: Header = None,
     duplicates: Duplicates = "error",
+    fields: Context = "user",
     allow_bad_rows: AllowBadRows = False,
 ) -> Reading:
     """Turn the options of one command into the record that readers take."""
@@ -136,6 +146,7 @@ def _reading(
         delimiter=delimiter,
         header_columns=None if columns is None else tuple(columns.split(",")),
         duplicates=duplicates,  # type: ignore[arg-type]
+        context=tuple(fields.split(",")),
         allow_bad_rows=allow_bad_rows,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,14 @@ def recommend(
     run: options.RunFolder,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user; repeatable.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="All users of the model.")] = False,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--context",
+            metavar="FIELD=VALUE",
+            help="Another field of the context, such as daypart=evening; repeatable.",
+        ),
+    ] = None,
     history: Annotated[
         list[str] | None,
         typer.Option("--history", help="A new user's items, as a,b,c; repeatable, one user each."),
@@ -55,16 +64,34 @@ def recommend(
     if history:
         model = model.fold_in(named(history))
     frame = model.recommend(
-        user or None, k, items=allow, exclude=exclude, exclude_seen=not include_seen
+        contexts_of(user, fields) or None,
+        k,
+        items=allow,
+        exclude=exclude,
+        exclude_seen=not include_seen,
     )
+    who = model.about.get("context", ["user"])
     if out is not None:
         from sdgar.data.tables import write_table
 
         write_table(frame, out)
         screen.say("saved", f"{frame.height:,} rows to {out}")
     else:
-        show(screen, frame, "user")
-    screen.result({"run": str(run), "k": k, "recommendations": lists(frame, "user")})
+        show(screen, frame, who)
+    screen.result({"run": str(run), "k": k, "recommendations": lists(frame, who)})
+
+
+def contexts_of(users: list[str] | None, fields: list[str] | None) -> list[Any]:
+    """The users; with other fields of their context, mappings."""
+    if not fields:
+        return list(users or [])
+    pairs = [text.partition("=") for text in fields]
+    wrong = [name for name, equals, _ in pairs if not name or not equals]
+    if wrong:
+        raise UsageError(f"--context takes FIELD=VALUE, got {wrong[0]!r}.", code="bad_context")
+    if not users:
+        raise UsageError("--context goes with --user.", code="whom")
+    return [{"user": user, **{name: value for name, _, value in pairs}} for user in users]
 
 
 def named(histories: list[str]) -> dict[str, list[str]]:
@@ -75,27 +102,29 @@ def named(histories: list[str]) -> dict[str, list[str]]:
     return {f"new {number}": items for number, items in enumerate(lists, 1)}
 
 
-def show(screen: Screen, frame: pl.DataFrame, key: str) -> None:
-    """A table for people."""
+def show(screen: Screen, frame: pl.DataFrame, keys: Sequence[str]) -> None:
+    """A table for people; the first columns are what was asked about."""
     if screen.as_json:
         return
     rows = [
         (
-            str(row[key]),
+            *(str(row[key]) for key in keys),
             "-" if row["rank"] is None else str(row["rank"]),
             "nothing left" if row["item"] is None else str(row["item"]),
             "" if row["score"] is None else f"{row['score']:.4f}",
         )
         for row in frame.iter_rows(named=True)
     ]
-    screen.table((key, "rank", "item", "score"), rows)
+    screen.table((*keys, "rank", "item", "score"), rows)
 
 
-def lists(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
+def lists(frame: pl.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
     """The frame as one object a question, for JSON."""
     answers = []
-    for asked, rows in groupby(frame.iter_rows(named=True), lambda row: row[key]):
+    for asked, rows in groupby(
+        frame.iter_rows(named=True), lambda row: {key: row[key] for key in keys}
+    ):
         chosen = list(rows)
         items = [{"item": r["item"], "score": r["score"]} for r in chosen if r["item"] is not None]
-        answers.append({key: asked, "items": items, "short": chosen[0]["short"]})
+        answers.append({**asked, "items": items, "short": chosen[0]["short"]})
     return answers

@@ -22,5 +22,5 @@ def similar(
 
     screen = Screen(as_json=as_json)
     frame = load(run).similar_items(item, k)
-    show(screen, frame, "like")
-    screen.result({"run": str(run), "k": k, "similar": lists(frame, "like")})
+    show(screen, frame, ["like"])
+    screen.result({"run": str(run), "k": k, "similar": lists(frame, ["like"])})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -216,9 +217,18 @@ def _report(screen: Screen, job: Job, out: Path, result: RunResult) -> None:
         f"engine {result.summary['engine']}",
     )
     screen.say("saved", str(out))
-    some = result.model.users.values[0]
-    screen.say("next", f"sdgar recommend {out} --user {some}")
+    screen.say("next", f"sdgar recommend {out} {_someone(result)}")
     screen.result(result.summary | {"out": str(out)})
+
+
+def _someone(result: RunResult) -> str:
+    """Options that ask for the first context."""
+    fields, some = result.model.fields, result.model.users.values[0]
+    if fields is None:
+        return f"--user {some}"
+    pairs = dict(zip(fields.names, json.loads(some), strict=True))
+    user = pairs.pop("user")
+    return f"--user {user} " + " ".join(f"--context {k}={v}" for k, v in pairs.items())
 
 
 def _job_of(out: Path, given: dict[str, str]) -> Job:
@@ -263,8 +273,9 @@ def _absolute(files: list[Path] | None) -> list[str]:
 def _read(screen: Screen, label: str, files: list[str], reading: dict[str, Any]) -> Interactions:
     from sdgar.data.readers import read_files, read_options
 
-    header = reading["header_columns"]  # a list if it comes from JSON, which knows no tuples
-    chosen = read_options(**reading | {"header_columns": header and tuple(header)})
+    # Lists if they come from JSON, which knows no tuples.
+    tuples = {k: v and tuple(v) for k, v in reading.items() if k in ("header_columns", "context")}
+    chosen = read_options(**reading | tuples)
     loaded = read_files(files, chosen)
     screen.loaded(label, loaded, ", ".join(Path(file).name for file in files))
     return loaded.interactions

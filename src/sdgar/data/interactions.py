@@ -15,6 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data import contexts
+from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids
 from sdgar.errors import DataError, UsageError
@@ -96,6 +98,28 @@ class Interactions:
     user_features: Features | None = None
     """What is known of users beside their ids, for models that look at it."""
     item_features: Features | None = None
+    context: tuple[str, ...] = contexts.USER
+    """The fields of a context; with the default, ``users`` are users."""
+
+    @classmethod
+    def from_contexts(
+        cls,
+        fields: Mapping[str, Sequence[Any] | NDArray[Any]],
+        items: Sequence[Any] | NDArray[Any],
+        *,
+        weight: Sequence[float] | NDArray[Any] | None = None,
+        time: Sequence[int] | NDArray[Any] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Interactions:
+        """Build with a context of several fields, one array each, such as user and daypart."""
+        columns = {name: _distinct(values, name) for name, values in fields.items()}
+        ids, contexts_E = contexts.combined(
+            {name: distinct.values[index] for name, (distinct, index) in columns.items()}
+        )
+        made = cls.from_arrays(
+            ids.values[contexts_E], items, weight=weight, time=time, duplicates=duplicates
+        )
+        return replace(made, context=tuple(fields))
 
     @classmethod
     def from_arrays(
@@ -108,8 +132,8 @@ class Interactions:
         duplicates: Duplicates = "error",
     ) -> Interactions:
         """Build from one array a column; NumPy alone is enough."""
-        user_ids, users_E = _factorize(users, "user")
-        item_ids, items_E = _factorize(items, "item")
+        user_ids, users_E = _distinct(users, "user")
+        item_ids, items_E = _distinct(items, "item")
         return cls.from_indices(
             user_ids,
             item_ids,
@@ -188,6 +212,12 @@ class Interactions:
 
     def merge(self, other: Interactions) -> Interactions:
         """Rows of both; a pair in both counts once, with the later time and its own weight."""
+        if self.context != other.context:
+            raise DataError(
+                f"the contexts of the two parts differ: {', '.join(self.context)} and "
+                f"{', '.join(other.context)}. Read both with the same --context.",
+                code="schema_mismatch",
+            )
         if (self.users.kind, self.items.kind) != (other.users.kind, other.items.kind):
             raise DataError(
                 f"the two parts hold ids of different kinds: users {self.users.kind} and "
@@ -218,7 +248,7 @@ class Interactions:
             duplicates="last",
             account=RowAccount(read=n + len(other), kept=n + len(other)),
         )
-        return merged.with_features(self.user_features, self.item_features)
+        return self._alike(merged)
 
     def with_features(self, users: Features | None, items: Features | None) -> Interactions:
         """The same rows, with what is known of users and items."""
@@ -242,6 +272,11 @@ class Interactions:
     def users_E(self) -> NDArray[np.int64]:
         """Context of each interaction."""
         return np.repeat(np.arange(self.n_users), np.diff(self.indptr_U1))
+
+    @cached_property
+    def fields(self) -> Fields | None:
+        """The fields of the contexts, if they have several."""
+        return Fields.of(self.context, self.users) if self.context != contexts.USER else None
 
     @property
     def history(self) -> History:
@@ -268,7 +303,16 @@ class Interactions:
             time_E=None if self.time_E is None else self.time_E[keep_E],
             account=account,
         )
-        return kept.with_features(self.user_features, self.item_features)
+        return self._alike(kept)
+
+    def _alike(self, other: Interactions) -> Interactions:
+        """Other rows of the same kind of contexts, with the same features."""
+        return replace(
+            other,
+            user_features=self.user_features,
+            item_features=self.item_features,
+            context=self.context,
+        )
 
     def fingerprint(self) -> str:
         """SHA-256 of ids, pairs, weights and times: equal for equal data, whatever the file."""
@@ -294,7 +338,7 @@ class Interactions:
         }
 
 
-def _factorize(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:
+def _distinct(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:
     # Text goes through object arrays: NumPy's own text type drops trailing NUL characters.
     array = raw if isinstance(raw, np.ndarray) else np.array([*raw, None], dtype=object)[:-1]
     if len(array) == 0:

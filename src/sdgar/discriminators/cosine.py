@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from sdgar.contracts import Factors
+from sdgar.data.contexts import Fields
 from sdgar.discriminators.embeddings import Embeddings
 from sdgar.errors import UsageError
 
@@ -14,7 +15,8 @@ from sdgar.errors import UsageError
 class Cosine(Embeddings):
     """s(c, i) = cos(u_c, v_i) / τ (+ b_i): popularity is in no norm, but may be in a bias.
 
-    Rows are kept at length 1. A gradient of a cosine shrinks with the length of its vector, so left
+    Rows are kept at length 1, but for those of fields, whose sum is a context: their lengths say
+    how much each counts. A gradient of a cosine shrinks with the length of its vector, so left
     alone lengths would only grow, and steps shrink; drawn to 0 they would cross it.
     """
 
@@ -28,13 +30,23 @@ class Cosine(Embeddings):
         tau: float,
         sparse: bool = False,
         bias: bool = False,
+        fields: Fields | None = None,
     ) -> None:
-        super().__init__(n_users, n_items, dim, seed=seed, init_scale=1.0, sparse=sparse, bias=bias)
+        super().__init__(
+            n_users,
+            n_items,
+            dim,
+            seed=seed,
+            init_scale=1.0,
+            sparse=sparse,
+            bias=bias,
+            fields=fields,
+        )
         if not 0 < tau < float("inf"):
             raise UsageError(f"tau must be a positive number, got {tau!r}.", code="bad_tau")
         self.tau = tau
-        _to_sphere(self.user_UD, slice(None))
-        _to_sphere(self.item_ID, slice(None))
+        for table in (self.user_UD, self.item_ID):
+            _to_sphere(table, slice(None))
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """s_BN of N items for each row."""
@@ -49,14 +61,16 @@ class Cosine(Embeddings):
 
     def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
         """Back to length 1 with the rows that moved: all of them, by a dense optimiser."""
-        _to_sphere(self.user_UD, users_B if self._sparse else slice(None))
+        if self.place_UF is None:
+            _to_sphere(self.user_UD, users_B if self._sparse else slice(None))
         _to_sphere(self.item_ID, items_BN.reshape(-1) if self._sparse else slice(None))
 
     def factors(self) -> Factors:
         """(û/τ, v̂, b), detached."""
-        user_UD, item_ID = (normalize(t.detach(), dim=1) for t in (self.user_UD, self.item_ID))
+        user_UD, item_ID = (normalize(t.detach(), dim=1) for t in (self.contexts(), self.item_ID))
         bias_I = torch.zeros_like(item_ID[:, 0]) if self.bias_I is None else self.bias_I.detach()
-        return Factors(user_UD / self.tau, item_ID, bias_I)
+        in_fields = self._in_fields(1 / self.tau)
+        return Factors(user_UD / self.tau, item_ID, bias_I, **in_fields)
 
     def _angles(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Of the directions of rows, so that a gradient is along the sphere."""

@@ -7,6 +7,7 @@ from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
 
 from sdgar.contracts import Factors
+from sdgar.data.contexts import Fields
 from sdgar.errors import UsageError
 from sdgar.rng import Stream, normal
 
@@ -16,6 +17,8 @@ class Embeddings(nn.Module):
 
     bias_I: nn.Parameter | None
     """b_i, 0 at the start, where scores have one."""
+    place_UF: Tensor | None
+    """With fields, the rows whose sum a context is: u_c = Σ_f e_f(c)."""
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class Embeddings(nn.Module):
         sparse: bool = False,
         bias: bool = False,
         streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
+        fields: Fields | None = None,
     ) -> None:
         super().__init__()
         if dim < 1:
@@ -35,7 +39,11 @@ class Embeddings(nn.Module):
         # σ shrinks with √D, so that a first score is of the same size at every D.
         sigma = init_scale / dim**0.5
         of_users, of_items = streams
-        self.user_UD = nn.Parameter(_normal(seed, of_users, n_users, dim, sigma))
+        n_vectors = n_users if fields is None else fields.n_values
+        self.user_UD = nn.Parameter(_normal(seed, of_users, n_vectors, dim, sigma))
+        """A row for each context; or, with fields, for each value of each field."""
+        place_UF = None if fields is None else torch.from_numpy(fields.place_UF)
+        self.register_buffer("place_UF", place_UF, persistent=False)
         self.item_ID = nn.Parameter(_normal(seed, of_items, n_items, dim, sigma))
         self.register_parameter("bias_I", nn.Parameter(torch.zeros(n_items)) if bias else None)
         self._sparse = sparse
@@ -59,9 +67,25 @@ class Embeddings(nn.Module):
         """s_BI of the whole catalogue."""
         return self.factors().score_all(users_B)
 
+    def contexts(self) -> Tensor:
+        """u_UD of all contexts."""
+        return self.user_UD if self.place_UF is None else self.user_UD[self.place_UF].sum(dim=1)
+
+    def _parts(self, users_B: Tensor) -> Tensor:
+        """The vectors whose sum is u_c, one a field: e_BFD."""
+        place_BF = users_B[:, None] if self.place_UF is None else self.place_UF[users_B]
+        return embedding(place_BF, self.user_UD, sparse=self._sparse)
+
     def _rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        u_BD = embedding(users_B, self.user_UD, sparse=self._sparse)
-        return u_BD, embedding(items_BN, self.item_ID, sparse=self._sparse)
+        v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
+        return self._parts(users_B).sum(dim=1), v_BND
+
+    def _in_fields(self, scale: float) -> dict[str, Tensor]:
+        """What ``Factors`` needs to make up contexts that training did not see."""
+        if self.place_UF is None:
+            return {}
+        table_VD = self.user_UD.detach()
+        return {"field_VD": table_VD, "scale": torch.tensor([scale], device=table_VD.device)}
 
     def _bias(self, items_BN: Tensor) -> Tensor:
         """b_BN, or 0 without biases."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from sdgar.contracts import Factors
+from sdgar.data.contexts import Fields
 from sdgar.discriminators.embeddings import Embeddings
 from sdgar.rng import Stream
 
 
 class MatrixFactorization(Embeddings):
-    """g(c, i) = u_c · v_i + b_i, with u and v drawn from N(0, σ²) and b = 0 at the start."""
+    """g(c, i) = u_c · v_i + b_i, with u and v drawn from N(0, σ²) and b = 0 at the start.
+
+    A context of several fields is the sum of their vectors: u_c = Σ_f e_f(c).
+    """
 
     bias_I: nn.Parameter
 
@@ -24,6 +29,7 @@ class MatrixFactorization(Embeddings):
         init_scale: float = 0.1,
         sparse: bool = False,
         streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
+        fields: Fields | None = None,
     ) -> None:
         super().__init__(
             n_users,
@@ -34,6 +40,7 @@ class MatrixFactorization(Embeddings):
             sparse=sparse,
             bias=True,
             streams=streams,
+            fields=fields,
         )
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
@@ -43,11 +50,12 @@ class MatrixFactorization(Embeddings):
 
     def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
         """s_BN, and ‖u‖² + ‖v⁺‖² + mean_j ‖v_j‖² with b_i as one more number of v_i."""
-        u_BD, v_BND = self._rows(users_B, items_BN)
+        e_BFD = self._parts(users_B)
+        v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
         b_BN = self._bias(items_BN)
-        s_BN = (u_BD[:, None] * v_BND).sum(dim=2) + b_BN
+        s_BN = (e_BFD.sum(dim=1)[:, None] * v_BND).sum(dim=2) + b_BN
         norm_BN = v_BND.square().sum(dim=2) + b_BN.square()
-        norm_B = u_BD.square().sum(dim=1) + norm_BN[:, 0] + norm_BN[:, 1:].mean(dim=1)
+        norm_B = e_BFD.square().sum(dim=(1, 2)) + norm_BN[:, 0] + norm_BN[:, 1:].mean(dim=1)
         return s_BN, norm_B
 
     def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
@@ -55,4 +63,9 @@ class MatrixFactorization(Embeddings):
 
     def factors(self) -> Factors:
         """The parameters, detached, as inner products."""
-        return Factors(self.user_UD.detach(), self.item_ID.detach(), self.bias_I.detach())
+        return Factors(
+            self.contexts().detach(),
+            self.item_ID.detach(),
+            self.bias_I.detach(),
+            **self._in_fields(0.0),
+        )

@@ -32,16 +32,29 @@ def start(cosine: Cosine, data: Interactions, *, sweeps: int) -> None:
     if cosine.bias_I is not None:
         log_n_I = (users_of.length_R + 1).float().log()
         cosine.bias_I.copy_(log_n_I - log_n_I.mean())
-    item_ID, user_UD = _SMALL * cosine.item_ID, torch.zeros_like(cosine.user_UD)
+    item_ID = _SMALL * cosine.item_ID
+    user_UD = torch.zeros_like(cosine.contexts())
     for _ in range(sweeps):
         user_UD = _LEAST_SQUARES.improve(user_UD, items_of, item_ID)
         item_ID = _LEAST_SQUARES.improve(item_ID, users_of, user_UD)
     if sweeps:
-        _point(cosine.user_UD, user_UD, items_of)
         _point(cosine.item_ID, item_ID, users_of)
+        if cosine.place_UF is None:
+            _point(cosine.user_UD, user_UD, items_of)
+        else:
+            _share_out(cosine.user_UD, normalize(user_UD, dim=1), cosine.place_UF)
 
 
 def _point(vector_RD: Tensor, along_RD: Tensor, known: SparseMatrix) -> None:
     """Unit vectors; of rows without data nothing is known, and they stay where they are."""
     usable_R1 = (known.length_R > 0)[:, None] & (along_RD.norm(dim=1, keepdim=True) > 0)
     vector_RD.copy_(torch.where(usable_R1, normalize(along_RD, dim=1), vector_RD))
+
+
+def _share_out(vector_VD: Tensor, left_UD: Tensor, place_UF: Tensor) -> None:
+    """One field after the other takes the mean of what those before it have left of u_c."""
+    vector_VD.zero_()
+    for place_U in place_UF.T:
+        count_V1 = torch.bincount(place_U, minlength=len(vector_VD)).clamp(min=1)[:, None]
+        vector_VD += torch.zeros_like(vector_VD).index_add_(0, place_U, left_UD) / count_V1
+        left_UD = left_UD - vector_VD[place_U]

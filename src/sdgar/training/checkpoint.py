@@ -39,7 +39,6 @@ FORMAT_VERSION = 1
 EVERY_SECONDS = 30.0
 _KEPT = 2
 _STATE, _LOOP = "state.safetensors", "loop.json"
-_FACTORS = ("user_UD", "item_ID", "bias_I")
 
 Identity = Mapping[str, Any]
 """What must be the same for a run to go on, by name: data, system, settings, version."""
@@ -328,7 +327,7 @@ def _arrays(checkpoint: Checkpoint) -> folders.Tensors:
     if checkpoint.progress.best is not None:
         kept["best."] = checkpoint.progress.best
     for prefix, factors in kept.items():
-        tensors |= {prefix + name: getattr(factors, name) for name in _FACTORS}
+        tensors |= {prefix + name: tensor for name, tensor in factors.tensors().items()}
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise NumericalError(
@@ -342,4 +341,10 @@ def _arrays(checkpoint: Checkpoint) -> folders.Tensors:
 
 
 def _factors(prefix: str, tensors: Mapping[str, Tensor]) -> Factors:
-    return Factors(*(tensors[prefix + name] for name in _FACTORS))
+    return Factors(
+        **{
+            name.removeprefix(prefix): tensor
+            for name, tensor in tensors.items()
+            if name.startswith(prefix)
+        }
+    )

@@ -218,7 +218,7 @@ def _look(factors: Factors, held_out: HeldOut, seen: History, options: FitOption
 
 
 def _copy(factors: Factors) -> Factors:
-    return Factors(factors.user_UD.clone(), factors.item_ID.clone(), factors.bias_I.clone())
+    return Factors(**{name: tensor.clone() for name, tensor in factors.tensors().items()})
 
 
 def _require_finite(factors: Factors) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers.cleaning import to_interactions
-from sdgar.data.readers.columns import Columns, ReadOptions, Role, resolve
+from sdgar.data.readers.columns import Columns, ReadOptions, resolve
 from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import SourceFile, find_files, reading
 from sdgar.data.readers.frames import Frame
@@ -114,7 +114,7 @@ class _Source(Protocol):
     names: tuple[str, ...]
 
     def pieces(
-        self, used: dict[Role, str], log: ProblemLog, notes: list[str]
+        self, used: dict[str, str], log: ProblemLog, notes: list[str]
     ) -> Iterator[Piece]: ...
 
 

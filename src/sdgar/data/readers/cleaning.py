@@ -5,16 +5,17 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sdgar.data import contexts
 from sdgar.data.ids import MAX_BYTES, Ids
 from sdgar.data.interactions import Interactions, RowAccount
-from sdgar.data.readers.columns import Columns, ReadOptions, Role
+from sdgar.data.readers.columns import FIELD, Columns, ReadOptions, Role
 from sdgar.data.readers.pieces import Table, int_overflow
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog
 from sdgar.data.readers.times import parse_times
@@ -28,7 +29,7 @@ class _Check:
     """A reason to leave out a row, the column at fault, and the rows it applies to."""
 
     reason: str
-    role: Role
+    role: str
     applies: pl.Expr
     rejects: bool = True
 
@@ -61,18 +62,29 @@ def to_interactions(
     account = RowAccount(n_read, kept.height, filtered=filtered, rejected=dict(log.counts))
     if kept.is_empty():
         raise DataError(f"there is no row to learn from: {account.sentence()}.", code="no_rows")
+    time_E = kept["time_us"].to_numpy() if columns.time else None
     users, users_E = _index(kept["user"], columns.user, untyped, notes)
     items, items_E = _index(kept["item"], columns.item, untyped, notes)
-    return Interactions.from_indices(
+    if options.context != contexts.USER:
+        fields = {"user": users.at(users_E)}
+        for name in options.context:
+            if name in columns.fields:
+                values, values_E = _index(kept[FIELD + name], name, untyped, notes)
+                fields[name] = values.at(values_E)
+            elif name != "user":
+                fields[name] = contexts.derived(name, time_E)
+        users, users_E = contexts.combined({name: fields[name] for name in options.context})
+    made = Interactions.from_indices(
         users,
         items,
         users_E,
         items_E,
         weight_E=kept["weight_number"].to_numpy() if columns.weight else None,
-        time_E=kept["time_us"].to_numpy() if columns.time else None,
+        time_E=time_E,
         duplicates=options.duplicates,
         account=account,
     )
+    return replace(made, context=options.context)
 
 
 def _with_parsed(frame: pl.DataFrame) -> pl.DataFrame:
@@ -97,8 +109,10 @@ def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
     """Reasons to leave a row out; the first that applies is the one that counts."""
     yield _Check("missing_user", "user", pl.col("user").is_null())
     yield _Check("missing_item", "item", pl.col("item").is_null())
-    roles: tuple[Role, Role] = ("user", "item")
-    for role in roles:
+    fields = [role for role in frame.columns if role.startswith(FIELD)]
+    for role in fields:
+        yield _Check("missing_field", role, pl.col(role).is_null())
+    for role in ("user", "item", *fields):
         if frame[role].dtype == pl.String:
             yield _Check("id_too_long", role, pl.col(role).str.len_bytes() > MAX_BYTES)
             yield _Check("nul_byte", role, pl.col(role).str.contains("\0", literal=True))

@@ -10,10 +10,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from sdgar.data import contexts
 from sdgar.data.interactions import Duplicates
 from sdgar.errors import DataError, UsageError
 
 Role = Literal["user", "item", "weight", "time", "rating"]
+FIELD = "field:"
+"""Before the name of a column that is a field of the context."""
 
 # Names are compared without case, spaces, underscores and a `:type` suffix.
 _KNOWN_NAMES: dict[Role, str] = {
@@ -63,6 +66,8 @@ class ReadOptions:
     """What to do with rows of one (user, item) whose weights differ."""
     allow_bad_rows: bool = False
     """Leave out and count rows that cannot be used, instead of refusing the input."""
+    context: tuple[str, ...] = contexts.USER
+    """Fields of a context: user, columns by name, and hour, weekday or daypart of the time."""
     max_uncompressed: int = 64 << 30
     """Bytes a compressed file may unpack to."""
 
@@ -86,6 +91,12 @@ class ReadOptions:
             raise UsageError(
                 f"min_rating must be a number or none, got {self.min_rating!r}.", code="bad_option"
             )
+        if "user" not in self.context or _repeated(self.context):
+            raise UsageError(
+                "a context has the user and other fields, each once; got "
+                f"{', '.join(self.context)}.",
+                code="bad_option",
+            )
         if twice := _repeated(self.header_columns or ()):
             raise UsageError(f"--columns names {twice} more than once.", code="bad_option")
 
@@ -104,12 +115,17 @@ class Columns:
     weight: str | None = None
     time: str | None = None
     rating: str | None = None
-    guessed: tuple[Role, ...] = ()
+    guessed: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    """Columns that are fields of the context, beside the user."""
 
     @property
-    def used(self) -> dict[Role, str]:
+    def used(self) -> dict[str, str]:
         """The parts that are played, with their columns."""
-        return {role: name for role in get_args(Role) if (name := getattr(self, role)) is not None}
+        played = {
+            role: name for role in get_args(Role) if (name := getattr(self, role)) is not None
+        }
+        return played | {FIELD + name: name for name in self.fields}
 
     def sentence(self) -> str:
         """One line for people."""
@@ -142,7 +158,23 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
         )
     columns = Columns(user, item, parts.get("weight"), parts.get("time"), parts["rating"])
     guessed = tuple(role for role in columns.used if role not in given)
-    return replace(columns, guessed=guessed), tuple(notes)
+    return replace(columns, guessed=guessed, fields=_fields(names, options)), tuple(notes)
+
+
+def _fields(names: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
+    """Columns that the context asks for by name; a derived field is taken from the time."""
+    found = []
+    for field in options.context:
+        if field == "user" or (field in contexts.DERIVED and field not in names):
+            continue
+        if field not in names:
+            raise UsageError(
+                f"there is no column {field!r} (--context). Columns: {_listed(names)}; derived "
+                f"from the time: {', '.join(contexts.DERIVED)}.",
+                code="missing_column",
+            )
+        found.append(field)
+    return tuple(found)
 
 
 def _check_distinct(names: Sequence[str]) -> None:

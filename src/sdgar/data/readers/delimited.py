@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import ReadOptions, Role, check_header
+from sdgar.data.readers.columns import ReadOptions, check_header
 from sdgar.data.readers.files import CHUNK, SourceFile, chunks
 from sdgar.data.readers.pieces import Piece
 from sdgar.data.readers.problems import MEANING, ProblemLog, shown
@@ -52,7 +52,7 @@ class DelimitedFile:
             self._skipped_bytes += sum(map(len, lines[:n_lines]))
 
     def pieces(
-        self, used: dict[Role, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
+        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
     ) -> Iterator[Piece]:
         """The used columns, as text."""
         wanted = {role: self.names.index(name) for role, name in used.items()}

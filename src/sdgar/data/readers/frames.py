@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import Role
-from sdgar.data.readers.pieces import ID_ROLES, Piece, id_column, typed_piece, value_column
+from sdgar.data.readers.pieces import Piece, id_column, is_id, typed_piece, value_column
 from sdgar.errors import UsageError
 
 _SOURCE = "the frame"
@@ -30,7 +29,7 @@ class Frame:
             self._table = _polars(table)
             self.names = tuple(self._table.collect_schema().names())
 
-    def piece(self, used: dict[Role, str]) -> Piece:
+    def piece(self, used: dict[str, str]) -> Piece:
         """The used columns as a piece."""
         if isinstance(self._table, pl.LazyFrame):
             names = list(dict.fromkeys(used.values()))
@@ -43,7 +42,7 @@ class Frame:
             )
         return typed_piece(pl.DataFrame(columns), {role: role for role in used}, _SOURCE)
 
-    def _column(self, role: Role, name: str) -> pl.Series:
+    def _column(self, role: str, name: str) -> pl.Series:
         values = self._table[_original(self._table, name)]
         if _is_pandas(self._table):
             values = _pandas_values(values)
@@ -54,7 +53,7 @@ class Frame:
         if isinstance(values, np.ndarray) and values.dtype.kind not in "OT":
             return pl.Series(values)
         plain = [v.item() if isinstance(v, np.generic) else v for v in values]
-        made = id_column if role in ID_ROLES else value_column
+        made = id_column if is_id(role) else value_column
         return made(plain, name, _SOURCE)
 
 

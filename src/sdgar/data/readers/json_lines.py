@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import ReadOptions, Role
+from sdgar.data.readers.columns import ReadOptions
 from sdgar.data.readers.delimited import check_encoding
 from sdgar.data.readers.files import CHUNK, SourceFile, chunks
-from sdgar.data.readers.pieces import ID_ROLES, Piece, id_column, value_column
+from sdgar.data.readers.pieces import Piece, id_column, is_id, value_column
 from sdgar.data.readers.problems import Place, ProblemLog, shown
 from sdgar.data.readers.text_scan import BOM, MAX_LINE, Broken, blocks
 from sdgar.errors import DataError
@@ -34,7 +34,7 @@ class JsonLinesFile:
         self.names = _keys(head, file.name)
 
     def pieces(
-        self, used: dict[Role, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
+        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
     ) -> Iterator[Piece]:
         """The used columns: ids as integers or text, everything else as text."""
         first_line = 1
@@ -100,6 +100,6 @@ def _object(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _column(role: Role, name: str, values: list[Any], file: SourceFile) -> pl.Series:
-    made = id_column if role in ID_ROLES else value_column
+def _column(role: str, name: str, values: list[Any], file: SourceFile) -> pl.Series:
+    made = id_column if is_id(role) else value_column
     return made(values, name, file.name).alias(role)

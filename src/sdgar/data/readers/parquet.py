@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import polars as pl
 
-from sdgar.data.readers.columns import Role
 from sdgar.data.readers.files import SourceFile
 from sdgar.data.readers.pieces import Piece, typed_piece
 from sdgar.data.readers.problems import ProblemLog
@@ -22,7 +21,7 @@ class ParquetFile:
         with _damage_named(file):
             self.names = tuple(pl.read_parquet_schema(file.path))
 
-    def pieces(self, used: dict[Role, str], log: ProblemLog, notes: list[str]) -> Iterator[Piece]:
+    def pieces(self, used: dict[str, str], log: ProblemLog, notes: list[str]) -> Iterator[Piece]:
         """The used columns, as one piece."""
         names = list(dict.fromkeys(used.values()))
         with _damage_named(self._file):

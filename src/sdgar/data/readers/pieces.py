@@ -11,11 +11,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.readers.columns import Role
+from sdgar.data.readers.columns import FIELD, Role
 from sdgar.data.readers.problems import Place, shown
 from sdgar.errors import DataError
 
 ID_ROLES: tuple[Role, Role] = ("user", "item")
+
+
+def is_id(role: str) -> bool:
+    """Whether a part is played by ids, which are never parsed."""
+    return role in ID_ROLES or role.startswith(FIELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Table:
         whole = [pl.col(role).cast(dtype) for role, dtype in types.items()]
         self.frame = pl.concat([piece.frame.select(whole) for piece in pieces])
 
-    def place(self, row: int, role: Role, column: str) -> Place:
+    def place(self, row: int, role: str, column: str) -> Place:
         """Where a row came from, and what stands in one of its columns."""
         at = int(np.searchsorted(self._starts, row, side="right")) - 1
         piece = self._pieces[at]
@@ -50,12 +55,10 @@ class Table:
         )
 
 
-def typed_piece(frame: pl.DataFrame, used: dict[Role, str], source: str) -> Piece:
+def typed_piece(frame: pl.DataFrame, used: dict[str, str], source: str) -> Piece:
     """A piece of a source that has types; the columns of ``frame`` still have its names."""
     columns = [
-        _typed_ids(frame[name], source)
-        if role in ID_ROLES
-        else _typed_values(frame[name], source, role)
+        _typed_ids(frame[name], source) if is_id(role) else _typed_values(frame[name], source, role)
         for role, name in used.items()
     ]
     parts = pl.DataFrame([column.alias(role) for column, role in zip(columns, used, strict=True)])
@@ -115,7 +118,7 @@ def _typed_ids(ids: pl.Series, source: str) -> pl.Series:
     raise _refused(ids.name, source, str(ids.dtype), ids.dtype.is_float())
 
 
-def _typed_values(values: pl.Series, source: str, role: Role) -> pl.Series:
+def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
     dtype = values.dtype
     if role == "time" and dtype in (pl.Date, pl.Datetime):
         return values.cast(pl.Datetime("us"))

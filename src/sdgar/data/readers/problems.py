@@ -22,6 +22,7 @@ MEANING = {
     "bad_json": "a line that is not a JSON object",
     "missing_user": "no user id",
     "missing_item": "no item id",
+    "missing_field": "no value of a field of the context",
     "id_too_long": "an id of more than 256 bytes",
     "nul_byte": "a NUL byte in an id",
     "missing_rating": "no rating",

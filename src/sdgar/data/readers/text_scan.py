@@ -38,7 +38,7 @@ class Layout:
 
     separator: str
     n_fields: int
-    wanted: dict[Role, int]
+    wanted: dict[str, int]
 
 
 @dataclass(slots=True)

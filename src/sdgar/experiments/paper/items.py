@@ -65,6 +65,9 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
     sheets.write_rows(rows, out, NAME)
     devices = sheets.by_device(rows)
     figure, axes = sheets.panels(len(PARTS), rows=len(devices))
+    sizes = sorted({row["items"] for row in rows})
+    shared = sorted({row["items"] for row in rows if row["system"] == "irgan"})
+    shown = list(dict.fromkeys((shared[0], shared[-1], sizes[-1])))
     cells = []
     places = itertools.product(devices.items(), PARTS)
     for panel, ((device, group), part) in zip(axes, places, strict=True):
@@ -72,25 +75,28 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
             LINES, (*sheets.COLOURS[:2], sheets.COLOURS[4]), sheets.MARKS, ("-", "-", "--"),
             strict=False,
         ):  # fmt: skip
-            mine = [row for row in group if row["system"] == system]
+            mine = sorted(
+                (row for row in group if row["system"] == system), key=lambda row: row["items"]
+            )
             key = column or part
             if column is not None and part != "discriminator":
                 continue
             items, seconds = [r["items"] for r in mine], [r[key] for r in mine]
             exponent = growth(items, seconds)
-            panel.plot(items, seconds, style, marker=mark, color=colour,
-                       label=f"{label}: $M^{{{exponent:.2f}}}$")  # fmt: skip
+            panel.plot(items, seconds, style, marker=mark, color=colour)
             a, b, fit = straight(items, seconds)
+            at = dict(zip(items, seconds, strict=True))
             cells.append(
-                [device, part, label, f"{items[0]:,}: {seconds[0]:.3g} s",
-                 f"{items[-1]:,}: {seconds[-1]:.3g} s", f"{exponent:.2f}",
-                 f"{a:.3g} + {1e5 * b:.3g} · M/100,000", f"{fit:.3f}"]
+                [device, part, label, *(f"{at[m]:.3g}" if m in at else "–" for m in shown),
+                 f"{exponent:.2f}", f"{a:.3g} + {1e5 * b:.3g} · M/100,000", f"{fit:.3f}"]
             )  # fmt: skip
         panel.set(xscale="log", yscale="log", xlabel="items M", ylabel="seconds",
                   title=f"{part}, {device}")  # fmt: skip
-        panel.legend(frameon=False, fontsize=8)
+        panel.yaxis.set_minor_formatter("")
+    marks = zip(sheets.MARKS, (*sheets.COLOURS[:2], sheets.COLOURS[4]), LINES, strict=False)
+    sheets.legend_below(figure, [(m, colour, "full", line[2]) for m, colour, line in marks])
     sheets.write_figure(figure, out, NAME)
-    head = ["device", "part", "system", "fewest items", "most items", "exponent of M",
+    head = ["device", "part", "system", *(f"s at M = {m:,}" for m in shown), "exponent of M",
             "straight line, s", "R²"]  # fmt: skip
     note = (
         f"Made-up data, {rows[0]['interactions']:,} positives of {rows[0]['users']:,} users at "

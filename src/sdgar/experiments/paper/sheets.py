@@ -89,8 +89,10 @@ def by_device(rows: Iterable[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
         made = row["made_on"]
-        cores = f", {made['threads']} cores" if made["device"].endswith("CPU") else ""
-        found.setdefault(made["device"].removeprefix("NVIDIA ") + cores, []).append(row)
+        name = made["device"].removeprefix("NVIDIA ")
+        if made["device"].endswith("CPU"):
+            name = f"{made['threads']} CPU cores"
+        found.setdefault(name, []).append(row)
     return found
 
 

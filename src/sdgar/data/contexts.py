@@ -1,0 +1,136 @@
+"""Contexts of several fields, such as (user, daypart) or (user, city).
+
+A context is a row of the table of contexts, as a user is; its id is the JSON list of its fields'
+values, such as ["ann","evening"]. Fields by time are derived from the timestamp, in UTC.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.ids import Ids
+from sdgar.errors import DataError, UsageError
+
+USER = ("user",)
+"""What a context is unless it is said otherwise."""
+_HOUR = 3_600_000_000
+_DAYS = ("thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday")
+"""From that of 1970-01-01 on."""
+_PARTS = ("night", "morning", "afternoon", "evening")
+
+DERIVED: dict[str, Callable[[NDArray[np.int64]], NDArray[Any]]] = {
+    "hour": lambda micros: micros // _HOUR % 24,
+    "weekday": lambda micros: np.array(_DAYS, dtype=object)[micros // (24 * _HOUR) % 7],
+    "daypart": lambda micros: np.array(_PARTS, dtype=object)[micros // (6 * _HOUR) % 4],
+}
+"""Fields that follow from microseconds since 1970; a part of the day is six hours from midnight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of some contexts: which value each context has of each field."""
+
+    names: tuple[str, ...]
+    values: tuple[Ids, ...]
+    index_UF: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], contexts: Ids) -> Fields:
+        """Taken apart from the ids of contexts."""
+        rows = [json.loads(text) for text in contexts.values]
+        columns = [_ids([row[f] for row in rows]) for f in range(len(names))]
+        index_UF = np.stack([index for _, index in columns], axis=1)
+        return cls(names, tuple(ids for ids, _ in columns), index_UF)
+
+    @property
+    def first_F(self) -> NDArray[np.int64]:
+        """Where the values of each field begin, if those of all fields are numbered through."""
+        return np.cumsum([0, *map(len, self.values)])[:-1]
+
+    @property
+    def n_values(self) -> int:
+        """Values of all fields together."""
+        return sum(map(len, self.values))
+
+    @property
+    def place_UF(self) -> NDArray[np.int64]:
+        """Which values each context has, numbered through."""
+        return self.index_UF + self.first_F
+
+    def places(self, context: Mapping[str, Any]) -> NDArray[np.int64]:
+        """The values of a context that may be new as a whole, if each of them is known."""
+        self.require_names(context)
+        found = []
+        for name, ids, first in zip(self.names, self.values, self.first_F, strict=True):
+            at = int(ids.index_of([context[name]])[0])
+            if at < 0:
+                raise UsageError(
+                    f"the model knows no {name} {context[name]!r}. It knows {len(ids):,}, such as "
+                    f"{ids.values[:3].tolist()!r}.",
+                    code=f"unknown_{name}" if name == "user" else "unknown_value",
+                )
+            found.append(first + at)
+        return np.array(found)
+
+    def require_names(self, context: Mapping[str, Any]) -> None:
+        """Refuse a context that lacks a field or has another."""
+        if set(context) != set(self.names):
+            raise UsageError(
+                f"a context of this model is {', '.join(self.names)}; got "
+                f"{', '.join(map(str, context)) or 'nothing'}.",
+                code="bad_context",
+            )
+
+    def key(self, context: Mapping[str, Any]) -> str:
+        """The id of a context whose values are known: 17 and "17" name the same one."""
+        values = [
+            ids.values[ids.index_of([context[name]])[0]]
+            for name, ids in zip(self.names, self.values, strict=True)
+        ]
+        return key(values)
+
+
+def key(values: Sequence[Any]) -> str:
+    """The id of a context."""
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def combined(columns: Mapping[str, NDArray[Any]]) -> tuple[Ids, NDArray[np.int64]]:
+    """The contexts that occur in columns of values, and which one each row has."""
+    parts = [np.unique(column, return_inverse=True) for column in columns.values()]
+    rows_RF, context_E = np.unique(
+        np.stack([index for _, index in parts], axis=1), axis=0, return_inverse=True
+    )
+    keys = np.array(
+        [*(key([distinct[at] for (distinct, _), at in zip(parts, row, strict=True)])
+           for row in rows_RF), None],
+        dtype=object,
+    )[:-1]  # fmt: skip
+    order = np.argsort(keys)
+    return Ids(keys[order]), np.argsort(order)[context_E.reshape(-1)]
+
+
+def derived(name: str, micros: NDArray[np.int64] | None) -> NDArray[Any]:
+    """A field that follows from the time."""
+    if micros is None:
+        raise DataError(
+            f"the context field {name!r} is derived from the time, and there is no time column. "
+            "Name it with --time.",
+            code="no_time",
+        )
+    return DERIVED[name](micros)
+
+
+def _ids(values: list[Any]) -> tuple[Ids, NDArray[np.int64]]:
+    array = np.array([*values, None], dtype=object)[:-1]
+    if all(isinstance(value, int) for value in values):
+        array = np.array(values, np.int64 if min(values) < 0 or max(values) < 2**63 else np.uint64)
+    distinct, index = np.unique(array, return_inverse=True)
+    return Ids.of(distinct), index.astype(np.int64)

@@ -1,0 +1,207 @@
+"""Contexts of several fields, from files to recommendations."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import sdgar
+from sdgar.data.contexts import DERIVED, Fields, combined, derived
+from sdgar.data.interactions import Interactions
+from sdgar.data.readers import read, read_frame, read_options
+from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.errors import DataError, UsageError
+
+DAY = 24 * 3_600_000_000
+PARTS = ("night", "morning", "afternoon", "evening")
+
+
+def test_contexts_are_the_combinations_that_occur_and_come_apart_again():
+    ids, rows = combined(
+        {"user": np.array([7, 10, 7, 7]), "city": np.array(["ü", "b", "b", "ü"], dtype=object)}
+    )
+    assert ids.values.tolist() == ['[10,"b"]', '[7,"b"]', '[7,"ü"]']
+    assert rows.tolist() == [2, 0, 1, 2]
+    fields = Fields.of(("user", "city"), ids)
+    assert [v.values.tolist() for v in fields.values] == [[7, 10], ["b", "ü"]]
+    assert fields.index_UF.tolist() == [[1, 0], [0, 0], [0, 1]]
+    assert fields.place_UF.tolist() == [[1, 2], [0, 2], [0, 3]]
+    assert fields.key({"city": "ü", "user": "7"}) == '[7,"ü"]'
+    assert fields.places({"city": "b", "user": 10}).tolist() == [1, 2]
+
+
+def test_derived_fields_are_those_of_the_calendar_in_utc():
+    micros = np.array(
+        ["2026-11-16T05:59:59", "2026-11-15T18:00:00", "1969-12-31T23:00:00"], "M8[us]"
+    )
+    micros = micros.astype(np.int64)
+    assert DERIVED["hour"](micros).tolist() == [5, 18, 23]
+    assert DERIVED["weekday"](micros).tolist() == ["monday", "sunday", "wednesday"]
+    assert DERIVED["daypart"](micros).tolist() == ["night", "evening", "evening"]
+    with pytest.raises(DataError, match="--time"):
+        derived("hour", None)
+
+
+@pytest.fixture
+def frame() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "user": ["ann", "ann", "bob", "ann"],
+            "item": [1, 2, 1, 1],
+            "city": ["Rome", "Oslo", "Rome", "Oslo"],
+            "timestamp": [3600, 8 * 3600, 30, 20 * 3600],
+        }
+    )
+
+
+def test_files_and_frames_are_read_with_their_contexts(frame, tmp_path):
+    frame.write_csv(tmp_path / "events.csv")
+    for source in (frame, tmp_path / "events.csv"):
+        data = read(source, context=("user", "city", "daypart"))
+        assert data.context == ("user", "city", "daypart")
+        found = {
+            (*json.loads(data.users.values[u]), int(data.items.values[i]))
+            for u, i in zip(data.users_E, data.items_E, strict=True)
+        }
+        assert found == {
+            ("ann", "Rome", "night", 1),
+            ("ann", "Oslo", "morning", 2),
+            ("bob", "Rome", "night", 1),
+            ("ann", "Oslo", "evening", 1),
+        }
+    plain = read(frame)
+    assert plain.fields is None
+    assert len(plain) == 3  # Ann had item 1 twice
+
+
+def test_what_cannot_be_a_context_is_refused(frame):
+    with pytest.raises(UsageError, match="'town'"):
+        read(frame, context=("user", "town"))
+    for wrong in (("city",), ("user", "user")):
+        with pytest.raises(UsageError, match="each once"):
+            read(frame, context=wrong)
+    with pytest.raises(DataError, match="--time"):
+        read(frame.drop("timestamp"), context=("user", "hour"))
+    with pytest.raises(DataError, match="no value of a field"):
+        read(
+            frame.with_columns(city=pl.Series(["Rome", None, "Rome", "Oslo"])),
+            context=("user", "city"),
+        )
+    kept = read_frame(
+        frame.with_columns(city=pl.Series(["Rome", None, "Rome", "Oslo"])),
+        read_options(context=("user", "city"), allow_bad_rows=True),
+    ).interactions
+    assert kept.rows.rejected == {"missing_field": 1}
+    with pytest.raises(DataError, match="differ"):
+        read(frame).merge(read(frame, context=("user", "city")))
+
+
+def test_parts_keep_their_contexts(frame):
+    data = read(frame, context=("user", "city"))
+    part = data.subset(np.array([True, False, True, True]), "some")
+    assert part.context == data.context
+    assert part.merge(data).fields.names == ("user", "city")
+
+
+@pytest.mark.parametrize("kind", [MatrixFactorization, Cosine])
+def test_a_context_is_the_sum_of_the_vectors_of_its_fields(kind):
+    fields = Fields.of(("user", "part"), combined(
+        {"user": np.array([0, 0, 1, 2]), "part": np.array(["a", "b", "a", "b"], dtype=object)}
+    )[0])  # fmt: skip
+    more = {"tau": 0.2} if kind is Cosine else {}
+    model = kind(4, 5, 3, seed=1, fields=fields, **more)
+    assert model.user_UD.shape == (5, 3)
+    u_UD = torch.stack([model.user_UD[list(row)].sum(0) for row in fields.place_UF.tolist()])
+    if kind is Cosine:
+        u_UD = u_UD / u_UD.norm(dim=1, keepdim=True) / 0.2
+    factors = model.factors()
+    torch.testing.assert_close(factors.user_UD, u_UD)
+    for row, place in enumerate(fields.place_UF):
+        torch.testing.assert_close(factors.context(torch.from_numpy(place)), u_UD[row])
+    users_B, items_BN = torch.tensor([3, 0]), torch.tensor([[0, 4], [2, 2]])
+    torch.testing.assert_close(
+        model.score(users_B, items_BN), factors.score_all(users_B).gather(1, items_BN)
+    )
+
+
+def tastes(seed: int = 0) -> tuple[Interactions, Interactions, Interactions]:
+    """Made-up events: everybody likes one of eight kinds, of it the light items in the morning.
+
+    And the dark ones in the evening. Training and test rows with contexts of (user, daypart), and
+    the training rows with users alone.
+    """
+    rng = np.random.default_rng(seed)
+    kind, dark = np.arange(320) % 8, np.arange(320) // 8 % 2 == 1
+    rows = []
+    for user in range(150):
+        for hour in (8, 20):
+            liked = np.flatnonzero((kind == user % 8) & (dark == (hour > 12)))
+            chosen = rng.choice(liked, 12, replace=False)
+            rows += [(user, item, hour, place >= 9) for place, item in enumerate(chosen)]
+    user, item, hour, test = map(np.array, zip(*rows, strict=True))
+    part = np.array(PARTS, dtype=object)[hour // 6]
+    train, held_out = (
+        Interactions.from_contexts({"user": user[some], "daypart": part[some]}, item[some])
+        for some in (~test, test)
+    )
+    return train, held_out, Interactions.from_arrays(user[~test], item[~test])
+
+
+SETTINGS = {
+    "bpr": {"dim": 16, "epochs": 60, "early_stopping": False, "batch_size": 256},
+    "sdsoftmax": {"dim": 16, "epochs": 15, "early_stopping": False, "batch_size": 256},
+}
+
+
+@pytest.mark.parametrize("system", SETTINGS)
+def test_a_taste_that_depends_on_the_daypart_wants_a_context_that_has_it(system, tmp_path):
+    train, test, of_users = tastes()
+    kind = {"bpr": sdgar.BPR, "sdsoftmax": sdgar.SDSoftmax}[system]
+    model = kind(**SETTINGS[system]).fit(train)
+    alone = kind(**SETTINGS[system]).fit(of_users)
+    hits = {"context": 0, "user": 0}
+    wanted = 0
+    for row, text in enumerate(test.users.values):
+        user, part = json.loads(text)
+        truth = {int(test.items.values[i]) for i in test.history.of(row)}
+        lists = {
+            "context": model.recommend({"user": user, "daypart": part}, k=10),
+            "user": alone.recommend([user], k=10),
+        }
+        for name, frame in lists.items():
+            hits[name] += len(truth & set(frame["item"].to_list()))
+        wanted += len(truth)
+    # A context that sees all has 11 items to choose 10 from, a user without daypart 22.
+    assert hits["context"] / wanted > 0.8
+    assert hits["context"] > 1.5 * hits["user"]
+    loaded = sdgar.load(model.save(tmp_path / "model"))
+    asked = {"user": user, "daypart": part}
+    assert loaded.recommend(asked, k=3).equals(model.recommend(asked, k=3))
+    assert model.evaluate(test).means()["recall@10"] == pytest.approx(hits["context"] / wanted)
+
+
+def test_a_context_that_did_not_occur_is_made_up_of_its_fields():
+    train, _, _ = tastes()
+    keep = np.array([json.loads(t) != [0, "evening"] for t in train.users.values])[train.users_E]
+    part = train.subset(keep, "no evenings of user 0")
+    model = sdgar.BPR(**SETTINGS["bpr"]).fit(part)
+    frame = model.recommend(
+        [{"user": 0, "daypart": "evening"}, {"user": "1", "daypart": "morning"}]
+    )
+    assert frame.columns == ["user", "daypart", "rank", "item", "score", "short"]
+    assert frame["user"].to_list() == [0] * 10 + [1] * 10
+    with pytest.raises(UsageError, match=r"knows no daypart 'noon'"):
+        model.recommend({"user": 0, "daypart": "noon"})
+    with pytest.raises(UsageError, match="user, daypart"):
+        model.recommend({"user": 0})
+    with pytest.raises(UsageError, match="mapping"):
+        model.recommend([0])
+    knows = sdgar.ItemKNN().fit(part)
+    assert len(knows.recommend({"user": 0, "daypart": "morning"}, k=2)) == 2
+    with pytest.raises(UsageError, match="knows only contexts that did"):
+        knows.recommend({"user": 0, "daypart": "evening"})
