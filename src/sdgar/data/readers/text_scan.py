@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from sdgar.data.readers.columns import Role
 from sdgar.data.readers.problems import Place, ProblemLog, shown
 
 MAX_LINE = 1 << 20
@@ -45,7 +44,7 @@ class Layout:
 class Scanned:
     """Wanted fields of the good records of a block, and the line each record began at."""
 
-    columns: dict[Role, list[str]]
+    columns: dict[str, list[str]]
     lines: list[int] = field(default_factory=list)
     taken: int = 0
     """Lines that are done with."""
