@@ -119,7 +119,7 @@ def one(path: Path, job: dict, device: str) -> dict:
     }
     if job["protocol"] != "valid":
         held_out = HeldOut.of(test, train)
-        result |= on_test(evaluate(trained.factors, held_out, seen=train.history, ks=KS).means())
+        result |= on_test(evaluate(trained.model, held_out, seen=train.history, ks=KS).means())
     return result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ import sdgar
 from sdgar import composed
 from sdgar.composed import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
 from sdgar.data.interactions import Interactions
-from sdgar.errors import UsageError
+from sdgar.discriminators.lightgcn import LightGCN
+from sdgar.errors import ArtifactError, UsageError
 from sdgar.estimators import Composed, make
+from sdgar.modules import MODULES
 from sdgar.samplers.static import Static, Uniform
+from sdgar.training.checkpoint import Checkpoints
 
 USERS, ITEMS = 24, 30
 
@@ -144,9 +148,10 @@ def test_settings_of_parts_are_typed_and_named():
 @pytest.fixture
 def own_parts():
     """Registers are left as they were."""
-    before = [dict(known) for known in composed.KINDS.values()]
+    registers = [*composed.KINDS.values(), MODULES]
+    before = [dict(known) for known in registers]
     yield
-    for known, was in zip(composed.KINDS.values(), before, strict=True):
+    for known, was in zip(registers, before, strict=True):
         known.clear()
         known.update(was)
 
@@ -191,3 +196,70 @@ def test_own_parts_are_used_by_name(coloured):
     assert np.mean(own) > 0.9
     with pytest.raises(UsageError, match="already"):
         sdgar.register_sampler("uniform")(first)
+
+
+class Crossed(torch.nn.Module):
+    """Scores by a network of both vectors together, which come down to no inner product."""
+
+    def __init__(self, n_users: int, n_items: int, *, dim: int = 4, hidden: int = 16) -> None:
+        super().__init__()
+        self.user = torch.nn.Embedding(n_users, dim)
+        self.item = torch.nn.Embedding(n_items, dim)
+        self.inner, self.outer = torch.nn.Linear(2 * dim, hidden), torch.nn.Linear(hidden, 1)
+
+    def score(self, users_B, items_BN):
+        u_BND = self.user(users_B)[:, None].expand(-1, items_BN.shape[1], -1)
+        pair = torch.cat((u_BND, self.item(items_BN)), dim=2)
+        return self.outer(torch.relu(self.inner(pair)))[..., 0]
+
+    def score_all(self, users_B):
+        items_I = torch.arange(self.item.num_embeddings, device=users_B.device)
+        return self.score(users_B, items_I.expand(len(users_B), -1))
+
+
+@pytest.mark.usefixtures("own_parts")
+def test_a_network_without_vectors_trains_ranks_and_comes_back_by_its_name(coloured, tmp_path):
+    sdgar.register_discriminator("crossed")(Crossed)
+    model = Composed(
+        discriminator="crossed", sampler="uniform", objective="bpr", dim=8, epochs=40,
+        n_negatives=2, learning_rate=0.02, batch_size=64, device="cpu", early_stopping=False,
+        settings={"discriminator.hidden": 24},
+    ).fit(coloured)  # fmt: skip
+    frame = model.recommend(k=1)
+    own = [user % 3 == item % 3 for user, item in zip(frame["user"], frame["item"], strict=True)]
+    assert np.mean(own) > 0.9
+    with pytest.raises(UsageError, match="no vectors"):
+        model.similar_items([3])
+    with pytest.raises(UsageError, match="cannot be folded"):
+        model.fold_in({"new": [0, 3]})
+    folder = model.save(tmp_path / "model")
+    loaded = sdgar.load(folder)
+    assert loaded.recommend(k=3).equals(model.recommend(k=3))
+    assert loaded.about["module"] == {"name": "crossed", "settings": {"dim": 8, "hidden": 24}}
+    del MODULES["crossed"]
+    with pytest.raises(ArtifactError, match=r"register_discriminator\('crossed'\)"):
+        sdgar.load(folder)
+    MODULES["crossed"] = LightGCN
+    with pytest.raises(ArtifactError, match="does not fit"):
+        sdgar.load(folder)
+
+
+@pytest.mark.usefixtures("own_parts")
+def test_a_network_without_vectors_keeps_its_best_epoch_and_says_what_it_cannot_do(coloured):
+    sdgar.register_discriminator("crossed")(Crossed)
+    settings = {
+        "discriminator": "crossed", "objective": "bpr", "n_negatives": 2, "device": "cpu",
+        "batch_size": 64, "epochs": 6, "evaluate_every": 1, "learning_rate": 0.02,
+    }  # fmt: skip
+    rows = np.arange(len(coloured)) % 5 > 0
+    train, valid = coloured.subset(rows, "most"), coloured.subset(~rows, "some")
+    model = Composed(**settings).fit(train, valid)
+    best = max(r.metric for _, r in model.trained_.log)
+    assert model.trained_.valid["ndcg@50"] == pytest.approx(best)
+    for sampler in ("search", "adaptive"):
+        with pytest.raises(UsageError, match="no vectors"):
+            Composed(**settings, sampler=sampler, settings={}).fit(train, valid)
+    with pytest.raises(UsageError, match="cannot be kept in checkpoints"):
+        Composed(**settings).fit(
+            train, valid, checkpoints=Checkpoints(Path("nowhere"), {}, device=torch.device("cpu"))
+        )

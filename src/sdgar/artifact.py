@@ -30,6 +30,7 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.folders import MANIFEST, DamagedError, Tensors
+from sdgar.modules import ModuleScores
 
 FORMAT = "sdgar-model"
 FORMAT_VERSION = 1
@@ -77,7 +78,7 @@ def save(
         },
         "ids": {"users": artifact.users.kind, "items": artifact.items.kind},
         "files": folders.seals(contents),
-        "about": artifact.about,
+        "about": artifact.about | _module(artifact.model),
     }
     text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False)
     try:
@@ -93,6 +94,13 @@ def save(
             code="save_failed",
         ) from error
     return target
+
+
+def _module(model: Model) -> dict[str, Any]:
+    """Which network it is, where it is one."""
+    if not isinstance(model, ModuleScores):
+        return {}
+    return {"module": {"name": model.name, "settings": dict(model.settings)}}
 
 
 def require_free(target: Path, *, overwrite: bool) -> None:
@@ -133,7 +141,7 @@ def load(path: str | Path) -> Artifact:
     kinds = manifest["ids"]
     return Artifact(
         model=model_file.from_tensors(
-            folder / _MODEL, manifest["model"], sizes, tensors[_MODEL], history
+            folder / _MODEL, manifest["model"], sizes, tensors[_MODEL], history, manifest["about"]
         ),
         users=_read_ids(folder / _IDS, tensors[_IDS], "users", kinds["users"], n_users),
         items=_read_ids(folder / _IDS, tensors[_IDS], "items", kinds["items"], n_items),

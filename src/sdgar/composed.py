@@ -27,6 +27,7 @@ from sdgar.discriminators.sequence import Sequence
 from sdgar.discriminators.start import start
 from sdgar.discriminators.two_tower import TwoTower
 from sdgar.errors import UsageError, unknown_name
+from sdgar.modules import MODULES
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -79,9 +80,20 @@ class Making:
     """There once it is made: before the sampler."""
 
 
+def _is_module(part: Callable[..., Any]) -> bool:
+    return isinstance(part, type) and issubclass(part, nn.Module)
+
+
 def register_discriminator(name: str) -> Callable[[Part], Part]:
     """Make a module known by a name: a class that is made by (n_users, n_items, *, settings)."""
-    return _registrar(DISCRIMINATORS, "discriminator", name)
+    register = _registrar(DISCRIMINATORS, "discriminator", name)
+
+    def both(part: Part) -> Part:
+        if _is_module(part):
+            MODULES[name] = part  # type: ignore[assignment]
+        return register(part)
+
+    return both
 
 
 def register_sampler(name: str) -> Callable[[Part], Part]:
@@ -318,11 +330,10 @@ class Composed(Composition):
             module: Any = part(data.n_users, data.n_items, **settings)
             if hasattr(module, "prepare"):
                 module.prepare(data)
-        return Adapter(module.to(making.device), l2=self.l2)
-
-
-def _is_module(part: Callable[..., Any]) -> bool:
-    return isinstance(part, type) and issubclass(part, nn.Module)
+        name = self.discriminator
+        return Adapter(
+            module.to(making.device), data.n_items, l2=self.l2, name=name, settings=settings
+        )
 
 
 def settings_of(kind: str, name: str) -> dict[str, type]:

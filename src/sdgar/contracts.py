@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from sdgar.modules import ModuleScores
 from sdgar.optimizers import Optimizer
 from sdgar.rng import Draws
 from sdgar.sparse import SparseMatrix
@@ -61,6 +62,10 @@ class Factors:
     def n_items(self) -> int:
         """Number of items in the catalogue."""
         return self.item_ID.shape[0]
+
+    def copied(self) -> Factors:
+        """As it is now, whatever becomes of the parameters."""
+        return Factors(**{name: tensor.clone() for name, tensor in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """All that is there, by name."""
@@ -112,8 +117,10 @@ class ItemWeights:
         return scores_BI
 
 
-Model = Factors | ItemWeights
-"""What a trained model comes down to; a saved one holds either."""
+Learned = Factors | ModuleScores
+"""What training gives: vectors, or a network where scores come down to none."""
+Model = Learned | ItemWeights
+"""What a trained model comes down to; a saved one holds one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +232,10 @@ class Discriminator(Scorer, Protocol):
         """Inner-product form of the scores, detached."""
         ...
 
+    def learned(self) -> Learned:
+        """What scores come down to, detached."""
+        ...
+
     def to(self, device: torch.device) -> Self:
         """Move the parameters."""
         ...
@@ -245,8 +256,8 @@ class Objective(Protocol):
 class Recommending(Protocol):
     """What can recommend once training is over."""
 
-    def factors(self) -> Factors:
-        """Inner-product form of the scores, detached."""
+    def learned(self) -> Learned:
+        """What scores come down to, detached; it follows the parameters until it is copied."""
         ...
 
 
@@ -271,9 +282,9 @@ class System:
     recommends: Recommending | None = None
     """Who recommends, if not the discriminator: IRGAN's generator can."""
 
-    def factors(self) -> Factors:
+    def learned(self) -> Learned:
         """The scores of who recommends."""
-        return (self.recommends or self.discriminator).factors()
+        return (self.recommends or self.discriminator).learned()
 
     @property
     def visits_per_step(self) -> int:

@@ -286,7 +286,7 @@ class Learner(Estimator):
     def _keep_trained(self, trained: Trained, train: Interactions) -> Self:
         self.trained_ = trained
         self._keep(
-            trained.factors,
+            trained.model,
             train,
             {
                 "engine": {

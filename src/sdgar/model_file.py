@@ -1,6 +1,7 @@
 """What the model file holds: a model as named tensors, and the way back with checks.
 
 factors               user_UD, item_ID, bias_I
+module                parameters and buffers of a network that is registered by name
 factors of fields     the same, field_VD (a vector for each value of each field) and scale
 item weights          weight_II
 sparse item weights   indptr_I1, items_E, weight_E: the same matrix by rows, without its zeros
@@ -16,13 +17,21 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.contracts import Factors, ItemWeights, Model
+from sdgar.errors import UsageError
 from sdgar.folders import DamagedError, Tensors
+from sdgar.modules import ModuleScores, rebuilt
 from sdgar.sparse import SparseMatrix
 
 FACTORS, _DENSE, _SPARSE = "factors", "item weights", "sparse item weights"
-_FIELDS = "factors of fields"
+_FIELDS, MODULE = "factors of fields", "module"
 
-SIZES = {FACTORS: ("dim",), _FIELDS: ("dim", "values"), _DENSE: (), _SPARSE: ("weights",)}
+SIZES = {
+    FACTORS: ("dim",),
+    _FIELDS: ("dim", "values"),
+    _DENSE: (),
+    _SPARSE: ("weights",),
+    MODULE: (),
+}
 """What a model can be, and the sizes it has beside users, items and interactions."""
 
 
@@ -34,6 +43,15 @@ def to_tensors(model: Model) -> tuple[str, dict[str, int], Tensors]:
         if model.field_VD is None:
             return FACTORS, size, named
         return _FIELDS, size | {"values": len(model.field_VD)}, named
+    if isinstance(model, ModuleScores):
+        if not model.name:
+            raise UsageError(
+                "a network without vectors is saved by the name of its class, and this one has "
+                "none. Register it with @sdgar.register_discriminator(NAME).",
+                code="not_registered",
+            )
+        arrays = {name: t.cpu().contiguous().numpy() for name, t in model.tensors().items()}
+        return MODULE, {}, arrays
     weight_II = model.weight_II
     if not isinstance(weight_II, SparseMatrix):
         return _DENSE, {}, {"weight_II": _array(weight_II, np.float32)}
@@ -46,10 +64,17 @@ def to_tensors(model: Model) -> tuple[str, dict[str, int], Tensors]:
 
 
 def from_tensors(
-    path: Path, kind: str, sizes: dict[str, int], tensors: Tensors, history: Tensors
+    path: Path,
+    kind: str,
+    sizes: dict[str, int],
+    tensors: Tensors,
+    history: Tensors,
+    about: dict[str, Any],
 ) -> Model:
     """The model, if its tensors are of the right names, types and shapes and can give scores."""
     users, items = sizes["users"], sizes["items"]
+    if kind == MODULE:
+        return _network(path, sizes, tensors, about)
     wanted: dict[str, tuple[Any, tuple[int, ...]]]
     if kind in (FACTORS, _FIELDS):
         wanted = {
@@ -82,6 +107,19 @@ def from_tensors(
     if (weight_E <= 0).any():
         raise DamagedError(path, "weight_E holds a weight that is not positive")
     return ItemWeights(has, SparseMatrix.of(indptr_I1, items_E, items, weight_E, device=cpu))
+
+
+def _network(
+    path: Path, sizes: dict[str, int], tensors: Tensors, about: dict[str, Any]
+) -> ModuleScores:
+    said = about.get("module")
+    if not isinstance(said, dict) or not isinstance(said.get("settings"), dict):
+        raise DamagedError(path, "nothing says which network it is")
+    for name, tensor in tensors.items():
+        if tensor.dtype.kind == "f" and tensor.ndim:
+            _require_finite(path, name, tensor)
+    named = {name: torch.from_numpy(tensor) for name, tensor in tensors.items()}
+    return rebuilt(str(said.get("name")), said["settings"], sizes, named)
 
 
 def expect(path: Path, tensors: Tensors, wanted: dict[str, tuple[Any, tuple[int, ...]]]) -> None:

@@ -59,8 +59,8 @@ class Recommender:
         """The scores as inner products, of a model that has vectors."""
         if not isinstance(self.model, Factors):
             raise UsageError(
-                f"a model of system {self.about.get('system')} has weights from item to item and "
-                "no vectors. Use `model`.",
+                f"a model of system {self.about.get('system')} has no vectors: its scores are "
+                "weights from item to item, or a network's. Use `model`.",
                 code="no_vectors",
             )
         return self.model
@@ -226,6 +226,8 @@ class Recommender:
         if isinstance(model, ItemWeights):
             places = torch.tensor([at for at, _ in rows])
             return ItemWeights(model.history.rows(places), model.weight_II)
+        if not isinstance(model, Factors):
+            raise UsageError("a network without vectors has no contexts of several fields.")
         vectors = [model.user_UD[at] if at >= 0 else model.context(places) for at, places in rows]
         user_TD = torch.stack(vectors)
         return Factors(user_TD, model.item_ID, model.bias_I, model.field_VD, model.scale)
@@ -242,7 +244,7 @@ class Recommender:
             n_items, device = self.model.n_items, self.model.device
             has = SparseMatrix.of(asked.indptr_U1, asked.items_E, n_items, device=device)
             return ItemWeights(has, self.model.weight_II)
-        vectors = self.model.item_ID
+        vectors = self.factors.item_ID
         if vectors.shape[1] == 0:
             raise UsageError(
                 f"a {self.about.get('system', 'popularity')} model has no item vectors, so no item "

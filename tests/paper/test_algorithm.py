@@ -106,8 +106,8 @@ def test_an_epoch_shows_every_positive_once_with_draws_of_its_own(checkerboard, 
 
 def test_training_returns_the_parameters_of_the_discriminator(checkerboard):
     system, _, fitted = trained(checkerboard, epochs=2)
-    assert_close(fitted.factors.user_UD, system.discriminator.user_UD.detach())
-    assert_close(fitted.factors.item_ID, system.discriminator.item_ID.detach())
+    assert_close(fitted.model.user_UD, system.discriminator.user_UD.detach())
+    assert_close(fitted.model.item_ID, system.discriminator.item_ID.detach())
 
 
 @pytest.fixture

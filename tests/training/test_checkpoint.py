@@ -111,7 +111,7 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path):
     assert found.finished["choose"].log == written.finished["choose"].log
     assert found.finished["choose"].best_epoch == 2
     assert_same_factors(found.progress.best, written.progress.best)
-    assert_same_factors(found.finished["choose"].factors, written.finished["choose"].factors)
+    assert_same_factors(found.finished["choose"].model, written.finished["choose"].model)
     assert (found.phase, found.engine, found.seconds) == ("final", "eager", 1.25)
 
 
@@ -285,7 +285,7 @@ def test_a_number_that_is_not_finite_is_never_written(tmp_path, name, value):
     tensor = {
         **bad.state,
         "best": bad.progress.best.item_ID,
-        "finished": bad.finished["choose"].factors.bias_I,
+        "finished": bad.finished["choose"].model.bias_I,
     }[name]
     tensor.view(-1)[-1] = value
     with pytest.raises(NumericalError, match=f"{name}.* holds a number that is not finite"):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from sdgar.contracts import Factors
+from sdgar.contracts import Factors, Learned, Score
 from sdgar.errors import UsageError
+from sdgar.modules import ModuleScores
 
 
-@runtime_checkable
 class Scoring(Protocol):
     """What a module must have to be trained here.
 
     ``score`` gets contexts (as numbers 0 … U - 1) and items, and gives a score with a gradient.
     ``vectors`` gives what scores come down to, s = h_c · v_i + b_i, for ranking and for saving:
-    (h_UD, v_ID) or (h_UD, v_ID, b_I).
+    (h_UD, v_ID) or (h_UD, v_ID, b_I). Where they come down to no vectors, ``score_all(context_B)``
+    ranks instead, and a saved model needs the class to be registered.
 
     It may also have ``penalty(context_B, items_BN)``, which l2 weighs; and ``by_event = True`` with
     ``score_event(rows_B, items_BN)``, if every training row is a context of its own.
@@ -35,13 +37,22 @@ class Scoring(Protocol):
 class Adapter(nn.Module):
     """Trains a module with any sampler and objective, on the eager engine."""
 
-    def __init__(self, module: nn.Module, *, l2: float) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        n_items: int,
+        *,
+        l2: float,
+        name: str = "",
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
-        missing = [name for name in ("score", "vectors") if not hasattr(module, name)]
-        if missing:
+        ranks = hasattr(module, "vectors") or hasattr(module, "score_all")
+        if not ranks or not hasattr(module, "score"):
             raise UsageError(
-                f"{type(module).__name__} has no method {' and no '.join(missing)}. A model needs "
-                "score(context_B, items_BN) and vectors(); see docs/bring-your-own.md.",
+                f"{type(module).__name__} lacks {'score' if ranks else 'a way to rank'}. A model "
+                "needs score(context_B, items_BN) and vectors(), or score_all(context_B) where "
+                "scores come down to no vectors; see docs/bring-your-own.md.",
                 code="no_such_method",
             )
         if l2 and not hasattr(module, "penalty"):
@@ -52,8 +63,7 @@ class Adapter(nn.Module):
             )
         self.module = module
         self.by_event: bool = getattr(module, "by_event", False)
-        n_items = len(self.factors().item_ID)
-        self._n_items = n_items
+        self._n_items, self._name, self._settings = n_items, name, dict(settings or {})
 
     @property
     def n_items(self) -> int:
@@ -83,14 +93,43 @@ class Adapter(nn.Module):
     def settle(self, context_B: Tensor, items_BN: Tensor) -> None:
         """A module has no bounds."""
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether scores come down to vectors."""
+        return hasattr(self.module, "vectors")
+
+    def learned(self) -> Learned:
+        """Vectors, detached; or the module itself, where there are none."""
+        if self.has_vectors:
+            return self.factors()
+        return ModuleScores(self.module, self._n_items, self._name, self._settings)
+
     @torch.no_grad()
     def factors(self) -> Factors:
         """What the scores come down to, detached."""
+        if not self.has_vectors:
+            raise UsageError(
+                f"{type(self.module).__name__} has no vectors, which this sampler looks at. Use "
+                "another sampler, such as decomposable.",
+                code="no_vectors",
+            )
         self.module.eval()
         user_UD, item_ID, *bias = self.module.vectors()  # type: ignore[operator]
         bias_I = bias[0] if bias else torch.zeros_like(item_ID[:, 0])
         return Factors(user_UD.detach(), item_ID.detach(), bias_I.detach())
 
+    def frozen(self) -> Score:
+        """Scores as they are now, from vectors that are computed once, if there are any."""
+        if not self.has_vectors:
+            return self.score
+        f = self.factors()
+
+        def score(users_B: Tensor, items_BN: Tensor) -> Tensor:
+            s_BN1 = torch.bmm(f.item_ID[items_BN], f.user_UD[users_B][:, :, None])
+            return s_BN1[:, :, 0] + f.bias_I[items_BN]
+
+        return score
+
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI of the whole catalogue."""
-        return self.factors().score_all(users_B)
+        return self.learned().score_all(users_B)

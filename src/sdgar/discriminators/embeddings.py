@@ -63,6 +63,10 @@ class Embeddings(nn.Module):
         """Inner-product form of the scores, detached."""
         raise NotImplementedError
 
+    def learned(self) -> Factors:
+        """What scores come down to, detached."""
+        return self.factors()
+
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI of the whole catalogue."""
         return self.factors().score_all(users_B)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Negatives, NotCovered, System
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.adapter import Adapter
 from sdgar.engines.torch_optimizers import torch_optimizer
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError
@@ -141,8 +142,13 @@ class EagerEngine:
 
     @torch.no_grad()
     def refit(self, epoch: int) -> dict[str, float]:
-        """Let the sampler follow the discriminator, and say how its proposals are."""
-        return self._system.sampler.refit(self._score, seed=self._seed, epoch=epoch)
+        """Let the sampler follow the discriminator, and say how its proposals are.
+
+        A network would compute the same vectors for every score that is asked for; it stands still
+        meanwhile, so they are computed once.
+        """
+        score = self._model.frozen() if isinstance(self._model, Adapter) else self._score
+        return self._system.sampler.refit(score, seed=self._seed, epoch=epoch)
 
     @torch.no_grad()
     def _score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:

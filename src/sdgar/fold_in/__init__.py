@@ -21,6 +21,7 @@ from sdgar.data.interactions import History
 from sdgar.errors import UsageError
 from sdgar.fold_in.sphere import directions
 from sdgar.least_squares import HalfSweep
+from sdgar.modules import ModuleScores
 from sdgar.sparse import SparseMatrix
 
 SYSTEMS = ("popular", "item-knn", "ease", "ials", "sdsoftmax")
@@ -31,6 +32,8 @@ def fold_in(model: Model, about: dict[str, Any], trained: History, new: History)
 
     ``about`` says how the model was made, ``trained`` from what.
     """
+    if isinstance(model, ModuleScores):
+        raise _refused(about)
     known = SparseMatrix.of(new.indptr_U1, new.items_E, model.n_items, device=model.device)
     if isinstance(model, ItemWeights):
         return ItemWeights(known, model.weight_II)
@@ -52,7 +55,11 @@ def _vectors(
             items = (model.item_ID, model.bias_I, popularity_I)
             unit_UD = directions(known, *items, tau=float(tau), rho=float(rho))
             return unit_UD / float(tau)
-    raise UsageError(
+    raise _refused(about)
+
+
+def _refused(about: dict[str, Any]) -> UsageError:
+    return UsageError(
         f"new users cannot be folded into a model of system {about.get('system')!r}: it has no "
         f"rule for a vector from a history alone. Systems that have: {', '.join(SYSTEMS)} (with "
         "score=cosine). Or train again with the new users' rows.",

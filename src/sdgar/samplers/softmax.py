@@ -152,6 +152,10 @@ class Softmax:
         """The generator as a recommender: it ranks by g."""
         return self.model.factors()
 
+    def learned(self) -> Factors:
+        """What it recommends by."""
+        return self.factors()
+
     def to(self, device: torch.device) -> Self:
         """Move the tables."""
         self.model.to(device)

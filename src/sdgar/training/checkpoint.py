@@ -323,11 +323,11 @@ def _log(records: list[dict[str, Any]]) -> list[EpochRecord]:
 def _arrays(checkpoint: Checkpoint) -> folders.Tensors:
     """Every tensor by name, each seen to be finite."""
     tensors = {f"engine.{name}": tensor for name, tensor in checkpoint.state.items()}
-    kept = {f"finished.{phase}.": fitted.factors for phase, fitted in checkpoint.finished.items()}
+    kept = {f"finished.{phase}.": fitted.model for phase, fitted in checkpoint.finished.items()}
     if checkpoint.progress.best is not None:
         kept["best."] = checkpoint.progress.best
-    for prefix, factors in kept.items():
-        tensors |= {prefix + name: tensor for name, tensor in factors.tensors().items()}
+    for prefix, model in kept.items():
+        tensors |= {prefix + name: tensor for name, tensor in model.tensors().items()}
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise NumericalError(

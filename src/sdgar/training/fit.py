@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
-from sdgar.contracts import Engine, Factors, System
+from sdgar.contracts import Engine, Learned, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History
 from sdgar.errors import NumericalError, UsageError
@@ -84,7 +83,7 @@ class Progress:
     """
 
     log: list[EpochRecord] = field(default_factory=list)
-    best: Factors | None = None
+    best: Learned | None = None
     """Weights of the best epoch; None before a first look."""
 
     @property
@@ -123,7 +122,7 @@ class Progress:
 class Fitted:
     """What training gave."""
 
-    factors: Factors
+    model: Learned
     best_epoch: int
     log: list[EpochRecord] = field(default_factory=list)
 
@@ -179,11 +178,11 @@ def fit(
         look = epoch % options.evaluate_every == 0 or epoch == options.epochs
         if held_out is not None and look:
             start = time.perf_counter()
-            metric = _look(system.factors(), held_out, seen, options)
+            metric = _look(system.learned(), held_out, seen, options)
             evaluate_seconds = time.perf_counter() - start
             better = metric > at.best_metric
             if better:
-                at.best = _copy(system.factors())
+                at.best = system.learned().copied()
         at.log.append(
             EpochRecord(
                 epoch,
@@ -204,7 +203,7 @@ def fit(
             keeper.keep(at, engine, last=at.over(options))
     best, best_epoch = at.best, at.best_epoch
     if best is None:
-        best, best_epoch = system.factors(), at.epoch
+        best, best_epoch = system.learned(), at.epoch
     _require_finite(best)
     return Fitted(best, best_epoch, at.log)
 
@@ -213,24 +212,16 @@ def _nobody(_: EpochRecord) -> None:
     """Nobody watches."""
 
 
-def _look(factors: Factors, held_out: HeldOut, seen: History, options: FitOptions) -> float:
-    return evaluate(factors, held_out, seen=seen, ks=(options.k,)).means()[options.metric]
+def _look(model: Learned, held_out: HeldOut, seen: History, options: FitOptions) -> float:
+    return evaluate(model, held_out, seen=seen, ks=(options.k,)).means()[options.metric]
 
 
-def _copy(factors: Factors) -> Factors:
-    return Factors(**{name: tensor.clone() for name, tensor in factors.tensors().items()})
-
-
-def _require_finite(factors: Factors) -> None:
-    tensors: dict[str, Tensor] = {
-        "user vectors": factors.user_UD,
-        "item vectors": factors.item_ID,
-        "item biases": factors.bias_I,
-    }
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
+def _require_finite(model: Learned) -> None:
+    names = {"user_UD": "user vectors", "item_ID": "item vectors", "bias_I": "item biases"}
+    for name, tensor in model.tensors().items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise NumericalError(
-                f"the {name} hold a number that is not finite: the model diverged. Lower the "
-                "learning rate or raise l2.",
+                f"the {names.get(name, name)} hold a number that is not finite: the model "
+                "diverged. Lower the learning rate or raise l2.",
                 code="diverged",
             )

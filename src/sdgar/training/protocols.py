@@ -9,11 +9,13 @@ from typing import Literal
 
 import torch
 
-from sdgar.contracts import Engine, Factors, System
+from sdgar.contracts import Engine, Learned, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
+from sdgar.errors import UsageError
 from sdgar.evaluation.report import evaluate
+from sdgar.modules import ModuleScores
 from sdgar.systems import Recipe
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
@@ -47,7 +49,7 @@ class Seconds:
 class Trained:
     """A model, and how it came to be."""
 
-    factors: Factors
+    model: Learned
     engine: str
     why: str
     deterministic: bool
@@ -99,6 +101,12 @@ class Run:
                 self.on_epoch(phase, epoch)
 
         system = self.recipe.compose(data, seed=self.seed, device=self.device)
+        if self.checkpoints is not None and isinstance(system.learned(), ModuleScores):
+            raise UsageError(
+                "a network without vectors cannot be kept in checkpoints while it trains. Give it "
+                "vectors(), or train it without checkpoints.",
+                code="no_vectors",
+            )
         make_engine, self.why = choose_engine(self.engine, system, self.device)
         self.chosen_engine = make_engine.name
         self.deterministic = make_engine.deterministic(self.device)
@@ -142,7 +150,7 @@ class Run:
         records = [record for _, record in self.log]
         train = sum(r.train_seconds for r in records)
         return Trained(
-            factors=kept.factors,
+            model=kept.model,
             engine=self.chosen_engine,
             why=self.why,
             deterministic=self.deterministic,
@@ -171,7 +179,7 @@ def validated(
     """
     held_out = HeldOut.of(valid, train).sample(run.options.valid_users, seed=run.seed)
     chosen = run.fit("choose", train, run.options, held_out)
-    valid_means = evaluate(chosen.factors, held_out, seen=train.history, ks=run.ks).means()
+    valid_means = evaluate(chosen.model, held_out, seen=train.history, ks=run.ks).means()
     kept = chosen
     if refit_on is not None:
         kept = run.fit("final", refit_on, replace(run.options, epochs=chosen.best_epoch), None)

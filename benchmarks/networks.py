@@ -1,0 +1,124 @@
+"""Networks as discriminators: learned negatives beside uniform ones, at equal draws.
+
+Needs only torch and NumPy to run, so that it runs on a bare GPU machine:
+
+    python benchmarks/networks.py pack DATA carry        # npz of the sets with times (here: polars)
+    PYTHONPATH=src python benchmarks/networks.py run JOBS.json OUT.jsonl PROCESSES
+
+JOBS is a list of {"data": "carry/beauty.npz", "seed": 0, "look": "valid" or "test", "settings": …},
+with the fields of ``Composed`` as settings. Sets with times are split by leave-last-out: the last
+event of everyone is the test row, the one before it the validation row. Those without times come
+split, and a tenth of their training rows chooses the epoch. "valid" stops there and reports what it
+chose by.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing as mp
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sdgar.data import splits
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import Interactions
+from sdgar.estimators import Composed
+from sdgar.training.fit import EpochRecord
+
+SETS = {
+    "ml-100k": ("movielens-100k", "interactions"),
+    "beauty": ("amazon-beauty", "interactions"),
+    "videogames": ("amazon-videogames", "interactions"),
+}
+
+
+def pack(shared: Path, out: Path) -> None:
+    import polars as pl
+
+    for name, (folder, file) in SETS.items():
+        frame = pl.read_parquet(shared / folder / f"{file}.parquet")
+        order = "timestamp" if "timestamp" in frame.columns else "position"
+        arrays = {"user": frame["user"], "item": frame["item"], "time": frame[order]}
+        np.savez_compressed(out / f"{name}.npz", **arrays)
+
+
+def load(path: Path) -> tuple[Interactions, Interactions, Interactions]:
+    """Rows to train, to choose the epoch by, and to test."""
+    file = np.load(path)
+    if "time" in file:
+        everything = Interactions.from_arrays(file["user"], file["item"], time=file["time"])
+        before, test = splits.leave_last_out(everything)
+        train, valid = splits.leave_last_out(before)
+        return train, valid, test
+    before, test = (
+        Interactions.from_arrays(file[f"{part}_user"], file[f"{part}_item"])
+        for part in ("train", "test")
+    )
+    train, valid = splits.validation(before, seed=0)
+    return train, valid, test
+
+
+def one(job: dict[str, Any]) -> dict[str, Any]:
+    train, valid, test = load(Path(job["data"]))
+    looks: list[tuple[str, int, float | None, float]] = []
+
+    def hear(phase: str, epoch: EpochRecord) -> None:
+        looks.append((phase, epoch.epoch, epoch.metric, epoch.train_seconds + epoch.refit_seconds))
+
+    model = Composed(seed=job["seed"], **job["settings"])
+    started = time.perf_counter()
+    model.fit(train, valid, refit=job["look"] == "test", on_epoch=hear)
+    trained = model.trained_
+    result = {
+        **job,
+        "best_epoch": trained.best_epoch,
+        "valid": trained.valid,
+        "health": trained.generator,
+        "curve": [(epoch, round(m, 5)) for p, epoch, m, _ in looks if p == "choose" and m],
+        "seconds_an_epoch": round(float(np.median([s for *_, s in looks])), 3),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    if job["look"] == "test":
+        result["test"] = model.evaluate(test, ks=(10, 20, 50)).means()
+        result["users"] = len(HeldOut.of(test, model.recommender_).users_T)
+    return result
+
+
+def worker(jobs: mp.Queue, results: mp.Queue) -> None:
+    torch.set_num_threads(1)
+    while (job := jobs.get()) is not None:
+        try:
+            results.put(one(job))
+        except Exception as error:
+            results.put({**job, "error": repr(error)})
+
+
+def run(todo: list[dict[str, Any]], out: Path, processes: int) -> None:
+    context = mp.get_context("spawn")
+    jobs, results = context.Queue(), context.Queue()
+    for job in [*todo, *[None] * processes]:
+        jobs.put(job)
+    team = [context.Process(target=worker, args=(jobs, results)) for _ in range(processes)]
+    for process in team:
+        process.start()
+    with out.open("a") as file:
+        for _ in todo:
+            result = results.get()
+            file.write(json.dumps(result) + "\n")
+            file.flush()
+            print(json.dumps({k: v for k, v in result.items() if k != "curve"}), flush=True)
+    for process in team:
+        process.join()
+
+
+if __name__ == "__main__":
+    command, *words = sys.argv[1:]
+    if command == "pack":
+        pack(Path(words[0]), Path(words[1]))
+    else:
+        run(json.loads(Path(words[0]).read_text()), Path(words[1]), int(words[2]))
