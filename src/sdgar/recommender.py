@@ -58,9 +58,11 @@ class Recommender:
     def factors(self) -> Factors:
         """The scores as inner products, of a model that has vectors."""
         if not isinstance(self.model, Factors):
+            weights = isinstance(self.model, ItemWeights)
+            instead = "weights from item to item" if weights else "a network"
             raise UsageError(
-                f"a model of system {self.about.get('system')} has no vectors: its scores are "
-                "weights from item to item, or a network's. Use `model`.",
+                f"a model of system {self.about.get('system')} has {instead} and no vectors. Use "
+                "`model`.",
                 code="no_vectors",
             )
         return self.model

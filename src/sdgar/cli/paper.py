@@ -60,7 +60,7 @@ def paper(
             "plan",
             f"{title}: {len(pieces)} pieces, some {max(minutes, 0.1):.1f} minutes on two cores",
         )
-    with HeldBack() as stop, screen.work(sum(map(len, todo.values()))) as watch:
+    with HeldBack() as stop, screen.work(len(todo) + sum(map(len, todo.values()))) as watch:
         written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))

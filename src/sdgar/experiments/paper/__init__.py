@@ -41,7 +41,9 @@ def run(
             experiment.pieces(setting), out / f"{experiment.NAME}.jsonl", setting,
             watch=watch, stop=stop,
         )  # fmt: skip
+        watch.begin(f"{experiment.NAME}: tables and figures", 1)
         experiment.write(rows, out, setting)
+        watch.end("written", str(out / f"{experiment.NAME}.md"))
         files = sorted(out.glob(f"{experiment.NAME}*"))
         written += [file for file in files if file.suffix in (".md", ".csv", ".json", ".png")]
     return written

@@ -67,7 +67,7 @@ def source(name: str, data: Path | None) -> Source:
     """
     arrays = _arrays(name, data)
     if arrays is not None:
-        with np.load(arrays, allow_pickle=False) as file:
+        with np.load(arrays) as file:
             train, test = (
                 Interactions.from_arrays(file[f"{part}_user"], file[f"{part}_item"])
                 for part in ("train", "test")
