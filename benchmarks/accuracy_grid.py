@@ -14,10 +14,10 @@ package. The yardsticks popular, item-knn, ials and ease have no epochs: both fi
 from __future__ import annotations
 
 import json
-import multiprocessing as mp
 import sys
 import time
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,7 @@ from sdgar.training.fit import FitOptions
 from sdgar.yardsticks.ease import EASE
 from sdgar.yardsticks.ials import IALS
 from sdgar.yardsticks.item_knn import ItemKNN
+from team import answers
 
 RECIPES = {
     kind.system_name: kind
@@ -82,7 +83,7 @@ def load(path: Path) -> tuple[Interactions, Interactions]:
     )
 
 
-def one(path: Path, job: dict, device: str) -> dict:
+def one(path: Path, device: str, job: dict) -> dict:
     train, test = load(path)
     if job["system"] not in RECIPES:
         return yardstick(train, test, job, torch.device(device))
@@ -150,36 +151,13 @@ def yardstick(train: Interactions, test: Interactions, job: dict, device: torch.
     return result
 
 
-def worker(path: Path, jobs: mp.Queue, results: mp.Queue, device: str) -> None:
-    torch.set_num_threads(1)
-    while (job := jobs.get()) is not None:
-        try:
-            results.put(one(path, job, device))
-        except Exception as error:
-            results.put({**job, "error": repr(error)})
-
-
 def run_grid(path: Path, grid: Path, out: Path, processes: int) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    todo = json.loads(grid.read_text())
-    context = mp.get_context("spawn")
-    jobs, results = context.Queue(), context.Queue()
-    for job in [*todo, *[None] * processes]:
-        jobs.put(job)
-    team = [
-        context.Process(target=worker, args=(path, jobs, results, device)) for _ in range(processes)
-    ]
-    for process in team:
-        process.start()
     with out.open("a") as file:
-        for _ in todo:
-            result = results.get()
+        for result in answers(partial(one, path, device), json.loads(grid.read_text()), processes):
             file.write(json.dumps(result) + "\n")
             file.flush()
-            shown = {k: v for k, v in result.items() if k not in ("curve",)}
-            print(json.dumps(shown), flush=True)
-    for process in team:
-        process.join()
+            print(json.dumps({k: v for k, v in result.items() if k != "curve"}), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,20 +15,19 @@ chose by.
 from __future__ import annotations
 
 import json
-import multiprocessing as mp
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.estimators import Composed
 from sdgar.training.fit import EpochRecord
+from team import answers
 
 SETS = {
     "ml-100k": ("movielens-100k", "interactions"),
@@ -89,31 +88,12 @@ def one(job: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def worker(jobs: mp.Queue, results: mp.Queue) -> None:
-    torch.set_num_threads(1)
-    while (job := jobs.get()) is not None:
-        try:
-            results.put(one(job))
-        except Exception as error:
-            results.put({**job, "error": repr(error)})
-
-
 def run(todo: list[dict[str, Any]], out: Path, processes: int) -> None:
-    context = mp.get_context("spawn")
-    jobs, results = context.Queue(), context.Queue()
-    for job in [*todo, *[None] * processes]:
-        jobs.put(job)
-    team = [context.Process(target=worker, args=(jobs, results)) for _ in range(processes)]
-    for process in team:
-        process.start()
     with out.open("a") as file:
-        for _ in todo:
-            result = results.get()
+        for result in answers(one, todo, processes):
             file.write(json.dumps(result) + "\n")
             file.flush()
             print(json.dumps({k: v for k, v in result.items() if k != "curve"}), flush=True)
-    for process in team:
-        process.join()
 
 
 if __name__ == "__main__":

@@ -11,30 +11,28 @@ names measures only that system, or all others.
 
 from __future__ import annotations
 
-import multiprocessing as mp
 import sys
 import time
+from functools import partial
 from pathlib import Path
-
-import torch
+from typing import Any
 
 from sdgar.experiments import lines, paper
 from sdgar.experiments.paper.pieces import Piece, measured_line
+from team import answers
 
 
 def pieces_of(name: str, data: Path) -> list[Piece]:
     return paper.EXPERIMENTS[name].pieces(paper.Setting(data=data))
 
 
-def worker(data: Path, jobs: mp.Queue, results: mp.Queue) -> None:
-    torch.set_num_threads(1)
-    while (job := jobs.get()) is not None:
-        name, number = job
-        piece = pieces_of(name, data)[number]
-        try:
-            results.put((name, measured_line(piece, "auto", lambda phase, epoch: None)))
-        except Exception as error:
-            results.put((name, {"key": piece.key, "error": repr(error)}))
+def measured(data: Path, job: tuple[str, int]) -> dict[str, Any]:
+    name, number = job
+    return {"name": name} | measured_line(pieces_of(name, data)[number], "auto", _unheard)
+
+
+def _unheard(phase: str, epoch: object) -> None:
+    """Nobody looks on."""
 
 
 def main(data: Path, out: Path, processes: int, words: list[str]) -> None:
@@ -49,26 +47,17 @@ def main(data: Path, out: Path, processes: int, words: list[str]) -> None:
             if piece.key not in kept and system not in without and system in (only or {system}):
                 todo.append((piece.seconds, name, number))
     todo.sort(reverse=True)  # the longest first, so that no process is left alone with one
-    context = mp.get_context("spawn")
-    jobs, results = context.Queue(), context.Queue()
-    for job in [*((name, number) for _, name, number in todo), *[None] * processes]:
-        jobs.put(job)
-    team = [context.Process(target=worker, args=(data, jobs, results)) for _ in range(processes)]
-    for process in team:
-        process.start()
-    start = time.perf_counter()
-    for done in range(1, len(todo) + 1):
-        name, line = results.get()
-        at = f"{time.perf_counter() - start:6.1f} s, {done}/{len(todo)} {name}"
+    start, jobs = time.perf_counter(), [(name, number) for _, name, number in todo]
+    for done, line in enumerate(answers(partial(measured, data), jobs, processes), start=1):
+        at = f"{time.perf_counter() - start:6.1f} s, {done}/{len(jobs)}"
         if "error" in line:
             print(at, line, flush=True)
             continue
+        name = line.pop("name")
         with lines.held(out / f"{name}.jsonl", mark="format", what="measurements") as file:
             lines.append(file, out, line)
-        values = {k: v for k, v in line["values"].items() if isinstance(v, float | int | str)}
-        print(at, line["seconds"], line["key"], values, flush=True)
-    for process in team:
-        process.join()
+        values = {k: v for k, v in line["values"].items() if isinstance(v, float | int)}
+        print(at, name, line["seconds"], line["key"], values, flush=True)
 
 
 if __name__ == "__main__":

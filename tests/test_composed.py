@@ -196,6 +196,16 @@ def test_own_parts_are_used_by_name(coloured):
     assert np.mean(own) > 0.9
     with pytest.raises(UsageError, match="already"):
         sdgar.register_sampler("uniform")(first)
+    with pytest.raises(UsageError, match="already"):
+        sdgar.register_discriminator("lightgcn")(Additive)
+    assert MODULES["lightgcn"] is LightGCN
+    assert sdgar.register_sampler("first")(first) is first  # a cell that is run again
+
+    @sdgar.register_discriminator("heir")
+    class Heir(Additive):
+        """Without a constructor of its own."""
+
+    assert settings_of("discriminator", "heir") == {"scale": float}
 
 
 class Crossed(torch.nn.Module):

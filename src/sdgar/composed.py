@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, cast, get_type_hints
 
 import torch
 from torch import nn
@@ -89,9 +89,10 @@ def register_discriminator(name: str) -> Callable[[Part], Part]:
     register = _registrar(DISCRIMINATORS, "discriminator", name)
 
     def both(part: Part) -> Part:
+        register(part)
         if _is_module(part):
             MODULES[name] = part  # type: ignore[assignment]
-        return register(part)
+        return part
 
     return both
 
@@ -108,12 +109,17 @@ def register_objective(name: str) -> Callable[[Part], Part]:
 
 def _registrar(known: dict[str, Any], what: str, name: str) -> Callable[[Part], Part]:
     def register(part: Part) -> Part:
-        if known.get(name, part) is not part:
+        # The same definition may come again: a cell of a notebook is run twice.
+        if name in known and _origin(known[name]) != _origin(part):
             raise UsageError(f"there is a {what} {name!r} already. Choose another name.")
         known[name] = part
         return part
 
     return register
+
+
+def _origin(part: Any) -> tuple[str, str]:
+    return part.__module__, part.__qualname__
 
 
 @register_discriminator("factorization")
@@ -339,7 +345,7 @@ class Composed(Composition):
 def settings_of(kind: str, name: str) -> dict[str, type]:
     """The settings of a part and their types."""
     part = KINDS[kind][name]
-    function = vars(part)["__init__"] if _is_module(part) else part
+    function: Any = cast("Any", part).__init__ if _is_module(part) else part
     types = get_type_hints(function)
     return {
         p.name: types.get(p.name, str)
