@@ -35,7 +35,7 @@ def main() -> dict[str, float]:
     found = {}
     for sampler in ("uniform", "decomposable"):
         model = sdgar.Composed(
-            discriminator="bilinear", sampler=sampler, objective="sdgar", n_negatives=5, epochs=30,
+            discriminator="bilinear", sampler=sampler, objective="sdgar", n_negatives=5, epochs=15,
             learning_rate=0.01,
         )  # fmt: skip
         model.fit(parts.train)

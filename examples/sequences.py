@@ -29,7 +29,7 @@ def main() -> dict[str, float]:
     for discriminator in ("cosine", "sequence"):
         model = sdgar.Composed(
             discriminator=discriminator, sampler="decomposable", objective="sdsoftmax", dim=32,
-            epochs=20, early_stopping=False, learning_rate=0.01, batch_size=256,
+            epochs=15, early_stopping=False, learning_rate=0.01, batch_size=256,
         )  # fmt: skip
         model.fit(parts.train)
         found[discriminator] = model.evaluate(parts.held_out).means()["ndcg@10"]
