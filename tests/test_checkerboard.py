@@ -24,7 +24,7 @@ OTHER = {
     "cml": {"n_negatives": 5, "margin": 1.5},
     "irgan": {"side": "discriminator", "pretrain": 0, "temperature": 1.0, "generator_rate": 1e-3},
     "sdsoftmax": {"tau": 0.5},
-    "composed": {"settings": {"discriminator.tau": 0.5}},
+    "composed": {"settings": {"discriminator.tau": 0.5}, "engine": "eager"},
 }
 
 

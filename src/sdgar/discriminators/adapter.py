@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,29 +13,19 @@ from sdgar.errors import UsageError
 from sdgar.modules import ModuleScores
 
 
-class Scoring(Protocol):
-    """What a module must have to be trained here.
-
-    ``score`` gets contexts (as numbers 0 … U - 1) and items, and gives a score with a gradient.
-    ``vectors`` gives what scores come down to, s = h_c · v_i + b_i, for ranking and for saving:
-    (h_UD, v_ID) or (h_UD, v_ID, b_I). Where they come down to no vectors, ``score_all(context_B)``
-    ranks instead, and a saved model needs the class to be registered.
-
-    It may also have ``penalty(context_B, items_BN)``, which l2 weighs; and ``by_event = True`` with
-    ``score_event(rows_B, items_BN)``, if every training row is a context of its own.
-    """
-
-    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN of N items for each context."""
-        ...
-
-    def vectors(self) -> tuple[Tensor, ...]:
-        """(h_UD, v_ID) or (h_UD, v_ID, b_I), with s = h_c · v_i + b_i."""
-        ...
-
-
 class Adapter(nn.Module):
-    """Trains a module with any sampler and objective, on the eager engine."""
+    """Trains a module with any sampler and objective, on the eager engine.
+
+    The module has
+
+    - ``score(users_B, items_BN)``: s_BN of N items for each context (a number 0 … U - 1), with a
+      gradient;
+    - ``vectors()``: (h_UD, v_ID) or (h_UD, v_ID, b_I), what scores come down to, for ranking and
+      for saving, s = h_c · v_i + b_i; or, where they come down to none, ``score_all(users_B)``;
+    - if it wants, ``penalty(context_B, items_BN)``, one value a row, which l2 weighs;
+    - if every training row is a context of its own, ``by_event = True`` and
+      ``score_event(rows_B, items_BN)``.
+    """
 
     def __init__(
         self,
