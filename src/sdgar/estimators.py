@@ -390,7 +390,8 @@ def make(
         values[name] = _parse(name, text, types[name])
     made = kind(**values)
     if isinstance(made, Composed):
-        made.settings |= {name: _parse(name, t, made.type_of(name)) for name, t in of_parts.items()}
+        typed = {name: _parse(name, t, made.type_of(name)) for name, t in of_parts.items()}
+        made.settings = made.settings | typed
     return made
 
 

@@ -114,8 +114,7 @@ class Recommender:
         row without an item.
         """
         if users is not None and self.fields is not None:
-            asked = [users] if isinstance(users, Mapping) else list(users)  # type: ignore[arg-type]
-            return self._in_contexts(asked).recommend(
+            return self._in_contexts(_several(users)).recommend(
                 k=k, items=items, exclude=exclude, exclude_seen=exclude_seen
             )
         if history is not None:
@@ -235,7 +234,14 @@ class Recommender:
         return Factors(user_TD, model.item_ID, model.bias_I, model.field_VD, model.scale)
 
     def _users_of(self, users: Raw) -> NDArray[np.int64]:
-        return _indices(self.users, _several(users), "user")
+        asked = _several(users)
+        if any(isinstance(one, Mapping) for one in asked):
+            raise UsageError(
+                "the context of this model is the user alone: ask for user ids, without other "
+                "fields. To have more in it, train with --context user,FIELD.",
+                code="bad_context",
+            )
+        return _indices(self.users, asked, "user")
 
     def _items_of(self, items: Iterable[Any]) -> NDArray[np.int64]:
         return _indices(self.items, items, "item")
@@ -351,7 +357,7 @@ def _history_of(seen: Interactions, users: Ids, items: Ids) -> History:
 
 
 def _several(raw: Raw) -> list[Any]:
-    return [raw] if isinstance(raw, str | int) else list(raw)
+    return [raw] if isinstance(raw, str | int | Mapping) else list(raw)
 
 
 def _indices(ids: Ids, raw: Iterable[Any], what: str) -> NDArray[np.int64]:

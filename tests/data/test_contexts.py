@@ -13,6 +13,7 @@ import sdgar
 from sdgar.data.contexts import DERIVED, Fields, combined, derived
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import read, read_frame, read_options
+from sdgar.data.tables import events
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import DataError, UsageError
@@ -77,6 +78,15 @@ def test_files_and_frames_are_read_with_their_contexts(frame, tmp_path):
     plain = read(frame)
     assert plain.fields is None
     assert len(plain) == 3  # Ann had item 1 twice
+
+
+def test_rows_are_written_with_a_column_for_each_field_and_read_again(frame):
+    for names in (("user", "city"), ("user", "daypart")):
+        data = read(frame, context=names)
+        written = events(data)
+        assert written.columns == [*names, "item", "timestamp"]
+        again = read(written, context=names)
+        assert again.fingerprint() == data.fingerprint()
 
 
 def test_what_cannot_be_a_context_is_refused(frame):
@@ -186,7 +196,7 @@ def test_a_taste_that_depends_on_the_daypart_wants_a_context_that_has_it(system,
 
 
 def test_a_context_that_did_not_occur_is_made_up_of_its_fields():
-    train, _, _ = tastes()
+    train, _, of_users = tastes()
     keep = np.array([json.loads(t) != [0, "evening"] for t in train.users.values])[train.users_E]
     part = train.subset(keep, "no evenings of user 0")
     model = sdgar.BPR(**SETTINGS["bpr"]).fit(part)
@@ -199,8 +209,11 @@ def test_a_context_that_did_not_occur_is_made_up_of_its_fields():
         model.recommend({"user": 0, "daypart": "noon"})
     with pytest.raises(UsageError, match="user, daypart"):
         model.recommend({"user": 0})
-    with pytest.raises(UsageError, match="mapping"):
-        model.recommend([0])
+    for asked in ([0], "ann"):
+        with pytest.raises(UsageError, match="mapping with these"):
+            model.recommend(asked)
+    with pytest.raises(UsageError, match="the user alone"):
+        sdgar.MostPopular().fit(of_users).recommend({"user": 0, "daypart": "evening"})
     knows = sdgar.ItemKNN().fit(part)
     assert len(knows.recommend({"user": 0, "daypart": "morning"}, k=2)) == 2
     with pytest.raises(UsageError, match="knows only contexts that did"):

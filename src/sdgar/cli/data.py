@@ -77,7 +77,8 @@ def split(
         write_table(events(rows), target)
         screen.say("saved", f"{target}: {len(rows):,} rows")
     screen.say("split", parts.how)
-    screen.say("next", f"sdgar train {targets[0]} --test {targets[1]} --out RUN")
+    more = f" --context {','.join(reading.context)}" if len(reading.context) > 1 else ""
+    screen.say("next", f"sdgar train {targets[0]} --test {targets[1]} --out RUN{more}")
     screen.result(
         {"train": len(parts.train), "test": len(parts.held_out), "how": parts.how, "out": str(out)}
     )

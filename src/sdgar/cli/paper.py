@@ -26,7 +26,8 @@ def paper(
         typer.Option(
             "--data",
             help="Folder of the real data sets (citeulike-t, gowalla, movielens-10m), each with "
-            "train.parquet and test.parquet, or interactions.parquet. Others are made up.",
+            "train.parquet and test.parquet, or interactions.parquet; or of NAME.npz. Others are "
+            "made up.",
         ),
     ] = None,
     quick: Annotated[

@@ -23,11 +23,19 @@ def to_table(columns: dict[str, Any], *, like: object = None) -> Any:
 
 
 def events(interactions: Interactions) -> pl.DataFrame:
-    """Columns user, item and, where known, weight and timestamp, sorted by user and item."""
-    columns = {
-        "user": pl.Series(interactions.users.values.tolist()).gather(interactions.users_E),
-        "item": pl.Series(interactions.items.values.tolist()).gather(interactions.items_E),
-    }
+    """Columns user, item and, where known, weight and timestamp, sorted by user and item.
+
+    A context of several fields is a column for each of them.
+    """
+    users_E, fields = interactions.users_E, interactions.fields
+    if fields is None:
+        columns = {"user": pl.Series(interactions.users.values.tolist()).gather(users_E)}
+    else:
+        columns = {
+            name: pl.Series(ids.values.tolist()).gather(fields.index_UF[users_E, f])
+            for f, (name, ids) in enumerate(zip(fields.names, fields.values, strict=True))
+        }
+    columns["item"] = pl.Series(interactions.items.values.tolist()).gather(interactions.items_E)
     if interactions.weight_E is not None:
         columns["weight"] = pl.Series(interactions.weight_E)
     if interactions.time_E is not None:
