@@ -4,7 +4,9 @@
     python benchmarks/search_proposals.py show OUT.jsonl
 
 Validation rows, seed 0, D = 32, at most 60 epochs with a look at every fifth and early stopping.
-"False" is the share of proposals that are validation rows of the same user: known to be wrong.
+First the proposals alone, for the vectors that SD-GAR ends with: seconds of an index and its
+recall, and the share of proposals that are validation rows of the same user, so known to be wrong.
+Then models trained with them.
 """
 
 from __future__ import annotations
@@ -16,12 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from sdgar.contracts import Factors
 from sdgar.data import splits
+from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.estimators import BPR, DNS, SDGAR, Composed, Learner
 from sdgar.experiments.paper.chosen import settings_of
 from sdgar.experiments.paper.sources import source
+from sdgar.samplers.closed_form import ClosedForm
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.search import NearTop
 
 EPOCHS = {"epochs": 60, "evaluate_every": 5, "patience": 2, "seed": 0, "device": "cpu"}
 
@@ -43,19 +51,85 @@ def entrants(data: str) -> dict[str, Learner]:
         "SD-GAR": SDGAR(**settings_of("sdgar", data), **EPOCHS),
         "the best item (m = 1), HNSW": near("hnsw", 1, 0.0),
         "m = 50, HNSW": near("hnsw", 50, 0.0),
-        "m = 500, HNSW": near("hnsw", 500, 0.0),
+        "m = 500, exact": near("exact", 500, 0.0),
         "m = 50, half uniform, exact": near("exact", 50, 0.5),
         "m = 50, half uniform, HNSW": near("hnsw", 50, 0.5),
         "m = 50, half uniform, PQ": near("pq", 50, 0.5),
-        "m = 500, half uniform, HNSW": near("hnsw", 500, 0.5),
+        "m = 500, half uniform, exact": near("exact", 500, 0.5),
         "m = 50, half uniform, HNSW, SD-GAR's weights, 5 draws": near("hnsw", 50, 0.5, "sdgar", 5),
     }
 
 
-def false_share(model: Learner, train: Interactions, valid: Interactions, m: int) -> float:
-    """Of the m best items that a user does not have, the share that are validation rows."""
-    means = model.recommender_.evaluate(valid, ks=(m,)).means()
-    return means[f"precision@{m}"]
+class Still:
+    """A discriminator that has learned."""
+
+    def __init__(self, factors: Factors) -> None:
+        self._factors, self.n_items = factors, factors.n_items
+
+    def factors(self) -> Factors:
+        """As they are."""
+        return self._factors
+
+    def score(self, users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
+        """s_BN of N items for each context."""
+        f = self._factors
+        s_BN1 = torch.bmm(f.item_ID[items_BN], f.user_UD[users_B][:, :, None])
+        return s_BN1[:, :, 0] + f.bias_I[items_BN]
+
+
+def proposals(model: Learner, train: Interactions, valid: Interactions) -> list[dict[str, Any]]:
+    """What would be proposed to the model: by each index, uniformly, by SD-GAR's generator.
+
+    "False" is the mean over users with validation rows.
+    """
+    held, still, lines = HeldOut.of(valid, train), Still(model.trained_.model), []
+    held_T = np.diff(held.indptr_T1)
+    users_E = np.repeat(held.users_T, held_T)
+    for near in (1, 10, 50, 500):
+        for index in ("exact", "hnsw", "pq"):
+            search = NearTop(still, train.history, index=index, near=near, explore=0.0)
+            start = time.perf_counter()
+            recall = search.refit(still.score, seed=0, epoch=1).get("recall", 1.0)
+            seconds = time.perf_counter() - start
+            best_UM = search.best_UM.numpy()
+            hit_E = (best_UM[users_E] == held.items_E[:, None]).any(axis=1)
+            listed_U = np.maximum((best_UM >= 0).sum(axis=1), 1)
+            false = (hit_E / listed_U[users_E]).sum() / len(held)
+            name = "the best" if near == 1 else f"the {near} best"
+            lines.append(
+                {"proposal": name, "index": index, "seconds": seconds, "recall": recall,
+                 "false": float(false)}
+            )  # fmt: skip
+    generator = Decomposable(
+        train.n_users, train.n_items, 64, seed=0,
+        update=ClosedForm(
+            temperature=0.5, lambda_x=0.1, lambda_y=1.0, samples=64, target="kl",
+            integrand="loss", calibration="line",
+        ),
+    )  # fmt: skip
+    start = time.perf_counter()
+    for epoch in range(1, 11):
+        generator.refit(still.score, seed=0, epoch=epoch)
+    seconds = (time.perf_counter() - start) / 10
+    unknown_U = 1 - _mass(generator, train.users_E, train.items_E, train.n_users)
+    false_U = _mass(generator, users_E, held.items_E, train.n_users) / unknown_U
+    false = float(false_U[held.users_T].mean())
+    uniform = float((held_T / (train.n_items - np.diff(train.indptr_U1))[held.users_T]).mean())
+    return [
+        *lines,
+        {"proposal": "SD-GAR's generator", "seconds": seconds, "false": false},
+        {"proposal": "uniform", "false": uniform},
+    ]
+
+
+def _mass(
+    generator: Decomposable, users_E: np.ndarray, items_E: np.ndarray, n_users: int
+) -> np.ndarray:
+    """Σ_i Q(i|c) over the rows of each context; no generator proposes an item it does not know."""
+    known = items_E < len(generator.y_IK)
+    users, items = (torch.from_numpy(a[known].astype(np.int64)) for a in (users_E, items_E))
+    q_E = generator.log_q(users, items[:, None])[:, 0].exp().numpy()
+    return np.bincount(users_E[known], weights=q_E, minlength=n_users)
 
 
 def measure(name: str, model: Learner, train: Interactions, valid: Interactions) -> dict[str, Any]:
@@ -64,7 +138,6 @@ def measure(name: str, model: Learner, train: Interactions, valid: Interactions)
     trained = model.trained_
     records = [record for _, record in trained.log]
     refits = [record.refit_seconds for record in records if record.refit_seconds]
-    m = model.settings["sampler.near"] if isinstance(model, Composed) else None
     return {
         "name": name,
         "valid": trained.valid["ndcg@50"],
@@ -72,7 +145,6 @@ def measure(name: str, model: Learner, train: Interactions, valid: Interactions)
         "epoch_seconds": float(np.median([record.train_seconds for record in records])),
         "refit_seconds": float(np.median(refits)) if refits else None,
         "recall": trained.generator.get("recall"),
-        "false": None if m is None else false_share(model, train, valid, min(m, train.n_items)),
         "engine": trained.engine,
         "seconds": round(time.perf_counter() - start, 1),
     }
@@ -81,30 +153,44 @@ def measure(name: str, model: Learner, train: Interactions, valid: Interactions)
 def show(path: Path) -> None:
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for data in dict.fromkeys(row["data"] for row in rows):
-        print(f"\n| {data} | NDCG@50 | epoch | refit | recall | false among the m best |")
-        print("|---|---|---|---|---|---|")
-        for row in (row for row in rows if row["data"] == data):
-            refit = "–" if row["refit_seconds"] is None else f"{row['refit_seconds']:.2f} s"
-            recall = "–" if row["recall"] is None else f"{row['recall']:.1%}"
-            false = "–" if row["false"] is None else f"{row['false']:.2%}"
+        mine = [row for row in rows if row["data"] == data]
+        print(f"\n| {data} | index | seconds | recall | false |\n|---|---|---|---|---|")
+        for row in (row for row in mine if "proposal" in row):
             print(
-                f"| {row['name']} | {row['valid']:.4f} | {row['epoch_seconds']:.2f} s | {refit} | "
-                f"{recall} | {false} |"
+                f"| {row['proposal']} | {row.get('index', '')} | "
+                f"{_text(row.get('seconds'), '.2f')} | {_text(row.get('recall'), '.1%')} | "
+                f"{row['false']:.3%} |"
             )
+        print(f"\n| {data} | NDCG@50 | epoch | refit | recall |\n|---|---|---|---|---|")
+        for row in (row for row in mine if "name" in row):
+            print(
+                f"| {row['name']} | {row['valid']:.4f} | {row['epoch_seconds']:.2f} s | "
+                f"{_text(row['refit_seconds'], '.2f')} | {_text(row['recall'], '.1%')} |"
+            )
+
+
+def _text(value: float | None, form: str) -> str:
+    return "–" if value is None else f"{value:{form}}"
 
 
 def main(folder: Path, out: Path, names: list[str]) -> None:
     done = [json.loads(x) for x in out.read_text().splitlines()] if out.exists() else []
-    kept = {(line["data"], line["name"]) for line in done}
+    kept = {(line["data"], line.get("name")) for line in done}
+
+    def write(*lines: dict[str, Any]) -> None:
+        with out.open("a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        print(*lines, sep="\n", flush=True)
+
     for data in names:
         train, valid = splits.random_rows(source(data, folder).train, share=0.1, seed=0)
         for name, model in entrants(data).items():
             if (data, name) in kept:
                 continue
             line = {"data": data, **measure(name, model, train, valid)}
-            with out.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            print(line, flush=True)
+            if name == "SD-GAR":
+                write(*({"data": data, **row} for row in proposals(model, train, valid)))
+            write(line)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.vectors import Vectors
@@ -63,12 +64,12 @@ class LightGCN(Vectors):
     def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
         """h_BD and v_BND."""
         h_UD, v_ID = self.tables()
-        return h_UD[users_B], v_ID[items_BN]
+        return embedding(users_B, h_UD), embedding(items_BN, v_ID)
 
     def penalty(self, context_B: Tensor, items_BN: Tensor) -> Tensor:
         """‖u⁽⁰⁾‖² + ‖v⁺⁽⁰⁾‖² + mean_j ‖v_j⁽⁰⁾‖², with biases."""
-        norm_BN = self.item_ID[items_BN].square().sum(dim=2)
-        norm_B = self.user_UD[context_B].square().sum(dim=1) + norm_BN[:, 0]
+        norm_BN = embedding(items_BN, self.item_ID).square().sum(dim=2)
+        norm_B = embedding(context_B, self.user_UD).square().sum(dim=1) + norm_BN[:, 0]
         return super().penalty(context_B, items_BN) + norm_B + norm_BN[:, 1:].mean(dim=1)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, relu, scaled_dot_product_attention
+from torch.nn.functional import dropout, embedding, relu, scaled_dot_product_attention
 
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.vectors import Vectors
@@ -84,7 +84,8 @@ class Sequence(Vectors):
             raise UsageError(f"dim must be a multiple of heads, got {dim} and {heads}.")
         self.n_users, self.empty, self.length, self.rate = n_users, n_items, length, dropout
         self.item_JD = nn.Parameter(torch.randn(n_items + 1, dim) / dim**0.5)
-        """The last row stands for an empty place."""
+        """The last row stands for an empty place, and stays 0."""
+        nn.init.zeros_(self.item_JD[-1])
         self.place_LD = nn.Parameter(torch.randn(length, dim) / dim**0.5)
         self.blocks = nn.ModuleList(Block(dim, heads, dropout) for _ in range(blocks))
         self.norm = nn.LayerNorm(dim)
@@ -118,7 +119,8 @@ class Sequence(Vectors):
 
     def encode(self, items_BL: Tensor) -> Tensor:
         """h_BD of sequences, which end at the right and have empty places on the left."""
-        x_BLD = dropout(self.item_JD[items_BL] + self.place_LD, self.rate, self.training)
+        v_BLD = embedding(items_BL, self.item_JD, padding_idx=self.empty)
+        x_BLD = dropout(v_BLD + self.place_LD, self.rate, self.training)
         place_L = torch.arange(items_BL.shape[1], device=items_BL.device)
         filled_BL = (items_BL != self.empty) | (place_L == items_BL.shape[1] - 1)
         # A place sees itself and filled ones before it; one that saw nothing would be NaN.
@@ -131,12 +133,12 @@ class Sequence(Vectors):
 
     def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
         """h_BD of users with all they have, and v_BND."""
-        return self.encode(self._all_of(users_B)), self.item_JD[items_BN]
+        return self.encode(self._all_of(users_B)), embedding(items_BN, self.item_JD)
 
     def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
         """h_BD of what came before each training row, and v_BND."""
         items_BL = self.before(self.user_E[rows_B], self.rank_E[rows_B])
-        return self.encode(items_BL), self.item_JD[items_BN]
+        return self.encode(items_BL), embedding(items_BN, self.item_JD)
 
     def tables(self) -> tuple[Tensor, Tensor]:
         """h_UD and v_ID."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding, embedding_bag
 
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids
@@ -72,7 +72,7 @@ class TwoTower(Vectors):
     def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
         """h_BD and v_BND; an item that occurs twice in a batch is computed once."""
         distinct_R, place_BN = torch.unique(items_BN, return_inverse=True)
-        return self.of_users(users_B), self.of_items(distinct_R)[place_BN]
+        return self.of_users(users_B), embedding(place_BN, self.of_items(distinct_R))
 
     def tables(self) -> tuple[Tensor, Tensor]:
         """h_UD and v_ID."""

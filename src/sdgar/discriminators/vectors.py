@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch.nn.functional import embedding, normalize
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
@@ -46,7 +46,7 @@ class Vectors(nn.Module):
 
     def penalty(self, context_B: Tensor, items_BN: Tensor) -> Tensor:
         """b⁺² + mean_j b_j², and what a model adds."""
-        square_BN = self.bias_I[items_BN].square()
+        square_BN = self._bias(items_BN).square()
         return square_BN[:, 0] + square_BN[:, 1:].mean(dim=1)
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
@@ -68,4 +68,8 @@ class Vectors(nn.Module):
         h_BD, v_BND = rows
         if self.tau:
             h_BD, v_BND = normalize(h_BD, dim=1) / self.tau, normalize(v_BND, dim=2)
-        return torch.bmm(v_BND, h_BD[:, :, None])[:, :, 0] + self.bias_I[items_BN]
+        return torch.bmm(v_BND, h_BD[:, :, None])[:, :, 0] + self._bias(items_BN)
+
+    def _bias(self, items_BN: Tensor) -> Tensor:
+        # Not an index: its gradient adds up an item that occurs often one row at a time.
+        return embedding(items_BN, self.bias_I[:, None])[:, :, 0]
