@@ -3,10 +3,12 @@
 Needs only torch and NumPy to run, so that it runs on a bare GPU machine:
 
     python benchmarks/networks.py pack DATA carry        # npz of the sets with times (here: polars)
-    PYTHONPATH=src python benchmarks/networks.py run JOBS.json OUT.jsonl PROCESSES
+    PYTHONPATH=src python benchmarks/networks.py run JOBS.jsonl OUT.jsonl PROCESSES
+    python benchmarks/networks.py show OUT.jsonl         # means over seeds
 
-JOBS is a list of {"data": "carry/beauty.npz", "seed": 0, "look": "valid" or "test", "settings": …},
-with the fields of ``Composed`` as settings. Sets with times are split by leave-last-out: the last
+A line of JOBS is {"data": "carry/beauty.npz", "seed": 0, "look": "valid" or "test", "settings": …},
+with the fields of ``Composed`` as settings; a line of OUT is a job too, so what was run can be run
+again. Sets with times are split by leave-last-out: the last
 event of everyone is the test row, the one before it the validation row. Those without times come
 split, and a tenth of their training rows are the validation rows. "valid" chooses the epoch on them
 and reports what it chose by; "test" trains on both parts for all ``epochs`` and reads test rows.
@@ -100,9 +102,34 @@ def run(todo: list[dict[str, Any]], out: Path, processes: int) -> None:
             print(json.dumps({k: v for k, v in result.items() if k != "curve"}), flush=True)
 
 
+def show(lines: list[dict[str, Any]]) -> None:
+    names = ("discriminator", "objective", "sampler", "n_negatives")
+    print("| data | " + " | ".join(names) + " | NDCG@10 | recall@20 | NDCG@20 | seeds |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for data in dict.fromkeys(line["data"] for line in lines):
+        mine = [line for line in lines if line["data"] == data]
+        parts = dict.fromkeys(tuple(line["settings"][n] for n in names) for line in mine)
+        for part in parts:
+            test = [m["test"] for m in mine if tuple(m["settings"][n] for n in names) == part]
+            cells = [
+                f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}"
+                for k in ("ndcg@10", "recall@20", "ndcg@20")
+                for values in [[t[k] for t in test]]
+            ]
+            print(f"| {' | '.join([Path(data).stem, *map(str, part), *cells])} | {len(test)} |")
+
+
+def _lines(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
 if __name__ == "__main__":
     command, *words = sys.argv[1:]
     if command == "pack":
         pack(Path(words[0]), Path(words[1]))
+    elif command == "show":
+        show(_lines(words[0]))
     else:
-        run(json.loads(Path(words[0]).read_text()), Path(words[1]), int(words[2]))
+        fields = ("data", "seed", "look", "settings")
+        jobs = [{name: line[name] for name in fields} for line in _lines(words[0])]
+        run(jobs, Path(words[1]), int(words[2]))
