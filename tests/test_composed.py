@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sdgar import composed
 from sdgar.composed import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.lightgcn import LightGCN
-from sdgar.errors import ArtifactError, UsageError
+from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.estimators import Composed, make
 from sdgar.modules import MODULES
 from sdgar.samplers.static import Static, Uniform
@@ -246,7 +247,9 @@ def test_a_network_without_vectors_trains_ranks_and_comes_back_by_its_name(colou
     folder = model.save(tmp_path / "model")
     loaded = sdgar.load(folder)
     assert loaded.recommend(k=3).equals(model.recommend(k=3))
-    assert loaded.about["module"] == {"name": "crossed", "settings": {"dim": 8, "hidden": 24}}
+    assert loaded.about["module"] == {
+        "name": "crossed", "settings": {"dim": 8, "hidden": 24}, "users": USERS,
+    }  # fmt: skip
     del MODULES["crossed"]
     with pytest.raises(ArtifactError, match=r"register_discriminator\('crossed'\)"):
         sdgar.load(folder)
@@ -270,7 +273,69 @@ def test_a_network_without_vectors_keeps_its_best_epoch_and_says_what_it_cannot_
     for sampler in ("search", "adaptive"):
         with pytest.raises(UsageError, match="no vectors"):
             Composed(**settings, sampler=sampler, settings={}).fit(train, valid)
-    with pytest.raises(UsageError, match="cannot be kept in checkpoints"):
-        Composed(**settings).fit(
-            train, valid, checkpoints=Checkpoints(Path("nowhere"), {}, device=torch.device("cpu"))
-        )
+
+
+class Stopped(Exception):  # noqa: N818
+    pass
+
+
+@pytest.mark.usefixtures("own_parts")
+@pytest.mark.parametrize("discriminator", ["crossed", "sequence"])
+@pytest.mark.parametrize("epochs", [3, 8])
+def test_a_network_goes_on_after_an_interruption_as_if_there_had_been_none(
+    coloured, tmp_path, discriminator, epochs
+):
+    """Interrupted while it chooses an epoch, and while it trains again on everything."""
+    sdgar.register_discriminator("crossed")(Crossed)
+    rows = np.arange(len(coloured)) % 5 > 0
+    parts = coloured.subset(rows, "most"), coloured.subset(~rows, "some")
+    model = Composed(
+        discriminator=discriminator, objective="bpr", n_negatives=2, device="cpu", batch_size=64,
+        epochs=6, patience=6, evaluate_every=1, learning_rate=0.02, dim=8,
+    )  # fmt: skip
+    seen = []
+
+    def interrupt(*_):
+        seen.append(None)
+        if len(seen) == epochs:
+            raise Stopped
+
+    def kept() -> Checkpoints:
+        return Checkpoints(tmp_path, {}, device=torch.device("cpu"), every=0.0)
+
+    with pytest.raises(Stopped):
+        model.fit(*parts, refit=True, on_epoch=interrupt, checkpoints=kept())
+    checkpoints = kept()
+    assert "going on" in checkpoints.resume()[-1]
+    again = model.fit(*parts, refit=True, checkpoints=checkpoints).recommend(k=5)
+    whole = model.fit(*parts, refit=True)
+    assert again.equals(whole.recommend(k=5))
+    if discriminator == "sequence":
+        assert model.fold_in({"new": [0, 3]}).users.values.tolist() == ["new"]
+
+
+def test_a_sequence_model_knows_new_users_by_what_they_had_in_order(coloured, tmp_path):
+    model = Composed(
+        discriminator="sequence", sampler="uniform", device="cpu", dim=8, epochs=2, batch_size=64,
+        early_stopping=False,
+    ).fit(coloured)  # fmt: skip
+    own = coloured.history.of(7).tolist()  # ids are numbers, and times ascend with them
+    known = model.recommend([7], k=8)
+    assert model.recommend(history=own, k=8)["item"].to_list() == known["item"].to_list()
+    ahead = model.recommend(history=own[:3], k=8)["score"].to_list()
+    back = model.recommend(history=own[:3][::-1], k=8)["score"].to_list()
+    assert ahead != pytest.approx(back)
+    folded = model.fold_in({"a": own, "b": own[::-1]})
+    folder = folded.save(tmp_path / "folded")
+    program = (
+        "import sdgar; model = sdgar.load(__import__('sys').argv[1]);"
+        "print(model.recommend(['a'], k=8)['item'].to_list());"
+        f"print(model.recommend(history={own}, k=8)['item'].to_list())"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    assert said[0] == said[1] == str(known["item"].to_list())
+    untimed = Interactions.from_arrays(["new", "new"], [0, 3])
+    with pytest.raises(DataError, match="order"):
+        model.fold_in(untimed)

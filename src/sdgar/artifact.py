@@ -25,12 +25,12 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from sdgar import folders, model_file
-from sdgar.contracts import Model
+from sdgar.contracts import Factors, Model
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.folders import MANIFEST, DamagedError, Tensors
-from sdgar.modules import ModuleScores
+from sdgar.modules import Network
 
 FORMAT = "sdgar-model"
 FORMAT_VERSION = 1
@@ -97,10 +97,12 @@ def save(
 
 
 def _module(model: Model) -> dict[str, Any]:
-    """Which network it is, where it is one."""
-    if not isinstance(model, ModuleScores):
+    """Which network it is, where it is one or has one."""
+    network = model.encoder if isinstance(model, Factors) else model
+    if not isinstance(network, Network):
         return {}
-    return {"module": {"name": model.name, "settings": dict(model.settings)}}
+    said = {"name": network.name, "settings": dict(network.settings), "users": network.n_users}
+    return {"module": said}
 
 
 def require_free(target: Path, *, overwrite: bool) -> None:

@@ -338,7 +338,12 @@ class Composed(Composition):
                 module.prepare(data)
         name = self.discriminator
         return Adapter(
-            module.to(making.device), data.n_items, l2=self.l2, name=name, settings=settings
+            module.to(making.device),
+            data.n_users,
+            data.n_items,
+            l2=self.l2,
+            name=name,
+            settings=settings,
         )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from sdgar.modules import ModuleScores
+from sdgar.modules import Encoder, ModuleScores
 from sdgar.optimizers import Optimizer
 from sdgar.rng import Draws
 from sdgar.sparse import SparseMatrix
@@ -46,6 +46,9 @@ class Scorer(Protocol):
         ...
 
 
+_ENCODER = "encoder."
+
+
 @dataclass(frozen=True, slots=True)
 class Factors:
     """Scores by inner products: s_ui = u_u · v_i + b_i. What most models come down to."""
@@ -57,6 +60,8 @@ class Factors:
     """With contexts of several fields, a vector for each value: a context is their sum."""
     scale: Tensor | None = None
     """With fields: 0 if the sum is u_c as it is, else the length it is brought to."""
+    encoder: Encoder | None = None
+    """Gives new contexts their vectors, where a network does."""
 
     @property
     def n_items(self) -> int:
@@ -65,12 +70,21 @@ class Factors:
 
     def copied(self) -> Factors:
         """As it is now, whatever becomes of the parameters."""
-        return Factors(**{name: tensor.clone() for name, tensor in self.tensors().items()})
+        return self.with_tensors({name: t.clone() for name, t in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """All that is there, by name."""
         named = {name: getattr(self, name) for name in self.__slots__}
-        return {name: tensor for name, tensor in named.items() if tensor is not None}
+        own = {name: tensor for name, tensor in named.items() if isinstance(tensor, Tensor)}
+        encoder = {} if self.encoder is None else self.encoder.tensors()
+        return own | {_ENCODER + name: tensor for name, tensor in encoder.items()}
+
+    def with_tensors(self, named: Mapping[str, Tensor]) -> Factors:
+        """What ``tensors`` gave, as a model again."""
+        own = {name: tensor for name, tensor in named.items() if not name.startswith(_ENCODER)}
+        rest = {name.removeprefix(_ENCODER): named[name] for name in named.keys() - own.keys()}
+        encoder = None if self.encoder is None else self.encoder.with_tensors(rest)
+        return Factors(**own, encoder=encoder)
 
     def context(self, places_F: Tensor) -> Tensor:
         """u_D of a context with these values of its fields, whether it was seen or not."""

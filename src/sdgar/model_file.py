@@ -3,12 +3,14 @@
 factors               user_UD, item_ID, bias_I
 module                parameters and buffers of a network that is registered by name
 factors of fields     the same, field_VD (a vector for each value of each field) and scale
+factors, encoder      as factors, and encoder.*: those of a network, for new contexts
 item weights          weight_II
 sparse item weights   indptr_I1, items_E, weight_E: the same matrix by rows, without its zeros
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,20 @@ from numpy.typing import NDArray
 from sdgar.contracts import Factors, ItemWeights, Model
 from sdgar.errors import UsageError
 from sdgar.folders import DamagedError, Tensors
-from sdgar.modules import ModuleScores, rebuilt
+from sdgar.modules import Encoder, Kind, ModuleScores, Network, rebuilt
 from sdgar.sparse import SparseMatrix
 
 FACTORS, _DENSE, _SPARSE = "factors", "item weights", "sparse item weights"
-_FIELDS, MODULE = "factors of fields", "module"
+_FIELDS, _ENCODED, _MODULE = "factors of fields", "factors, encoder", "module"
+_ENCODER = "encoder."
 
 SIZES = {
     FACTORS: ("dim",),
     _FIELDS: ("dim", "values"),
+    _ENCODED: ("dim",),
     _DENSE: (),
     _SPARSE: ("weights",),
-    MODULE: (),
+    _MODULE: (),
 }
 """What a model can be, and the sizes it has beside users, items and interactions."""
 
@@ -39,19 +43,16 @@ def to_tensors(model: Model) -> tuple[str, dict[str, int], Tensors]:
     """What the model is, the sizes of it, and its tensors."""
     if isinstance(model, Factors):
         size = {"dim": model.item_ID.shape[1]}
-        named = {name: _array(t, np.float32) for name, t in model.tensors().items()}
+        own = replace(model, encoder=None).tensors()
+        named = {name: _array(t, np.float32) for name, t in own.items()}
+        if model.encoder is not None:
+            network = _saved(model.encoder)
+            return _ENCODED, size, named | {_ENCODER + name: a for name, a in network.items()}
         if model.field_VD is None:
             return FACTORS, size, named
         return _FIELDS, size | {"values": len(model.field_VD)}, named
     if isinstance(model, ModuleScores):
-        if not model.name:
-            raise UsageError(
-                "a network without vectors is saved by the name of its class, and this one has "
-                "none. Register it with @sdgar.register_discriminator(NAME).",
-                code="not_registered",
-            )
-        arrays = {name: t.cpu().contiguous().numpy() for name, t in model.tensors().items()}
-        return MODULE, {}, arrays
+        return _MODULE, {}, _saved(model)
     weight_II = model.weight_II
     if not isinstance(weight_II, SparseMatrix):
         return _DENSE, {}, {"weight_II": _array(weight_II, np.float32)}
@@ -73,10 +74,11 @@ def from_tensors(
 ) -> Model:
     """The model, if its tensors are of the right names, types and shapes and can give scores."""
     users, items = sizes["users"], sizes["items"]
-    if kind == MODULE:
-        return _network(path, sizes, tensors, about)
+    if kind == _MODULE:
+        return _network(ModuleScores, path, sizes, tensors, about)
+    network = {name: tensor for name, tensor in tensors.items() if name.startswith(_ENCODER)}
     wanted: dict[str, tuple[Any, tuple[int, ...]]]
-    if kind in (FACTORS, _FIELDS):
+    if kind in (FACTORS, _FIELDS, _ENCODED):
         wanted = {
             "user_UD": (np.float32, (users, sizes["dim"])),
             "item_ID": (np.float32, (items, sizes["dim"])),
@@ -93,11 +95,18 @@ def from_tensors(
             "items_E": (np.int32, (sizes["weights"],)),
             "weight_E": (np.float32, (sizes["weights"],)),
         }
+    if kind == _ENCODED:
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in network}
     expect(path, tensors, wanted)
     for name in wanted:
         _require_finite(path, name, tensors[name])
-    if kind in (FACTORS, _FIELDS):
-        return Factors(**{name: torch.from_numpy(tensors[name]) for name in wanted})
+    if kind in (FACTORS, _FIELDS, _ENCODED):
+        encoder = None
+        if kind == _ENCODED:
+            bare = {name.removeprefix(_ENCODER): tensor for name, tensor in network.items()}
+            encoder = _network(Encoder, path, sizes, bare, about)
+        own = {name: torch.from_numpy(tensors[name]) for name in wanted}
+        return Factors(**own, encoder=encoder)
     cpu = torch.device("cpu")
     has = SparseMatrix.of(history["indptr_U1"], history["items_E"], items, device=cpu)
     if kind == _DENSE:
@@ -109,17 +118,29 @@ def from_tensors(
     return ItemWeights(has, SparseMatrix.of(indptr_I1, items_E, items, weight_E, device=cpu))
 
 
+def _saved(network: Network) -> Tensors:
+    if not network.name:
+        raise UsageError(
+            "a network is saved by the name of its class, and this one has none. Register it with "
+            "@sdgar.register_discriminator(NAME).",
+            code="not_registered",
+        )
+    return {name: t.cpu().contiguous().numpy() for name, t in network.tensors().items()}
+
+
 def _network(
-    path: Path, sizes: dict[str, int], tensors: Tensors, about: dict[str, Any]
-) -> ModuleScores:
-    said = about.get("module")
-    if not isinstance(said, dict) or not isinstance(said.get("settings"), dict):
-        raise DamagedError(path, "nothing says which network it is")
-    for name, tensor in tensors.items():
+    kind: type[Kind], path: Path, sizes: dict[str, int], tensors: Tensors, about: dict[str, Any]
+) -> Kind:
+    match about.get("module"):
+        case {"name": str(name), "settings": dict(settings), "users": int(users)}:
+            pass
+        case _:
+            raise DamagedError(path, "nothing says which network it is")
+    for label, tensor in tensors.items():
         if tensor.dtype.kind == "f" and tensor.ndim:
-            _require_finite(path, name, tensor)
-    named = {name: torch.from_numpy(tensor) for name, tensor in tensors.items()}
-    return rebuilt(str(said.get("name")), said["settings"], sizes, named)
+            _require_finite(path, label, tensor)
+    named = {label: torch.from_numpy(tensor) for label, tensor in tensors.items()}
+    return rebuilt(kind, name, settings, (users, sizes["items"]), named)
 
 
 def expect(path: Path, tensors: Tensors, wanted: dict[str, tuple[Any, tuple[int, ...]]]) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +18,17 @@ from sdgar.errors import ArtifactError
 
 MODULES: dict[str, type[nn.Module]] = {}
 """Classes by the name under which they were registered."""
+_SHIPPED = {"sequence": ("sdgar.discriminators.sequence", "Sequence")}
+"""Those of the package that are saved whole; imported when a saved model needs one."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleScores:
-    """Scores of a network that has no vectors: s_u = module.score_all(u)."""
+class Network:
+    """A module, and what it takes to make it again."""
 
     module: nn.Module
+    n_users: int
+    """Contexts it was made for; others may have been folded in since."""
     n_items: int
     name: str = ""
     """Under which the class is registered; empty if it is not, and then it cannot be saved."""
@@ -34,6 +39,25 @@ class ModuleScores:
         """Where the parameters live."""
         return next(self.module.parameters()).device
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Parameters and buffers by name."""
+        return {name: tensor.detach() for name, tensor in self.module.state_dict().items()}
+
+    def with_tensors(self, named: Mapping[str, Tensor]) -> Self:
+        """The same network with other parameters, which do not change with this one's."""
+        module = deepcopy(self.module)
+        module.load_state_dict(named)
+        return replace(self, module=module)
+
+    def copied(self) -> Self:
+        """As it is now, whatever becomes of the module."""
+        return self.with_tensors(self.tensors())
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleScores(Network):
+    """Scores of a network that has no vectors: s_u = module.score_all(u)."""
+
     @torch.no_grad()
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI of the whole catalogue."""
@@ -41,19 +65,33 @@ class ModuleScores:
         scores_BI: Tensor = self.module.score_all(users_B)  # type: ignore[operator]
         return scores_BI
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Parameters and buffers by name."""
-        return {name: tensor.detach() for name, tensor in self.module.state_dict().items()}
 
-    def copied(self) -> Self:
-        """As it is now, whatever becomes of the module."""
-        return type(self)(deepcopy(self.module), self.n_items, self.name, self.settings)
+@dataclass(frozen=True, slots=True)
+class Encoder(Network):
+    """A network that has vectors, and finds that of a new context from its history."""
+
+    @torch.no_grad()
+    def fold_in(self, start_T1: Tensor, item_E: Tensor) -> Tensor:
+        """h_TD of contexts that had item_E[start_T1[t] … start_T1[t + 1]], the last one last."""
+        self.module.eval()
+        h_TD: Tensor = self.module.fold_in(start_T1, item_E)  # type: ignore[operator]
+        return h_TD
+
+
+Kind = TypeVar("Kind", bound=Network)
 
 
 def rebuilt(
-    name: str, settings: Mapping[str, Any], sizes: Mapping[str, int], tensors: dict[str, Tensor]
-) -> ModuleScores:
+    kind: type[Kind],
+    name: str,
+    settings: Mapping[str, Any],
+    size: tuple[int, int],
+    tensors: dict[str, Tensor],
+) -> Kind:
     """A saved network, of a class that is registered under its name."""
+    if name not in MODULES and name in _SHIPPED:
+        home, class_name = _SHIPPED[name]
+        MODULES[name] = getattr(import_module(home), class_name)
     if name not in MODULES:
         raise ArtifactError(
             f"the model is a network {name!r}, which is not registered. Import the module of yours "
@@ -63,11 +101,11 @@ def rebuilt(
         )
     try:
         with torch.random.fork_rng([]):
-            module = MODULES[name](sizes["users"], sizes["items"], **settings)
+            module = MODULES[name](*size, **settings)
         module.load_state_dict(tensors)
     except (TypeError, RuntimeError, ValueError) as error:
         raise ArtifactError(
             f"the saved network does not fit the class that is registered as {name!r}: {error}",
             code="module_mismatch",
         ) from error
-    return ModuleScores(module, sizes["items"], name, dict(settings))
+    return kind(module, *size, name, dict(settings))

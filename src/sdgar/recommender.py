@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,8 @@ class Recommender:
         """A model of the same items for new users, from what they have; nothing is trained.
 
         Items the model does not know are refused, or with ``skip_unknown`` left out; a user must
-        have at least one that it knows.
+        have at least one that it knows. A model of sequences looks at their order: that of the
+        list, or of the times of ``Interactions``.
         """
         rows = _rows_of(histories)
         if not skip_unknown:
@@ -150,7 +152,8 @@ class Recommender:
                 "most popular.",
                 code="empty_history",
             )
-        model = fold_in(self.model, self.about, self.history, new)
+        in_order_E = _in_order(rows, self.items)
+        model = fold_in(self.model, self.about, self.history, new, in_order_E)
         about = {**self.about, "context": list(USER)}
         return Recommender(Artifact(model, rows.users, self.items, new, about))
 
@@ -231,7 +234,7 @@ class Recommender:
             raise UsageError("a network without vectors has no contexts of several fields.")
         vectors = [model.user_UD[at] if at >= 0 else model.context(places) for at, places in rows]
         user_TD = torch.stack(vectors)
-        return Factors(user_TD, model.item_ID, model.bias_I, model.field_VD, model.scale)
+        return replace(model, user_UD=user_TD)
 
     def _users_of(self, users: Raw) -> NDArray[np.int64]:
         asked = _several(users)
@@ -343,7 +346,8 @@ def _rows_of(histories: Histories) -> Interactions:
             code="empty_history",
         )
     users = [user for user, items in lists.items() for _ in items]
-    return Interactions.from_arrays(users, [item for items in lists.values() for item in items])
+    items = [item for items in lists.values() for item in items]
+    return Interactions.from_arrays(users, items, time=np.arange(len(items)))
 
 
 def _history_of(seen: Interactions, users: Ids, items: Ids) -> History:
@@ -354,6 +358,15 @@ def _history_of(seen: Interactions, users: Ids, items: Ids) -> History:
     order = np.lexsort((items_E[known], users_E[known]))
     counts = np.bincount(users_E[known], minlength=len(users))
     return History(np.concatenate(([0], np.cumsum(counts))), items_E[known][order].astype(np.int32))
+
+
+def _in_order(rows: Interactions, items: Ids) -> NDArray[np.int64] | None:
+    """The items a model knows, user by user in the order of time; None where there is none."""
+    if rows.time_E is None:
+        return None
+    items_E = items.index_of(rows.items.values)[rows.items_E]
+    items_E = items_E[np.lexsort((rows.time_E, rows.users_E))]
+    return items_E[items_E >= 0]
 
 
 def _several(raw: Raw) -> list[Any]:

@@ -46,7 +46,7 @@ KINDS = {"lightgcn": LightGCN, "two-tower": TwoTower, "sequence": Sequence}
 @pytest.mark.parametrize("tau", [0.0, 0.3])
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_scores_of_some_pairs_are_those_of_the_vectors(kind, tau):
-    model = Adapter(made(kind, tau=tau), 5, l2=0.1)
+    model = Adapter(made(kind, tau=tau), 4, 5, l2=0.1)
     users_B, items_BN = torch.tensor([3, 0]), torch.tensor([[0, 4, 4], [1, 2, 3]])
     assert_close(model.score(users_B, items_BN), model.score_all(users_B).gather(1, items_BN))
     assert_close(model.frozen()(users_B, items_BN), model.score(users_B, items_BN))
@@ -139,7 +139,7 @@ def test_empty_places_do_not_matter_and_an_empty_history_is_finite():
 
 
 def test_dropout_is_for_training_only():
-    model = Adapter(made(Sequence, dropout=0.5), 5, l2=0.0)
+    model = Adapter(made(Sequence, dropout=0.5), 4, 5, l2=0.0)
     users_B, items_BN = torch.tensor([3]), torch.tensor([[0, 1]])
     one, two = (model.score(users_B, items_BN) for _ in range(2))
     assert_close(one, two)
@@ -169,9 +169,9 @@ def test_a_module_that_cannot_score_or_be_weighed_is_refused():
             return torch.ones(4, 2), self.item_ID
 
     with pytest.raises(UsageError, match="a way to rank"):
-        Adapter(Scores(), 5, l2=0.0)
+        Adapter(Scores(), 4, 5, l2=0.0)
     with pytest.raises(UsageError, match="penalty"):
-        Adapter(Enough(), 5, l2=0.1)
-    model = Adapter(Enough(), 5, l2=0.0)
+        Adapter(Enough(), 4, 5, l2=0.1)
+    model = Adapter(Enough(), 4, 5, l2=0.0)
     assert model.factors().bias_I.tolist() == [0] * 5
     assert model.score_and_penalty(torch.tensor([1]), torch.tensor([[1, 2]]))[1].tolist() == [0]

@@ -17,8 +17,8 @@ from sdgar import folders
 from sdgar.contracts import Factors
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
 from sdgar.training import checkpoint
-from sdgar.training.checkpoint import Checkpoint, Checkpoints, read, require_same
-from sdgar.training.fit import EpochRecord, FitOptions, Fitted, Progress
+from sdgar.training.checkpoint import Checkpoint, Checkpoints, Finished, read, require_same
+from sdgar.training.fit import EpochRecord, FitOptions, Progress
 
 CPU = torch.device("cpu")
 IDENTITY = {"system": "bpr", "seed": 0, "k": (10, 20), "training data": "a1b2"}
@@ -52,14 +52,15 @@ def some_log(epochs: int) -> list[EpochRecord]:
 def a_checkpoint(epoch: int = 3) -> Checkpoint:
     return Checkpoint(
         phase="final",
-        progress=Progress(some_log(epoch), some_factors(epoch)),
+        log=some_log(epoch),
+        best=some_factors(epoch).tensors(),
         engine="eager",
         state={
             "model.user_UD": torch.randn(3, 2),
             "optimizer.0.step": torch.tensor(7.0),
             "sampler.mass": torch.arange(6).reshape(2, 3).T,  # a view, not as it lies in memory
         },
-        finished={"choose": Fitted(some_factors(9), 2, some_log(2))},
+        finished={"choose": Finished(some_factors(9).tensors(), 2, some_log(2))},
         seconds=1.25,
     )
 
@@ -95,9 +96,8 @@ class StubEngine:
         self.held = state
 
 
-def assert_same_factors(a: Factors, b: Factors) -> None:
-    for name in ("user_UD", "item_ID", "bias_I"):
-        assert torch.equal(getattr(a, name), getattr(b, name))
+def like() -> Factors:
+    return some_factors(0)
 
 
 def test_a_checkpoint_comes_back_as_it_was(tmp_path):
@@ -107,11 +107,12 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path):
     for name, tensor in written.state.items():
         assert torch.equal(found.state[name], tensor)
         assert found.state[name].dtype == tensor.dtype
-    assert found.progress.log == written.progress.log
+    assert found.log == written.log
     assert found.finished["choose"].log == written.finished["choose"].log
     assert found.finished["choose"].best_epoch == 2
-    assert_same_factors(found.progress.best, written.progress.best)
-    assert_same_factors(found.finished["choose"].model, written.finished["choose"].model)
+    for name, tensor in written.best.items():
+        assert torch.equal(found.best[name], tensor)
+        assert torch.equal(found.finished["choose"].model[name], some_factors(9).tensors()[name])
     assert (found.phase, found.engine, found.seconds) == ("final", "eager", 1.25)
 
 
@@ -159,7 +160,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(tmp_path, name):
         # Only words of the manifest that mean nothing for the state.
         assert name == "manifest.json"
         found = read(folder, checkpoint.as_json(IDENTITY), CPU)
-        assert found.progress.log == intact.progress.log
+        assert found.log == intact.log
         assert all(torch.equal(found.state[k], intact.state[k]) for k in intact.state)
     assert noticed == 65 if name != "manifest.json" else noticed > 50
 
@@ -191,7 +192,7 @@ def test_when_none_is_good_that_is_an_error_and_nothing_is_removed(tmp_path):
 def test_without_a_checkpoint_a_run_starts_at_its_first_epoch(tmp_path):
     store = kept_in(tmp_path)
     assert store.resume() == ["there is no checkpoint yet: starting with the first epoch"]
-    assert store.keeper("choose").resume(StubEngine()).epoch == 0
+    assert store.keeper("choose", like).resume(StubEngine()).epoch == 0
 
 
 def test_a_pass_is_taken_up_once_and_with_the_state_of_its_engine(tmp_path):
@@ -200,10 +201,21 @@ def test_a_pass_is_taken_up_once_and_with_the_state_of_its_engine(tmp_path):
     store = kept_in(tmp_path)
     store.resume()
     engine = StubEngine()
-    assert store.keeper("final").resume(engine).epoch == 3
+    progress = store.keeper("final", like).resume(engine)
+    assert progress.epoch == 3
+    assert torch.equal(progress.best.item_ID, some_factors(3).item_ID)
     assert engine.held.keys() == written.state.keys()
-    assert set(store.finished) == {"choose"}
-    assert store.keeper("final").resume(StubEngine()).epoch == 0
+    assert torch.equal(store.finished("choose", like).model.user_UD, some_factors(9).user_UD)
+    assert store.finished("final", like) is None
+    assert store.keeper("final", like).resume(StubEngine()).epoch == 0
+
+
+def test_a_model_of_another_kind_is_refused(tmp_path):
+    kept_in(tmp_path).write(replace(a_checkpoint(), best={"weight": torch.zeros(2)}))
+    store = kept_in(tmp_path)
+    store.resume()
+    with pytest.raises(ArtifactError, match="does not fit this system"):
+        store.keeper("final", like).resume(StubEngine())
 
 
 @pytest.mark.parametrize(
@@ -265,7 +277,7 @@ def test_a_state_that_does_not_fit_the_engine_is_refused(tmp_path):
     store = kept_in(tmp_path)
     store.resume()
     with pytest.raises(ArtifactError, match="does not fit this system"):
-        store.keeper("final").resume(Picky())
+        store.keeper("final", like).resume(Picky())
 
 
 def test_a_checkpoint_of_another_engine_is_refused(tmp_path):
@@ -273,7 +285,7 @@ def test_a_checkpoint_of_another_engine_is_refused(tmp_path):
     store = kept_in(tmp_path)
     store.resume()
     with pytest.raises(ArtifactError, match="engine was 'warp', is now 'eager'"):
-        store.keeper("final").resume(StubEngine())
+        store.keeper("final", like).resume(StubEngine())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -284,8 +296,8 @@ def test_a_number_that_is_not_finite_is_never_written(tmp_path, name, value):
     bad = a_checkpoint(2)
     tensor = {
         **bad.state,
-        "best": bad.progress.best.item_ID,
-        "finished": bad.finished["choose"].model.bias_I,
+        "best": bad.best["item_ID"],
+        "finished": bad.finished["choose"].model["bias_I"],
     }[name]
     tensor.view(-1)[-1] = value
     with pytest.raises(NumericalError, match=f"{name}.* holds a number that is not finite"):
@@ -386,7 +398,7 @@ def test_how_often_a_checkpoint_is_written_is_bounded_by_seconds(tmp_path):
     engine = StubEngine({"model.user_UD": torch.zeros(2)})
     for every, written in ((0.0, 3), (1e6, 1)):
         store = kept_in(tmp_path / f"{every}", every=every)
-        keeper = store.keeper("choose")
+        keeper = store.keeper("choose", like)
         seen = set()
         for epoch in (1, 2, 3):
             keeper.keep(Progress(some_log(epoch)), engine, last=epoch == 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from sdgar.contracts import Factors, Learned, Score
 from sdgar.errors import UsageError
-from sdgar.modules import ModuleScores
+from sdgar.modules import Encoder, ModuleScores
 
 
 class Adapter(nn.Module):
@@ -22,6 +23,7 @@ class Adapter(nn.Module):
       gradient;
     - ``vectors()``: (h_UD, v_ID) or (h_UD, v_ID, b_I), what scores come down to, for ranking and
       for saving, s = h_c · v_i + b_i; or, where they come down to none, ``score_all(users_B)``;
+    - if it can, ``fold_in(start_T1, item_E)``: h_TD of new contexts from their histories, in order;
     - if it wants, ``penalty(context_B, items_BN)``, one value a row, which l2 weighs;
     - if every training row is a context of its own, ``by_event = True`` and
       ``score_event(rows_B, items_BN)``.
@@ -30,6 +32,7 @@ class Adapter(nn.Module):
     def __init__(
         self,
         module: nn.Module,
+        n_users: int,
         n_items: int,
         *,
         l2: float,
@@ -53,7 +56,8 @@ class Adapter(nn.Module):
             )
         self.module = module
         self.by_event: bool = getattr(module, "by_event", False)
-        self._n_items, self._name, self._settings = n_items, name, dict(settings or {})
+        self._n_users, self._n_items = n_users, n_items
+        self._name, self._settings = name, dict(settings or {})
 
     @property
     def n_items(self) -> int:
@@ -89,10 +93,13 @@ class Adapter(nn.Module):
         return hasattr(self.module, "vectors")
 
     def learned(self) -> Learned:
-        """Vectors, detached; or the module itself, where there are none."""
-        if self.has_vectors:
+        """Vectors, detached; the module itself where there are none, or for new contexts."""
+        network = (self.module, self._n_users, self._n_items, self._name, self._settings)
+        if not self.has_vectors:
+            return ModuleScores(*network)
+        if not hasattr(self.module, "fold_in"):
             return self.factors()
-        return ModuleScores(self.module, self._n_items, self._name, self._settings)
+        return replace(self.factors(), encoder=Encoder(*network))
 
     @torch.no_grad()
     def factors(self) -> Factors:

@@ -70,7 +70,7 @@ class Cosine(Embeddings):
         user_UD, item_ID = (normalize(t.detach(), dim=1) for t in (self.contexts(), self.item_ID))
         bias_I = torch.zeros_like(item_ID[:, 0]) if self.bias_I is None else self.bias_I.detach()
         in_fields = self._in_fields(1 / self.tau)
-        return Factors(user_UD / self.tau, item_ID, bias_I, **in_fields)
+        return Factors(user_UD / self.tau, item_ID, bias_I, *in_fields)
 
     def _angles(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Of the directions of rows, so that a gradient is along the sphere."""

@@ -84,12 +84,12 @@ class Embeddings(nn.Module):
         v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
         return self._parts(users_B).sum(dim=1), v_BND
 
-    def _in_fields(self, scale: float) -> dict[str, Tensor]:
+    def _in_fields(self, scale: float) -> tuple[Tensor | None, Tensor | None]:
         """What ``Factors`` needs to make up contexts that training did not see."""
         if self.place_UF is None:
-            return {}
+            return None, None
         table_VD = self.user_UD.detach()
-        return {"field_VD": table_VD, "scale": torch.tensor([scale], device=table_VD.device)}
+        return table_VD, torch.tensor([scale], device=table_VD.device)
 
     def _bias(self, items_BN: Tensor) -> Tensor:
         """b_BN, or 0 without biases."""

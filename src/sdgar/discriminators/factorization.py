@@ -67,5 +67,5 @@ class MatrixFactorization(Embeddings):
             self.contexts().detach(),
             self.item_ID.detach(),
             self.bias_I.detach(),
-            **self._in_fields(0.0),
+            *self._in_fields(0.0),
         )

@@ -112,10 +112,13 @@ class Sequence(Vectors):
 
     def before(self, users_B: Tensor, rank_B: Tensor) -> Tensor:
         """The last items of users before their item number ``rank``, from the left: i_BL."""
-        back_L = torch.arange(-self.length, 0, device=users_B.device)
+        return self._last(self.start_U1[users_B], rank_B, self.item_E)
+
+    def _last(self, start_B: Tensor, rank_B: Tensor, item_E: Tensor) -> Tensor:
+        back_L = torch.arange(-self.length, 0, device=start_B.device)
         place_BL = rank_B[:, None] + back_L
-        at_BL = (self.start_U1[users_B][:, None] + place_BL).clamp(min=0)
-        return torch.where(place_BL >= 0, self.item_E[at_BL], self.empty)
+        at_BL = (start_B[:, None] + place_BL).clamp(min=0)
+        return torch.where(place_BL >= 0, item_E[at_BL], self.empty)
 
     def encode(self, items_BL: Tensor) -> Tensor:
         """h_BD of sequences, which end at the right and have empty places on the left."""
@@ -142,9 +145,16 @@ class Sequence(Vectors):
 
     def tables(self) -> tuple[Tensor, Tensor]:
         """h_UD and v_ID."""
-        users_U = torch.arange(self.n_users, device=self.item_JD.device)
-        parts = users_U.split(_USERS_AT_ONCE)  # type: ignore[no-untyped-call]
-        return torch.cat([self.encode(self._all_of(part)) for part in parts]), self.item_JD[:-1]
+        return self._encode_all(self.start_U1, self.item_E), self.item_JD[:-1]
+
+    def fold_in(self, start_T1: Tensor, item_E: Tensor) -> Tensor:
+        """h_TD of other users, from what they have in the order of time."""
+        return self.as_inner_product(self._encode_all(start_T1, item_E))
+
+    def _encode_all(self, start_U1: Tensor, item_E: Tensor) -> Tensor:
+        rows = torch.stack((start_U1[:-1], start_U1.diff()))
+        parts = rows.split(_USERS_AT_ONCE, dim=1)  # type: ignore[no-untyped-call]
+        return torch.cat([self.encode(self._last(start, n, item_E)) for start, n in parts])
 
     def _all_of(self, users_B: Tensor) -> Tensor:
         return self.before(users_B, self.start_U1.diff()[users_B])

@@ -60,14 +60,21 @@ class Vectors(nn.Module):
     def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
         """(h, v, b) as inner products."""
         h_UD, v_ID = self.tables()
-        if self.tau:
-            h_UD, v_ID = normalize(h_UD, dim=1) / self.tau, normalize(v_ID, dim=1)
-        return h_UD, v_ID, self.bias_I
+        return (
+            self.as_inner_product(h_UD),
+            normalize(v_ID, dim=1) if self.tau else v_ID,
+            self.bias_I,
+        )
+
+    def as_inner_product(self, h_UD: Tensor) -> Tensor:
+        """h/(‖h‖ τ), which makes the cosine an inner product; h itself where there is no τ."""
+        return normalize(h_UD, dim=1) / self.tau if self.tau else h_UD
 
     def _score(self, rows: tuple[Tensor, Tensor], items_BN: Tensor) -> Tensor:
         h_BD, v_BND = rows
+        h_BD = self.as_inner_product(h_BD)
         if self.tau:
-            h_BD, v_BND = normalize(h_BD, dim=1) / self.tau, normalize(v_BND, dim=2)
+            v_BND = normalize(v_BND, dim=2)
         return torch.bmm(v_BND, h_BD[:, :, None])[:, :, 0] + self._bias(items_BN)
 
     def _bias(self, items_BN: Tensor) -> Tensor:

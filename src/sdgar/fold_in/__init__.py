@@ -6,38 +6,61 @@ Items stay as they are; what a model has for a context is found anew, by its own
     item-knn, ease          the history itself
     ials                    the least squares of half a sweep (``../least_squares.py``)
     sdsoftmax, by cosines   the softmax objective on the sphere (``sphere.py``)
+    a network that can      what it says of a history in the order of time
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Factors, ItemWeights, Model
 from sdgar.data.interactions import History
-from sdgar.errors import UsageError
+from sdgar.errors import DataError, UsageError
 from sdgar.fold_in.sphere import directions
 from sdgar.least_squares import HalfSweep
-from sdgar.modules import ModuleScores
+from sdgar.modules import Encoder, ModuleScores
 from sdgar.sparse import SparseMatrix
 
 SYSTEMS = ("popular", "item-knn", "ease", "ials", "sdsoftmax")
 
 
-def fold_in(model: Model, about: dict[str, Any], trained: History, new: History) -> Model:
+def fold_in(
+    model: Model,
+    about: dict[str, Any],
+    trained: History,
+    new: History,
+    in_order_E: NDArray[np.int64] | None,
+) -> Model:
     """The model with the contexts of ``new``, none of whose histories is empty, for its own.
 
-    ``about`` says how the model was made, ``trained`` from what.
+    ``about`` says how the model was made, ``trained`` from what; ``in_order_E`` are the items of
+    ``new`` as they came, if that is known.
     """
     if isinstance(model, ModuleScores):
         raise _refused(about)
+    if isinstance(model, Factors) and model.encoder is not None:
+        return replace(model, user_UD=_encoded(model.encoder, new, in_order_E))
     known = SparseMatrix.of(new.indptr_U1, new.items_E, model.n_items, device=model.device)
     if isinstance(model, ItemWeights):
         return ItemWeights(known, model.weight_II)
     return Factors(_vectors(model, about, trained, known), model.item_ID, model.bias_I)
+
+
+def _encoded(encoder: Encoder, new: History, in_order_E: NDArray[np.int64] | None) -> Tensor:
+    if in_order_E is None:
+        raise DataError(
+            "this model looks at the order of a history, and the rows of new users have no times. "
+            "Name the column with --time, or give lists of items in their order.",
+            code="no_time",
+        )
+    start_T1, item_E = torch.from_numpy(new.indptr_U1), torch.from_numpy(in_order_E)
+    return encoder.fold_in(start_T1.to(encoder.device), item_E.to(encoder.device))
 
 
 def _vectors(
@@ -62,6 +85,7 @@ def _refused(about: dict[str, Any]) -> UsageError:
     return UsageError(
         f"new users cannot be folded into a model of system {about.get('system')!r}: it has no "
         f"rule for a vector from a history alone. Systems that have: {', '.join(SYSTEMS)} (with "
-        "score=cosine). Or train again with the new users' rows.",
+        "score=cosine), and networks with fold_in, such as sequence. Or train again with the new "
+        "users' rows.",
         code="no_fold_in",
     )

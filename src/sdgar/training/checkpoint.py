@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from sdgar import folders
-from sdgar.contracts import Engine, Factors
+from sdgar.contracts import Engine, Learned
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, StoppedError
 from sdgar.systems import not_negative
 from sdgar.training.fit import EpochRecord, Fitted, Progress
@@ -44,17 +44,29 @@ Identity = Mapping[str, Any]
 """What must be the same for a run to go on, by name: data, system, settings, version."""
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A pass that is over, with its model as named tensors."""
+
+    model: dict[str, Tensor]
+    best_epoch: int
+    log: list[EpochRecord]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """A run between two epochs."""
 
     phase: str
     """The pass that is under way."""
-    progress: Progress
+    log: list[EpochRecord]
+    """Its epochs."""
+    best: dict[str, Tensor]
+    """The model of its best epoch as named tensors; empty if there was none."""
     engine: str
     """Which engine the state is of."""
     state: dict[str, Tensor]
-    finished: dict[str, Fitted]
+    finished: dict[str, Finished]
     """What the passes before this one gave."""
     seconds: float
     """Time the run has taken, over all restarts."""
@@ -62,11 +74,11 @@ class Checkpoint:
     @property
     def epochs(self) -> int:
         """Epochs run over all passes."""
-        return self.progress.epoch + sum(fitted.epochs for fitted in self.finished.values())
+        return len(self.log) + sum(len(one.log) for one in self.finished.values())
 
     def sentence(self) -> str:
         """Where the run is, for people."""
-        return f"epoch {self.progress.epoch} of pass {self.phase!r}"
+        return f"epoch {len(self.log)} of pass {self.phase!r}"
 
 
 class Checkpoints:
@@ -92,8 +104,7 @@ class Checkpoints:
         self._written = time.perf_counter()
         self.started = self._written
         """When the run would have begun, had it never been interrupted."""
-        self.finished: dict[str, Fitted] = {}
-        """What the passes gave that are over."""
+        self._finished: dict[str, Finished] = {}
 
     def resume(self) -> list[str]:
         """Take up the newest good checkpoint, and say which it is and what was wrong with others.
@@ -123,11 +134,22 @@ class Checkpoints:
             )
         return ["there is no checkpoint yet: starting with the first epoch"]
 
-    def keeper(self, phase: str) -> PassKeeper:
-        """Who keeps one pass of the loop."""
-        return PassKeeper(self, phase)
+    def finish(self, phase: str, fitted: Fitted) -> None:
+        """Keep what a pass gave."""
+        self._finished[phase] = Finished(fitted.model.tensors(), fitted.best_epoch, fitted.log)
 
-    def restore(self, phase: str, engine: Engine) -> Progress:
+    def finished(self, phase: str, like: Callable[[], Learned]) -> Fitted | None:
+        """What a pass gave that is over; ``like`` makes a model of its kind."""
+        over = self._finished.get(phase)
+        if over is None:
+            return None
+        return Fitted(self._model(like, over.model), over.best_epoch, over.log)
+
+    def keeper(self, phase: str, like: Callable[[], Learned]) -> PassKeeper:
+        """Who keeps one pass of the loop; ``like`` makes a model of its kind."""
+        return PassKeeper(self, phase, like)
+
+    def restore(self, phase: str, engine: Engine, like: Callable[[], Learned]) -> Progress:
         """Put the engine where the pass was left; a pass that had not begun starts afresh."""
         left, self._left = self._left, None
         if left is None or left.phase != phase:
@@ -136,12 +158,21 @@ class Checkpoints:
         try:
             engine.load_state(left.state)
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise ArtifactError(
-                f"the checkpoint in {self._folder} does not fit this system: {error}. "
-                "Start over with --overwrite.",
-                code="foreign_checkpoint",
-            ) from error
-        return left.progress
+            raise self._foreign(error) from error
+        return Progress(left.log, self._model(like, left.best) if left.best else None)
+
+    def _model(self, like: Callable[[], Learned], named: dict[str, Tensor]) -> Learned:
+        try:
+            return like().with_tensors(named)
+        except (RuntimeError, TypeError) as error:
+            raise self._foreign(error) from error
+
+    def _foreign(self, error: Exception) -> ArtifactError:
+        return ArtifactError(
+            f"the checkpoint in {self._folder} does not fit this system: {error}. "
+            "Start over with --overwrite.",
+            code="foreign_checkpoint",
+        )
 
     def offer(self, phase: str, progress: Progress, engine: Engine, *, last: bool) -> None:
         """Write a checkpoint if it is time, if the pass is over, or if the run must stop."""
@@ -151,10 +182,11 @@ class Checkpoints:
             return
         checkpoint = Checkpoint(
             phase=phase,
-            progress=progress,
+            log=progress.log,
+            best={} if progress.best is None else progress.best.tensors(),
             engine=engine.name,
             state=engine.state(),
-            finished=self.finished,
+            finished=self._finished,
             seconds=now - self.started,
         )
         self.write(checkpoint)
@@ -198,7 +230,7 @@ class Checkpoints:
 
     def _take(self, found: Checkpoint) -> None:
         self._left = found
-        self.finished = found.finished
+        self._finished = found.finished
         self.started = time.perf_counter() - found.seconds
 
 
@@ -208,10 +240,11 @@ class PassKeeper:
 
     checkpoints: Checkpoints
     phase: str
+    like: Callable[[], Learned]
 
     def resume(self, engine: Engine) -> Progress:
         """Where the pass was left."""
-        return self.checkpoints.restore(self.phase, engine)
+        return self.checkpoints.restore(self.phase, engine, self.like)
 
     def keep(self, progress: Progress, engine: Engine, *, last: bool) -> None:
         """After every epoch."""
@@ -231,23 +264,19 @@ def read(folder: Path, identity: Identity, device: torch.device) -> Checkpoint:
         _require_version(folder, loop)
         require_same(loop["identity"], identity, folder)
         tensors = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-        best = _factors("best.", tensors) if "best.user_UD" in tensors else None
         return Checkpoint(
             phase=loop["phase"],
-            progress=Progress(_log(loop["log"]), best),
+            log=_log(loop["log"]),
+            best=_part("best.", tensors),
             engine=loop["engine"],
-            state={
-                name.removeprefix("engine."): tensor
-                for name, tensor in tensors.items()
-                if name.startswith("engine.")
-            },
+            state=_part("engine.", tensors),
             finished={
-                phase: Fitted(
-                    _factors(f"finished.{phase}.", tensors),
-                    int(fitted["best_epoch"]),
-                    _log(fitted["log"]),
+                phase: Finished(
+                    _part(f"finished.{phase}.", tensors),
+                    int(over["best_epoch"]),
+                    _log(over["log"]),
                 )
-                for phase, fitted in loop["finished"].items()
+                for phase, over in loop["finished"].items()
             },
             seconds=float(loop["seconds"]),
         )
@@ -305,7 +334,7 @@ def _loop(checkpoint: Checkpoint, identity: Identity) -> dict[str, Any]:
         "phase": checkpoint.phase,
         "engine": checkpoint.engine,
         "seconds": checkpoint.seconds,
-        "log": [record.as_dict() for record in checkpoint.progress.log],
+        "log": [record.as_dict() for record in checkpoint.log],
         "finished": {
             phase: {
                 "best_epoch": fitted.best_epoch,
@@ -323,11 +352,9 @@ def _log(records: list[dict[str, Any]]) -> list[EpochRecord]:
 def _arrays(checkpoint: Checkpoint) -> folders.Tensors:
     """Every tensor by name, each seen to be finite."""
     tensors = {f"engine.{name}": tensor for name, tensor in checkpoint.state.items()}
-    kept = {f"finished.{phase}.": fitted.model for phase, fitted in checkpoint.finished.items()}
-    if checkpoint.progress.best is not None:
-        kept["best."] = checkpoint.progress.best
-    for prefix, model in kept.items():
-        tensors |= {prefix + name: tensor for name, tensor in model.tensors().items()}
+    kept = {f"finished.{phase}.": over.model for phase, over in checkpoint.finished.items()}
+    for prefix, model in (kept | {"best.": checkpoint.best}).items():
+        tensors |= {prefix + name: tensor for name, tensor in model.items()}
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise NumericalError(
@@ -340,11 +367,9 @@ def _arrays(checkpoint: Checkpoint) -> folders.Tensors:
     return {name: t.detach().cpu().contiguous().numpy() for name, t in tensors.items()}
 
 
-def _factors(prefix: str, tensors: Mapping[str, Tensor]) -> Factors:
-    return Factors(
-        **{
-            name.removeprefix(prefix): tensor
-            for name, tensor in tensors.items()
-            if name.startswith(prefix)
-        }
-    )
+def _part(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

@@ -13,9 +13,7 @@ from sdgar.contracts import Engine, Learned, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
-from sdgar.errors import UsageError
 from sdgar.evaluation.report import evaluate
-from sdgar.modules import ModuleScores
 from sdgar.systems import Recipe
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
@@ -101,16 +99,12 @@ class Run:
                 self.on_epoch(phase, epoch)
 
         system = self.recipe.compose(data, seed=self.seed, device=self.device)
-        if self.checkpoints is not None and isinstance(system.learned(), ModuleScores):
-            raise UsageError(
-                "a network without vectors cannot be kept in checkpoints while it trains. Give it "
-                "vectors(), or train it without checkpoints.",
-                code="no_vectors",
-            )
         make_engine, self.why = choose_engine(self.engine, system, self.device)
         self.chosen_engine = make_engine.name
         self.deterministic = make_engine.deterministic(self.device)
-        fitted = None if self.checkpoints is None else self.checkpoints.finished.get(phase)
+        fitted = None
+        if self.checkpoints is not None:
+            fitted = self.checkpoints.finished(phase, system.learned)
         if fitted is None:
             engine = make_engine(system, data, seed=self.seed, device=self.device)
             fitted = self._fit(phase, system, engine, options, held_out, data.history, tell)
@@ -131,7 +125,9 @@ class Run:
         seen: History,
         tell: OnEpoch,
     ) -> Fitted:
-        keeper = None if self.checkpoints is None else self.checkpoints.keeper(phase)
+        keeper = None
+        if self.checkpoints is not None:
+            keeper = self.checkpoints.keeper(phase, system.learned)
         fitted = fit(
             system,
             engine,
@@ -142,7 +138,7 @@ class Run:
             keeper=keeper,
         )
         if self.checkpoints is not None:
-            self.checkpoints.finished[phase] = fitted
+            self.checkpoints.finish(phase, fitted)
         return fitted
 
     def done(self, kept: Fitted, chosen: Fitted, valid: dict[str, float]) -> Trained:
