@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sdgar.data.features import Features
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import read
+    from sdgar.data.readers.feature_tables import read_features
     from sdgar.data.splits import split
     from sdgar.data.synthetic import synthetic
     from sdgar.errors import SdgarError
@@ -64,6 +65,7 @@ _HOME = {
     "compare": "sdgar.evaluation.report",
     "load": "sdgar.recommender",
     "read": "sdgar.data.readers",
+    "read_features": "sdgar.data.readers.feature_tables",
     "register_discriminator": "sdgar.composed",
     "register_objective": "sdgar.composed",
     "register_sampler": "sdgar.composed",
@@ -94,6 +96,7 @@ __all__ = [
     "compare",
     "load",
     "read",
+    "read_features",
     "register_discriminator",
     "register_objective",
     "register_sampler",

@@ -347,6 +347,13 @@ class Composed(Composition):
         )
 
 
+def looks_at_features(recipe: Any) -> bool:
+    """Whether a system has a discriminator that looks at features of users or items."""
+    if not isinstance(recipe, Composed):
+        return False
+    return getattr(DISCRIMINATORS.get(recipe.discriminator), "looks_at_features", False)
+
+
 def settings_of(kind: str, name: str) -> dict[str, type]:
     """The settings of a part and their types."""
     part = KINDS[kind][name]

@@ -489,6 +489,29 @@ def test_overwriting_replaces_the_run(events, tmp_path):
     assert sdgar(*command, "--overwrite").returncode == 0
 
 
+def test_features_of_items_and_users_come_from_tables(events, tmp_path):
+    frame = pl.read_csv(events / "events.csv")
+    items, users = (frame[name].unique().sort() for name in ("item_id", "user_id"))
+    table = tmp_path / "items.csv"
+    kinds = [f"{'ab'[i % 2]}|{'xyz'[i % 3]}" for i in range(len(items))]
+    pl.DataFrame({"id": items, "kind": kinds}).head(50).write_csv(table)
+    pl.DataFrame({"who": users, "land": ["de"] * len(users)}).write_parquet(tmp_path / "u.parquet")
+    tables = ("--item-features", table, "--user-features", tmp_path / "u.parquet")
+    words = ("train", events / "events.csv", "--out", tmp_path / "run", *QUICK, "--set", "dim=8")
+    done = sdgar(*words, *tables, "--discriminator", "two-tower")
+    assert done.returncode == 0, done.stderr
+    assert f"5 of items.csv, for 50 of {len(items)} items" in done.stdout
+    assert f"1 of u.parquet, for {len(users)} of {len(users)} users" in done.stdout
+    for parts in ((), ("--discriminator", "lightgcn"), ("--system", "bpr")):
+        done = sdgar(*words, "--overwrite", *tables, *parts)
+        assert done.returncode == 2
+        assert "looks at no features. Use --discriminator two-tower" in done.stderr
+    pl.DataFrame({"row": range(len(items)), "id": items}).write_csv(table)
+    done = sdgar(*words, "--overwrite", *tables, "--discriminator", "two-tower")
+    assert done.returncode == 2
+    assert "no item of the events has a row in" in done.stderr
+
+
 def test_a_system_is_composed_of_named_parts(events, tmp_path):
     words = ("train", events / "events.csv", "--out", tmp_path / "run", *QUICK, "--json")
     parts = ("--discriminator", "lightgcn", "--sampler", "decomposable", "--objective", "sdsoftmax")

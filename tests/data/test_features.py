@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import gzip
 import itertools
 
 import numpy as np
+import polars as pl
 import pytest
 
+import sdgar
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
@@ -33,3 +36,52 @@ def test_parts_of_the_data_keep_the_features():
     data = Interactions.from_arrays([0, 0, 1], [5, 6, 5]).with_features(None, features)
     assert data.subset(np.array([True, False, True]), "half").item_features is features
     assert data.merge(data).item_features is features
+
+
+FILMS = {
+    "films.csv": "film,genre,year\n007,Drama|War,1994\n8,,1995\nx,Comedy,\n",
+    "films.tsv": "film\tgenre\tyear\n007\tDrama|War\t1994\n8\t\t1995\nx\tComedy\t\n",
+    "films.jsonl": (
+        '{"film": "007", "genre": ["Drama", "War"], "year": 1994}\n'
+        '{"film": "8", "genre": [], "year": 1995}\n'
+        '{"film": "x", "genre": ["Comedy"], "year": null}\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*FILMS, "films.csv.gz", "films.parquet"])
+def test_a_table_of_any_format_gives_the_same_features(tmp_path, name):
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        pl.read_ndjson(FILMS["films.jsonl"].encode()).write_parquet(path)
+    elif name.endswith(".gz"):
+        path.write_bytes(gzip.compress(FILMS["films.csv"].encode()))
+    else:
+        path.write_text(FILMS[name])
+    found = sdgar.read_features(path)
+    assert found.names == (
+        "genre=Comedy", "genre=Drama", "genre=War", "year=1994", "year=1995",
+    )  # fmt: skip
+    assert found.ids.values.tolist() == ["007", "8", "x"]
+    assert np.split(found.feature_E, found.start_R1[1:-1])[0].tolist() == [1, 2, 3]
+    assert found.digest() != sdgar.Features.from_columns(["007"], {"genre": ["War"]}).digest()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "film,price\n1,2.5\n2,3\n", "column 'price' of .* holds fractions"),
+        ("a.csv", "film\n1\n", "has one column, 'film'"),
+        ("a.csv", "film,genre\n1,a\n,b\n", "row 2 of .* has no id"),
+        ("a.csv", "film,genre\n1,a\n1,b\n", "several rows"),
+        ("a.csv", "film,genre\n1,a,b\n", "not a table that can be read"),
+        ("a.jsonl", '{"film": 1, "size": {"w": 2}}\n', "column 'size' of .* is of type Struct"),
+        ("a.jsonl", '{"film": 1, "size": 2.5}\n', "column 'size' of .* holds fractions"),
+        ("a.parquet", "film,genre\n1,a\n", "not a table that can be read"),
+    ],
+)
+def test_a_table_that_gives_no_features_says_why(tmp_path, name, text, said):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(DataError, match=said):
+        sdgar.read_features(path)

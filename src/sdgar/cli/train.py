@@ -15,7 +15,10 @@ from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
+    from sdgar.data.features import Features
+    from sdgar.data.ids import Ids
     from sdgar.data.interactions import Interactions
+    from sdgar.estimators import Estimator
     from sdgar.experiments.run import RunResult
 
 _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "as_json")
@@ -43,6 +46,8 @@ class Job:
     ks: list[int]
     overwrite: bool
     checkpoint_every: float
+    user_features: str | None = None
+    item_features: str | None = None
 
 
 @options.reads_files
@@ -84,6 +89,24 @@ def train(
         typer.Option(
             "--objective",
             help="What is minimised: bpr, logistic, sdgar, sdsoftmax, warp, cml.",
+            rich_help_panel=_COMPOSE,
+        ),
+    ] = None,
+    user_features: Annotated[
+        Path | None,
+        typer.Option(
+            "--user-features",
+            metavar="TABLE",
+            help="What is known of users: the id first, then columns of features, a|b for several.",
+            rich_help_panel=_COMPOSE,
+        ),
+    ] = None,
+    item_features: Annotated[
+        Path | None,
+        typer.Option(
+            "--item-features",
+            metavar="TABLE",
+            help="The same of items; --discriminator two-tower looks at both.",
             rich_help_panel=_COMPOSE,
         ),
     ] = None,
@@ -151,6 +174,8 @@ def train(
         system = "composed"
     common = {"seed": seed, "engine": engine, "device": device, **parts}
     estimator = make(system, options.settings_of(settings, common), common=common)
+    if user_features or item_features:
+        _require_looks(estimator)
     job = Job(
         files=_absolute(files),
         test=_absolute(test),
@@ -166,6 +191,8 @@ def train(
         ks=list(options.lists_of(ks)),
         overwrite=overwrite,
         checkpoint_every=checkpoint_every,
+        user_features=str(user_features.absolute()) if user_features else None,
+        item_features=str(item_features.absolute()) if item_features else None,
     )
     _train(screen, job, out, resume=False)
 
@@ -176,6 +203,11 @@ def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
 
     estimator = make(job.system, {}, common=job.settings)
     data = _read(screen, "data", job.files, job.reading)
+    if job.user_features or job.item_features:
+        data = data.with_features(
+            _features(screen, "user", job.user_features, data.users),
+            _features(screen, "item", job.item_features, data.items),
+        )
     held_out = _read(screen, "test", job.test, job.reading) if job.test else None
     if held_out is None and job.split != "none":
         data, held_out = split_off(screen, data, job.split, job.seed)
@@ -279,6 +311,38 @@ def _read(screen: Screen, label: str, files: list[str], reading: dict[str, Any])
     loaded = read_files(files, chosen)
     screen.loaded(label, loaded, ", ".join(Path(file).name for file in files))
     return loaded.interactions
+
+
+def _require_looks(estimator: Estimator) -> None:
+    from sdgar.composed import looks_at_features
+
+    if not looks_at_features(estimator):
+        raise UsageError(
+            f"system {estimator.system_name} looks at no features. Use --discriminator two-tower, "
+            "or leave out --user-features and --item-features.",
+            code="unused_features",
+        )
+
+
+def _features(screen: Screen, what: str, file: str | None, ids: Ids) -> Features | None:
+    from sdgar.data.readers.feature_tables import read_features
+
+    if file is None:
+        return None
+    features = read_features(file)
+    met = int((features.ids.index_of(ids.values.tolist()) >= 0).sum())
+    if not met:
+        raise UsageError(
+            f"no {what} of the events has a row in {file}. Ids there are such as "
+            f"{features.ids.values[:3].tolist()!r}, in the events {ids.values[:3].tolist()!r}; "
+            "the first column of the table is the id.",
+            code="no_common_ids",
+        )
+    screen.say(
+        f"{what} features",
+        f"{features.n_features:,} of {Path(file).name}, for {met:,} of {len(ids):,} {what}s",
+    )
+    return features
 
 
 def split_off(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,12 @@ class Features:
     def n_features(self) -> int:
         """Number of distinct features."""
         return len(self.names)
+
+    def digest(self) -> bytes:
+        """SHA-256 of ids, names and who has what."""
+        words = (*map(str, self.ids.values.tolist()), "", *self.names)
+        arrays = (self.start_R1.tobytes(), self.feature_E.tobytes())
+        return hashlib.sha256(b"\0".join(("\0".join(words).encode(), *arrays))).digest()
 
     def of(self, ids: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """CSR of other ids; one that has no row here has no features."""

@@ -315,7 +315,7 @@ class Interactions:
         )
 
     def fingerprint(self) -> str:
-        """SHA-256 of ids, pairs, weights and times: equal for equal data, whatever the file."""
+        """SHA-256 of ids, pairs, weights, times and features: equal for equal data."""
         digest = hashlib.sha256()
         for ids in (self.users, self.items):
             digest.update(ids.kind.encode())
@@ -323,6 +323,9 @@ class Interactions:
             digest.update("\0".join(ids.values).encode() if text else ids.values.tobytes())
         for array in (self.indptr_U1, self.items_E, self.weight_E, self.time_E):
             digest.update(b"-" if array is None else array.tobytes())
+        for features in (self.user_features, self.item_features):
+            if features is not None:
+                digest.update(features.digest())
         return digest.hexdigest()
 
     def stats(self) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, embedding_bag
@@ -57,6 +59,8 @@ class Tower(nn.Module):
 
 class TwoTower(Vectors):
     """h_c = tower(c), v_i = tower(i): what a context and an item are, not only which."""
+
+    looks_at_features: ClassVar[bool] = True
 
     def __init__(
         self, n_users: int, n_items: int, *, dim: int = 64, hidden: int = 128, tau: float = 0.12

@@ -20,6 +20,8 @@ class Vectors(nn.Module):
 
     by_event: ClassVar[bool] = False
     """Whether a training row has a context of its own, such as what came before it."""
+    looks_at_features: ClassVar[bool] = False
+    """Whether ``prepare`` takes the features of users and items."""
 
     def __init__(self, n_items: int, *, tau: float) -> None:
         super().__init__()
