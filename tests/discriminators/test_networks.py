@@ -138,6 +138,41 @@ def test_empty_places_do_not_matter_and_an_empty_history_is_finite():
     assert torch.isfinite(nothing).all()
 
 
+@pytest.mark.parametrize("length", [1, 5, 8, 11])
+def test_sequences_of_all_lengths_are_encoded_as_each_alone(length):
+    model = made(Sequence, length=length, blocks=2).double()
+    rng = np.random.default_rng(0)
+    lengths = rng.permutation(np.repeat(np.arange(length + 1), 2))
+    rows = [[5] * (length - n) + rng.integers(0, 5, n).tolist() for n in lengths]
+    expected = torch.cat([plain_attention(model, [i for i in row if i != 5]) for row in rows])
+    assert_close(model.encode(torch.tensor(rows)), expected)
+
+
+def plain_attention(model: Sequence, items: list[int]) -> torch.Tensor:
+    """The docstring's equations for one sequence, a place and a head at a time."""
+    v_LD = model.item_JD[items] if items else torch.zeros(1, model.item_JD.shape[1])
+    x_LD = v_LD + model.place_LD[-len(v_LD) :]
+    for block in model.blocks:
+        y_LD = block.before(x_LD)
+        mixed = []
+        for t in range(len(x_LD)):
+            query, keys, values = (
+                f.chunk(block.heads, dim=-1)
+                for f in (
+                    block.query(y_LD[t]),
+                    *block.key_value(y_LD[: t + 1]).chunk(2, dim=-1),
+                )
+            )
+            heads = [
+                (k @ q / len(q) ** 0.5).softmax(dim=0) @ v
+                for q, k, v in zip(query, keys, values, strict=True)
+            ]
+            mixed.append(torch.cat(heads))
+        x_LD = x_LD + block.out(torch.stack(mixed))
+        x_LD = x_LD + block.outer(torch.relu(block.inner(block.between(x_LD))))
+    return model.norm(x_LD[-1:])
+
+
 def test_dropout_is_for_training_only():
     model = Adapter(made(Sequence, dropout=0.5), 4, 5, l2=0.0)
     users_B, items_BN = torch.tensor([3]), torch.tensor([[0, 1]])

@@ -121,14 +121,33 @@ class Sequence(Vectors):
         return torch.where(place_BL >= 0, item_E[at_BL], self.empty)
 
     def encode(self, items_BL: Tensor) -> Tensor:
-        """h_BD of sequences, which end at the right and have empty places on the left."""
+        """h_BD of sequences, which end at the right and have empty places on the left.
+
+        Most sequences are short: on a CPU, those of about one length go together, without the
+        empty places before them. A GPU is quicker with all of them at once.
+        """
+        if items_BL.device.type != "cpu":
+            return self._encode(items_BL)
+        length_B = (items_BL != self.empty).sum(dim=1)
+        size_B = length_B.clamp(min=1).log2().ceil().int()
+        order_B = size_B.argsort(stable=True)
+        rows = order_B.split(size_B.bincount().tolist())  # type: ignore[no-untyped-call]
+        parts = [
+            self._encode(items_BL[rows_C, -(1 << size) :])
+            for size, rows_C in enumerate(rows)
+            if len(rows_C)
+        ]
+        return torch.cat(parts)[order_B.argsort()]
+
+    def _encode(self, items_BL: Tensor) -> Tensor:
+        length = items_BL.shape[1]
         v_BLD = embedding(items_BL, self.item_JD, padding_idx=self.empty)
-        x_BLD = dropout(v_BLD + self.place_LD, self.rate, self.training)
-        place_L = torch.arange(items_BL.shape[1], device=items_BL.device)
-        filled_BL = (items_BL != self.empty) | (place_L == items_BL.shape[1] - 1)
+        x_BLD = dropout(v_BLD + self.place_LD[-length:], self.rate, self.training)
+        place_L = torch.arange(length, device=items_BL.device)
+        filled_BL = (items_BL != self.empty) | (place_L == length - 1)
         # A place sees itself and filled ones before it; one that saw nothing would be NaN.
         seen_BLL = (place_L <= place_L[:, None]) & filled_BL[:, None]
-        seen_BLL = seen_BLL | torch.eye(len(place_L), dtype=torch.bool, device=place_L.device)
+        seen_BLL = seen_BLL | torch.eye(length, dtype=torch.bool, device=place_L.device)
         for number, block in enumerate(self.blocks, start=1):
             x_BLD = block(x_BLD, seen_BLL, last=number == len(self.blocks))
         h_BD: Tensor = self.norm(x_BLD[:, -1])
