@@ -394,7 +394,7 @@ def _require_fit(
             f"{chosen.n_negatives}. Set n_negatives to 1.",
             code="parts_do_not_fit",
         )
-    if sampler.uses_scores and getattr(discriminator, "by_event", False):
+    if sampler.uses_scores and discriminator.by_event:
         raise UsageError(
             f"sampler {chosen.sampler} looks at the scores of users, but discriminator "
             f"{chosen.discriminator} scores what came before each row. Use sampler decomposable, "

@@ -218,8 +218,15 @@ class Sampler(Protocol):
 class Discriminator(Scorer, Protocol):
     """The model that learns to tell positives from proposals, and later recommends."""
 
+    by_event: bool
+    """Whether ``score_and_penalty`` is given training rows, each a context of its own."""
+
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Scores s_BN of N items for each row."""
+        ...
+
+    def frozen(self) -> Score:
+        """The same scores for many questions, while the parameters stand still."""
         ...
 
     def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:

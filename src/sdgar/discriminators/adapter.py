@@ -116,7 +116,7 @@ class Adapter(nn.Module):
         return Factors(user_UD.detach(), item_ID.detach(), bias_I.detach())
 
     def frozen(self) -> Score:
-        """Scores as they are now, from vectors that are computed once, if there are any."""
+        """Scores from vectors that are computed once, not for every question, if there are any."""
         if not self.has_vectors:
             return self.score
         f = self.factors()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
 
-from sdgar.contracts import Factors
+from sdgar.contracts import Factors, Score
 from sdgar.data.contexts import Fields
 from sdgar.errors import UsageError
 from sdgar.rng import Stream, normal
@@ -15,6 +15,7 @@ from sdgar.rng import Stream, normal
 class Embeddings(nn.Module):
     """u_c and v_i, drawn from N(0, σ²); a discriminator says what score they make."""
 
+    by_event: bool = False
     bias_I: nn.Parameter | None
     """b_i, 0 at the start, where scores have one."""
     place_UF: Tensor | None
@@ -58,6 +59,14 @@ class Embeddings(nn.Module):
     def device(self) -> torch.device:
         """Where the parameters live."""
         return self.item_ID.device
+
+    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """s_BN of N items for each context."""
+        raise NotImplementedError
+
+    def frozen(self) -> Score:
+        """Scores as they are: rows are looked up, and nothing is computed twice."""
+        return self.score
 
     def factors(self) -> Factors:
         """Inner-product form of the scores, detached."""

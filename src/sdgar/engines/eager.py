@@ -12,7 +12,6 @@ from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Negatives, NotCovered, System
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.adapter import Adapter
 from sdgar.engines.torch_optimizers import torch_optimizer
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError
@@ -56,7 +55,6 @@ class EagerEngine:
         self._known = KnownItems(data.history, data.n_items, device)
         self._visits = Visits(data, system.positives_per_visit, seed, device)
         self._optimizer = torch_optimizer(system.optimizer, list(self._model.parameters()))
-        self._by_event = getattr(self._model, "by_event", False)
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -128,7 +126,7 @@ class EagerEngine:
         system = self._system
         users_B, pos_B = self._users_E[rows_B], self._items_E[rows_B]
         items_BN = torch.cat((pos_B[:, None], negatives.items_BN), dim=1)
-        context_B = rows_B if self._by_event else users_B
+        context_B = rows_B if self._model.by_event else users_B
         s_BN, penalty_B = self._model.score_and_penalty(context_B, items_BN)
         loss_B = system.objective(s_BN[:, 0], s_BN[:, 1:], negatives)
         if self._weight_E is not None:
@@ -142,13 +140,8 @@ class EagerEngine:
 
     @torch.no_grad()
     def refit(self, epoch: int) -> dict[str, float]:
-        """Let the sampler follow the discriminator, and say how its proposals are.
-
-        A network would compute the same vectors for every score that is asked for; it stands still
-        meanwhile, so they are computed once.
-        """
-        score = self._model.frozen() if isinstance(self._model, Adapter) else self._score
-        return self._system.sampler.refit(score, seed=self._seed, epoch=epoch)
+        """Let the sampler follow the discriminator, and say how its proposals are."""
+        return self._system.sampler.refit(self._model.frozen(), seed=self._seed, epoch=epoch)
 
     @torch.no_grad()
     def _score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
