@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from sdgar.modules import Encoder, ModuleScores
 from sdgar.optimizers import Optimizer
@@ -86,12 +87,12 @@ class Factors:
         encoder = None if self.encoder is None else self.encoder.with_tensors(rest)
         return Factors(**own, encoder=encoder)
 
-    def context(self, places_F: Tensor) -> Tensor:
-        """u_D of a context with these values of its fields, whether it was seen or not."""
+    def contexts(self, places_XF: Tensor) -> Tensor:
+        """u_XD of contexts with these values of their fields, whether they were seen or not."""
         assert self.field_VD is not None
         assert self.scale is not None
-        sum_D = self.field_VD[places_F].sum(dim=0)
-        return self.scale * sum_D / sum_D.norm().clamp(min=1e-12) if self.scale else sum_D
+        sum_XD = self.field_VD[places_XF].sum(dim=1)
+        return self.scale * normalize(sum_XD, dim=1) if self.scale else sum_XD
 
     @property
     def device(self) -> torch.device:

@@ -143,7 +143,7 @@ class MostPopular(Estimator):
         on_epoch: OnPhase | None = None,
     ) -> Self:
         """Count the users of each item."""
-        self._keep(popularity(train.history, train.n_items), train, {})
+        self._keep(popularity(train.history, train.n_items, train.fields), train, {})
         return self
 
 

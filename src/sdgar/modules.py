@@ -58,10 +58,15 @@ class Network:
 class ModuleScores(Network):
     """Scores of a network that has no vectors: s_u = module.score_all(u)."""
 
+    only_T: Tensor | None = None
+    """Contexts that are asked about, by their numbers; None: all of them."""
+
     @torch.no_grad()
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI of the whole catalogue."""
         self.module.eval()
+        if self.only_T is not None:
+            users_B = self.only_T.to(users_B.device)[users_B]
         scores_BI: Tensor = self.module.score_all(users_B)  # type: ignore[operator]
         return scores_BI
 

@@ -26,6 +26,7 @@ from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
 from sdgar.evaluation.topk import TopK, top_k
 from sdgar.fold_in import fold_in
+from sdgar.modules import ModuleScores
 from sdgar.sparse import SparseMatrix
 
 Raw = str | int | Mapping[str, Any] | Iterable[Any]
@@ -114,16 +115,17 @@ class Recommender:
         items to choose from gets fewer rows, all flagged ``short``; one with none gets a single
         row without an item.
         """
-        if users is not None and self.fields is not None:
-            return self._in_contexts(_several(users)).recommend(
+        if users is not None and history is not None:
+            raise UsageError("give users or a history, not both.", code="whom")
+        asked = None if users is None else _several(users)
+        if asked and self.fields is not None:
+            return self._in_contexts(asked).recommend(
                 k=k, items=items, exclude=exclude, exclude_seen=exclude_seen
             )
         if history is not None:
-            if users is not None:
-                raise UsageError("give users or a history, not both.", code="whom")
             new = self.fold_in({"new": _several(history)})
             return new.recommend(k=k, items=items, exclude=exclude, exclude_seen=exclude_seen)
-        index_T = np.arange(len(self.users)) if users is None else self._users_of(users)
+        index_T = np.arange(len(self.users)) if asked is None else self._users_of(asked)
         top = top_k(
             self.model,
             index_T,
@@ -208,7 +210,7 @@ class Recommender:
                     f"give a mapping with these, got {context!r}.",
                     code="bad_context",
                 )
-            places_F = torch.from_numpy(self.fields.places(context))
+            places_F = self.fields.places(context)
             keys.append(self.fields.key(context))
             at = int(self.users.index_of([keys[-1]])[0])
             if at < 0 and getattr(self.model, "field_VD", None) is None:
@@ -224,20 +226,21 @@ class Recommender:
         ids = Ids(np.array([*keys, None], dtype=object)[:-1])
         return Recommender(Artifact(self._rows(vectors), ids, self.items, history, self.about))
 
-    def _rows(self, rows: list[tuple[int, torch.Tensor]]) -> Model:
+    def _rows(self, rows: list[tuple[int, NDArray[np.int64]]]) -> Model:
         """The model with these contexts alone: known by number, or made up of their fields."""
-        model = self.model
+        model, at_T = self.model, torch.tensor([at for at, _ in rows])
         if isinstance(model, ItemWeights):
-            places = torch.tensor([at for at, _ in rows])
-            return ItemWeights(model.history.rows(places), model.weight_II)
-        if not isinstance(model, Factors):
-            raise UsageError("a network without vectors has no contexts of several fields.")
-        vectors = [model.user_UD[at] if at >= 0 else model.context(places) for at, places in rows]
-        user_TD = torch.stack(vectors)
+            return ItemWeights(model.history.rows(at_T), model.weight_II)
+        if isinstance(model, ModuleScores):
+            return replace(model, only_T=at_T)
+        user_TD = model.user_UD[at_T.to(model.device)]
+        new_T = torch.nonzero(at_T < 0)[:, 0]
+        if len(new_T):
+            places_XF = np.stack([rows[place][1] for place in new_T.tolist()])
+            user_TD[new_T] = model.contexts(torch.from_numpy(places_XF).to(model.device))
         return replace(model, user_UD=user_TD)
 
-    def _users_of(self, users: Raw) -> NDArray[np.int64]:
-        asked = _several(users)
+    def _users_of(self, asked: list[Any]) -> NDArray[np.int64]:
         if any(isinstance(one, Mapping) for one in asked):
             raise UsageError(
                 "the context of this model is the user alone: ask for user ids, without other "
@@ -319,10 +322,9 @@ def load(path: str | Path) -> Recommender:
 
 def most_popular(model: Recommender) -> Recommender:
     """The yardstick of a model: the same users, items and histories, ranked by popularity."""
-    factors = popularity(model.history, len(model.items))
-    return Recommender(
-        Artifact(factors, model.users, model.items, model.history, {"system": "popular"})
-    )
+    factors = popularity(model.history, len(model.items), model.fields)
+    about = {"system": "popular", "context": model.about.get("context", list(USER))}
+    return Recommender(Artifact(factors, model.users, model.items, model.history, about))
 
 
 def _rows_of(histories: Histories) -> Interactions:

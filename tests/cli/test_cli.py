@@ -548,7 +548,15 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
     assert (answer["user"], answer["daypart"], len(answer["items"])) == (user, part, 3)
     shown = sdgar("recommend", run, "--user", user, "--context", f"daypart={part}").stdout
     assert "daypart" in shown
-    for more in ((), ("--context", "daypart=noon"), ("--context", "daypart")):
-        assert sdgar("recommend", run, "--user", user, *more).returncode == 2
+    for more, said in (
+        ((), "say --context daypart=… too"),
+        (("--context", "daypart=noon"), "knows no daypart 'noon'"),
+        (("--context", "daypart"), "takes FIELD=VALUE"),
+        (("--context", f"daypart={part}", "--context", "daypart=night"), "said already"),
+        (("--context", "user=x", "--context", f"daypart={part}"), "said already, by --user"),
+    ):
+        done = sdgar("recommend", run, "--user", user, *more)
+        assert done.returncode == 2
+        assert said in done.stderr
     done = sdgar("evaluate", run, "--test", events / "events.csv", "--json")
     assert result_of(done)["users"] > 0

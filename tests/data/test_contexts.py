@@ -132,7 +132,7 @@ def test_a_context_is_the_sum_of_the_vectors_of_its_fields(kind):
     factors = model.factors()
     torch.testing.assert_close(factors.user_UD, u_UD)
     for row, place in enumerate(fields.place_UF):
-        torch.testing.assert_close(factors.context(torch.from_numpy(place)), u_UD[row])
+        torch.testing.assert_close(factors.contexts(torch.from_numpy(place[None])), u_UD[[row]])
     users_B, items_BN = torch.tensor([3, 0]), torch.tensor([[0, 4], [2, 2]])
     torch.testing.assert_close(
         model.score(users_B, items_BN), factors.score_all(users_B).gather(1, items_BN)
@@ -218,3 +218,70 @@ def test_a_context_that_did_not_occur_is_made_up_of_its_fields():
     assert len(knows.recommend({"user": 0, "daypart": "morning"}, k=2)) == 2
     with pytest.raises(UsageError, match="knows only contexts that did"):
         knows.recommend({"user": 0, "daypart": "evening"})
+
+
+def test_contexts_that_did_not_occur_are_measured_too_and_missed_by_models_without_fields():
+    train, test, _ = tastes()
+    evening = np.array([json.loads(t)[0] < 30 and "evening" in t for t in train.users.values])
+    part = train.subset(~evening[train.users_E], "30 evenings")
+    model = sdgar.BPR(**SETTINGS["bpr"]).fit(part)
+    report = model.evaluate(test)
+    assert (report.counts.users, report.counts.unknown_users) == (300, 0)
+    assert (report.counts.unseen_contexts, report.counts.unranked_contexts) == (30, 0)
+    new = part.n_users + np.arange(30)
+    assert set(report.users_T) == set(range(part.n_users)) | set(new)
+    hits = 0
+    for row, text in enumerate(test.users.values):
+        user, when = json.loads(text)
+        if user >= 30 or when != "evening":
+            continue
+        truth = {int(test.items.values[i]) for i in test.history.of(row)}
+        found = model.recommend({"user": user, "daypart": when}, k=10)["item"].to_list()
+        hits += len(truth & set(found))
+    made_up = np.isin(report.users_T, new)
+    assert report.per_user["recall@10"][made_up].sum() == pytest.approx(hits / 3)
+    popular = sdgar.MostPopular().fit(part).evaluate(test)
+    assert popular.counts.unranked_contexts == 0
+    knows = sdgar.ItemKNN().fit(part).evaluate(test)
+    assert knows.counts.unranked_contexts == 30
+    assert knows.per_user["recall@50"][made_up].sum() == 0
+    assert knows.per_user["recall@50"][~made_up].mean() > 0.5
+    sdgar.compare(report, knows, metric="ndcg@10")
+
+
+def test_contexts_of_two_files_match_whether_values_are_numbers_or_text():
+    numbers = Interactions.from_contexts({"user": [1, 1, 2], "zip": [5, 6, 5]}, [1, 2, 1])
+    texts = Interactions.from_contexts(
+        {"user": ["1", "2", "2", "1"], "zip": ["6", "6", "?", "5"]}, [2, 2, 2, 1]
+    )
+    assert texts.users.values.tolist() == ['["1","5"]', '["1","6"]', '["2","6"]', '["2","?"]']
+    number, places = numbers.fields.match(texts.fields)
+    assert number.tolist() == [0, 1, 3, -1]
+    assert places.tolist() == [[1, 3]]
+    with pytest.raises(DataError, match="user int64 and text; zip int64 and text"):
+        numbers.merge(texts)
+
+
+def test_bad_contexts_of_arrays_are_refused():
+    plain = Interactions.from_contexts({"user": ["a", "b"]}, [1, 2])
+    assert plain.fields is None
+    assert plain.users.values.tolist() == ["a", "b"]
+    for fields, error, said in (
+        ({}, UsageError, "got none"),
+        ({"city": ["x"]}, UsageError, "has the user"),
+        ({"user": [1], "rank": [1]}, UsageError, "cannot be called 'rank'"),
+        ({"user": [1, 2], "city": ["x"]}, DataError, "user 2, city 1, items 1"),
+        ({"user": [1, 2], "city": ["x", "y"]}, DataError, "items 1"),
+    ):
+        with pytest.raises(error, match=said):
+            Interactions.from_contexts(fields, [7])
+    with pytest.raises(DataError, match="users 2, items 1"):
+        Interactions.from_arrays([1, 2], [7])
+
+
+def test_a_history_beside_a_context_is_refused_and_nobody_gets_nothing():
+    train, _, _ = tastes()
+    model = sdgar.MostPopular().fit(train)
+    with pytest.raises(UsageError, match="not both"):
+        model.recommend({"user": 0, "daypart": "evening"}, history=[1])
+    assert len(model.recommend([])) == 0

@@ -100,6 +100,14 @@ class Screen:
                 f"{left.unknown_user_rows:,} test rows of {left.unknown_users:,} users that "
                 "training never saw are left out: there is no history to rank from",
             )
+        if left.unseen_contexts:
+            how = "ranked by the sum of their fields"
+            if left.unranked_contexts:
+                how = "count as missed, as this model knows no fields"
+            self.say(
+                "note",
+                f"{left.unseen_contexts:,} contexts are new combinations of known values: {how}",
+            )
         if left.cold_items:
             self.say(
                 "note",

@@ -61,6 +61,12 @@ def recommend(
         options.require_new(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     model = load(run)
+    if user and not fields and model.fields is not None:
+        others = " ".join(f"--context {name}=…" for name in model.fields.names if name != "user")
+        raise UsageError(
+            f"a context of this model is {', '.join(model.fields.names)}: say {others} too.",
+            code="bad_context",
+        )
     if history:
         model = model.fold_in(named(history))
     frame = model.recommend(
@@ -85,13 +91,21 @@ def contexts_of(users: list[str] | None, fields: list[str] | None) -> list[Any]:
     """The users; with other fields of their context, mappings."""
     if not fields:
         return list(users or [])
-    pairs = [text.partition("=") for text in fields]
-    wrong = [name for name, equals, _ in pairs if not name or not equals]
-    if wrong:
-        raise UsageError(f"--context takes FIELD=VALUE, got {wrong[0]!r}.", code="bad_context")
+    named: dict[str, str] = {}
+    for text in fields:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--context takes FIELD=VALUE, got {text!r}.", code="bad_context")
+        if name == "user" or name in named:
+            raise UsageError(
+                f"--context {text}: {name} is said already"
+                f"{', by --user' if name == 'user' else ''}. Ask about one context at a time.",
+                code="bad_context",
+            )
+        named[name] = value
     if not users:
         raise UsageError("--context goes with --user.", code="whom")
-    return [{"user": user, **{name: value for name, _, value in pairs}} for user in users]
+    return [{"user": user, **named} for user in users]
 
 
 def named(histories: list[str]) -> dict[str, list[str]]:

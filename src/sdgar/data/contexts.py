@@ -19,6 +19,8 @@ from sdgar.errors import DataError, UsageError
 
 USER = ("user",)
 """What a context is unless it is said otherwise."""
+TAKEN = ("item", "rank", "score", "short")
+"""Columns of a list of recommendations, which a field cannot be called."""
 _HOUR = 3_600_000_000
 _DAYS = ("thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday")
 """From that of 1970-01-01 on."""
@@ -63,6 +65,29 @@ class Fields:
         """Which values each context has, numbered through."""
         return self.index_UF + self.first_F
 
+    def match(self, other: Fields) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of these contexts each of the other ones is, and the values of those that are none.
+
+        A new combination of known values is numbered from the number of contexts on; its places
+        are a row of the second array. One with a value that is not known here is -1.
+        """
+        known = [
+            mine.index_of(theirs.values)
+            for mine, theirs in zip(self.values, other.values, strict=True)
+        ]
+        index_CF = np.stack([at[other.index_UF[:, f]] for f, at in enumerate(known)], axis=1)
+        number_C = np.full(len(index_CF), -1, np.int64)
+        usable_C = np.flatnonzero((index_CF >= 0).all(axis=1))
+        n = len(self.index_UF)
+        both = np.concatenate((self.index_UF, index_CF[usable_C]))
+        distinct, place_R = np.unique(both, axis=0, return_inverse=True)
+        own = np.full(len(distinct), -1, np.int64)
+        own[place_R.reshape(-1)[:n]] = np.arange(n)
+        number_C[usable_C] = own[place_R.reshape(-1)[n:]]
+        new_C = usable_C[number_C[usable_C] < 0]
+        number_C[new_C] = n + np.arange(len(new_C))
+        return number_C, index_CF[new_C] + self.first_F
+
     def places(self, context: Mapping[str, Any]) -> NDArray[np.int64]:
         """The values of a context that may be new as a whole, if each of them is known."""
         self.require_names(context)
@@ -94,6 +119,22 @@ class Fields:
             for name, ids in zip(self.names, self.values, strict=True)
         ]
         return key(values)
+
+
+def require_fields(names: Sequence[str]) -> None:
+    """Refuse fields that cannot be a context."""
+    if "user" not in names or len(set(names)) < len(names):
+        raise UsageError(
+            "a context has the user and other fields, each once; got "
+            f"{', '.join(names) or 'none'}.",
+            code="bad_option",
+        )
+    if taken := [name for name in names if name in TAKEN]:
+        raise UsageError(
+            f"a field of the context cannot be called {taken[0]!r}, which is a column of the "
+            "recommendations. Rename it.",
+            code="bad_option",
+        )
 
 
 def key(values: Sequence[Any]) -> str:

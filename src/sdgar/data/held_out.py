@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.contexts import Fields
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError
@@ -27,6 +28,11 @@ class Catalogue(Protocol):
         """Ids of the items."""
         ...
 
+    @property
+    def fields(self) -> Fields | None:
+        """The fields of the contexts, if they have several."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
@@ -34,7 +40,8 @@ class HeldOut:
 
     A held-out item that training never saw gets an index past the catalogue: no model can
     recommend it, and it still counts as missed. A held-out user that training never saw has
-    no history to rank from and is left out, with its rows counted.
+    no history to rank from and is left out, with its rows counted. A context of several fields
+    that training never saw is known by its values, if training saw each of these.
     """
 
     users_T: NDArray[np.int64]
@@ -45,11 +52,13 @@ class HeldOut:
     unknown_user_rows: int
     cold_items: int
     cold_item_rows: int
+    unseen_XF: NDArray[np.int64] | None = None
+    """The values of contexts that are new as a whole; the first has the first free index."""
 
     @classmethod
     def of(cls, held_out: Interactions, train: Catalogue) -> HeldOut:
         """Translate held-out interactions into the indices of the training data or of a model."""
-        user_of = train.users.index_of(held_out.users.values)
+        user_of, unseen_XF = _contexts(held_out, train)
         item_of = train.items.index_of(held_out.items.values)
         cold = item_of < 0
         item_of[cold] = len(train.items) + np.arange(int(cold.sum()))
@@ -72,6 +81,7 @@ class HeldOut:
             unknown_user_rows=int((~known).sum()),
             cold_items=int(cold.sum()),
             cold_item_rows=int((items_E_known >= len(train.items)).sum()),
+            unseen_XF=unseen_XF,
         )
 
     def __len__(self) -> int:
@@ -92,3 +102,14 @@ class HeldOut:
             indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
             items_E=self.items_E[rows],
         )
+
+
+def _contexts(
+    held_out: Interactions, train: Catalogue
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """The index of each context, -1 if it is unknown, and the values of those new as a whole."""
+    theirs, mine = held_out.fields, train.fields
+    if theirs is None or mine is None or theirs.names != mine.names:
+        return train.users.index_of(held_out.users.values), None
+    user_of, unseen_XF = mine.match(theirs)
+    return user_of, unseen_XF if len(unseen_XF) else None

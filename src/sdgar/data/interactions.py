@@ -112,7 +112,15 @@ class Interactions:
         duplicates: Duplicates = "error",
     ) -> Interactions:
         """Build with a context of several fields, one array each, such as user and daypart."""
+        contexts.require_fields(tuple(fields))
+        if tuple(fields) == contexts.USER:
+            return cls.from_arrays(
+                fields["user"], items, weight=weight, time=time, duplicates=duplicates
+            )
         columns = {name: _distinct(values, name) for name, values in fields.items()}
+        _require_same_length(
+            {name: len(index) for name, (_, index) in columns.items()} | {"items": len(items)}
+        )
         ids, contexts_E = contexts.combined(
             {name: distinct.values[index] for name, (distinct, index) in columns.items()}
         )
@@ -134,6 +142,7 @@ class Interactions:
         """Build from one array a column; NumPy alone is enough."""
         user_ids, users_E = _distinct(users, "user")
         item_ids, items_E = _distinct(items, "item")
+        _require_same_length({"users": len(users_E), "items": len(items_E)})
         return cls.from_indices(
             user_ids,
             item_ids,
@@ -218,11 +227,14 @@ class Interactions:
                 f"{', '.join(other.context)}. Read both with the same --context.",
                 code="schema_mismatch",
             )
-        if (self.users.kind, self.items.kind) != (other.users.kind, other.items.kind):
+        mine, theirs = self._kinds(), other._kinds()
+        if mine != theirs:
+            differ = "; ".join(
+                f"{n} {mine[n]} and {theirs[n]}" for n in mine if mine[n] != theirs[n]
+            )
             raise DataError(
-                f"the two parts hold ids of different kinds: users {self.users.kind} and "
-                f"{other.users.kind}, items {self.items.kind} and {other.items.kind}. "
-                "Write both with the same column types.",
+                f"the two parts hold ids of different kinds: {differ}. Write both with the same "
+                "column types.",
                 code="schema_mismatch",
             )
         n = len(self)
@@ -249,6 +261,13 @@ class Interactions:
             account=RowAccount(read=n + len(other), kept=n + len(other)),
         )
         return self._alike(merged)
+
+    def _kinds(self) -> dict[str, str]:
+        """How users (or the fields of contexts) and items are held."""
+        fields = {"users": self.users}
+        if self.fields is not None:
+            fields = dict(zip(self.fields.names, self.fields.values, strict=True))
+        return {name: ids.kind for name, ids in (fields | {"items": self.items}).items()}
 
     def with_features(self, users: Features | None, items: Features | None) -> Interactions:
         """The same rows, with what is known of users and items."""
@@ -339,6 +358,14 @@ class Interactions:
             "density": len(self) / (self.n_users * self.n_items),
             "concentration": float(np.sort(per_item)[::-1][:top].sum() / len(self)),
         }
+
+
+def _require_same_length(lengths: Mapping[str, int]) -> None:
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} {n:,}" for name, n in lengths.items())
+        raise DataError(
+            f"columns are of different lengths: {said}. Give one value a row.", code="bad_shape"
+        )
 
 
 def _distinct(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:

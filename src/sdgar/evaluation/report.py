@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from sdgar.contracts import Factors
+from sdgar.data.interactions import History
 from sdgar.errors import UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks, per_user
 from sdgar.evaluation.topk import top_k
@@ -17,7 +20,6 @@ from sdgar.rng import check_seed
 if TYPE_CHECKING:
     from sdgar.contracts import Scorer
     from sdgar.data.held_out import HeldOut
-    from sdgar.data.interactions import History
 
 _DRAWS_AT_ONCE = 1 << 21
 _FLIPS = 9_999
@@ -38,6 +40,10 @@ class Counts:
     cold_items: int
     """Held-out items that training never saw: they count as missed."""
     cold_item_rows: int
+    unseen_contexts: int = 0
+    """Held-out contexts that are new as a whole, though each of their values is known."""
+    unranked_contexts: int = 0
+    """Those of them that the model could say nothing of: all of their items count as missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +111,16 @@ def evaluate(
     items too when the model was trained on them.
     """
     ks = check_ks(ks)
-    best = top_k(scorer, held_out.users_T, ks[-1], seen=seen)
+    ranked_T, unseen = np.ones(len(held_out), bool), 0
+    if held_out.unseen_XF is not None:
+        unseen = int((held_out.users_T >= seen.n_users).sum())
+        scorer, seen = _with_unseen(scorer, seen, held_out.unseen_XF)
+        ranked_T = held_out.users_T < seen.n_users
+    items_TK = np.full((len(held_out), ks[-1]), -1, np.int32)
+    items_TK[ranked_T] = top_k(scorer, held_out.users_T[ranked_T], ks[-1], seen=seen).items_TK
     return Report(
         users_T=held_out.users_T,
-        per_user=per_user(best.items_TK, held_out, ks, scorer.device),
+        per_user=per_user(items_TK, held_out, ks, scorer.device),
         counts=Counts(
             items=scorer.n_items,
             users=len(held_out),
@@ -117,8 +129,22 @@ def evaluate(
             unknown_user_rows=held_out.unknown_user_rows,
             cold_items=held_out.cold_items,
             cold_item_rows=held_out.cold_item_rows,
+            unseen_contexts=unseen,
+            unranked_contexts=int((~ranked_T).sum()),
         ),
     )
+
+
+def _with_unseen(
+    scorer: Scorer, seen: History, unseen_XF: NDArray[np.int64]
+) -> tuple[Scorer, History]:
+    """The model with contexts that are new as a whole, if it can make them up of their fields."""
+    if not isinstance(scorer, Factors) or scorer.field_VD is None:
+        return scorer, seen
+    new_XD = scorer.contexts(torch.from_numpy(unseen_XF).to(scorer.device))
+    last_X = np.full(len(new_XD), len(seen.items_E))
+    more = History(np.concatenate((seen.indptr_U1, last_X)), seen.items_E)
+    return replace(scorer, user_UD=torch.cat((scorer.user_UD, new_XD))), more
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,12 +91,7 @@ class ReadOptions:
             raise UsageError(
                 f"min_rating must be a number or none, got {self.min_rating!r}.", code="bad_option"
             )
-        if "user" not in self.context or _repeated(self.context):
-            raise UsageError(
-                "a context has the user and other fields, each once; got "
-                f"{', '.join(self.context)}.",
-                code="bad_option",
-            )
+        contexts.require_fields(self.context)
         if twice := _repeated(self.header_columns or ()):
             raise UsageError(f"--columns names {twice} more than once.", code="bad_option")
 
