@@ -9,10 +9,11 @@ A part is a function with keyword settings, known by a name. Own parts are added
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, TypeVar, cast, get_args, get_type_hints
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -27,7 +28,7 @@ from sdgar.discriminators.sequence import Sequence
 from sdgar.discriminators.start import start
 from sdgar.discriminators.two_tower import TwoTower
 from sdgar.errors import UsageError, unknown_name
-from sdgar.modules import MODULES
+from sdgar.modules import MODULES, require_comes_back
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -61,6 +62,8 @@ SAMPLERS: dict[str, Callable[..., Sampler]] = {}
 """Functions of a ``Making``, with settings."""
 OBJECTIVES: dict[str, Callable[..., Objective]] = {}
 """Functions of a ``Making``, with settings."""
+_PLAIN = (bool, int, float, str)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 KINDS = {"discriminator": DISCRIMINATORS, "sampler": SAMPLERS, "objective": OBJECTIVES}
 
 
@@ -198,27 +201,45 @@ def _decomposable(
     *,
     states: int = 64,
     samples: int = 64,
-    lambda_x: float = 0.1,
-    lambda_y: float = 1.0,
-    floor_x: float = 1e-3,
-    floor_y: float = 0.1,
-    pretrain: int = 15,
+    lambda_x: float | None = None,
+    lambda_y: float | None = None,
+    floor_x: float | None = None,
+    floor_y: float | None = None,
+    pretrain: int | None = None,
 ) -> Sampler:
-    """SD-GAR's closed form for its own objective, which has f as loss; EM for all others."""
+    """SD-GAR's closed form for its own objective, which has f as loss; EM for all others.
+
+    λ (0.1 and 1 if not given) are the closed form's; floors (0.001 and 0.1) and the steps on the
+    positives that EM starts with (15) are EM's.
+    """
     samples = at_least("sampler.samples", samples, 1)
+    of_form = {"lambda_x": lambda_x, "lambda_y": lambda_y}
+    of_em = {"floor_x": floor_x, "floor_y": floor_y, "pretrain": pretrain}
     update: ClosedForm | ExpectationMaximization
     if isinstance(making.objective, WeightedLogistic):
+        _require_absent(of_em, "a generator that follows objective sdgar has a closed form")
         update = ClosedForm(
-            temperature=making.objective.temperature, lambda_x=lambda_x, lambda_y=lambda_y,
-            samples=samples, target="kl", integrand="loss", calibration="line",
+            temperature=making.objective.temperature, samples=samples, target="kl",
+            integrand="loss", calibration="line",
+            **{"lambda_x": 0.1, "lambda_y": 1.0} | _present(of_form),
         )  # fmt: skip
     else:
+        _require_absent(of_form, "only a generator that follows objective sdgar has a λ")
+        at_least("sampler.pretrain", 15 if pretrain is None else pretrain, 0)
         update = ExpectationMaximization(
-            temperature=1.0, samples=samples, floor_x=floor_x, floor_y=floor_y,
-            positives=making.data.history, pretrain=at_least("sampler.pretrain", pretrain, 0),
-        )  # fmt: skip
+            temperature=1.0, samples=samples, positives=making.data.history, **_present(of_em)
+        )
     data, states = making.data, at_least("sampler.states", states, 1)
     return Decomposable(data.n_users, data.n_items, states, seed=making.seed, update=update)
+
+
+def _present(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _require_absent(settings: Mapping[str, Any], why: str) -> None:
+    for name in _present(settings):
+        raise UsageError(f"sampler.{name} has no meaning here: {why}.", code="bad_setting")
 
 
 @register_sampler("adaptive")
@@ -319,9 +340,8 @@ class Composed(Composition):
         self._require_known()
         given: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
         for setting, value in self.settings.items():
-            self.type_of(setting)
             kind, _, name = setting.partition(".")
-            given[kind][name] = value
+            given[kind][name] = _checked(setting, value, self.type_of(setting))
         return given
 
     def _discriminator(self, making: Making, settings: dict[str, Any]) -> Discriminator:
@@ -336,34 +356,54 @@ class Composed(Composition):
             module: Any = part(data.n_users, data.n_items, **settings)
             if hasattr(module, "prepare"):
                 module.prepare(data)
-        name = self.discriminator
-        return Adapter(
-            module.to(making.device),
-            data.n_users,
-            data.n_items,
-            l2=self.l2,
-            name=name,
+        adapter = Adapter(
+            module, data.n_users, data.n_items, l2=self.l2, name=self.discriminator,
             settings=settings,
+        )  # fmt: skip
+        network = adapter.saved_whole()
+        if network is not None:
+            require_comes_back(network)
+        return adapter.to(making.device)
+
+
+def require_looks(recipe: Any) -> None:
+    """Refuse features of users or items where no part of a system looks at them."""
+    part = DISCRIMINATORS.get(getattr(recipe, "discriminator", ""))
+    if not getattr(part, "looks_at_features", False):
+        raise UsageError(
+            f"system {recipe.system_name} looks at no features. Use discriminator two-tower "
+            "(--discriminator two-tower), or leave the features out.",
+            code="unused_features",
         )
-
-
-def looks_at_features(recipe: Any) -> bool:
-    """Whether a system has a discriminator that looks at features of users or items."""
-    if not isinstance(recipe, Composed):
-        return False
-    return getattr(DISCRIMINATORS.get(recipe.discriminator), "looks_at_features", False)
 
 
 def settings_of(kind: str, name: str) -> dict[str, type]:
     """The settings of a part and their types."""
     part = KINDS[kind][name]
-    function: Any = cast("Any", part).__init__ if _is_module(part) else part
-    types = get_type_hints(function)
-    return {
-        p.name: types.get(p.name, str)
-        for p in inspect.signature(function).parameters.values()
-        if p.kind is inspect.Parameter.KEYWORD_ONLY
-    }
+    types = get_type_hints(cast("Any", part).__init__ if _is_module(part) else part)
+    given = 2 if _is_module(part) else 1  # (n_users, n_items), or the making
+    parameters = list(inspect.signature(part).parameters.values())[given:]
+    return {p.name: _type(p, types) for p in parameters if p.kind not in _VARIADIC}
+
+
+def _type(parameter: inspect.Parameter, types: Mapping[str, Any]) -> type:
+    """What a setting is: as annotated, without None, or as its default is."""
+    hint = types.get(parameter.name)
+    for kind in _PLAIN:
+        if kind in (get_args(hint) or (hint,)):
+            return kind
+    return type(parameter.default) if type(parameter.default) in _PLAIN else str
+
+
+def _checked(setting: str, value: Any, kind: type) -> Any:
+    """The value as plain Python, if it is of the right type."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    fits = isinstance(plain, (int, float) if kind is float else kind)
+    if plain is not None and (not fits or (isinstance(plain, bool) and kind is not bool)):
+        raise UsageError(
+            f"{setting} must be of type {kind.__name__}, got {value!r}.", code="bad_setting"
+        )
+    return plain
 
 
 def _require_fit(

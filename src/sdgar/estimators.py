@@ -6,9 +6,12 @@ Fitted attributes end in an underscore. Nothing is checked before ``fit``, so th
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+
+import numpy as np
 
 import sdgar
 from sdgar import composed, systems
@@ -45,8 +48,8 @@ class Estimator:
     """What stands for the engine where there is none."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Hyper-parameters by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """Hyper-parameters by name, as plain Python: a NumPy number becomes the number it is."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
         """Change hyper-parameters by name."""
@@ -233,6 +236,14 @@ class Learner(Estimator):
         set aside to choose the number of epochs, and the model is then trained as long on all.
         ``checkpoints`` keep the run while it trains; it goes on from what they have taken up.
         """
+        if not self.early_stopping and valid is not None:
+            if not refit:
+                raise UsageError(
+                    "early_stopping is off, so nothing looks at validation rows. Leave them out, "
+                    "or train on them too with refit=True.",
+                    code="unused_rows",
+                )
+            train = train.merge(valid)
         run = self._run(train, on_epoch, checkpoints)
         if not self.early_stopping:
             return self._keep_trained(protocols.fixed(run, train), train)
@@ -264,6 +275,9 @@ class Learner(Estimator):
         self, train: Interactions, on_epoch: OnPhase | None, checkpoints: Checkpoints | None
     ) -> protocols.Run:
         _require_learnable(train)
+        _require_plain(self.get_params())
+        if train.user_features is not None or train.item_features is not None:
+            composed.require_looks(self)
         return protocols.Run(
             recipe=self,
             options=self.fit_options(),
@@ -393,6 +407,25 @@ def make(
         typed = {name: _parse(name, t, made.type_of(name)) for name, t in of_parts.items()}
         made.settings = made.settings | typed
     return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _require_plain(params: dict[str, Any]) -> None:
+    """Refuse, before any work, what could not be saved with the model."""
+    for name, value in params.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"{name} must be a number, a text, true or false, or a table of these, got "
+                f"{value!r}.",
+                code="bad_setting",
+            ) from None
 
 
 def _parse(name: str, text: str, kind: type) -> Any:

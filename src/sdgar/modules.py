@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from sdgar.errors import ArtifactError
+from sdgar.errors import ArtifactError, UsageError
 
 MODULES: dict[str, type[nn.Module]] = {}
 """Classes by the name under which they were registered."""
@@ -86,6 +86,32 @@ class Encoder(Network):
 Kind = TypeVar("Kind", bound=Network)
 
 
+def require_comes_back(network: Network) -> None:
+    """Refuse a network that would be another one once it is saved and made again.
+
+    Asked before it trains: what ``prepare`` takes from the data is not there when it is loaded.
+    """
+    again = rebuilt(
+        type(network), network.name, network.settings, (network.n_users, network.n_items),
+        network.tensors(),
+    )  # fmt: skip
+    if not torch.allclose(_answer(network), _answer(again), equal_nan=True):
+        raise UsageError(
+            f"network {network.name!r} would rank differently once it is saved and made again: "
+            "prepare() sets something that ranking needs and that is no part of its state. Make it "
+            "a buffer in __init__, of its final shape, and fill it in prepare().",
+            code="does_not_come_back",
+        )
+
+
+def _answer(network: Network) -> Tensor:
+    if isinstance(network, Encoder):
+        items_E = torch.arange(min(5, network.n_items))
+        return network.fold_in(torch.tensor([0, 1, len(items_E)]), items_E)
+    assert isinstance(network, ModuleScores)
+    return network.score_all(torch.arange(min(5, network.n_users)))
+
+
 def rebuilt(
     kind: type[Kind],
     name: str,
@@ -100,8 +126,8 @@ def rebuilt(
     if name not in MODULES:
         raise ArtifactError(
             f"the model is a network {name!r}, which is not registered. Import the module of yours "
-            f"that has @sdgar.register_discriminator({name!r}), then load again. Code is never "
-            "loaded from a model.",
+            f"that has @sdgar.register_discriminator({name!r}), then load again; on the command "
+            "line, `sdgar --import MODULE …` does that. Code is never loaded from a model.",
             code="unknown_module",
         )
     try:
@@ -110,7 +136,8 @@ def rebuilt(
         module.load_state_dict(tensors)
     except (TypeError, RuntimeError, ValueError) as error:
         raise ArtifactError(
-            f"the saved network does not fit the class that is registered as {name!r}: {error}",
+            f"the network does not fit the class that is registered as {name!r}: {error}. What is "
+            "saved must have its shape when the class is made, before prepare().",
             code="module_mismatch",
         ) from error
     return kind(module, *size, name, dict(settings))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -522,13 +523,13 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:
 
 def at_least(name: str, value: Any, least: int) -> int:
     """Return ``value`` if it is an integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise UsageError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    return value
+    return int(value)
 
 
 def not_negative(name: str, value: Any) -> float:
     """Return ``value`` if it is a finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1e30:
         raise UsageError(f"{name} must be a number of at least 0, got {value!r}.")
     return float(value)

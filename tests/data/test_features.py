@@ -9,7 +9,6 @@ import pytest
 
 import sdgar
 from sdgar.data.features import Features
-from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError
 
@@ -19,7 +18,7 @@ def test_cells_are_values_lists_or_nothing():
         ["b", "a", "c"], {"kind": [["x", "y", "x"], None, "x"], "size": [1, 2, None]}
     )
     assert made.names == ("kind=x", "kind=y", "size=1", "size=2")
-    start, feature = made.of(Ids(np.array(["a", "b", "new", "c"], dtype=object)))
+    start, feature = made.of(np.array(["a", "b", "new", "c"], dtype=object))
     bags = [feature[a:b].tolist() for a, b in itertools.pairwise(start)]
     assert bags == [[3], [0, 1, 2], [], [0]]
 
@@ -29,6 +28,32 @@ def test_an_id_with_two_rows_and_a_short_column_are_refused():
         Features.from_columns([1, 2, 1], {"kind": ["x", "y", "z"]})
     with pytest.raises(DataError, match="2 cells for 3 ids"):
         Features.from_columns([1, 2, 3], {"kind": ["x", "y"]})
+
+
+@pytest.mark.parametrize(
+    ("ids", "cells", "said"),
+    [
+        ([1, "b"], ["x", "y"], "all text or all integers"),
+        ([1, None], ["x", "y"], "all text or all integers"),
+        ([1.5], ["x"], "all text or all integers"),
+        ([], [], "no row of features"),
+        ([1], [2.5], "a feature is a text"),
+        ([1], [float("nan")], "a feature is a text"),
+        ([1], [pl.Series(["a"])], "a feature is a text"),
+    ],
+)
+def test_ids_and_cells_without_one_spelling_are_refused(ids, cells, said):
+    with pytest.raises(DataError, match=said):
+        Features.from_columns(ids, {"kind": cells})
+
+
+def test_a_set_of_values_is_the_same_in_any_order_and_large_ids_are_held():
+    one, two = (
+        Features.from_columns([2**64 - 1], {"kind": [cell]}) for cell in ({"a", "b"}, ["b", "a"])
+    )
+    assert one.digest() == two.digest()
+    assert one.ids.values.tolist() == [2**64 - 1]
+    assert Features.from_columns(np.array([3]), {"n": np.array([7])}).names == ("n=7",)
 
 
 def test_parts_of_the_data_keep_the_features():
@@ -78,6 +103,11 @@ def test_a_table_of_any_format_gives_the_same_features(tmp_path, name):
         ("a.jsonl", '{"film": 1, "size": {"w": 2}}\n', "column 'size' of .* is of type Struct"),
         ("a.jsonl", '{"film": 1, "size": 2.5}\n', "column 'size' of .* holds fractions"),
         ("a.parquet", "film,genre\n1,a\n", "not a table that can be read"),
+        ("a.csv", "1,drama\n2,war\n", "looks like data"),
+        ("a.csv", "film,genre,genre\n1,a,b\n", "more than one column named 'genre'"),
+        ("a.csv", "film,genre\n", "no row of features"),
+        ("a.jsonl", '{"f": 1, "g": ["a"]}\n{"f": 2, "g": "b"}\n', "lists in some rows"),
+        ("a.jsonl", '{"f": [1], "g": "b"}\n', "cannot be ids"),
     ],
 )
 def test_a_table_that_gives_no_features_says_why(tmp_path, name, text, said):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -26,7 +28,7 @@ from sdgar.cli import (
     train,
     tune,
 )
-from sdgar.errors import SdgarError, StoppedError
+from sdgar.errors import SdgarError, StoppedError, UsageError
 
 app = typer.Typer(
     name="sdgar",
@@ -63,8 +65,25 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import a Python module of yours first, which registers parts; repeatable.",
+        ),
+    ] = None,
 ) -> None:
-    pass
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does; an installed command does not
+    for name in modules or []:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise UsageError(
+                f"--import {name}: {error}. Name a module as `import` does, of this folder or "
+                "installed.",
+                code="no_such_module",
+            ) from error
 
 
 def run() -> None:

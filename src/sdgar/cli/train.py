@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from sdgar.cli import options
@@ -15,10 +16,10 @@ from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sdgar.data.features import Features
-    from sdgar.data.ids import Ids
     from sdgar.data.interactions import Interactions
-    from sdgar.estimators import Estimator
     from sdgar.experiments.run import RunResult
 
 _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "as_json")
@@ -139,6 +140,7 @@ def train(
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
+    from sdgar.composed import require_looks
     from sdgar.estimators import make
     from sdgar.experiments.workspace import require_free
 
@@ -175,7 +177,7 @@ def train(
     common = {"seed": seed, "engine": engine, "device": device, **parts}
     estimator = make(system, options.settings_of(settings, common), common=common)
     if user_features or item_features:
-        _require_looks(estimator)
+        require_looks(estimator)
     job = Job(
         files=_absolute(files),
         test=_absolute(test),
@@ -205,8 +207,8 @@ def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
     data = _read(screen, "data", job.files, job.reading)
     if job.user_features or job.item_features:
         data = data.with_features(
-            _features(screen, "user", job.user_features, data.users),
-            _features(screen, "item", job.item_features, data.items),
+            _features(screen, "user", job.user_features, np.unique(data.user_U)),
+            _features(screen, "item", job.item_features, data.items.values),
         )
     held_out = _read(screen, "test", job.test, job.reading) if job.test else None
     if held_out is None and job.split != "none":
@@ -313,28 +315,17 @@ def _read(screen: Screen, label: str, files: list[str], reading: dict[str, Any])
     return loaded.interactions
 
 
-def _require_looks(estimator: Estimator) -> None:
-    from sdgar.composed import looks_at_features
-
-    if not looks_at_features(estimator):
-        raise UsageError(
-            f"system {estimator.system_name} looks at no features. Use --discriminator two-tower, "
-            "or leave out --user-features and --item-features.",
-            code="unused_features",
-        )
-
-
-def _features(screen: Screen, what: str, file: str | None, ids: Ids) -> Features | None:
+def _features(screen: Screen, what: str, file: str | None, ids: NDArray[Any]) -> Features | None:
     from sdgar.data.readers.feature_tables import read_features
 
     if file is None:
         return None
     features = read_features(file)
-    met = int((features.ids.index_of(ids.values.tolist()) >= 0).sum())
+    met = int((features.ids.index_of(ids.tolist()) >= 0).sum())
     if not met:
         raise UsageError(
             f"no {what} of the events has a row in {file}. Ids there are such as "
-            f"{features.ids.values[:3].tolist()!r}, in the events {ids.values[:3].tolist()!r}; "
+            f"{features.ids.values[:3].tolist()!r}, in the events {ids[:3].tolist()!r}; "
             "the first column of the table is the id.",
             code="no_common_ids",
         )

@@ -28,11 +28,21 @@ class Features:
     def from_columns(
         cls, ids: Sequence[Any] | NDArray[Any], columns: Mapping[str, Sequence[Any]]
     ) -> Features:
-        """One row an id; a cell is a value, a list of values, or None for nothing."""
-        raw = ids if isinstance(ids, np.ndarray) else np.array([*ids, None], dtype=object)[:-1]
-        if raw.dtype.kind == "O" and all(isinstance(one, int) for one in raw):
-            raw = raw.astype(np.int64)
-        distinct, row_R = np.unique(raw, return_inverse=True)
+        """One row an id; a cell is a text, a whole number, several of these, or None for none."""
+        raw = [one.item() if isinstance(one, np.generic) else one for one in ids]
+        whole = all(isinstance(one, int) for one in raw)
+        if not raw or not (whole or all(isinstance(one, str) for one in raw)):
+            odd = next((one for one in raw if not isinstance(one, str)), None)
+            raise DataError(
+                f"ids of features are all text or all integers, got {odd!r}."
+                if raw
+                else "there is no row of features.",
+                code="bad_features",
+            )
+        dtype: Any = object
+        if whole:
+            dtype = np.uint64 if max(raw) >= 2**63 else np.int64
+        distinct, row_R = np.unique(np.array(raw, dtype=dtype), return_inverse=True)
         if len(distinct) != len(raw):
             twice = distinct[np.bincount(row_R) > 1][0]
             raise DataError(
@@ -45,8 +55,7 @@ class Features:
             if len(cells) != len(raw):
                 raise DataError(f"column {name!r} has {len(cells)} cells for {len(raw)} ids.")
             for row, cell in zip(row_R, cells, strict=True):
-                values = cell if isinstance(cell, list | tuple | np.ndarray) else [cell]
-                bags[row] |= {f"{name}={value}" for value in values if value is not None}
+                bags[row] |= {f"{name}={value}" for value in _values(name, cell)}
         names = tuple(sorted(set().union(*bags)))
         number = {name: place for place, name in enumerate(names)}
         feature_E = [number[name] for bag in bags for name in sorted(bag)]
@@ -64,10 +73,27 @@ class Features:
         arrays = (self.start_R1.tobytes(), self.feature_E.tobytes())
         return hashlib.sha256(b"\0".join(("\0".join(words).encode(), *arrays))).digest()
 
-    def of(self, ids: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def of(self, ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """CSR of other ids; one that has no row here has no features."""
-        row_R = self.ids.index_of(ids.values.tolist())
+        row_R = self.ids.index_of(ids.tolist())
         length_R = np.where(row_R >= 0, np.diff(self.start_R1)[row_R], 0)
         start_R1 = np.concatenate(([0], np.cumsum(length_R)))
         place_E = np.repeat(self.start_R1[row_R] - start_R1[:-1], length_R)
         return start_R1, self.feature_E[place_E + np.arange(len(place_E))]
+
+
+def _values(column: str, cell: Any) -> list[str | int]:
+    """What a cell says, in plain Python; anything that has no one spelling is refused."""
+    several = isinstance(cell, list | tuple | set | frozenset | np.ndarray)
+    plain = [
+        one.item() if isinstance(one, np.generic) else one for one in (cell if several else [cell])
+    ]
+    for value in plain:
+        if value is not None and not isinstance(value, str | int):
+            raise DataError(
+                f"a cell of column {column!r} is {value!r} ({type(value).__name__}): a feature is "
+                "a text, a whole number, or several of these in a list. Sort fractions into "
+                "ranges.",
+                code="bad_features",
+            )
+    return [value for value in plain if value is not None]

@@ -298,6 +298,14 @@ class Interactions:
         return Fields.of(self.context, self.users) if self.context != contexts.USER else None
 
     @property
+    def user_U(self) -> NDArray[Any]:
+        """The id of each context's user, who may have several contexts."""
+        if self.fields is None:
+            return self.users.values
+        at = self.fields.names.index("user")
+        return self.fields.values[at].at(self.fields.index_UF[:, at])
+
+    @property
     def history(self) -> History:
         """The pairs alone."""
         return History(self.indptr_U1, self.items_E)

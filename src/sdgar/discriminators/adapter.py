@@ -94,12 +94,17 @@ class Adapter(nn.Module):
 
     def learned(self) -> Learned:
         """Vectors, detached; the module itself where there are none, or for new contexts."""
-        network = (self.module, self._n_users, self._n_items, self._name, self._settings)
-        if not self.has_vectors:
-            return ModuleScores(*network)
-        if not hasattr(self.module, "fold_in"):
-            return self.factors()
-        return replace(self.factors(), encoder=Encoder(*network))
+        network = self.saved_whole()
+        if isinstance(network, ModuleScores):
+            return network
+        return replace(self.factors(), encoder=network)
+
+    def saved_whole(self) -> ModuleScores | Encoder | None:
+        """The module, where its vectors are not all that a trained model is."""
+        if self.has_vectors and not hasattr(self.module, "fold_in"):
+            return None
+        kind = Encoder if self.has_vectors else ModuleScores
+        return kind(self.module, self._n_users, self._n_items, self._name, self._settings)
 
     @torch.no_grad()
     def factors(self) -> Factors:

@@ -27,7 +27,7 @@ class LightGCN(Vectors):
     def __init__(
         self, n_users: int, n_items: int, *, dim: int = 64, layers: int = 3, tau: float = 0.0
     ) -> None:
-        super().__init__(n_items, tau=tau)
+        super().__init__(n_items, tau=tau, dim=dim)
         if layers < 0:
             raise UsageError(f"layers must be at least 0, got {layers}.", code="bad_layers")
         self.layers = layers

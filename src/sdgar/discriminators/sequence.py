@@ -13,7 +13,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.vectors import Vectors
 from sdgar.errors import DataError, UsageError
 
-_USERS_AT_ONCE = 4096
+_ATTENTION_AT_ONCE = 1 << 24
+"""Pairs of places that are looked at in one go, where no gradient is asked for."""
 
 
 class Block(nn.Module):
@@ -76,10 +77,9 @@ class Sequence(Vectors):
         dropout: float = 0.2,
         tau: float = 0.12,
     ) -> None:
-        super().__init__(n_items, tau=tau)
-        for name, value in (("blocks", blocks), ("heads", heads), ("length", length)):
-            if value < 1:
-                raise UsageError(f"{name} must be at least 1, got {value}.")
+        super().__init__(n_items, tau=tau, dim=dim, blocks=blocks, heads=heads, length=length)
+        if not 0 <= dropout < 1:
+            raise UsageError(f"dropout must be at least 0 and less than 1, got {dropout}.")
         if dim % heads:
             raise UsageError(f"dim must be a multiple of heads, got {dim} and {heads}.")
         self.n_users, self.empty, self.length, self.rate = n_users, n_items, length, dropout
@@ -172,7 +172,8 @@ class Sequence(Vectors):
 
     def _encode_all(self, start_U1: Tensor, item_E: Tensor) -> Tensor:
         rows = torch.stack((start_U1[:-1], start_U1.diff()))
-        parts = rows.split(_USERS_AT_ONCE, dim=1)  # type: ignore[no-untyped-call]
+        at_once = max(1, _ATTENTION_AT_ONCE // self.length**2)
+        parts = rows.split(at_once, dim=1)  # type: ignore[no-untyped-call]
         return torch.cat([self.encode(self._last(start, n, item_E)) for start, n in parts])
 
     def _all_of(self, users_B: Tensor) -> Tensor:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding, embedding_bag
 
 from sdgar.data.features import Features
-from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.vectors import Vectors
+from sdgar.errors import DataError
 
 
 class Tower(nn.Module):
@@ -35,11 +36,18 @@ class Tower(nn.Module):
         self.register_buffer("start_R1", torch.zeros(n_rows + 1, dtype=torch.int64), False)
         self.register_buffer("feature_E", torch.zeros(0, dtype=torch.int64), False)
 
-    def prepare(self, features: Features | None, ids: Ids) -> None:
+    def prepare(self, features: Features | None, ids: NDArray[Any]) -> None:
         """Take the features of the rows."""
         if features is None:
             return
         start_R1, feature_E = features.of(ids)
+        if not len(feature_E):
+            raise DataError(
+                "features were given, and none of them is of an id that occurs in the data: ids "
+                f"there are such as {ids[:3].tolist()!r}, of the features "
+                f"{features.ids.values[:3].tolist()!r}.",
+                code="no_common_ids",
+            )
         self.start_R1, self.feature_E = torch.from_numpy(start_R1), torch.from_numpy(feature_E)
         dim = self.own_RD.shape[1]
         self.feature_FD = nn.Parameter(torch.randn(features.n_features, dim) / dim**0.5)
@@ -65,13 +73,13 @@ class TwoTower(Vectors):
     def __init__(
         self, n_users: int, n_items: int, *, dim: int = 64, hidden: int = 128, tau: float = 0.12
     ) -> None:
-        super().__init__(n_items, tau=tau)
+        super().__init__(n_items, tau=tau, dim=dim, hidden=hidden)
         self.of_users, self.of_items = Tower(n_users, dim, hidden), Tower(n_items, dim, hidden)
 
     def prepare(self, data: Interactions) -> None:
         """The features of both sides."""
-        self.of_users.prepare(data.user_features, data.users)
-        self.of_items.prepare(data.item_features, data.items)
+        self.of_users.prepare(data.user_features, data.user_U)
+        self.of_items.prepare(data.item_features, data.items.values)
 
     def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
         """h_BD and v_BND; an item that occurs twice in a batch is computed once."""

@@ -23,8 +23,11 @@ class Vectors(nn.Module):
     looks_at_features: ClassVar[bool] = False
     """Whether ``prepare`` takes the features of users and items."""
 
-    def __init__(self, n_items: int, *, tau: float) -> None:
+    def __init__(self, n_items: int, *, tau: float, **sizes: int) -> None:
         super().__init__()
+        for name, size in sizes.items():
+            if size < 1:
+                raise UsageError(f"{name} must be at least 1, got {size}.", code="bad_size")
         if not 0 <= tau < float("inf"):
             raise UsageError(f"tau must be a number of at least 0, got {tau!r}.", code="bad_tau")
         self.tau = tau

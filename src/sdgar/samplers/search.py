@@ -8,7 +8,7 @@ with uniform draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from sdgar.rng import Draws, below
 from sdgar.samplers.reject import KnownItems
 
 _SCORES_AT_ONCE = 1 << 24
+_FOUND_AT_ONCE = 1 << 22
 _JUDGED = 256
 """Contexts on which the search is compared with the exact one."""
 
@@ -206,16 +207,26 @@ def _best_unknown(
     best_UM = np.full((len(context_UE), m), -1, np.int32)
     known_U = np.diff(history.indptr_U1)
     size_U = np.ceil(np.log2(np.maximum(known_U, 1))).astype(int)
+    # In ascending order, as contexts and the items of each are.
     pair_E = np.repeat(np.arange(len(known_U)), known_U) * n_items + history.items_E
-    for size in np.unique(size_U):
-        group_C = np.flatnonzero(size_U == size)
+    for group_C in _groups(size_U, m):
         k = min(m + int(known_U[group_C].max()), n_items)
         found_CK = search(context_UE[group_C], k)
-        fresh_CK = ~np.isin(group_C[:, None] * n_items + found_CK, pair_E) & (found_CK >= 0)
+        code_CK = group_C[:, None] * n_items + found_CK
+        at_CK = np.searchsorted(pair_E, code_CK).clip(max=len(pair_E) - 1)
+        fresh_CK = (pair_E[at_CK] != code_CK) & (found_CK >= 0)
         place_CK = np.cumsum(fresh_CK, axis=1) - 1
         row_E, column_E = np.nonzero(fresh_CK & (place_CK < m))
         best_UM[group_C[row_E], place_CK[row_E, column_E]] = found_CK[row_E, column_E]
     return best_UM
+
+
+def _groups(size_U: NDArray[np.int64], m: int) -> Iterator[NDArray[np.int64]]:
+    """Contexts of one size of history, of which no more are found at once than fit in memory."""
+    for size in np.unique(size_U):
+        group_C = np.flatnonzero(size_U == size)
+        at_once = max(1, _FOUND_AT_ONCE // (m + (1 << int(size))))
+        yield from (group_C[a : a + at_once] for a in range(0, len(group_C), at_once))
 
 
 def _rows_of(

@@ -133,7 +133,7 @@ class Columns:
 
 def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[str, ...]]:
     """Find the part of each column, and what a person should be told about the guess."""
-    _check_distinct(names)
+    check_distinct(names)
     named = {role: _named(role, names, options) for role in get_args(Role)}
     given: dict[Role, str] = {role: name for role, name in named.items() if name}
     if "user" in given and given["user"] == given.get("item"):
@@ -172,7 +172,7 @@ def _fields(names: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _check_distinct(names: Sequence[str]) -> None:
+def check_distinct(names: Sequence[str]) -> None:
     """Refuse a column name that occurs twice; nameless columns may."""
     twice = _repeated(names)
     if twice:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.features import Features
+from sdgar.data.readers.columns import ReadOptions, check_distinct
 from sdgar.data.readers.files import SourceFile, chunks, find_files, reading
 from sdgar.errors import DataError
 
@@ -22,8 +23,8 @@ def read_features(path: str | Path, *, delimiter: str | None = None) -> Features
     Every value is a feature, ``column=value``; a cell may hold several, as a list or as text with
     ``|`` between them, or none. Numbers are names here: fractions are refused.
     """
-    separator = "\t" if delimiter in ("tab", "\\t") else delimiter
-    file = find_files([path], separator, [])[0]
+    options = ReadOptions(delimiter=delimiter)
+    file = find_files([path], options.separator, [])[0]
     with reading(file):
         frame = _frame(file)
     key, *columns = frame.columns
@@ -33,6 +34,12 @@ def read_features(path: str | Path, *, delimiter: str | None = None) -> Features
             "the others.",
             code="no_features",
         )
+    if isinstance(frame[key].dtype, pl.List | pl.Struct | pl.Array) or frame[key].dtype.is_float():
+        raise DataError(
+            f"the first column of {file.name}, {key!r}, is of type {frame[key].dtype}, which "
+            "cannot be ids. Put the column of the ids first.",
+            code="unsupported_type",
+        )
     bare = frame[key].is_null() | (frame[key].cast(pl.String) == "")
     if bare.any():
         raise DataError(
@@ -40,7 +47,8 @@ def read_features(path: str | Path, *, delimiter: str | None = None) -> Features
             f"{key!r}.",
             code="missing_id",
         )
-    cells = {name: _cells(frame[name], file.name) for name in columns}
+    json_lines = file.format == "json_lines"
+    cells = {name: _cells(frame[name], file.name, json_lines=json_lines) for name in columns}
     return Features.from_columns(frame[key].to_list(), cells)
 
 
@@ -48,7 +56,12 @@ def _frame(file: SourceFile) -> pl.DataFrame:
     content = BytesIO(b"".join(chunks(file, _MAX_BYTES, [])))
     try:
         if file.format == "delimited":
-            return pl.read_csv(content, separator=file.separator, infer_schema=False)
+            rows = pl.read_csv(
+                content, separator=file.separator, infer_schema=False, has_header=False
+            )
+            names = [name or "" for name in rows.row(0)]
+            _require_header(names, file.name)
+            return rows.slice(1).rename(dict(zip(rows.columns, names, strict=True)))
         if file.format == "json_lines":
             return pl.read_ndjson(content, infer_schema_length=None)
         return pl.read_parquet(content)
@@ -58,7 +71,17 @@ def _frame(file: SourceFile) -> pl.DataFrame:
         ) from error
 
 
-def _cells(column: pl.Series, name: str) -> list[Any]:
+def _require_header(names: list[str], file: str) -> None:
+    if names[0].lstrip("-").isdigit():
+        raise DataError(
+            f"the first line of {file} looks like data: {', '.join(names)[:80]}. A table of "
+            "features has a header line.",
+            code="no_header",
+        )
+    check_distinct(names)
+
+
+def _cells(column: pl.Series, name: str, *, json_lines: bool) -> list[Any]:
     inner = column.dtype.inner if isinstance(column.dtype, pl.List) else column.dtype
     if isinstance(inner, pl.Struct | pl.List | pl.Array) or inner == pl.Object:
         raise DataError(
@@ -73,6 +96,12 @@ def _cells(column: pl.Series, name: str) -> list[Any]:
             code="float_features",
         )
     if column.dtype == pl.String:
+        if json_lines and column.str.contains(r"^\[.*\]$").any():
+            raise DataError(
+                f"column {column.name!r} of {name} has lists in some rows and text in others. "
+                "Write a list in every row.",
+                code="unsupported_type",
+            )
         return [_several(cell) for cell in column.to_list()]
     return column.to_list()
 
