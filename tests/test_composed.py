@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -339,3 +340,136 @@ def test_a_sequence_model_knows_new_users_by_what_they_had_in_order(coloured, tm
     untimed = Interactions.from_arrays(["new", "new"], [0, 3])
     with pytest.raises(DataError, match="order"):
         model.fold_in(untimed)
+
+
+class Prior(torch.nn.Module):
+    """Ranks by what prepare() counts."""
+
+    def __init__(self, n_users: int, n_items: int, kept: str = "buffer", dim: int = 4) -> None:
+        super().__init__()
+        self.kept, self.dim = kept, dim
+        self.bias = torch.nn.Parameter(torch.zeros(n_items))
+        if kept == "attribute":
+            self.count = torch.zeros(n_items)
+        else:
+            self.register_buffer("count", torch.zeros(n_items if kept == "buffer" else 0))
+
+    def prepare(self, data: Interactions) -> None:
+        self.count = torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)).float()
+
+    def score(self, users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
+        return (self.bias + self.count)[items_BN]
+
+    def score_all(self, users_B: torch.Tensor) -> torch.Tensor:
+        return (self.bias + self.count).expand(len(users_B), -1)
+
+
+@pytest.mark.usefixtures("own_parts")
+def test_a_network_that_would_not_come_back_is_refused_before_it_trains(coloured, tmp_path):
+    sdgar.register_discriminator("prior")(Prior)
+
+    def fitted(kept: str) -> Composed:
+        return Composed(
+            discriminator="prior", sampler="uniform", objective="bpr", dim=6, epochs=1,
+            early_stopping=False, device="cpu", settings={"discriminator.kept": kept},
+        ).fit(coloured)  # fmt: skip
+
+    with pytest.raises(UsageError, match="rank differently once it is saved"):
+        fitted("attribute")
+    with pytest.raises(ArtifactError, match="its shape when the class is made"):
+        fitted("resized")
+    model = fitted("buffer")
+    assert model.trained_.model.module.dim == 6  # also where it is no keyword-only parameter
+    loaded = sdgar.load(model.save(tmp_path / "model"))
+    assert loaded.recommend(k=4).equals(model.recommend(k=4))
+
+
+@pytest.mark.usefixtures("own_parts")
+def test_a_network_without_vectors_answers_for_single_contexts(coloured):
+    sdgar.register_discriminator("crossed")(Crossed)
+    rows = Interactions.from_contexts(
+        {"user": coloured.users_E, "half": coloured.items_E % 2}, coloured.items_E
+    )
+    model = Composed(
+        discriminator="crossed", sampler="uniform", objective="bpr", epochs=1, dim=4,
+        early_stopping=False, device="cpu",
+    ).fit(rows)  # fmt: skip
+    everyone = model.recommend(k=2)
+    asked = model.recommend([{"user": 5, "half": 1}, {"user": 2, "half": 0}], k=2)
+    for user, half in ((5, 1), (2, 0)):
+        chosen = (pl.col("user") == user) & (pl.col("half") == half)
+        assert asked.filter(chosen).equals(everyone.filter(chosen))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"discriminator": "sequence", "settings": {"discriminator.dropout": 2.0}}, "dropout must"),
+        ({"discriminator": "sequence", "dim": 0}, "dim must be at least 1"),
+        ({"discriminator": "lightgcn", "dim": -1}, "dim must be at least 1"),
+        ({"discriminator": "two-tower", "settings": {"discriminator.hidden": 0}}, "hidden must"),
+        ({"discriminator": "sequence", "settings": {"discriminator.blocks": "2"}}, "type int"),
+        ({"settings": {"sampler.states": True}}, "type int"),
+        ({"settings": {"sampler.lambda_x": 0.3}}, "only a generator that follows objective sdgar"),
+        (
+            {"objective": "sdgar", "discriminator": "factorization", "optimizer": "adagrad",
+             "settings": {"sampler.pretrain": 3}},
+            "has a closed form",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_settings_of_parts_are_refused(coloured, settings, said):
+    with pytest.raises(UsageError, match=said):
+        Composed(device="cpu", epochs=1, **settings).fit(coloured)
+
+
+@pytest.mark.usefixtures("own_parts")
+def test_settings_are_typed_by_annotation_or_default_and_numpy_numbers_are_numbers(
+    coloured, tmp_path
+):
+    @sdgar.register_sampler("own")
+    def _own(making, *, layers: int | None = None, share=0.5, name="x", open_=None):
+        return Uniform()
+
+    found = settings_of("sampler", "own")
+    assert found == {"layers": int, "share": float, "name": str, "open_": str}
+    made = make("composed", {"sampler.layers": "3"}, common={"sampler": "own"})
+    assert made.settings == {"sampler.layers": 3}
+    model = Composed(
+        discriminator="lightgcn", dim=np.int64(4), epochs=1, early_stopping=False, device="cpu",
+        n_negatives=np.int32(2), settings={"discriminator.layers": np.int64(1)},
+    ).fit(coloured)  # fmt: skip
+    sdgar.load(model.save(tmp_path / "model"))
+    with pytest.raises(UsageError, match="learning_rate must be"):
+        Composed(learning_rate=torch.tensor(0.1)).fit(coloured)
+
+
+def test_features_of_users_hold_in_all_of_their_contexts_and_are_refused_where_unused(coloured):
+    rows = Interactions.from_contexts(
+        {"user": coloured.users_E, "half": coloured.items_E % 2}, coloured.items_E
+    )
+    colours = sdgar.Features.from_columns(
+        list(range(USERS)), {"colour": [user % 3 for user in range(USERS)]}
+    )
+    settings = {"epochs": 1, "early_stopping": False, "device": "cpu", "dim": 4}
+    model = Composed(discriminator="two-tower", **settings)
+    system = model.compose(rows.with_features(colours, None), seed=0)
+    tower = system.discriminator.module.of_users
+    assert tower.feature_E.tolist() == [user % 3 for user in rows.user_U]
+    model.fit(rows.with_features(colours, None))
+    stranger = sdgar.Features.from_columns(["x"], {"colour": ["red"]})
+    with pytest.raises(DataError, match="none of them is of an id that occurs"):
+        model.fit(rows.with_features(stranger, None))
+    for other in (Composed(discriminator="lightgcn", **settings), sdgar.BPR(epochs=1)):
+        with pytest.raises(UsageError, match="looks at no features"):
+            other.fit(coloured.with_features(colours, None))
+
+
+def test_validation_rows_are_never_dropped_in_silence(coloured):
+    rows = np.arange(len(coloured)) % 5 > 0
+    train, valid = coloured.subset(rows, "most"), coloured.subset(~rows, "some")
+    model = sdgar.BPR(epochs=1, early_stopping=False, device="cpu")
+    with pytest.raises(UsageError, match="nothing looks at validation rows"):
+        model.fit(train, valid)
+    model.fit(train, valid, refit=True)
+    assert len(model.recommender_.history.items_E) == len(coloured)

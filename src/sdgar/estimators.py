@@ -48,8 +48,12 @@ class Estimator:
     """What stands for the engine where there is none."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Hyper-parameters by name, as plain Python: a NumPy number becomes the number it is."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        """Hyper-parameters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def plain_params(self) -> dict[str, Any]:
+        """The same as JSON has them: a NumPy number becomes the number it is."""
+        return {name: _plain(value) for name, value in self.get_params().items()}
 
     def set_params(self, **params: Any) -> Self:
         """Change hyper-parameters by name."""
@@ -123,7 +127,7 @@ class Estimator:
                 about={
                     "created_by": f"sdgar {sdgar.__version__}",
                     "system": self.system_name,
-                    "hyper_parameters": self.get_params(),
+                    "hyper_parameters": self.plain_params(),
                     "data": {"fingerprint": train.fingerprint(), "rows": train.rows.as_dict()},
                     "context": list(train.context),
                     **about,
@@ -275,7 +279,7 @@ class Learner(Estimator):
         self, train: Interactions, on_epoch: OnPhase | None, checkpoints: Checkpoints | None
     ) -> protocols.Run:
         _require_learnable(train)
-        _require_plain(self.get_params())
+        _require_plain(self.plain_params())
         if train.user_features is not None or train.item_features is not None:
             composed.require_looks(self)
         return protocols.Run(

@@ -156,7 +156,7 @@ class Recommender:
             )
         in_order_E = _in_order(rows, self.items)
         model = fold_in(self.model, self.about, self.history, new, in_order_E)
-        about = {**self.about, "context": list(USER)}
+        about = {**self.about, "context": list(USER), "folded_in": True}
         return Recommender(Artifact(model, rows.users, self.items, new, about))
 
     def similar_items(self, items: Raw, k: int = 10) -> Any:

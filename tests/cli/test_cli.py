@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from sdgar.cli import main
+from sdgar.composed import SAMPLERS
 from sdgar.data.synthetic import Shape, generate
 from sdgar.estimators import ESTIMATORS
 from sdgar.recommender import load
@@ -505,7 +506,7 @@ def test_features_of_items_and_users_come_from_tables(events, tmp_path):
     for parts in ((), ("--discriminator", "lightgcn"), ("--system", "bpr")):
         done = sdgar(*words, "--overwrite", *tables, *parts)
         assert done.returncode == 2
-        assert "looks at no features. Use --discriminator two-tower" in done.stderr
+        assert "looks at no features. Use discriminator two-tower" in done.stderr
     pl.DataFrame({"row": range(len(items)), "id": items}).write_csv(table)
     done = sdgar(*words, "--overwrite", *tables, "--discriminator", "two-tower")
     assert done.returncode == 2
@@ -522,6 +523,26 @@ def test_a_system_is_composed_of_named_parts(events, tmp_path):
     assert about["hyper_parameters"]["settings"] == {"discriminator.layers": 1}
     first = next(iter(pl.read_csv(events / "events.csv")["user_id"]))
     assert sdgar("recommend", tmp_path / "run", "--user", first).returncode == 0
+
+
+def test_own_parts_are_imported_first(events, tmp_path):
+    (tmp_path / "my_parts.py").write_text(
+        "import sdgar\n"
+        "from sdgar.samplers.static import Uniform\n"
+        "@sdgar.register_sampler('own-uniform')\n"
+        "def own(making):\n"
+        "    return Uniform()\n"
+    )
+    words = (
+        "train", events / "events.csv", "--out", tmp_path / "run", *QUICK, "--sampler",
+        "own-uniform", "--json",
+    )  # fmt: skip
+    done = sdgar("--import", "my_parts", *words, cwd=tmp_path)
+    SAMPLERS.pop("own-uniform")
+    assert result_of(done)["system"] == "composed"
+    done = sdgar("--import", "no_parts", "doctor")
+    assert done.returncode == 2
+    assert "--import no_parts: No module named" in done.stderr
 
 
 def test_parts_that_do_not_fit_and_systems_with_parts_are_refused(events, tmp_path):

@@ -124,3 +124,9 @@ def test_allowed_and_excluded_items_hold_for_new_users_too(softmax):
     frame = softmax.recommend(history=["white-2"], k=40, exclude=["white-4"])
     assert "white-4" not in frame["item"]
     assert frame.filter(pl.col("short")).height == 38
+
+
+def test_a_softmax_model_with_users_folded_in_says_where_to_fold_more(softmax):
+    folded = softmax.fold_in({"eve": ["white-2"]})
+    with pytest.raises(UsageError, match="Fold into the model it was made from"):
+        folded.fold_in({"zoe": ["black-3"]})

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from sdgar.cli import options
@@ -200,6 +199,8 @@ def train(
 
 
 def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
+    import numpy as np
+
     from sdgar.estimators import Learner, make
     from sdgar.experiments.run import run
 

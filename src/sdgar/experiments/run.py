@@ -110,7 +110,7 @@ def identity_of(
     ks: Sequence[int],
 ) -> dict[str, Any]:
     """What must be the same for a run to go on to the same bytes, by names people know."""
-    settings = estimator.get_params()
+    settings = estimator.plain_params()
     if "device" in settings:
         settings["device"] = choose_device(settings["device"]).type
     parts = {"training data": train, "test data": test, "validation data": valid}

@@ -72,6 +72,12 @@ def _vectors(
             return torch.empty(known.n_rows, 0, device=model.device)
         case "ials", {"alpha": alpha, "l2": l2, "power": power}:
             return HalfSweep(alpha, l2, power)(known, model.item_ID)
+        case "sdsoftmax", {"score": "cosine"} if about.get("folded_in"):
+            raise UsageError(
+                "this model has users folded in and no longer knows how popular items were in "
+                "training, which new users are found by. Fold into the model it was made from.",
+                code="folded_in",
+            )
         case "sdsoftmax", {"score": "cosine", "tau": tau, "rho": rho}:
             count_I = np.bincount(trained.items_E, minlength=model.n_items)
             popularity_I = torch.from_numpy(count_I).to(model.device)
