@@ -174,7 +174,8 @@ def _try(
 
     try:
         if isinstance(estimator, Learner):
-            estimator.fit(train, valid, on_epoch=on_epoch)
+            looked_at = valid if estimator.early_stopping else None
+            estimator.fit(train, looked_at, on_epoch=on_epoch)
         else:
             estimator.fit(train)
         value = estimator.evaluate(valid, ks=(_K,)).means()[METRIC]
