@@ -2,6 +2,7 @@
 
     python benchmarks/search_proposals.py DATA OUT.jsonl citeulike gowalla
     python benchmarks/search_proposals.py show OUT.jsonl
+    python benchmarks/search_proposals.py plot OUT.jsonl PICTURE.png
 
 Validation rows, seed 0, D = 32, at most 60 epochs with a look at every fifth and early stopping.
 First the proposals alone, for the vectors that SD-GAR ends with: seconds of an index and its
@@ -26,7 +27,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.estimators import BPR, DNS, SDGAR, Composed, Learner, SDSoftmax
 from sdgar.experiments.paper.chosen import settings_of
-from sdgar.experiments.paper.sources import source
+from sdgar.experiments.paper.sources import TITLES, source
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.search import NearTop
 
@@ -162,6 +163,46 @@ def show(path: Path) -> None:
             )
 
 
+REACH = {
+    "best": ("the best", "the best item (m = 1), HNSW"),
+    "50 best": ("the 50 best", "m = 50, HNSW"),
+    "500 best": ("the 500 best", "m = 500, exact"),
+    "any": ("uniform", "BPR, uniform"),
+}
+"""How far down proposals reach: the proposals alone, and the model that learns from them."""
+
+
+def plot(path: Path, picture: Path) -> None:
+    from matplotlib.figure import Figure
+
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    sets = list(dict.fromkeys(row["data"] for row in rows))
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for data, axes in zip(sets, figure.subplots(1, len(sets)), strict=True):
+        mine = [row for row in rows if row["data"] == data]
+        exact = {
+            r["proposal"]: r["false"]
+            for r in mine
+            if r.get("index", "exact") == "exact" and "proposal" in r
+        }
+        ndcg = {row["name"]: row["valid"] for row in mine if "name" in row}
+        false = [100 * exact[proposal] for proposal, _ in REACH.values()]
+        axes.bar(list(REACH), false, color="tab:red", alpha=0.35)
+        axes.set(
+            yscale="log",
+            ylabel="known false negatives, %",
+            xlabel="uniform among",
+            title=TITLES[data],
+        )
+        other = axes.twinx()
+        other.plot(list(REACH), [ndcg[name] for _, name in REACH.values()], "o-", color="tab:blue")
+        for name, style in (("SD-GAR", "--"), ("DNS", ":")):
+            other.axhline(ndcg[name], color="tab:blue", linestyle=style, linewidth=1, label=name)
+        other.set(ylim=(0, None), ylabel="NDCG@50 of the model")
+        other.legend(loc="lower center", frameon=False)
+    figure.savefig(picture, dpi=130)
+
+
 def _text(value: float | None, form: str) -> str:
     return "–" if value is None else f"{value:{form}}"
 
@@ -189,5 +230,7 @@ def main(folder: Path, out: Path, names: list[str]) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "show":
         show(Path(sys.argv[2]))
+    elif sys.argv[1] == "plot":
+        plot(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
         main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
