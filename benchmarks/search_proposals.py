@@ -64,17 +64,11 @@ class Still:
     """A discriminator that has learned."""
 
     def __init__(self, factors: Factors) -> None:
-        self._factors, self.n_items = factors, factors.n_items
+        self._factors, self.n_items, self.score = factors, factors.n_items, factors.score
 
     def factors(self) -> Factors:
         """As they are."""
         return self._factors
-
-    def score(self, users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
-        """s_BN of N items for each context."""
-        f = self._factors
-        s_BN1 = torch.bmm(f.item_ID[items_BN], f.user_UD[users_B][:, :, None])
-        return s_BN1[:, :, 0] + f.bias_I[items_BN]
 
 
 def proposals(model: Learner, train: Interactions, valid: Interactions) -> list[dict[str, Any]]:

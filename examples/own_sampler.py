@@ -6,8 +6,8 @@ Run: python examples/own_sampler.py
 import torch
 
 import sdgar
-from sdgar.composed import Making
 from sdgar.contracts import KnownPositives, Negatives, Score
+from sdgar.parts import Making
 from sdgar.rng import Draws
 from sdgar.samplers.reject import redraw_known
 from sdgar.samplers.static import Static

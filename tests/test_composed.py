@@ -12,13 +12,13 @@ import pytest
 import torch
 
 import sdgar
-from sdgar import composed
-from sdgar.composed import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
+from sdgar import parts
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.lightgcn import LightGCN
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.estimators import Composed, make
 from sdgar.modules import MODULES
+from sdgar.parts import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
 from sdgar.samplers.static import Static, Uniform
 from sdgar.training.checkpoint import Checkpoints
 
@@ -151,7 +151,7 @@ def test_settings_of_parts_are_typed_and_named():
 @pytest.fixture
 def own_parts():
     """Registers are left as they were."""
-    registers = [*composed.KINDS.values(), MODULES]
+    registers = [*parts.KINDS.values(), MODULES]
     before = [dict(known) for known in registers]
     yield
     for known, was in zip(registers, before, strict=True):
@@ -460,7 +460,8 @@ def test_features_of_users_hold_in_all_of_their_contexts_and_are_refused_where_u
     stranger = sdgar.Features.from_columns(["x"], {"colour": ["red"]})
     with pytest.raises(DataError, match="none of them is of an id that occurs"):
         model.fit(rows.with_features(stranger, None))
-    for other in (Composed(discriminator="lightgcn", **settings), sdgar.BPR(epochs=1)):
+    others = (Composed(discriminator="lightgcn", **settings), sdgar.BPR(epochs=1), sdgar.EASE())
+    for other in others:
         with pytest.raises(UsageError, match="looks at no features"):
             other.fit(coloured.with_features(colours, None))
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sdgar.composed import register_discriminator, register_objective, register_sampler
     from sdgar.data.features import Features
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import read
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         SDSoftmax,
     )
     from sdgar.evaluation.report import compare
+    from sdgar.parts import register_discriminator, register_objective, register_sampler
     from sdgar.recommender import Recommender, load
 
 _HOME = {
@@ -66,9 +66,9 @@ _HOME = {
     "load": "sdgar.recommender",
     "read": "sdgar.data.readers",
     "read_features": "sdgar.data.readers.feature_tables",
-    "register_discriminator": "sdgar.composed",
-    "register_objective": "sdgar.composed",
-    "register_sampler": "sdgar.composed",
+    "register_discriminator": "sdgar.parts",
+    "register_objective": "sdgar.parts",
+    "register_sampler": "sdgar.parts",
     "split": "sdgar.data.splits",
     "synthetic": "sdgar.data.synthetic",
 }

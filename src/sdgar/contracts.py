@@ -47,7 +47,8 @@ class Scorer(Protocol):
         ...
 
 
-_ENCODER = "encoder."
+ENCODER = "encoder."
+"""Begins the names of an encoder's tensors among those of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,12 @@ class Factors:
         named = {name: getattr(self, name) for name in self.__slots__}
         own = {name: tensor for name, tensor in named.items() if isinstance(tensor, Tensor)}
         encoder = {} if self.encoder is None else self.encoder.tensors()
-        return own | {_ENCODER + name: tensor for name, tensor in encoder.items()}
+        return own | {ENCODER + name: tensor for name, tensor in encoder.items()}
 
     def with_tensors(self, named: Mapping[str, Tensor]) -> Factors:
         """What ``tensors`` gave, as a model again."""
-        own = {name: tensor for name, tensor in named.items() if not name.startswith(_ENCODER)}
-        rest = {name.removeprefix(_ENCODER): named[name] for name in named.keys() - own.keys()}
+        own = {name: tensor for name, tensor in named.items() if not name.startswith(ENCODER)}
+        rest = {name.removeprefix(ENCODER): named[name] for name in named.keys() - own.keys()}
         encoder = None if self.encoder is None else self.encoder.with_tensors(rest)
         return Factors(**own, encoder=encoder)
 
@@ -98,6 +99,11 @@ class Factors:
     def device(self) -> torch.device:
         """Where the factors live."""
         return self.item_ID.device
+
+    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """s_BN = u · v + b of N items for each context."""
+        s_BN1 = torch.bmm(self.item_ID[items_BN], self.user_UD[users_B][:, :, None])
+        return s_BN1[:, :, 0] + self.bias_I[items_BN]
 
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI = U_B V' + b."""

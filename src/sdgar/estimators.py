@@ -11,14 +11,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
-import numpy as np
-
 import sdgar
 from sdgar import composed, systems
 from sdgar.artifact import Artifact
 from sdgar.contracts import Model, System
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
+from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import DataError, UsageError, unknown_name
@@ -179,6 +178,7 @@ class Yardstick(Estimator):
     ) -> Self:
         """Compute the model from the interactions."""
         _require_learnable(train)
+        composed.require_looks(self, train)
         model = self.solve(train, device=choose_device(self.device))
         self._keep(model, train, {"computed_by": self.computed_by})
         return self
@@ -280,8 +280,7 @@ class Learner(Estimator):
     ) -> protocols.Run:
         _require_learnable(train)
         _require_plain(self.plain_params())
-        if train.user_features is not None or train.item_features is not None:
-            composed.require_looks(self)
+        composed.require_looks(self, train)
         return protocols.Run(
             recipe=self,
             options=self.fit_options(),
@@ -416,7 +415,7 @@ def make(
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
-    return value.item() if isinstance(value, np.generic) else value
+    return plain(value)
 
 
 def _require_plain(params: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sdgar.contracts import Factors, ItemWeights, Model
+from sdgar.contracts import ENCODER, Factors, ItemWeights, Model
 from sdgar.errors import UsageError
 from sdgar.folders import DamagedError, Tensors
 from sdgar.modules import Encoder, Kind, ModuleScores, Network, rebuilt
@@ -26,7 +26,6 @@ from sdgar.sparse import SparseMatrix
 
 FACTORS, _DENSE, _SPARSE = "factors", "item weights", "sparse item weights"
 _FIELDS, _ENCODED, _MODULE = "factors of fields", "factors, encoder", "module"
-_ENCODER = "encoder."
 
 SIZES = {
     FACTORS: ("dim",),
@@ -47,7 +46,7 @@ def to_tensors(model: Model) -> tuple[str, dict[str, int], Tensors]:
         named = {name: _array(t, np.float32) for name, t in own.items()}
         if model.encoder is not None:
             network = _saved(model.encoder)
-            return _ENCODED, size, named | {_ENCODER + name: a for name, a in network.items()}
+            return _ENCODED, size, named | {ENCODER + name: a for name, a in network.items()}
         if model.field_VD is None:
             return FACTORS, size, named
         return _FIELDS, size | {"values": len(model.field_VD)}, named
@@ -76,7 +75,7 @@ def from_tensors(
     users, items = sizes["users"], sizes["items"]
     if kind == _MODULE:
         return _network(ModuleScores, path, sizes, tensors, about)
-    network = {name: tensor for name, tensor in tensors.items() if name.startswith(_ENCODER)}
+    network = {name: tensor for name, tensor in tensors.items() if name.startswith(ENCODER)}
     wanted: dict[str, tuple[Any, tuple[int, ...]]]
     if kind in (FACTORS, _FIELDS, _ENCODED):
         wanted = {
@@ -103,7 +102,7 @@ def from_tensors(
     if kind in (FACTORS, _FIELDS, _ENCODED):
         encoder = None
         if kind == _ENCODED:
-            bare = {name.removeprefix(_ENCODER): tensor for name, tensor in network.items()}
+            bare = {name.removeprefix(ENCODER): tensor for name, tensor in network.items()}
             encoder = _network(Encoder, path, sizes, bare, about)
         own = {name: torch.from_numpy(tensors[name]) for name in wanted}
         return Factors(**own, encoder=encoder)

@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 from sdgar.cli import main
-from sdgar.composed import SAMPLERS
 from sdgar.data.synthetic import Shape, generate
 from sdgar.estimators import ESTIMATORS
+from sdgar.parts import SAMPLERS
 from sdgar.recommender import load
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
@@ -537,8 +537,11 @@ def test_own_parts_are_imported_first(events, tmp_path):
         "train", events / "events.csv", "--out", tmp_path / "run", *QUICK, "--sampler",
         "own-uniform", "--json",
     )  # fmt: skip
+    assert sdgar("doctor", cwd=tmp_path).returncode == 0
+    assert str(tmp_path) not in sys.path  # a file here is no part of a command that did not ask
     done = sdgar("--import", "my_parts", *words, cwd=tmp_path)
     SAMPLERS.pop("own-uniform")
+    sys.path.remove(str(tmp_path))
     assert result_of(done)["system"] == "composed"
     done = sdgar("--import", "no_parts", "doctor")
     assert done.returncode == 2

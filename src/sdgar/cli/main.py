@@ -74,7 +74,8 @@ def _root(
         ),
     ] = None,
 ) -> None:
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does; an installed command does not
+    if modules:  # last, so that no file here stands for a package that is installed
+        sys.path.append(str(Path.cwd()))
     for name in modules or []:
         try:
             import_module(name)

@@ -139,7 +139,7 @@ def train(
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
-    from sdgar.composed import require_looks
+    from sdgar.composed import require_looker
     from sdgar.estimators import make
     from sdgar.experiments.workspace import require_free
 
@@ -176,7 +176,7 @@ def train(
     common = {"seed": seed, "engine": engine, "device": device, **parts}
     estimator = make(system, options.settings_of(settings, common), common=common)
     if user_features or item_features:
-        require_looks(estimator)
+        require_looker(estimator)
     job = Job(
         files=_absolute(files),
         test=_absolute(test),

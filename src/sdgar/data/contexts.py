@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.ids import Ids
+from sdgar.data.ids import Ids, plain
 from sdgar.errors import DataError, UsageError
 
 USER = ("user",)
@@ -139,8 +139,7 @@ def require_fields(names: Sequence[str]) -> None:
 
 def key(values: Sequence[Any]) -> str:
     """The id of a context."""
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps([plain(v) for v in values], ensure_ascii=False, separators=(",", ":"))
 
 
 def combined(columns: Mapping[str, NDArray[Any]]) -> tuple[Ids, NDArray[np.int64]]:

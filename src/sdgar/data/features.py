@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.ids import Ids
+from sdgar.data.ids import Ids, plain
 from sdgar.errors import DataError
 
 
@@ -29,7 +29,7 @@ class Features:
         cls, ids: Sequence[Any] | NDArray[Any], columns: Mapping[str, Sequence[Any]]
     ) -> Features:
         """One row an id; a cell is a text, a whole number, several of these, or None for none."""
-        raw = [one.item() if isinstance(one, np.generic) else one for one in ids]
+        raw = [plain(one) for one in ids]
         whole = all(isinstance(one, int) for one in raw)
         if not raw or not (whole or all(isinstance(one, str) for one in raw)):
             odd = next((one for one in raw if not isinstance(one, str)), None)
@@ -85,10 +85,8 @@ class Features:
 def _values(column: str, cell: Any) -> list[str | int]:
     """What a cell says, in plain Python; anything that has no one spelling is refused."""
     several = isinstance(cell, list | tuple | set | frozenset | np.ndarray)
-    plain = [
-        one.item() if isinstance(one, np.generic) else one for one in (cell if several else [cell])
-    ]
-    for value in plain:
+    values = [plain(one) for one in (cell if several else [cell])]
+    for value in values:
         if value is not None and not isinstance(value, str | int):
             raise DataError(
                 f"a cell of column {column!r} is {value!r} ({type(value).__name__}): a feature is "
@@ -96,4 +94,4 @@ def _values(column: str, cell: Any) -> list[str | int]:
                 "ranges.",
                 code="bad_features",
             )
-    return [value for value in plain if value is not None]
+    return [value for value in values if value is not None]

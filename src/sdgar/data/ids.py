@@ -16,6 +16,11 @@ MAX_BYTES = 256
 """Longest id that a file may hold, in UTF-8."""
 
 
+def plain(value: Any) -> Any:
+    """A NumPy number or text as Python has it; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 @dataclass(frozen=True)
 class Ids:
     """Distinct ids in ascending order; the position of an id is its index."""

@@ -122,15 +122,7 @@ class Adapter(nn.Module):
 
     def frozen(self) -> Score:
         """Scores from vectors that are computed once, not for every question, if there are any."""
-        if not self.has_vectors:
-            return self.score
-        f = self.factors()
-
-        def score(users_B: Tensor, items_BN: Tensor) -> Tensor:
-            s_BN1 = torch.bmm(f.item_ID[items_BN], f.user_UD[users_B][:, :, None])
-            return s_BN1[:, :, 0] + f.bias_I[items_BN]
-
-        return score
+        return self.factors().score if self.has_vectors else self.score
 
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI of the whole catalogue."""

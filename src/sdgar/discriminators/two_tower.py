@@ -45,7 +45,7 @@ class Tower(nn.Module):
             raise DataError(
                 "features were given, and none of them is of an id that occurs in the data: ids "
                 f"there are such as {ids[:3].tolist()!r}, of the features "
-                f"{features.ids.values[:3].tolist()!r}.",
+                f"{features.ids.values[:3].tolist()!r}. Write both alike.",
                 code="no_common_ids",
             )
         self.start_R1, self.feature_E = torch.from_numpy(start_R1), torch.from_numpy(feature_E)

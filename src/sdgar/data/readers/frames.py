@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sdgar.data.ids import plain
 from sdgar.data.readers.pieces import Piece, id_column, is_id, typed_piece, value_column
 from sdgar.errors import UsageError
 
@@ -52,9 +53,8 @@ class Frame:
             return pl.Series(values.astype("M8[us]"))  # Polars knows no whole seconds
         if isinstance(values, np.ndarray) and values.dtype.kind not in "OT":
             return pl.Series(values)
-        plain = [v.item() if isinstance(v, np.generic) else v for v in values]
         made = id_column if is_id(role) else value_column
-        return made(plain, name, _SOURCE)
+        return made([plain(v) for v in values], name, _SOURCE)
 
 
 def _is_pandas(table: object) -> bool:
