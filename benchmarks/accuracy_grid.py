@@ -6,7 +6,8 @@ Needs only torch and NumPy, so that it runs on a bare GPU machine:
     PYTHONPATH=src python benchmarks/accuracy_grid.py run carry/citeulike.npz grid.json out.jsonl
 
 ``grid.json`` is a list of {"name", "system", "seed", "protocol", "engine", "settings"}; settings
-are fields of the system or of FitOptions. Protocol ``valid`` trains on 90 % of the training rows
+are fields of the system or of FitOptions. Where the folder of all sets is given instead of one
+file, "data" names the set of each run. Protocol ``valid`` trains on 90 % of the training rows
 and reports the validation metric only (for choosing); ``validated`` and ``paper`` are those of the
 package. The yardsticks popular, item-knn, ials and ease have no epochs: both fit all training rows.
 """
@@ -84,7 +85,7 @@ def load(path: Path) -> tuple[Interactions, Interactions]:
 
 
 def one(path: Path, device: str, job: dict) -> dict:
-    train, test = load(path)
+    train, test = load(path / f"{job['data']}.npz" if path.is_dir() else path)
     if job["system"] not in RECIPES:
         return yardstick(train, test, job, torch.device(device))
     recipe_fields = {f.name for f in fields(RECIPES[job["system"]])}

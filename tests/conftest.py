@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +12,27 @@ from hypothesis import HealthCheck, settings
 
 from sdgar.data.interactions import Interactions
 
+from .last_bits import LastBits
+
 settings.register_profile(
     "sdgar", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("sdgar")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say how another machine's rounding is asked for."""
+    parser.addoption(
+        "--last-bits", type=int, metavar="SEED", help="round as another machine might: last_bits.py"
+    )
+
+
+@pytest.fixture(autouse=True)
+def _rounding(request: pytest.FixtureRequest) -> Iterator[None]:
+    seed = request.config.getoption("--last-bits")
+    with nullcontext() if seed is None else LastBits(seed):
+        yield
+
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -78,13 +78,14 @@ class Composed(Composition):
         sampler = SAMPLERS[self.sampler](making, **given["sampler"])
         _require_fit(self, discriminator, sampler, objective)
         return self._system(
+            data,
             discriminator,
             sampler,
             objective,
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
 
-    def _penalty(self) -> float:
+    def _penalty(self, data: Interactions) -> float:
         return not_negative("l2", self.l2)
 
     def type_of(self, setting: str) -> type:

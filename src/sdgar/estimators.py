@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from types import NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 import sdgar
 from sdgar import composed, systems
@@ -62,6 +63,10 @@ class Estimator:
                 raise unknown_name(f"parameter of {type(self).__name__}", name, known)
             setattr(self, name, value)
         return self
+
+    def decided(self, data: Interactions) -> dict[str, float]:
+        """The settings that were left to a rule, and what the rule makes of the data."""
+        return {}
 
     def fit(
         self,
@@ -127,6 +132,7 @@ class Estimator:
                     "created_by": f"sdgar {sdgar.__version__}",
                     "system": self.system_name,
                     "hyper_parameters": self.plain_params(),
+                    "decided": self.decided(train),
                     "data": {"fingerprint": train.fingerprint(), "rows": train.rows.as_dict()},
                     "context": list(train.context),
                     **about,
@@ -324,6 +330,11 @@ class Learner(Estimator):
 class BPR(systems.BPR, Learner):
     """Bayesian personalised ranking: one uniform negative a positive, pairwise logistic loss."""
 
+    epochs: int = 300
+    """Most passes over the training positives; with one negative a positive, many are needed."""
+    patience: int = 6
+    """Looks without a gain before training stops; the gains are small and their looks noisy."""
+
 
 @dataclass(kw_only=True, eq=False)
 class AOBPR(systems.AOBPR, Learner):
@@ -348,6 +359,9 @@ class DNS(systems.DNS, Learner):
 @dataclass(kw_only=True, eq=False)
 class IRGAN(systems.IRGAN, Learner):
     """A generator with a softmax over all items against a discriminator; either can recommend."""
+
+    evaluate_every: int = 1
+    """Epochs between looks at the validation rows; the generator is best early in its game."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -431,7 +445,11 @@ def _require_plain(params: dict[str, Any]) -> None:
             ) from None
 
 
-def _parse(name: str, text: str, kind: type) -> Any:
+def _parse(name: str, text: str, kind: Any) -> Any:
+    if NoneType in get_args(kind):  # a setting that can be left to a rule
+        if text.lower() in ("auto", "none"):
+            return None
+        (kind,) = set(get_args(kind)) - {NoneType}
     if kind is bool:
         if text.lower() not in ("true", "false"):
             raise UsageError(f"{name} must be true or false, got {text!r}.", code="bad_setting")

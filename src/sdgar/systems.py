@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -81,12 +82,17 @@ class Composition:
         """Make the parts."""
         raise NotImplementedError
 
-    def _penalty(self) -> float:
+    def decided(self, data: Interactions) -> dict[str, float]:
+        """The settings that were left to a rule, and what the rule makes of the data."""
+        return {}
+
+    def _penalty(self, data: Interactions) -> float:
         """λ of the discriminator's penalty."""
         raise NotImplementedError
 
     def _system(
         self,
+        data: Interactions,
         discriminator: Discriminator,
         sampler: Sampler,
         objective: Objective,
@@ -103,7 +109,7 @@ class Composition:
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
             batch_size=at_least("batch_size", self.batch_size, 1),
             positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
-            l2=self._penalty(),
+            l2=self._penalty(data),
             refit_every=refit_every,
             recommends=recommends,
         )
@@ -113,11 +119,20 @@ class Composition:
 class Factorized(Composition):
     """What the recipes share whose discriminator is matrix factorization."""
 
-    l2: float = 0.02
-    """Weight λ of the squared norm of the rows a batch touches."""
+    l2_rule: ClassVar[float] = 0.05
+    """What ``by_rows`` divides where l2 is not given."""
 
-    def _penalty(self) -> float:
-        return not_negative("l2", self.l2)
+    l2: float | None = None
+    """Weight λ of the squared norm of the rows a batch touches. Without a value it follows from the
+    size of the data: a constant of the system over the square root of the training rows there are
+    for each user and item."""
+
+    def decided(self, data: Interactions) -> dict[str, float]:
+        """λ by its rule, unless it is given."""
+        return {"l2": by_rows(self.l2_rule, data)} if self.l2 is None else {}
+
+    def _penalty(self, data: Interactions) -> float:
+        return not_negative("l2", self.decided(data).get("l2", self.l2))
 
     def _factorization(self, data: Interactions, seed: int) -> MatrixFactorization:
         row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
@@ -135,9 +150,12 @@ class BPR(Factorized):
 
     system_name: ClassVar[str] = "bpr"
 
+    learning_rate: float = 0.2
+    """Rate of the optimiser; Adam wants about 0.004."""
+
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, pairwise logistic loss, matrix factorization."""
-        return self._system(self._factorization(data, seed), Uniform(), PairwiseLogistic())
+        return self._system(data, self._factorization(data, seed), Uniform(), PairwiseLogistic())
 
 
 @dataclass(kw_only=True, eq=False)
@@ -148,6 +166,7 @@ class AOBPR(Factorized):
     """
 
     system_name: ClassVar[str] = "aobpr"
+    l2_rule: ClassVar[float] = 0.09
 
     rank_scale: float = 0.05
     """λ of P(r) ∝ exp(-r/λ), as a share of the items; small draws hard negatives."""
@@ -159,7 +178,9 @@ class AOBPR(Factorized):
         discriminator = self._factorization(data, seed)
         sampler = AdaptiveOrder(discriminator, self.rank_scale)
         refit_every = at_least("refit_every", self.refit_every, 1)
-        return self._system(discriminator, sampler, PairwiseLogistic(), refit_every=refit_every)
+        return self._system(
+            data, discriminator, sampler, PairwiseLogistic(), refit_every=refit_every
+        )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -171,10 +192,11 @@ class WARP(Factorized):
     """
 
     system_name: ClassVar[str] = "warp"
+    l2_rule: ClassVar[float] = 3.3
+    """Large, since a hinge counts up to log M times."""
 
-    l2: float = 1.5
-    """Weight λ of the squared norm of the rows a batch touches: large, since a hinge counts up to
-    log M times."""
+    learning_rate: float = 0.2
+    """Rate of the optimiser; Adam wants about 0.004."""
     margin: float = 1.0
     """By how much a positive should lead."""
     max_tries: int = 30
@@ -191,7 +213,7 @@ class WARP(Factorized):
         margin = not_negative("margin", self.margin)
         sampler = FirstViolation(margin, at_least("max_tries", self.max_tries, 1))
         objective = RankHingeByTries(margin, data.n_items)
-        return self._system(self._factorization(data, seed), sampler, objective)
+        return self._system(data, self._factorization(data, seed), sampler, objective)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -204,6 +226,8 @@ class CML(Composition):
 
     system_name: ClassVar[str] = "cml"
 
+    learning_rate: float = 0.2
+    """Rate of the optimiser; Adam wants about 0.004."""
     n_negatives: int = 20
     """Negatives drawn for each positive; the nearest is pushed away."""
     margin: float = 1.0
@@ -216,9 +240,9 @@ class CML(Composition):
         row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
         metric = Metric(data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise)
         objective = RankHingeByImpostors(not_negative("margin", self.margin), data.n_items)
-        return self._system(metric, Uniform(), objective)
+        return self._system(data, metric, Uniform(), objective)
 
-    def _penalty(self) -> float:
+    def _penalty(self, data: Interactions) -> float:
         return not_negative("covariance", self.covariance)
 
 
@@ -230,14 +254,17 @@ class DNS(Factorized):
     """
 
     system_name: ClassVar[str] = "dns"
+    l2_rule: ClassVar[float] = 0.12
 
+    learning_rate: float = 0.2
+    """Rate of the optimiser; Adam wants about 0.004."""
     candidates: int = 10
     """Uniform draws for each negative, of which the best scored is kept."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """The hardest of uniform proposals, pairwise logistic loss, matrix factorization."""
         sampler = Hardest(at_least("candidates", self.candidates, 1))
-        return self._system(self._factorization(data, seed), sampler, PairwiseLogistic())
+        return self._system(data, self._factorization(data, seed), sampler, PairwiseLogistic())
 
 
 @dataclass(kw_only=True, eq=False)
@@ -250,21 +277,25 @@ class IRGAN(Factorized):
 
     system_name: ClassVar[str] = "irgan"
 
+    batch_size: int = 8192
+    """Positives a step."""
     side: str = "generator"
     """Who recommends in the end: generator or discriminator."""
     temperature: float = 0.2
     """τ of the generator's proposals; it learns at τ = 1."""
     refit_every: int = 1
     """Epochs of the discriminator between updates of the generator."""
-    pretrain: int = 40
+    pretrain: int = 120
     """Passes over the contexts in which the generator learns from positives, before epoch 1."""
     pretrain_rate: float = 0.01
     """Rate of Adam in those passes."""
     generator_rate: float = 0.0001
     """Rate of Adam in the generator's updates."""
-    generator_l2: float = 0.3
-    """Weight λ of the squared norms of the contexts and items a step of the generator draws."""
-    generator_batch: int = 256
+    generator_l2: float | None = None
+    """Weight λ of the squared norms of the contexts and items a step of the generator draws.
+    Without a value it is 0.8 over the square root of the training rows there are for each user and
+    item."""
+    generator_batch: int = 1024
     """Contexts a step of the generator."""
     generator_samples: int = 64
     """Items drawn for each context to estimate its gradient."""
@@ -278,6 +309,7 @@ class IRGAN(Factorized):
         one_of("side", self.side, ("discriminator", "generator"))
         sampler = self._generator(data, seed)
         return self._system(
+            data,
             self._factorization(data, seed),
             sampler,
             Logistic(),
@@ -285,10 +317,16 @@ class IRGAN(Factorized):
             recommends=sampler if self.side == "generator" else None,
         )
 
+    def decided(self, data: Interactions) -> dict[str, float]:
+        """Both λ by their rules, unless they are given."""
+        mine = {"generator_l2": by_rows(0.8, data)} if self.generator_l2 is None else {}
+        return super().decided(data) | mine
+
     def _generator(self, data: Interactions, seed: int) -> Softmax:
+        l2 = self.decided(data).get("generator_l2", self.generator_l2)
         update = PolicyGradient(
             learning_rate=self.generator_rate,
-            l2=not_negative("generator_l2", self.generator_l2),
+            l2=not_negative("generator_l2", l2),
             batch=at_least("generator_batch", self.generator_batch, 1),
             samples=at_least("generator_samples", self.generator_samples, 2),
             positive_share=self.positive_share,
@@ -311,16 +349,19 @@ class SA(Factorized):
     """
 
     system_name: ClassVar[str] = "sa"
+    l2_rule: ClassVar[float] = 0.06
 
+    learning_rate: float = 0.2
+    """Rate of the optimiser; Adam wants about 0.004."""
     n_negatives: int = 5
     """Negatives drawn for each positive."""
-    temperature: float = 0.5
+    temperature: float = 0.25
     """T of the weights ∝ exp(f/T); 1/α of the original."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, logistic loss with held softmax weights, matrix factorization."""
         objective = WeightedLogistic(checked_temperature(self.temperature), hold_weights=True)
-        return self._system(self._factorization(data, seed), Uniform(), objective)
+        return self._system(data, self._factorization(data, seed), Uniform(), objective)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -332,6 +373,7 @@ class SDGAR(Factorized):
     """
 
     system_name: ClassVar[str] = "sdgar"
+    l2_rule: ClassVar[float] = 0.07
 
     n_negatives: int = 5
     """|S_c|: negatives drawn for each positive."""
@@ -363,6 +405,7 @@ class SDGAR(Factorized):
         """Proposals from the generator, importance-weighted logistic loss, factorization."""
         objective = WeightedLogistic(checked_temperature(self.temperature), self.hold_weights)
         return self._system(
+            data,
             self._factorization(data, seed),
             self._sampler(data, seed),
             objective,
@@ -456,13 +499,14 @@ class SDSoftmax(Composition):
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals from the generator, sampled softmax, cosines or inner products."""
         return self._system(
+            data,
             self._discriminator(data, seed, device),
             self._sampler(data, seed),
             SampledSoftmax(self.rho),
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
 
-    def _penalty(self) -> float:
+    def _penalty(self, data: Interactions) -> float:
         return not_negative("l2", self.l2)
 
     def _discriminator(self, data: Interactions, seed: int, device: torch.device) -> Discriminator:
@@ -501,6 +545,16 @@ STATIC: dict[str, Callable[[Interactions], Sampler]] = {
     "popularity": _popularity,
 }
 """Proposals that learn nothing, to compare a generator with."""
+
+
+def by_rows(scale: float, data: Interactions) -> float:
+    """``scale`` / √(rows / (users + items)), in three digits: the more rows, the less λ is needed.
+
+    The penalty of a vector is counted each time a row touches it, so the sum over an epoch grows
+    with the rows as the loss does. But a vector that is known from many rows needs to be held back
+    less than that; over seven data sets the best λ falls with the square root of their number.
+    """
+    return float(f"{scale / math.sqrt(len(data) / (data.n_users + data.n_items)):.3g}")
 
 
 def make_optimizer(name: str, learning_rate: float) -> Optimizer:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from signal import SIGTERM
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -66,15 +66,16 @@ def timeless(trials: tuple[Tried, ...]) -> list[Tried]:
     return [replace(tried, seconds=0.0) for tried in trials]
 
 
-def test_every_system_has_a_space_and_every_space_names_fields_that_can_take_its_values():
+def test_every_system_has_a_space_and_every_space_names_fields_that_can_take_its_values(data):
     assert set(SPACES) == set(ESTIMATORS)
     for system, kind in ESTIMATORS.items():
-        types, defaults = get_type_hints(kind), kind().get_params()
+        types, defaults = get_type_hints(kind), kind().get_params() | kind().decided(data)
         for name, values in space_of(system, defaults, ()).items():
             assert name in {f.name for f in fields(kind)}, (system, name)
             assert values.nearest(defaults[name]) == defaults[name], (system, name)
             ends = (values.low, values.high) if isinstance(values, Range) else values.values
-            assert all(type(value) is types[name] for value in ends), (system, name)
+            allowed = get_args(types[name]) or (types[name],)
+            assert all(type(value) in allowed for value in ends), (system, name)
             assert [*rounded(dict(enumerate(ends))).values()] == [*ends], (system, name)
             if isinstance(values, Choice):
                 assert defaults[name] in values.values, (system, name)
@@ -110,7 +111,8 @@ def test_the_better_of_two_settings_is_found_and_a_small_grid_is_tried_once(data
 def test_a_search_goes_on_to_the_trials_of_an_unbroken_one(data, tmp_path, monkeypatch):
     base, path = BPR(**QUICK), tmp_path / "study.jsonl"
     unbroken = tune(base, data, trials=9)
-    assert unbroken.trials[0].settings == {"learning_rate": 0.1, "l2": 0.02}
+    by_rule = base.decided(splits.validation(data, seed=0).train)
+    assert unbroken.trials[0].settings == {"learning_rate": base.learning_rate, **by_rule}
     assert len({str(t.settings) for t in unbroken.trials}) == 9
     watch = Counting(crash_in=7)
     with pytest.raises(CrashError):

@@ -49,14 +49,14 @@ class HardestLogistic(Factorized):
     """Dynamic negative sampling with Eq. 4's loss instead of BPR's."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
-        return self._system(self._factorization(data, seed), Hardest(5), Logistic())
+        return self._system(data, self._factorization(data, seed), Hardest(5), Logistic())
 
 
 class UniformLogistic(Factorized):
     """Five negatives that count alike."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
-        return self._system(self._factorization(data, seed), Uniform(), Logistic())
+        return self._system(data, self._factorization(data, seed), Uniform(), Logistic())
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.1])

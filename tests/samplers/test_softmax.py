@@ -123,8 +123,11 @@ def test_memory_is_bounded_and_pieces_change_nothing(monkeypatch):
     monkeypatch.setattr(module, "_SCORES_AT_ONCE", 1)
     assert [len(piece) for piece in other.pieces(users_B)] == [1] * 9
     parts = sampled(other, users_B, 6)
-    assert torch.equal(whole.items_BN, parts.items_BN)
-    assert torch.equal(whole.log_q_BN, parts.log_q_BN)
+    # A matrix product is added up in an order that libraries choose by its shape, so the pieces
+    # agree up to rounding: one draw in a million may fall on the other side of a boundary.
+    same_BN = whole.items_BN == parts.items_BN
+    assert (~same_BN).sum() <= 1
+    assert_close(whole.log_q_BN[same_BN], parts.log_q_BN[same_BN])
     other.refit(scores, seed=5, epoch=1)
     for one, two in zip(sampler.model.parameters(), other.model.parameters(), strict=True):
         assert_close(one, two)

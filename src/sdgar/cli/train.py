@@ -216,9 +216,15 @@ def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
         data, held_out = split_off(screen, data, job.split, job.seed)
     validation = _read(screen, "valid", job.valid, job.reading) if job.valid else None
     epochs = estimator.fit_options().epochs if isinstance(estimator, Learner) else 1
-    screen.say(
-        "system", ", ".join([job.system, *(f"{k}={v}" for k, v in estimator.get_params().items())])
-    )
+    decided = estimator.decided(data)
+    settings = estimator.get_params() | decided
+    screen.say("system", ", ".join([job.system, *(f"{k}={v}" for k, v in settings.items())]))
+    for name, value in decided.items():
+        screen.say(
+            "rule",
+            f"{name}={value:g} follows from the number of training rows for each user and item; "
+            f"--set {name}=… overrides it",
+        )
     with HeldBack() as stop, screen.training(epochs) as on_epoch:
         result = run(
             estimator,

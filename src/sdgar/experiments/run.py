@@ -165,6 +165,7 @@ def _summary(
             "interactions": len(train),
             "rows": train.rows.as_dict(),
         },
+        "decided": estimator.decided(train),
     }
     if isinstance(estimator, Learner):
         trained = estimator.trained_

@@ -50,7 +50,7 @@ RATES = {
 }
 """Learning rates by optimiser."""
 
-_L2 = Range(0.001, 0.1)
+_L2 = Range(0.001, 0.2)
 _TEMPERATURE = Choice((0.1, 0.5, 1.0))
 _STEPS = {"learning_rate": RATES["adagrad"], "l2": _L2}
 _GENERATOR = {
@@ -94,7 +94,7 @@ SPACES: dict[str, Space] = {
         "generator_rate": Range(0.00003, 0.003),
         "generator_l2": Range(0.01, 3.0),
     },
-    "sa": {**_STEPS, "temperature": _TEMPERATURE},
+    "sa": {**_STEPS, "temperature": Choice((0.1, 0.25, 0.5, 1.0))},
     "sdgar": {**_STEPS, **_GENERATOR},
     "sdgar-printed": {**_STEPS, **_GENERATOR},
     "sdsoftmax": {

@@ -92,7 +92,7 @@ def tune(
         )
     if valid is None:
         train, valid = splits.validation(train, seed=seed)
-    params = base.get_params()
+    params = base.get_params() | base.decided(train)
     first = rounded({name: values.nearest(params[name]) for name, values in space.items()})
     identity = identity_of(base, train, None, valid, "validated", (_K,))
     identity |= {"searched": {name: repr(values) for name, values in space.items()}}
