@@ -332,7 +332,7 @@ class BPR(systems.BPR, Learner):
 
     epochs: int = 300
     """Most passes over the training positives; with one negative a positive, many are needed."""
-    patience: int = 6
+    patience: int = 10
     """Looks without a gain before training stops; the gains are small and their looks noisy."""
 
 

@@ -119,7 +119,7 @@ class Composition:
 class Factorized(Composition):
     """What the recipes share whose discriminator is matrix factorization."""
 
-    l2_rule: ClassVar[float] = 0.05
+    l2_rule: ClassVar[float] = 0.04
     """What ``by_rows`` divides where l2 is not given."""
 
     l2: float | None = None
@@ -349,7 +349,7 @@ class SA(Factorized):
     """
 
     system_name: ClassVar[str] = "sa"
-    l2_rule: ClassVar[float] = 0.06
+    l2_rule: ClassVar[float] = 0.07
 
     learning_rate: float = 0.2
     """Rate of the optimiser; Adam wants about 0.004."""
