@@ -5,7 +5,8 @@ MODULES["name"](n_users, n_items, **settings).load_state_dict(tensors)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from sdgar.errors import ArtifactError, UsageError
 
@@ -131,13 +133,63 @@ def rebuilt(
             code="unknown_module",
         )
     try:
+        _require_no_more(name, settings, size, tensors)
         with torch.random.fork_rng([]):
             module = MODULES[name](*size, **settings)
         module.load_state_dict(tensors)
-    except (TypeError, RuntimeError, ValueError) as error:
+    except Exception as error:  # the class may be anybody's, and the settings anything
         raise ArtifactError(
-            f"the network does not fit the class that is registered as {name!r}: {error}. What is "
-            "saved must have its shape when the class is made, before prepare().",
+            f"the network does not fit the class that is registered as {name!r}: "
+            f"{str(error).rstrip('.') or type(error).__name__}. What is saved must have its shape when the class "
+            "is made, before prepare().",
             code="module_mismatch",
         ) from error
     return kind(module, *size, name, dict(settings))
+
+
+class _TooLargeError(Exception):
+    """Settings ask for a network that cannot be the saved one."""
+
+
+def _require_no_more(
+    name: str, settings: Mapping[str, Any], size: tuple[int, int], tensors: Mapping[str, Tensor]
+) -> None:
+    """Refuse settings that ask for more numbers than are saved, before memory is spent on them.
+
+    The network is made once without memory for its numbers. A class of somebody else's that cannot
+    be made so for other reasons than its size is not looked at.
+    """
+    saved = sum(tensor.numel() for tensor in tensors.values())
+    try:
+        with (
+            torch.random.fork_rng([]),
+            torch.device("meta"),
+            _at_most(4 * len(tensors) + 100),
+        ):
+            made = MODULES[name](*size, **settings).state_dict()
+    except Exception as error:
+        too_large = isinstance(error, _TooLargeError) or "overflow" in str(error).lower()
+        if too_large or name in _SHIPPED:
+            raise
+        return
+    asked = sum(tensor.numel() for tensor in made.values())
+    if asked > saved:
+        raise _TooLargeError(f"its settings ask for {asked:,} numbers, and {saved:,} are saved")
+
+
+@contextmanager
+def _at_most(most: int) -> Iterator[None]:
+    """Stop a network that is being made once it has registered more parameters than that."""
+    found = 0
+
+    def count(*_: object) -> None:
+        nonlocal found
+        found += 1
+        if found > most:
+            raise _TooLargeError(f"its settings ask for more than {most} parameters")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
