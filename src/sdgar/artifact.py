@@ -209,7 +209,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         is_folder, is_there = folder.is_dir(), path.is_symlink() or path.exists()
     except OSError as error:
-        raise ResourceError(f"cannot read {folder}: {error.strerror}.", code="unreadable") from error
+        raise ResourceError(
+            f"cannot read {folder}: {error.strerror}.", code="unreadable"
+        ) from error
     if not is_folder:
         raise ArtifactError(
             f"{folder} is not a saved model: a model is a folder with {MANIFEST}. "

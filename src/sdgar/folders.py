@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import glob
 import hashlib
+import io
 import json
 import math
 import os
@@ -25,7 +26,7 @@ import types
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import safetensors
 import safetensors.numpy
@@ -197,9 +198,11 @@ def read_table(path: Path, *, finite: bool = True) -> dict[str, Any]:
     With ``finite``, a number that is not finite is refused as well.
     """
     data = _read_bytes(path, _MAX_JSON_BYTES)
-    exact = {"parse_constant": _finite, "parse_float": _finite} if finite else {}
+    number = _finite if finite else float
     try:
-        table = json.loads(data, object_pairs_hook=_distinct, **exact)
+        table = json.loads(
+            data, object_pairs_hook=_distinct, parse_float=number, parse_constant=number
+        )
         json.dumps(table)  # what is nested too deeply to be written was not written by us
     except (ValueError, RecursionError) as error:
         raise DamagedError(path, f"it is not JSON ({error})") from error
@@ -287,7 +290,7 @@ def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
         raise DamagedError(path, f"it is not a safetensors file ({error})") from error
 
 
-def open_file(path: Path) -> IO[bytes]:
+def open_file(path: Path) -> io.BufferedReader:
     """Open a regular file to read; what could keep us waiting forever is a ``NotAFileError``."""
     kinds = {
         stat.S_IFDIR: "a folder",

@@ -181,8 +181,8 @@ DAMAGES = {
 def test_damaged_compiled_code_is_noticed_and_made_anew(root, suffix, damage):
     assert doubled(doubling()) == [0, 2, 4]
     DAMAGES[damage](kept_files(root)[suffix])
+    kernel = doubling()
     with pytest.warns(UserWarning, match=f"compiled code in {root}.* compiled anew"):
-        kernel = doubling()
         assert doubled(kernel) == [0, 2, 4]
     assert sum(kernel.stats.cache_misses.values()) == 1
     if damage != "a folder":  # which is not ours to remove

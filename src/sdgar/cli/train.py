@@ -274,8 +274,8 @@ def _someone(result: RunResult) -> str:
 
 def _job_of(out: Path, given: dict[str, str]) -> Job:
     """What an interrupted run was told to do; nothing of it can be told anew."""
-    from sdgar.experiments.workspace import partial_of, read_run
     from sdgar.data.readers import ReadOptions
+    from sdgar.experiments.workspace import partial_of, read_run
     from sdgar.folders import read_record
 
     extra = [word for name, word in given.items() if name not in _WITH_RESUME]

@@ -6,7 +6,6 @@ OUT/studies/*.jsonl    the searches before the runs
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from typing import IO, Any, Self
 from sdgar.errors import UsageError
 from sdgar.experiments import lines
 from sdgar.experiments.standings import Measured
+from sdgar.experiments.study import MARK
 from sdgar.folders import DamagedError
 from sdgar.training.checkpoint import Identity, as_json, require_same
 
@@ -40,11 +40,12 @@ class Results:
         require_ours(self.out)
         with ExitStack() as opening:
             file = lines.held(
-                self._path, mark="format", what="a list of results", empty=self._overwrite
+                self._path, mark={"format": FORMAT}, what="a list of results", empty=self._overwrite
             )
             self._file = opening.enter_context(file)
             if self._overwrite:
-                shutil.rmtree(self.out / _STUDIES, ignore_errors=True)
+                for study in (self.out / _STUDIES).glob("*.jsonl"):
+                    lines.remove_ours(study, MARK)
             for line in lines.read(self._file, self._path):
                 if line.get("format") != FORMAT or not {"identity", "run"} <= set(line):
                     raise DamagedError(self._path, f"a line is not of the format {FORMAT!r}")

@@ -98,7 +98,7 @@ def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
             return kernel
         if folder := _folder():
             try:
-                kernel._cache = _Kept(function, folder)
+                kernel._cache = _Kept(function, folder)  # type: ignore[attr-defined]
             except (OSError, RuntimeError):  # the latter is Numba's, when no place is left
                 _not_kept(f"{folder} cannot be written to")
         for one in signature:
@@ -150,9 +150,8 @@ class _Kept(FunctionCache):  # type: ignore[misc]
             super().__init__(function)
         finally:
             config.CACHE_DIR = before
-        numbas = self._cache_file
         self._cache_file = _KeptFiles(
-            self._cache_path, self._impl.filename_base, numbas._source_stamp
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
         )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -68,7 +68,7 @@ def measured(
 ) -> list[Row]:
     """The rows of all pieces, then those of other devices; what was measured before is read."""
     kept = f"What is finished is kept in {path}; the same command goes on."
-    with lines.held(path, mark="format", what="measurements of sdgar paper") as file:
+    with lines.held(path, mark={"format": FORMAT}, what="measurements of sdgar paper") as file:
         found = {_name(line["key"]): line for line in lines.read(file, path)}
         for piece in pieces:
             line = found.get(_name(piece.key))
