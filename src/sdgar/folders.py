@@ -70,10 +70,12 @@ def place_of(path: str | Path) -> Path:
         links = [one for one in (place, *place.parents) if one.is_symlink()]
         above = next(one for one in place.parents if one.exists())
         long = len(os.fsencode(place.name)) > _MAX_NAME_BYTES
-    except (OSError, RuntimeError, StopIteration, TypeError, ValueError) as error:
+    except (OSError, StopIteration, TypeError, ValueError) as error:
         raise _bad_place(path, str(error) or "it names no folder") from error
+    except RuntimeError as error:  # what some versions of Python make of such a link
+        raise _bad_place(path, "a link leads back to itself") from error
     if links:
-        raise _bad_place(path, f"{links[0]} is a link that leads back to itself")
+        raise _bad_place(path, "a link leads back to itself")
     if long:
         raise _bad_place(path, f"its name has more than {_MAX_NAME_BYTES} bytes")
     if _works_in(place):

@@ -499,12 +499,14 @@ def test_overwriting_replaces_our_files_and_no_others(tmp_path, prepared):
 
 
 def test_files_of_the_same_names_that_are_not_ours_are_not_replaced(tmp_path, prepared):
+    out = tmp_path / "out"
+    out.mkdir()
     for name in ("dataset.json", "interactions.parquet"):
-        mine = write(tmp_path, name, "mine")
+        mine = write(out, name, "mine")
         with pytest.raises(UsageError, match=f"holds '{name}', which is not of a data set"):
-            write_prepared(prepared, tmp_path, overwrite=True)
+            write_prepared(prepared, out, overwrite=True)
         assert mine.read_text() == "mine\n"
-        assert [*tmp_path.iterdir()] == [mine]
+        assert [*out.iterdir()] == [mine]
         mine.unlink()
 
 

@@ -302,12 +302,19 @@ class _Patiently(request.AbstractHTTPHandler):
     def __init__(self, patience: _Patience) -> None:
         super().__init__()
         self._patience = patience
+        self._heard: list[HTTPResponse] = []
+
+    def hang_up(self) -> None:
+        """Close what failures have left open."""
+        for response in self._heard:
+            response.close()
 
     def _connected(self, kind: type[HTTPConnection]) -> Callable[..., HTTPConnection]:
         def response(connection: socket, *args: Any, **options: Any) -> HTTPResponse:
             made = HTTPResponse(connection, *args, **options)
             made.fp.close()
             made.fp = io.BufferedReader(_PatientReader(connection, self._patience))
+            self._heard.append(made)
             return made
 
         def connect(host: str, **options: Any) -> HTTPConnection:
@@ -356,8 +363,9 @@ def _open(source: str, part: _Part, patience: _Patience) -> tuple[HTTPResponse, 
 def _request(asked: request.Request, patience: _Patience) -> HTTPResponse:
     """Open, with every failure turned into a sentence."""
     patience.renew()
+    speaker, response = _Patiently(patience), None
     try:
-        response = _opener(patience).open(asked)
+        response = _opener(speaker).open(asked)
     except HTTPError as error:
         with error:
             raise _http_error(asked.full_url, error) from error
@@ -369,6 +377,9 @@ def _request(asked: request.Request, patience: _Patience) -> HTTPResponse:
         ) from error
     except ValueError as error:  # an address that the server redirects to, and that is none
         raise _refused(f"{asked.full_url} redirects badly: {error}", "bad_redirect") from error
+    finally:
+        if response is None:
+            speaker.hang_up()
     assert isinstance(response, HTTPResponse)
     return response
 
@@ -403,12 +414,12 @@ class _Errors(request.HTTPErrorProcessor):
     https_response = http_response
 
 
-def _opener(patience: _Patience) -> request.OpenerDirector:
+def _opener(speaker: _Patiently) -> request.OpenerDirector:
     """Speak http and https, and nothing else: ``build_opener`` would add files and ftp."""
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler(),
-        _Patiently(patience),
+        speaker,
         request.HTTPDefaultErrorHandler(),
         _Redirects(),
         _Errors(),
