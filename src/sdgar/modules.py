@@ -5,6 +5,7 @@ MODULES["name"](n_users, n_items, **settings).load_state_dict(tensors)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -12,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Self, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 from sdgar.errors import ArtifactError, UsageError
 
@@ -22,6 +25,10 @@ MODULES: dict[str, type[nn.Module]] = {}
 """Classes by the name under which they were registered."""
 _SHIPPED = {"sequence": ("sdgar.discriminators.sequence", "Sequence")}
 """Those of the package that are saved whole; imported when a saved model needs one."""
+_MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
+"""What makes tensors of a size that settings may have chosen."""
+_SPARE_PARAMETERS, _SPARE_NUMBERS = 100, 64 << 20
+"""What a network may make while it is made, beside four times what is saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +140,7 @@ def rebuilt(
             code="unknown_module",
         )
     try:
-        _require_no_more(name, settings, size, tensors)
-        with torch.random.fork_rng([]):
+        with torch.random.fork_rng([]), _no_larger_than(tensors):
             module = MODULES[name](*size, **settings)
         module.load_state_dict(tensors)
     except Exception as error:  # the class may be anybody's, and the settings anything
@@ -151,36 +157,31 @@ class _TooLargeError(Exception):
     """Settings ask for a network that cannot be the saved one."""
 
 
-def _require_no_more(
-    name: str, settings: Mapping[str, Any], size: tuple[int, int], tensors: Mapping[str, Tensor]
-) -> None:
-    """Refuse settings that ask for more numbers than are saved, before memory is spent on them.
+class _Bounded(TorchFunctionMode):
+    """Adds up the numbers that are asked for, before there is memory for them."""
 
-    The network is made once without memory for its numbers. A class of somebody else's that cannot
-    be made so for other reasons than its size is not looked at.
-    """
-    saved = sum(tensor.numel() for tensor in tensors.values())
-    try:
-        with (
-            torch.random.fork_rng([]),
-            torch.device("meta"),
-            _at_most(4 * len(tensors) + 100),
-        ):
-            made = MODULES[name](*size, **settings).state_dict()
-    except Exception as error:
-        too_large = isinstance(error, _TooLargeError) or "overflow" in str(error).lower()
-        if too_large or name in _SHIPPED:
-            raise
-        return
-    asked = sum(tensor.numel() for tensor in made.values())
-    if asked > saved:
-        raise _TooLargeError(f"its settings ask for {asked:,} numbers, and {saved:,} are saved")
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most, self._asked = most, 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func in _MAKERS:
+            size = (kwargs or {}).get("size", args[:1] if func is torch.full else args)
+            sides = np.array(size, object).ravel().tolist()  # given one by one, or as a list
+            self._asked += math.prod(n for n in sides if isinstance(n, int))
+            if self._asked > self._most:
+                raise _TooLargeError(
+                    f"its settings ask for more than {self._most:,} numbers, which are not saved"
+                )
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager
-def _at_most(most: int) -> Iterator[None]:
-    """Stop a network that is being made once it has registered more parameters than that."""
-    found = 0
+def _no_larger_than(tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Refuse settings that ask for far more than is saved, while a network is made of them."""
+    most, found = 4 * len(tensors) + _SPARE_PARAMETERS, 0
 
     def count(*_: object) -> None:
         nonlocal found
@@ -190,6 +191,7 @@ def _at_most(most: int) -> Iterator[None]:
 
     hook = register_module_parameter_registration_hook(count)
     try:
-        yield
+        with _Bounded(4 * sum(tensor.numel() for tensor in tensors.values()) + _SPARE_NUMBERS):
+            yield
     finally:
         hook.remove()
