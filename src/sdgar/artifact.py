@@ -4,7 +4,7 @@
     ids.safetensors        user and item ids, as integers or as UTF-8 bytes with offsets
     history.safetensors    the training positives as CSR, so that seen items can be left out
     manifest.json          format version, what the model is, sizes, SHA-256 of each file, how the
-                           model was made
+                           model was made, and the seal of all that
 
 ``folders`` writes it in one visible step and verifies what it reads; loading then checks names,
 types, shapes, finiteness and ids before anything is used. Nothing here can run code: there is
@@ -36,6 +36,10 @@ FORMAT = "sdgar-model"
 FORMAT_VERSION = 1
 _MODEL, _IDS, _HISTORY = "model.safetensors", "ids.safetensors", "history.safetensors"
 _FILES = (_MODEL, _IDS, _HISTORY)
+_ATTACHED = ("log.jsonl", "training.png")
+"""What commands put beside a model, which manifests did not always name."""
+_UNSEALED = ("format", "format_version", "model", "sizes", "ids", "files", "about")
+"""What a manifest could hold before there were seals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,12 @@ def save(
     overwrite: bool = False,
     attachments: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Write the folder in one visible step; an existing one is replaced only on request."""
-    target = Path(path).absolute()
-    require_free(target, overwrite=overwrite)
+    """Write the folder in one visible step; an existing model is replaced only on request.
+
+    A link is followed, and what it leads to is replaced.
+    """
+    target = require_free(path, overwrite=overwrite)
+    _require_names(attachments or {})
     kind, sizes, tensors = model_file.to_tensors(artifact.model)
     contents = {
         _MODEL: safetensors.numpy.save(tensors),
@@ -78,9 +85,10 @@ def save(
         },
         "ids": {"users": artifact.users.kind, "items": artifact.items.kind},
         "files": folders.seals(contents),
+        "attachments": sorted(attachments or {}),
         "about": artifact.about | _module(artifact.model),
     }
-    text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False)
+    text = json.dumps(folders.sealed(manifest), indent=2, sort_keys=True, allow_nan=False)
     try:
         with folders.whole(target, replace=True) as temporary:
             for name, data in {**(attachments or {}), **contents}.items():
@@ -105,24 +113,52 @@ def _module(model: Model) -> dict[str, Any]:
     return {"module": said}
 
 
-def require_free(target: Path, *, overwrite: bool) -> None:
-    """Refuse a place that is taken, before any work is spent on it."""
+def _require_names(attachments: Mapping[str, bytes]) -> None:
+    for name in attachments:
+        if Path(name).name != name or name in (MANIFEST, *_FILES):
+            raise UsageError(
+                f"an attachment cannot be called {name!r}: give the name of a file that goes "
+                f"beside {', '.join(_FILES)} and {MANIFEST}.",
+                code="bad_attachment",
+            )
+
+
+def require_free(path: str | Path, *, overwrite: bool) -> Path:
+    """Refuse a place that is taken, before any work is spent on it, and say where it is.
+
+    Only a folder in which everything was written by ``save`` is ever replaced.
+    """
+    target = folders.place_of(path)
     if not target.exists():
-        return
+        return target
     if not target.is_dir():
-        raise UsageError(f"{target} exists and is not a folder. Choose another --out.")
-    if any(target.iterdir()) and not overwrite:
+        raise UsageError(
+            f"{target} exists and is not a folder. Choose another --out.", code="out_exists"
+        )
+    found = sorted(entry.name for entry in target.iterdir())
+    if found and not overwrite:
         raise UsageError(
             f"{target} exists and is not empty. Choose another place, or replace it with "
             "--overwrite (overwrite=True in Python).",
             code="out_exists",
         )
-    if any(target.iterdir()) and not (target / MANIFEST).exists():
-        raise UsageError(
-            f"{target} holds files that are not a saved model (no {MANIFEST}), so it is not "
-            "replaced. Choose another place.",
-            code="out_foreign",
-        )
+    if foreign := [name for name in found if name not in _own_names(target)]:
+        raise folders.in_the_way(target, foreign, "is not part of a saved model of sdgar")
+    return target
+
+
+def _own_names(folder: Path) -> set[str]:
+    """What ``save`` put into a folder; nothing, where the manifest is not one of ours."""
+    try:
+        manifest = folders.read_table(folder / MANIFEST)
+    except ArtifactError:
+        return set()
+    match manifest:
+        case {"format": f, "attachments": list(attached)} if f == FORMAT:
+            return {MANIFEST, *_FILES, *_ATTACHED, *map(str, attached)}
+        case {"format": f} if f == FORMAT:
+            return {MANIFEST, *_FILES, *_ATTACHED}
+    return set()
 
 
 def load(path: str | Path) -> Artifact:
@@ -140,16 +176,14 @@ def load(path: str | Path) -> Artifact:
     )
     indptr_U1, items_E = history["indptr_U1"], history["items_E"]
     model_file.check_csr(folder / _HISTORY, "indptr_U1", indptr_U1, items_E, n_items)
-    kinds = manifest["ids"]
-    return Artifact(
-        model=model_file.from_tensors(
-            folder / _MODEL, manifest["model"], sizes, tensors[_MODEL], history, manifest["about"]
-        ),
-        users=_read_ids(folder / _IDS, tensors[_IDS], "users", kinds["users"], n_users),
-        items=_read_ids(folder / _IDS, tensors[_IDS], "items", kinds["items"], n_items),
-        history=History(indptr_U1, items_E),
-        about=manifest["about"],
+    users, items = (
+        _read_ids(folder / _IDS, tensors[_IDS], side, manifest["ids"][side], sizes[side])
+        for side in ("users", "items")
     )
+    model = model_file.from_tensors(
+        folder / _MODEL, manifest["model"], sizes, tensors[_MODEL], history, manifest["about"]
+    )
+    return Artifact(model, users, items, History(indptr_U1, items_E), manifest["about"])
 
 
 def _history_tensors(artifact: Artifact) -> Tensors:
@@ -172,20 +206,26 @@ def _id_tensors(artifact: Artifact) -> Tensors:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """What a saved model says of itself; its files are not looked at."""
     path = folder / MANIFEST
-    if not folder.is_dir():
+    try:
+        is_folder, is_there = folder.is_dir(), path.is_symlink() or path.exists()
+    except OSError as error:
+        raise ResourceError(
+            f"cannot read {folder}: {error.strerror}.", code="unreadable"
+        ) from error
+    if not is_folder:
         raise ArtifactError(
             f"{folder} is not a saved model: a model is a folder with {MANIFEST}. "
             "Pickled models (.pkl, .pt) are never loaded.",
             code="no_such_model",
         )
-    if not path.is_file():
+    if not is_there:
         raise ArtifactError(
             f"{folder} holds no {MANIFEST}, so it is not a finished model. Train it again, or "
             "point to the folder that `sdgar train --out` named.",
             code="not_a_model",
         )
-    manifest = folders.read_json(path)
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    manifest = folders.read_table(path)
+    if manifest.get("format") != FORMAT:
         raise ArtifactError(f"{path} does not describe an sdgar model.", code="not_sdgar")
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
@@ -195,6 +235,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
             code="format_version",
         )
+    folders.require_sealed(path, manifest, _UNSEALED)
     # Models that were saved before there were others say nothing: they have factors.
     own = model_file.SIZES.get(str(manifest.setdefault("model", model_file.FACTORS)))
     if own is None:
@@ -212,9 +253,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         for key, kind in entries.items():
             if not isinstance(table.get(key), kind) or isinstance(table[key], bool):
                 raise DamagedError(path, f"{name}.{key} is missing or not of type {kind.__name__}")
-    if min(manifest["sizes"].values()) < 0:
-        raise DamagedError(path, "a size is negative")
-    return manifest
+    if any(not isinstance(size, int) or size < 0 for size in manifest["sizes"].values()):
+        raise DamagedError(path, "a size is not a number of at least 0")
+    match manifest["about"].get("context", ["user"]):
+        case [str(), *others] if all(isinstance(name, str) for name in others):
+            return manifest
+        case context:
+            raise DamagedError(path, f"about.context is {context!r}, not a list of names")
 
 
 def _read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids:
@@ -238,6 +283,8 @@ def _read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids
         raise DamagedError(path, f"ids of kind {kind!r} are unknown")
     if len(set(ids.values.tolist())) != n:
         raise DamagedError(path, f"an id of {side} occurs twice")
+    if kind != "text" and (ids.values[1:] < ids.values[:-1]).any():
+        raise DamagedError(path, f"the ids of {side} are not in ascending order")  # none is found
     return ids
 
 

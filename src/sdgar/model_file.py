@@ -131,7 +131,7 @@ def _network(
     kind: type[Kind], path: Path, sizes: dict[str, int], tensors: Tensors, about: dict[str, Any]
 ) -> Kind:
     match about.get("module"):
-        case {"name": str(name), "settings": dict(settings), "users": int(users)}:
+        case {"name": str(name), "settings": dict(settings), "users": int(users)} if users >= 0:
             pass
         case _:
             raise DamagedError(path, "nothing says which network it is")
@@ -167,7 +167,7 @@ def check_csr(
 
 
 def _require_finite(path: Path, name: str, tensor: NDArray[Any]) -> None:
-    finite = np.isfinite(tensor).reshape(len(tensor), -1).all(axis=1)
+    finite = np.isfinite(tensor).all(axis=tuple(range(1, tensor.ndim)))
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
         raise DamagedError(path, f"{name} holds a number that is not finite, first in row {row}")

@@ -5,14 +5,19 @@ MODULES["name"](n_users, n_items, **settings).load_state_dict(tensors)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Self, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 from sdgar.errors import ArtifactError, UsageError
 
@@ -20,6 +25,10 @@ MODULES: dict[str, type[nn.Module]] = {}
 """Classes by the name under which they were registered."""
 _SHIPPED = {"sequence": ("sdgar.discriminators.sequence", "Sequence")}
 """Those of the package that are saved whole; imported when a saved model needs one."""
+_MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
+"""What makes tensors of a size that settings may have chosen."""
+_SPARE_PARAMETERS, _SPARE_NUMBERS = 100, 64 << 20
+"""What a network may make while it is made, beside four times what is saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +140,58 @@ def rebuilt(
             code="unknown_module",
         )
     try:
-        with torch.random.fork_rng([]):
+        with torch.random.fork_rng([]), _no_larger_than(tensors):
             module = MODULES[name](*size, **settings)
         module.load_state_dict(tensors)
-    except (TypeError, RuntimeError, ValueError) as error:
+    except Exception as error:  # the class may be anybody's, and the settings anything
         raise ArtifactError(
-            f"the network does not fit the class that is registered as {name!r}: {error}. What is "
-            "saved must have its shape when the class is made, before prepare().",
+            f"the network does not fit the class that is registered as {name!r}: "
+            f"{str(error).rstrip('.') or type(error).__name__}. What is saved must have its shape "
+            "when the class is made, before prepare().",
             code="module_mismatch",
         ) from error
     return kind(module, *size, name, dict(settings))
+
+
+class _TooLargeError(Exception):
+    """Settings ask for a network that cannot be the saved one."""
+
+
+class _Bounded(TorchFunctionMode):
+    """Adds up the numbers that are asked for, before there is memory for them."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most, self._asked = most, 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func in _MAKERS:
+            size = (kwargs or {}).get("size", args[:1] if func is torch.full else args)
+            sides = np.array(size, object).ravel().tolist()  # given one by one, or as a list
+            self._asked += math.prod(n for n in sides if isinstance(n, int))
+            if self._asked > self._most:
+                raise _TooLargeError(
+                    f"its settings ask for more than {self._most:,} numbers, which are not saved"
+                )
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _no_larger_than(tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Refuse settings that ask for far more than is saved, while a network is made of them."""
+    most, found = 4 * len(tensors) + _SPARE_PARAMETERS, 0
+
+    def count(*_: object) -> None:
+        nonlocal found
+        found += 1
+        if found > most:
+            raise _TooLargeError(f"its settings ask for more than {most} parameters")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        with _Bounded(4 * sum(tensor.numel() for tensor in tensors.values()) + _SPARE_NUMBERS):
+            yield
+    finally:
+        hook.remove()

@@ -490,10 +490,36 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path, prepared):
 def test_overwriting_replaces_our_files_and_no_others(tmp_path, prepared):
     folder = write_prepared(prepared, tmp_path / "out")
     mine = write(folder, "mine.txt", "keep")
-    (folder / "dataset.json").write_text("old")
+    old = json.loads((folder / "dataset.json").read_text("utf-8")) | {"name": "old"}
+    (folder / "dataset.json").write_text(json.dumps(old))
     write_prepared(prepared, folder, overwrite=True)
     assert mine.read_text() == "keep\n"
     assert json.loads((folder / "dataset.json").read_text("utf-8"))["name"] == "movielens-10m"
+    assert len([*folder.iterdir()]) == 3
+
+
+def test_files_of_the_same_names_that_are_not_ours_are_not_replaced(tmp_path, prepared):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in ("dataset.json", "interactions.parquet"):
+        mine = write(out, name, "mine")
+        with pytest.raises(UsageError, match=f"holds '{name}', which is not of a data set"):
+            write_prepared(prepared, out, overwrite=True)
+        assert mine.read_text() == "mine\n"
+        assert [*out.iterdir()] == [mine]
+        mine.unlink()
+
+
+def test_a_disk_that_fills_up_leaves_the_data_set_that_is_there(tmp_path, prepared, monkeypatch):
+    def full(*_: object) -> None:
+        raise pl.exceptions.ComputeError("No space left on device")
+
+    folder = write_prepared(prepared, tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(ResourceError, match="No space left"):
+        write_prepared(prepared, folder, overwrite=True)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_full_disk_leaves_no_half_written_file(tmp_path, prepared, monkeypatch):
@@ -507,8 +533,8 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path, prepared, monkeypatch
     assert [*(tmp_path / "out").iterdir()] == []
 
 
-def test_a_file_in_place_of_the_folder_is_a_resource_error(tmp_path, prepared):
-    with pytest.raises(ResourceError):
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path, prepared):
+    with pytest.raises(UsageError, match="is not a folder"):
         write_prepared(prepared, write(tmp_path, "out", "a file"))
 
 

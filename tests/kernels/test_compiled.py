@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +143,120 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     ]
     assert counts == [["False", "True", "0", "1"], ["True", "True", "1", "0"]]
     assert len(list(tmp_path.glob("sdgar/kernels-*/**/*.nbi"))) == 1
+
+
+def doubling() -> Callable[..., object]:
+    """A kernel as a new process would define it."""
+
+    def twice(x_N):
+        for i in range(len(x_N)):
+            x_N[i] *= 2
+
+    return compiled.outer(twice)
+
+
+def doubled(kernel: Callable[..., object]) -> list[float]:
+    numbers = np.arange(3.0)
+    kernel(numbers)
+    return numbers.tolist()
+
+
+def kept_files(root: Path) -> dict[str, Path]:
+    return {path.suffix: path for path in root.rglob("*.nb?")}
+
+
+DAMAGES = {
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "garbage": lambda path: path.write_bytes(b"\xff" * 500),
+    "one bit": lambda path: path.write_bytes(path.read_bytes()[:-50] + b"?" * 50),
+    "writable by all": lambda path: path.chmod(0o666),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+}
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", sorted(DAMAGES))
+def test_damaged_compiled_code_is_noticed_and_made_anew(root, suffix, damage):
+    assert doubled(doubling()) == [0, 2, 4]
+    DAMAGES[damage](kept_files(root)[suffix])
+    kernel = doubling()
+    with pytest.warns(UserWarning, match=f"compiled code in {root}.* compiled anew"):
+        assert doubled(kernel) == [0, 2, 4]
+    assert sum(kernel.stats.cache_misses.values()) == 1
+    if damage != "a folder":  # which is not ours to remove
+        again = doubling()
+        assert doubled(again) == [0, 2, 4]
+        assert sum(again.stats.cache_hits.values()) == 1
+
+
+def test_what_another_program_wrote_with_a_right_checksum_is_made_anew(root):
+    doubled(doubling())
+    path = kept_files(root)[".nbc"]
+    path.write_bytes(b"no" + hashlib.sha256(b"no").digest())
+    with pytest.warns(UserWarning, match="cannot be read"):
+        assert doubled(doubling()) == [0, 2, 4]
+
+
+def test_a_disk_that_fills_up_takes_nothing_from_a_kernel(root, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    kernel = doubling()
+    monkeypatch.setattr(os, "fchmod", full)
+    with pytest.warns(UserWarning, match=r"cannot be written \(No space left"):
+        assert doubled(kernel) == [0, 2, 4]
+    assert kept_files(root) == {}
+
+
+def test_a_folder_that_cannot_be_written_to_is_not_replaced_by_one_of_numbas(root, monkeypatch):
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
+    with pytest.warns(UserWarning, match="cannot be written to, so compiled code is not kept"):
+        kernel = doubling()
+    assert doubled(kernel) == [0, 2, 4]
+    assert kernel.stats.cache_path is None
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch):
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.warns(UserWarning, match="no home folder, so compiled code is not kept"):
+        kernel = doubling()
+    assert doubled(kernel) == [0, 2, 4]
+    assert not compiled.is_kept("twice")
+    compiled.note_kept("twice", "x")
+
+
+@pytest.mark.parametrize("named", ["cache", "../cache", "."])
+def test_a_cache_folder_that_depends_on_where_one_works_is_not_taken(tmp_path, monkeypatch, named):
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", named)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert compiled.cache_root() == tmp_path / ".cache" / "sdgar"
+    monkeypatch.setenv("HOME", "here")
+    assert compiled.cache_root() is None
+
+
+def test_a_folder_that_others_can_exchange_is_refused_aloud(root, tmp_path):
+    tmp_path.chmod(0o777)
+    with pytest.warns(UserWarning, match="a folder above .* can be written to by others"):
+        assert compiled._folder() == ""
+    tmp_path.chmod(0o1777)
+    assert compiled._folder()
+
+
+def test_files_are_for_their_owner_alone_whatever_the_umask(root):
+    before = os.umask(0)
+    try:
+        doubled(doubling())
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept_files(root).values()} == {0o600}

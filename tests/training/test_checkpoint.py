@@ -150,19 +150,9 @@ def damages(good: bytes):
 def test_every_flipped_bit_and_every_truncation_is_noticed(tmp_path, name):
     folder = kept_in(tmp_path).write(a_checkpoint())
     good = (folder / name).read_bytes()
-    intact = read(folder, checkpoint.as_json(IDENTITY), CPU)
-    noticed = 0
     for bad in damages(good):
         (folder / name).write_bytes(bad)
-        if not is_good(folder):
-            noticed += 1
-            continue
-        # Only words of the manifest that mean nothing for the state.
-        assert name == "manifest.json"
-        found = read(folder, checkpoint.as_json(IDENTITY), CPU)
-        assert found.log == intact.log
-        assert all(torch.equal(found.state[k], intact.state[k]) for k in intact.state)
-    assert noticed == 65 if name != "manifest.json" else noticed > 50
+        assert not is_good(folder)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -248,7 +238,8 @@ def rewrite_loop(folder: Path, **changes) -> None:
     (folder / "loop.json").write_bytes(data)
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"] |= folders.seals({"loop.json": data})
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    del manifest["seal"]
+    (folder / "manifest.json").write_text(json.dumps(folders.sealed(manifest)))
 
 
 def test_another_format_version_is_refused_not_guessed(tmp_path):
@@ -264,7 +255,7 @@ def test_another_format_version_is_refused_not_guessed(tmp_path):
 def test_a_sealed_file_that_describes_no_run_is_damaged(tmp_path, changes):
     folder = kept_in(tmp_path).write(a_checkpoint())
     rewrite_loop(folder, **changes)
-    with pytest.raises(folders.DamagedError, match="does not describe a run"):
+    with pytest.raises(folders.DamagedError, match="does not describe"):
         read(folder, checkpoint.as_json(IDENTITY), CPU)
 
 

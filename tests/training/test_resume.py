@@ -534,6 +534,10 @@ def test_a_command_that_was_edited_meanwhile_is_noticed(events, tmp_path, capfd)
     described["identity"]["dim"] = 7
     file.write_text(json.dumps(described))
     assert sdgar("train", "--resume", out) == 4
+    assert "does not fit its seal" in capfd.readouterr().err
+    del described["seal"]  # as if it had been written before there were seals
+    file.write_text(json.dumps(described))
+    assert sdgar("train", "--resume", out) == 4
     assert "dim was 128, is now 7" in capfd.readouterr().err
     described["command"]["colour"] = "blue"
     file.write_text(json.dumps(described))

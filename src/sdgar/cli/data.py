@@ -96,6 +96,7 @@ def prepare(
     """Prepare one of the paper's data sets from its raw file, as the paper does."""
     from sdgar.data import datasets
 
+    datasets.require_free(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     prepared = datasets.prepare(name, raw, allow_bad_rows=allow_bad_rows)
     data = prepared.interactions

@@ -274,8 +274,9 @@ def _someone(result: RunResult) -> str:
 
 def _job_of(out: Path, given: dict[str, str]) -> Job:
     """What an interrupted run was told to do; nothing of it can be told anew."""
+    from sdgar.data.readers import ReadOptions
     from sdgar.experiments.workspace import partial_of, read_run
-    from sdgar.folders import DamagedError
+    from sdgar.folders import read_record
 
     extra = [word for name, word in given.items() if name not in _WITH_RESUME]
     if extra:
@@ -291,10 +292,10 @@ def _job_of(out: Path, given: dict[str, str]) -> Job:
             "was started, or start over with --overwrite.",
             code="not_a_command",
         )
-    try:
-        return Job(**command)
-    except TypeError as error:
-        raise DamagedError(partial_of(out) / "run.json", f"not a command ({error})") from error
+    path = partial_of(out) / "run.json"
+    job = read_record(path, Job, command)
+    read_record(path, ReadOptions, job.reading)
+    return job
 
 
 def _given(context: typer.Context) -> dict[str, str]:

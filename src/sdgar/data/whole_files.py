@@ -9,12 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sdgar.errors import ResourceError
+from sdgar.errors import ResourceError, UsageError
+from sdgar.folders import open_file
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Give a temporary sibling to write to, and rename it to ``target`` if nothing fails."""
+    """Give a temporary sibling to write to, and rename it to ``target`` if nothing fails.
+
+    A link is followed, and what it leads to is replaced.
+    """
+    target = _followed(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         yield temporary
@@ -23,6 +28,21 @@ def replacing(target: Path) -> Iterator[Path]:
         raise disk_error(target, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _followed(target: Path) -> Path:
+    try:
+        place = target.resolve()
+        loop = place.is_symlink()
+        in_the_way = place.exists() and not place.is_file()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(
+            f"{str(target)!r} cannot be a file: {error}. Choose another name.", code="bad_out"
+        ) from error
+    if loop or in_the_way:
+        what = "is a link that leads back to itself" if loop else "is there and is not a file"
+        raise UsageError(f"{target} {what}. Choose another name.", code="bad_out")
+    return place
 
 
 def settle(temporary: Path, target: Path) -> None:
@@ -47,7 +67,7 @@ def disk_error(path: Path, error: OSError) -> ResourceError:
 
 def digest(path: Path, algorithm: str) -> str:
     """Hexadecimal digest of a file, such as its ``sha256``."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(
             file, lambda: hashlib.new(algorithm, usedforsecurity=False)
         ).hexdigest()

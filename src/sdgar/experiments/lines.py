@@ -18,12 +18,15 @@ from sdgar.data.whole_files import disk_error
 from sdgar.errors import UsageError
 from sdgar.folders import DamagedError
 
+Mark = Mapping[str, str | int]
+"""Entries by which the first line of a file is known to be ours."""
+
 
 @contextmanager
-def held(path: Path, *, mark: str, what: str, empty: bool = False) -> Iterator[IO[bytes]]:
+def held(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[IO[bytes]]:
     """A file for this process alone, without a torn last line; made if it is not there.
 
-    ``mark`` is a key that every line of such a file has; a file without it is not touched.
+    ``mark`` is what the first line of such a file holds; a file without it is not touched.
     ``empty`` throws away what is in it.
     """
     try:
@@ -41,7 +44,7 @@ def held(path: Path, *, mark: str, what: str, empty: bool = False) -> Iterator[I
             ) from error
         file.seek(0)
         data = file.read()
-        if data and not _has(mark, data.partition(b"\n")[0]):
+        if data and not _begins(data, mark):
             raise foreign(path, what)
         whole = 0 if empty else data.rfind(b"\n") + 1
         if whole < len(data):
@@ -80,9 +83,18 @@ def foreign(path: Path, what: str) -> UsageError:
     )
 
 
-def _has(mark: str, line: bytes) -> bool:
+def remove_ours(path: Path, mark: Mark) -> None:
+    """Remove a file that begins with the mark; any other is left as it is."""
     try:
-        first = json.loads(line)
-    except ValueError:
+        if path.is_file() and _begins(path.read_bytes(), mark):
+            path.unlink()
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
+def _begins(data: bytes, mark: Mark) -> bool:
+    try:
+        first = json.loads(data.partition(b"\n")[0])
+    except (ValueError, RecursionError):
         return False
-    return isinstance(first, dict) and mark in first
+    return isinstance(first, dict) and all(first.get(key) == value for key, value in mark.items())

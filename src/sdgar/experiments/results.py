@@ -1,12 +1,11 @@
 """The finished runs of a comparison, so that an interrupted one goes on where it was.
 
-OUT/results.jsonl      one line a run, with what must be the same for it to count
+OUT/results.jsonl      one sealed line a run, with what must be the same for it to count
 OUT/studies/*.jsonl    the searches before the runs
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -17,11 +16,14 @@ from typing import IO, Any, Self
 from sdgar.errors import UsageError
 from sdgar.experiments import lines
 from sdgar.experiments.standings import Measured
-from sdgar.folders import DamagedError
+from sdgar.experiments.study import MARK
+from sdgar.folders import DamagedError, read_record, require_sealed, sealed
 from sdgar.training.checkpoint import Identity, as_json, require_same
 
 FORMAT = "sdgar-result 1"
 _RESULTS, _STUDIES = "results.jsonl", "studies"
+_UNSEALED = ("format", "identity", "run")
+"""What a line could hold before there were seals."""
 
 
 class Results:
@@ -32,7 +34,7 @@ class Results:
         self._overwrite = overwrite
         self._stack = ExitStack()
         self._file: IO[bytes] | None = None
-        self._found: dict[tuple[str, int | None], dict[str, Any]] = {}
+        self._found: dict[tuple[str, int | None], tuple[Measured, Identity]] = {}
 
     def __enter__(self) -> Self:
         if self.out is None:
@@ -40,15 +42,15 @@ class Results:
         require_ours(self.out)
         with ExitStack() as opening:
             file = lines.held(
-                self._path, mark="format", what="a list of results", empty=self._overwrite
+                self._path, mark={"format": FORMAT}, what="a list of results", empty=self._overwrite
             )
             self._file = opening.enter_context(file)
             if self._overwrite:
-                shutil.rmtree(self.out / _STUDIES, ignore_errors=True)
+                for study in (self.out / _STUDIES).glob("*.jsonl"):
+                    lines.remove_ours(study, MARK)
             for line in lines.read(self._file, self._path):
-                if line.get("format") != FORMAT or not {"identity", "run"} <= set(line):
-                    raise DamagedError(self._path, f"a line is not of the format {FORMAT!r}")
-                self._found[line["run"]["system"], line["run"]["seed"]] = line
+                run, identity = self._described(line)
+                self._found[run.system, run.seed] = run, identity
             self._stack = opening.pop_all()
         return self
 
@@ -65,7 +67,7 @@ class Results:
     ) -> None:
         """Refuse a run that was finished before with other data or settings, but for free ones."""
         if (system, seed) in self._found:
-            before, now = self._found[system, seed]["identity"], as_json(identity)
+            before, now = dict(self._found[system, seed][1]), as_json(identity)
             for name in free:
                 before, now = before | {name: None}, now | {name: None}
             require_same(before, now, self._path)
@@ -73,18 +75,23 @@ class Results:
     def find(self, system: str, seed: int | None, identity: Identity) -> Measured | None:
         """The run that was finished before, if it was."""
         self.require_same(system, seed, identity)
-        if (system, seed) not in self._found:
-            return None
-        try:
-            return Measured(**self._found[system, seed]["run"])
-        except TypeError as error:
-            raise DamagedError(self._path, f"a line does not describe a run ({error})") from error
+        found = self._found.get((system, seed))
+        return None if found is None else found[0]
+
+    def _described(self, line: dict[str, Any]) -> tuple[Measured, Identity]:
+        """What a line says of a run, if it is as it was written."""
+        if line.get("format") != FORMAT:
+            raise DamagedError(self._path, f"a line is not of the format {FORMAT!r}")
+        require_sealed(self._path, line, _UNSEALED)
+        if not isinstance(line.get("identity"), dict):
+            raise DamagedError(self._path, "a line does not say what its run was made with")
+        return read_record(self._path, Measured, line.get("run")), line["identity"]
 
     def add(self, run: Measured, identity: Identity) -> None:
         """Keep a finished run."""
         if self._file is not None:
             line = {"format": FORMAT, "identity": as_json(identity), "run": asdict(run)}
-            lines.append(self._file, self._path, line)
+            lines.append(self._file, self._path, sealed(line))
 
     @property
     def kept(self) -> str:

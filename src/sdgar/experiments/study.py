@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import optuna
 
 _NAME, _WHAT = "sdgar", "a study of sdgar tune"
+MARK: lines.Mark = {"op_code": 0, "study_name": _NAME}
+"""How the file of a study of ours begins: Optuna made it, under our name."""
 _IDENTITY, _REASON, _SECONDS, _BEST_EPOCH = "identity", "reason", "seconds", "best_epoch"
 _STARTUP = 5
 """Trials before proposals are modelled, and before one may be given up."""
@@ -201,7 +203,7 @@ class Study:
         import optuna
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-        stack.enter_context(lines.held(path, mark="op_code", what=_WHAT, empty=self._overwrite))
+        stack.enter_context(lines.held(path, mark=MARK, what=_WHAT, empty=self._overwrite))
         # Held by nobody else, so a lock of Optuna's that is there belongs to no one alive.
         Path(f"{path}.lock").unlink(missing_ok=True)
         try:

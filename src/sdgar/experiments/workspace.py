@@ -1,12 +1,13 @@
 """The folder RUN.partial: what a run in progress has come to, removed when RUN is complete.
 
-    run.json        the command, and what must be the same for it to go on
+    run.json        the command, and what must be the same for it to go on, sealed
     lock            held by the process that trains
     log.jsonl       one line an epoch
     checkpoint-*    see ``training.checkpoint``
 
 RUN itself exists only once the model in it is whole. A run that fails before its first epoch
-leaves nothing; one that ends later without a model leaves RUN.partial, to go on from.
+leaves nothing; one that ends later without a model leaves RUN.partial, to go on from. Where RUN is
+a link, both folders lie where it leads. Files that others put into RUN.partial are left there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -25,7 +27,7 @@ from typing import IO, Any, Self
 from sdgar import artifact, folders
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.recommender import Recommender
-from sdgar.training.checkpoint import Identity, as_json, require_same
+from sdgar.training.checkpoint import Identity, as_json, is_checkpoint, require_same
 from sdgar.training.fit import EpochRecord
 from sdgar.training.protocols import Phase
 
@@ -33,6 +35,8 @@ FORMAT = "sdgar-run"
 FORMAT_VERSION = 1
 _RUN, _LOCK, _LOG = "run.json", "lock", "log.jsonl"
 _RUN_ID = "run_id"
+_UNSEALED = ("format", "format_version", _RUN_ID, "command", "identity")
+"""What run.json could hold before there were seals."""
 
 
 class Workspace:
@@ -101,11 +105,12 @@ class Workspace:
             "identity": self._identity,
         }
         with _writing(self.folder), ExitStack() as stack:
-            if self.folder.exists():
+            if self.folder.exists():  # an unfinished run that is to be replaced, or empty
                 with _take_lock(self.folder):
                     folders.remove(self.folder)
             with folders.whole(self.folder, replace=False) as temporary:
-                folders.write(temporary / _RUN, json.dumps(described, indent=2).encode())
+                text = json.dumps(folders.sealed(described), indent=2)
+                folders.write(temporary / _RUN, text.encode())
                 self._lock = stack.enter_context(_take_lock(temporary))
             stack.pop_all()
 
@@ -120,14 +125,27 @@ class Workspace:
 
 def partial_of(out: Path) -> Path:
     """The folder of a run in progress."""
-    return out.with_name(f"{out.name}.partial")
+    place = folders.place_of(out)
+    return folders.place_of(place.with_name(f"{place.name}.partial"))
 
 
 def require_free(out: Path, *, overwrite: bool) -> None:
-    """Refuse a place where a model or an unfinished run is, before any work is spent on it."""
+    """Refuse all that would keep a run from being trained in and saved, before work is spent on it.
+
+    That is a name that no folder can have, a place that cannot be written to, and one where
+    something is that is not to be replaced: a model, an unfinished run, or files of others.
+    """
     artifact.require_free(out, overwrite=overwrite)
     folder = partial_of(out)
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UsageError(
+            f"{folder} is not a folder, and an unfinished run would lie there. Choose another "
+            "--out.",
+            code="out_foreign",
+        )
+    if not any(folder.iterdir()):
         return
     if not (folder / _RUN).exists():
         raise UsageError(
@@ -142,12 +160,15 @@ def require_free(out: Path, *, overwrite: bool) -> None:
                 "or start over with --overwrite.",
                 code="out_interrupted",
             )
+        if names := _foreign(folder):
+            raise folders.in_the_way(folder, names, "is not part of an unfinished run of sdgar")
 
 
 def read_run(out: Path) -> dict[str, Any]:
     """What an interrupted run says of itself; refuses what is finished, or not there."""
     folder = partial_of(out)
-    if not (folder / _RUN).exists():
+    path = folder / _RUN
+    if not (path.exists() or path.is_symlink()):
         if (out / folders.MANIFEST).exists():
             raise _finished(out)
         raise UsageError(
@@ -155,9 +176,9 @@ def read_run(out: Path) -> dict[str, Any]:
             f"FILES --out {out}",
             code="nothing_to_resume",
         )
-    described = folders.read_json(folder / _RUN)
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
-        raise folders.DamagedError(folder / _RUN, "it does not describe a run")
+    described = folders.read_table(path, finite=False)
+    if described.get("format") != FORMAT:
+        raise folders.DamagedError(path, "it does not describe a run")
     if described.get("format_version") != FORMAT_VERSION:
         raise ArtifactError(
             f"{folder} has format version {described.get('format_version')!r}, this sdgar reads "
@@ -165,9 +186,13 @@ def read_run(out: Path) -> dict[str, Any]:
             "--overwrite.",
             code="format_version",
         )
-    if not (isinstance(described.get("identity"), dict) and _RUN_ID in described):
-        raise folders.DamagedError(folder / _RUN, "it does not say what the run began with")
-    if _saved_run_id(out) == described[_RUN_ID]:
+    folders.require_sealed(path, described, _UNSEALED)
+    match described:
+        case {"run_id": str(run_id), "identity": dict(), "command": dict() | None}:
+            pass
+        case _:
+            raise folders.DamagedError(path, "it does not say what the run began with")
+    if _saved_run_id(out) == run_id:
         # Killed after the model was saved, before this folder was removed.
         with _writing(folder), _take_lock(folder):
             _tidy(folder)
@@ -175,9 +200,21 @@ def read_run(out: Path) -> dict[str, Any]:
     return described
 
 
+def _foreign(folder: Path) -> list[str]:
+    """What somebody else put into the folder of a run."""
+    return sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if entry.name not in (_RUN, _LOCK, _LOG) and not is_checkpoint(entry.name)
+    )
+
+
 def _take_lock(folder: Path) -> IO[str]:
     """Lock the folder until the file is closed or the process ends, however it ends."""
     path = folder / _LOCK
+    for name in (_LOCK, _LOG):  # a pipe would keep us waiting, a device would take what we write
+        if (folder / name).exists() and not (folder / name).is_file():
+            raise folders.DamagedError(folder / name, "it is not a file")
     file = path.open("a+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,9 +245,18 @@ def _writing(place: Path) -> Iterator[None]:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what is not needed any more; a disk that refuses takes nothing from the result."""
+    """Remove what is not needed any more; a disk that refuses takes nothing from the result.
+
+    Files of others stay where they are.
+    """
     with suppress(OSError):
-        folders.remove(folder)
+        kept = _foreign(folder)
+        if not kept:
+            folders.remove(folder)
+            return
+        for entry in sorted(folder.iterdir(), key=lambda one: one.name != _RUN):
+            if entry.name not in kept:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 def _saved_run_id(out: Path) -> object:

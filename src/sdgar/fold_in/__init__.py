@@ -70,7 +70,10 @@ def _vectors(
     match about.get("system"), settings:
         case "popular", _:
             return torch.empty(known.n_rows, 0, device=model.device)
-        case "ials", {"alpha": alpha, "l2": l2, "power": power}:
+        case "ials", {
+            "alpha": int() | float() as alpha, "l2": int() | float() as l2,
+            "power": int() | float() as power,
+        }:  # fmt: skip
             return HalfSweep(alpha, l2, power)(known, model.item_ID)
         case "sdsoftmax", {"score": "cosine"} if about.get("folded_in"):
             raise UsageError(
@@ -78,7 +81,9 @@ def _vectors(
                 "training, which new users are found by. Fold into the model it was made from.",
                 code="folded_in",
             )
-        case "sdsoftmax", {"score": "cosine", "tau": tau, "rho": rho}:
+        case "sdsoftmax", {
+            "score": "cosine", "tau": int() | float() as tau, "rho": int() | float() as rho,
+        } if tau > 0:  # fmt: skip
             count_I = np.bincount(trained.items_E, minlength=model.n_items)
             popularity_I = torch.from_numpy(count_I).to(model.device)
             items = (model.item_ID, model.bias_I, popularity_I)

@@ -11,26 +11,36 @@ class: only the kinds that a system has are compiled for it.
 Compiled code lies in the user's own cache folder, in a folder named after the sources of all
 kernels: Numba itself looks only at the file of the function it is asked for, and would go on using
 what was compiled from an older version of a file that it calls. Compiled code is executed, so a
-folder that others may write to is not used.
+folder or a file that others may write to is not used. Every file ends with the SHA-256 of what is
+before it; one that is damaged counts as absent, and is made anew.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import stat
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numba
 from numba.core import config
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    UserProvidedCacheLocator,
+)
+from numba.core.dispatcher import Dispatcher
 from numba.extending import overload
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _NO_REFERENCES: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 # Only kernels call these, so nothing unpacks Python objects for them: with large tuples as
 # arguments that would be a quarter of all that is compiled.
@@ -83,27 +93,126 @@ def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
     """``numba.njit`` with compiled code kept in the user's cache folder."""
 
     def compile_kept(function: Callable[..., Any]) -> Any:
-        before = config.CACHE_DIR
-        try:
-            config.CACHE_DIR = _folder()
-            return numba.njit(*signature, cache=bool(config.CACHE_DIR), **options)(function)
-        finally:
-            config.CACHE_DIR = before
+        kernel = numba.njit(**options)(function)
+        if not isinstance(kernel, Dispatcher):  # the user has turned compiling off
+            return kernel
+        if folder := _folder():
+            try:
+                kernel._cache = _Kept(function, folder)  # type: ignore[attr-defined]
+            except (OSError, RuntimeError):  # the latter is Numba's, when no place is left
+                _not_kept(f"{folder} cannot be written to")
+        for one in signature:
+            kernel.compile(one)
+        if signature:
+            kernel.disable_compile()
+        return kernel
 
     return compile_kept
 
 
-def cache_root() -> Path:
-    """The user's cache folder: NUMBA_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache."""
+class _KeptFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """Numba's files, each with the SHA-256 of its content at the end, which unpacking ignores."""
+
+    def _load_index(self) -> Any:
+        return super()._load_index() if _is_whole(Path(self._index_path)) else {}
+
+    def _load_data(self, name: str) -> Any:
+        path = Path(self._data_path(name))
+        if not _is_whole(path):
+            raise FileNotFoundError(path)  # what Numba takes for a file to be made anew
+        return super()._load_data(name)
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[IO[bytes]]:
+        content = io.BytesIO()
+        yield content
+        data = content.getvalue()
+        with super()._open_for_write(filepath) as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(data + hashlib.sha256(data).digest())
+
+
+class _InFolder(CompileResultCacheImpl):  # type: ignore[misc]
+    """Numba's own cache in our folder or nowhere; by itself it would look for other places."""
+
+    _locator_classes = (UserProvidedCacheLocator,)
+
+
+class _Kept(FunctionCache):  # type: ignore[misc]
+    """The compiled code of one kernel. Whatever is wrong with it, the kernel is compiled anew."""
+
+    _impl_class = _InFolder
+
+    def __init__(self, function: Callable[..., Any], folder: str) -> None:
+        before = config.CACHE_DIR
+        try:
+            config.CACHE_DIR = folder
+            super().__init__(function)
+        finally:
+            config.CACHE_DIR = before
+        self._cache_file = _KeptFiles(
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # unpacking what another program wrote can fail in any way
+            _warn_of(self._cache_path, f"cannot be read ({error or type(error).__name__})")
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _warn_of(self._cache_path, f"cannot be written ({error.strerror or error})")
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file of compiled code is there, is our own, and is as it was written."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or _is_open_to_others(found):
+                return _warn_of(path.parent, "holds files that others can write to")
+            data = file.read()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        return _warn_of(path.parent, f"cannot be read ({error.strerror})")
+    if hashlib.sha256(data[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
+        return _warn_of(path.parent, "is damaged")
+    return True
+
+
+def _warn_of(folder: str | Path, what: str) -> bool:
+    """Say once that compiled code is of no use."""
+    warnings.warn(
+        f"compiled code in {folder} {what}, so kernels are compiled anew. Removing that folder "
+        "loses nothing.",
+        stacklevel=2,
+    )
+    return False
+
+
+def cache_root() -> Path | None:
+    """The user's cache folder: NUMBA_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache; or none."""
     if config.CACHE_DIR:
         return Path(config.CACHE_DIR)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sdgar"
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        home = named if named.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:  # there is no HOME, and the system does not know this user
+        return None
+    return home / "sdgar" if home.is_absolute() else None
 
 
 def is_kept(name: str, variants: str = "") -> bool:
     """Whether a kernel was compiled before on this machine, with these variants."""
-    found = any(folder_of_sources().glob(f"**/*.{name}-*.nbi"))
-    return found and (not variants or _note(name, variants).exists())
+    folder = folder_of_sources()
+    if folder is None or not any(folder.glob(f"**/*.{name}-*.nbi")):
+        return False
+    return not variants or _note(folder, name, variants).exists()
 
 
 def note_kept(name: str, variants: str) -> None:
@@ -111,36 +220,53 @@ def note_kept(name: str, variants: str) -> None:
 
     Numba keeps the code for all variants of a kernel under one name.
     """
-    if is_kept(name) and not is_kept(name, variants):
+    folder = folder_of_sources()
+    if folder is not None and is_kept(name) and not is_kept(name, variants):
         with suppress(OSError):  # kept by somebody who lets others only read
-            _note(name, variants).touch()
+            _note(folder, name, variants).touch()
 
 
-def _note(name: str, variants: str) -> Path:
-    return folder_of_sources() / f"{name}.{variants}"
+def _note(folder: Path, name: str, variants: str) -> Path:
+    return folder / f"{name}.{variants}"
 
 
 @cache
-def folder_of_sources() -> Path:
-    """The folder for exactly these sources and this Numba."""
+def folder_of_sources() -> Path | None:
+    """The folder for exactly these sources and this Numba, if there is a place for it."""
+    root = cache_root()
+    if root is None:
+        return None
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(Path(__file__).parent.glob("numba_*.py")):
+    for source in (Path(__file__), *sorted(Path(__file__).parent.glob("numba_*.py"))):
         digest.update(source.read_bytes())
-    return cache_root() / f"kernels-{digest.hexdigest()[:16]}"
+    return root / f"kernels-{digest.hexdigest()[:16]}"
 
 
 def _folder() -> str:
     """Where to keep compiled code, or nothing if there is no safe place."""
     folder = folder_of_sources()
+    if folder is None:
+        return _not_kept("this user has no home folder")
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-    except OSError as error:
-        return _not_kept(f"{folder} cannot be made ({error.strerror})")
-    writable = stat.S_IMODE(found.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
-    if writable or (hasattr(os, "getuid") and found.st_uid != os.getuid()):
-        return _not_kept(f"{folder} can be written to by others (chmod 700 makes it yours)")
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found, above = folder.stat(), [one.stat() for one in folder.resolve().parents]
+    except (OSError, ValueError) as error:
+        return _not_kept(f"{folder} cannot be made ({getattr(error, 'strerror', None) or error})")
+    if _is_open_to_others(found):
+        return _not_kept(
+            f"{folder} can be written to by others (remove it, and it is made anew for you alone)"
+        )
+    # Whoever can rename a folder above can put another one in its place.
+    if any(one.st_mode & stat.S_IWOTH and not one.st_mode & stat.S_ISVTX for one in above):
+        return _not_kept(f"a folder above {folder} can be written to by others")
     return str(folder)
+
+
+def _is_open_to_others(found: os.stat_result) -> bool:
+    """Whether somebody else owns a file or folder, or may write to it."""
+    writable = bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return writable or (hasattr(os, "getuid") and found.st_uid != os.getuid())
 
 
 def _not_kept(why: str) -> str:

@@ -4,7 +4,7 @@
         state.safetensors      engine.*: parameters, optimiser, generator; best.*: weights of the
                                best epoch; finished.PASS.*: what the passes before this one gave
         loop.json              whose run it is, the pass, its log, the seconds spent
-        manifest.json          size and SHA-256 of both
+        manifest.json          size and SHA-256 of both, and its own seal
 
 Random numbers are addressed by epoch and row, so there is no state of a generator of random
 numbers to keep; best epoch, patience and counters follow from the log. A checkpoint is written
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import errno
 import json
+import math
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -39,6 +41,8 @@ FORMAT_VERSION = 1
 EVERY_SECONDS = 30.0
 _KEPT = 2
 _STATE, _LOOP = "state.safetensors", "loop.json"
+_UNSEALED = ("format", "files")
+"""What a manifest could hold before there were seals."""
 
 Identity = Mapping[str, Any]
 """What must be the same for a run to go on, by name: data, system, settings, version."""
@@ -120,7 +124,7 @@ class Checkpoints:
                 damaged[folder] = error.found
                 continue
             self._take(found)
-            for other in (*damaged, *self._folder.glob(".checkpoint-*")):
+            for other in (*damaged, *self._folder.glob(".checkpoint-*.tmp-*")):
                 shutil.rmtree(other, ignore_errors=True)  # the latter were being written
             return [
                 *(f"{what}; the checkpoint before it is used" for what in damaged.values()),
@@ -205,7 +209,7 @@ class Checkpoints:
             _STATE: safetensors.numpy.save(_arrays(checkpoint)),
             _LOOP: json.dumps(_loop(checkpoint, self._identity)).encode(),
         }
-        manifest = {"format": FORMAT, "files": folders.seals(contents)}
+        manifest = folders.sealed({"format": FORMAT, "files": folders.seals(contents)})
         try:
             with folders.whole(target, replace=True) as temporary:
                 for name, data in contents.items():
@@ -226,7 +230,8 @@ class Checkpoints:
 
     def _folders(self) -> list[Path]:
         """All checkpoints, the newest first."""
-        return sorted(self._folder.glob("checkpoint-*"), reverse=True)
+        found = [p for p in self._folder.glob("checkpoint-*") if is_checkpoint(p.name)]
+        return sorted(found, key=lambda p: int(p.name.partition("-")[2]), reverse=True)
 
     def _take(self, found: Checkpoint) -> None:
         self._left = found
@@ -251,12 +256,14 @@ class PassKeeper:
         self.checkpoints.offer(self.phase, progress, engine, last=last)
 
 
+def is_checkpoint(name: str) -> bool:
+    """Whether a folder of this name is a checkpoint, or one that is being written."""
+    return re.fullmatch(r"checkpoint-[0-9]{6,12}|\.checkpoint-[0-9]+\.tmp-.*", name) is not None
+
+
 def read(folder: Path, identity: Identity, device: torch.device) -> Checkpoint:
     """Read and verify one checkpoint, and refuse that of another run."""
-    manifest = folders.read_json(folder / folders.MANIFEST)
-    files = manifest.get("files") if isinstance(manifest, dict) else None
-    if not isinstance(files, dict):
-        raise folders.DamagedError(folder / folders.MANIFEST, "it has no table 'files'")
+    files = _files_of(folder)
     arrays = folders.read_tensors(folder / _STATE, files)
     text = folders.read_sealed(folder / _LOOP, files)
     try:
@@ -265,22 +272,24 @@ def read(folder: Path, identity: Identity, device: torch.device) -> Checkpoint:
         require_same(loop["identity"], identity, folder)
         tensors = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
         return Checkpoint(
-            phase=loop["phase"],
-            log=_log(loop["log"]),
+            phase=_text(loop["phase"]),
+            log=_log(folder / _LOOP, loop["log"]),
             best=_part("best.", tensors),
-            engine=loop["engine"],
+            engine=_text(loop["engine"]),
             state=_part("engine.", tensors),
             finished={
                 phase: Finished(
                     _part(f"finished.{phase}.", tensors),
                     int(over["best_epoch"]),
-                    _log(over["log"]),
+                    _log(folder / _LOOP, over["log"]),
                 )
                 for phase, over in loop["finished"].items()
             },
-            seconds=float(loop["seconds"]),
+            seconds=_seconds(loop["seconds"]),
         )
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except (
+        AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
+    ) as error:  # fmt: skip
         raise folders.DamagedError(
             folder / _LOOP, f"it does not describe a run ({error})"
         ) from error
@@ -306,9 +315,20 @@ def as_json(table: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(table)))
 
 
+def _files_of(folder: Path) -> dict[str, Any]:
+    """What the manifest of a checkpoint says of its files."""
+    path = folder / folders.MANIFEST
+    manifest = folders.read_table(path)
+    folders.require_sealed(path, manifest, _UNSEALED)
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        raise folders.DamagedError(path, "it has no table 'files'")
+    return files
+
+
 def _verify(folder: Path) -> None:
     try:
-        files = folders.read_json(folder / folders.MANIFEST)["files"]
+        files = _files_of(folder)
         for name in (_STATE, _LOOP):
             folders.read_sealed(folder / name, files)
     except folders.DamagedError as error:
@@ -345,8 +365,25 @@ def _loop(checkpoint: Checkpoint, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _log(records: list[dict[str, Any]]) -> list[EpochRecord]:
-    return [EpochRecord(**record) for record in records]
+def _log(path: Path, records: object) -> list[EpochRecord]:
+    if not isinstance(records, list):
+        raise TypeError(f"a log is a list, not {records!r}")
+    log = [folders.read_record(path, EpochRecord, record) for record in records]
+    if [record.epoch for record in log] != list(range(1, len(log) + 1)):
+        raise ValueError("the epochs of a log do not follow each other")
+    return log
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a name")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{value!r} is not a number of seconds")
+    return float(value)
 
 
 def _arrays(checkpoint: Checkpoint) -> folders.Tensors:

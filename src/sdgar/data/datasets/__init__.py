@@ -7,6 +7,7 @@ items. Where the published sizes say otherwise, the entry says so and follows th
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sdgar import folders
 from sdgar.data.datasets import raw_formats
 from sdgar.data.datasets.archives import read_blocks
 from sdgar.data.datasets.raw_formats import RawFormat, numbered_lines
@@ -24,8 +26,9 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.data.tables import events, write_table
 from sdgar.data.whole_files import digest, disk_error, replacing
-from sdgar.errors import DataError, UsageError, unknown_name
+from sdgar.errors import ArtifactError, DataError, UsageError, unknown_name
 
+_TABLE, _DESCRIPTION = "interactions.parquet", "dataset.json"
 _SHOWN_BAD_LINES = 20
 _SHOWN_CHARACTERS = 80
 
@@ -207,23 +210,52 @@ def write_prepared(prepared: Prepared, out_dir: Path, *, overwrite: bool = False
 
     ``dataset.json`` comes last, so that where it is, the interactions are whole.
     """
-    description = out_dir / "dataset.json"
+    out_dir = require_free(out_dir, overwrite=overwrite)
+    description, table = out_dir / _DESCRIPTION, out_dir / _TABLE
+    new = out_dir / f".{os.getpid()}.{_TABLE}"
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
-        if any(out_dir.iterdir()) and not overwrite:
-            raise UsageError(
-                f"{out_dir} is not empty. Choose a new folder, or replace what is there with "
-                "--overwrite (overwrite=True in Python).",
-                code="not_empty",
-            )
+        write_table(events(prepared.interactions), new)
         description.unlink(missing_ok=True)
+        new.replace(table)
     except OSError as error:
         raise disk_error(out_dir, error) from error
-    write_table(events(prepared.interactions), out_dir / "interactions.parquet")
+    finally:
+        new.unlink(missing_ok=True)
     with replacing(description) as temporary:
         text = json.dumps(_description(prepared), indent=2, ensure_ascii=False)
         temporary.write_text(text + "\n", encoding="utf-8")
     return out_dir
+
+
+def require_free(out_dir: Path, *, overwrite: bool) -> Path:
+    """Refuse a folder that a data set cannot be written to, and say where it is.
+
+    Only the two files of a data set that was prepared before are ever replaced.
+    """
+    place = folders.place_of(out_dir)
+    if not place.exists():
+        return place
+    if not place.is_dir():
+        raise UsageError(f"{place} exists and is not a folder. Choose another.", code="not_empty")
+    if any(place.iterdir()) and not overwrite:
+        raise UsageError(
+            f"{place} is not empty. Choose a new folder, or replace what is there with "
+            "--overwrite (overwrite=True in Python).",
+            code="not_empty",
+        )
+    taken = [name for name in (_DESCRIPTION, _TABLE) if (place / name).exists()]
+    if taken and not _is_prepared(place / _DESCRIPTION):
+        raise folders.in_the_way(place, taken, "is not of a data set that sdgar prepared")
+    return place
+
+
+def _is_prepared(description: Path) -> bool:
+    try:
+        found = folders.read_table(description)
+    except ArtifactError:
+        return False
+    return {"name", "preparation", "fingerprint"} <= set(found)
 
 
 @dataclass(frozen=True, slots=True)

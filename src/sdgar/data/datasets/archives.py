@@ -20,6 +20,7 @@ from typing import IO, cast
 
 from sdgar.data.whole_files import disk_error, replacing
 from sdgar.errors import DataError, UsageError
+from sdgar.folders import NotAFileError, open_file
 
 MAX_UNPACKED_BYTES = 8 << 30
 """More than twice the largest published file we read, Echonest's triplets."""
@@ -29,6 +30,16 @@ MAX_MEMBERS = 10_000
 
 _BLOCK_BYTES = 16 << 20
 _RATIO_COUNTS_FROM_BYTES = 1 << 20  # a few repetitive kilobytes are no bomb
+_PACKED_STARTS = {
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "a gzip file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ\0": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a zstandard file",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a rar archive",
+}
+_TAR_MARK, _TAR_MARK_AT = b"ustar", 257
 _ENCRYPTED_FLAGS = 0x1 | 0x40
 _BROKEN = (
     gzip.BadGzipFile,
@@ -50,16 +61,17 @@ def read_blocks(raw: Path, member: str | None = None) -> Iterator[bytes]:
     """
     try:
         with ExitStack() as stack:
-            file = stack.enter_context(raw.open("rb"))
+            file = stack.enter_context(open_file(raw))
             stream, packed_bytes = _unpacked(file, raw, member, stack)
             yield from _capped(stream, packed_bytes, raw)
     except _BROKEN as error:
         raise _damaged(raw, error) from error
     except FileNotFoundError as error:
         raise UsageError(f"{raw}: there is no such file.", code="no_such_file") from error
-    except IsADirectoryError as error:
+    except NotAFileError as error:
         raise UsageError(
-            f"{raw} is a folder. Name the raw file in it.", code="not_a_file"
+            f"{raw} is not what the publisher offers: {error}. Name the raw file itself.",
+            code="not_a_file",
         ) from error
     except OSError as error:
         # zipfile goes to any offset that a damaged directory names, even before the start.
@@ -96,9 +108,22 @@ def _unpacked(
 def _capped(stream: IO[bytes], packed_bytes: int, raw: Path) -> Iterator[bytes]:
     total = 0
     while block := stream.read(_BLOCK_BYTES):
+        if total == 0:
+            _refuse_packed(block, raw)
         total += len(block)
         _refuse_bomb(total, packed_bytes, raw)
         yield block
+
+
+def _refuse_packed(start: bytes, raw: Path) -> None:
+    """Refuse an archive where lines should begin: one in another, or of a kind not read here."""
+    kinds = [kind for magic, kind in _PACKED_STARTS.items() if start.startswith(magic)]
+    if start[_TAR_MARK_AT:].startswith(_TAR_MARK):
+        kinds.append("a tar archive")
+    if kinds:
+        raise _refused(
+            raw, f"its content is {kinds[0]}, not lines of text. Unpack it and name the file in it"
+        )
 
 
 def _expected_member(archive: zipfile.ZipFile, raw: Path, member: str | None) -> zipfile.ZipInfo:

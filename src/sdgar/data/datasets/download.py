@@ -1,26 +1,39 @@
 """Fetch a raw file: streamed, resumed where it broke off, and checked before it gets its name.
 
 What a server sends is not trusted. A file that is not what was published leaves nothing
-behind; only a transfer that broke off leaves a ``.part``, to be resumed by the next call.
+behind; only a transfer that broke off leaves a ``.part``, to be resumed by the next call. All that
+comes before a body (redirects too) has one deadline and a bounded size, and so has each piece of a
+body; over many pieces a body must keep to a least speed.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from http.client import HTTPException, HTTPMessage, HTTPResponse
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+)
 from pathlib import Path
-from typing import IO, Literal
+from socket import socket
+from typing import IO, TYPE_CHECKING, Any, Literal
 from urllib import request
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from sdgar.data.datasets import Dataset
 from sdgar.data.whole_files import digest, disk_error, settle
 from sdgar.errors import ResourceError, UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 MAX_DOWNLOAD_BYTES = 8 << 30
 """Where neither we nor the server know the size."""
@@ -31,6 +44,8 @@ Progress = Callable[[int, int | None], None]
 """Called with the bytes received so far and the total, None where it is unknown."""
 
 _CHUNK_BYTES = 1 << 18
+_STEP_BYTES = 1 << 20
+"""What may come before a body, or with one piece of it: headers, sizes of chunks, trailers."""
 _HEAD_BYTES = 64
 _PAGE_STARTS = (b"<!doctype html", b"<html", b"<head")
 
@@ -76,11 +91,17 @@ def download(
     source = _checked_url(url or dataset.url)
     published = _Published.of(dataset, sha256)
     target = folder / dataset.filename
+    part = _Part(target.with_name(f"{target.name}.part"))
     try:
+        for path in (target, part.path, part.mark_path):
+            if path.exists() and not path.is_file():
+                raise UsageError(
+                    f"{path} is in the way: it is not a file. Remove it, or choose another folder.",
+                    code="not_a_file",
+                )
         if target.exists():
             return published.accept(target, f"{target} is there already, but is another file")
         folder.mkdir(parents=True, exist_ok=True)
-        part = _Part(target.with_name(f"{target.name}.part"))
         found = _fetch(source, part, published, progress, timeout)
         settle(part.path, target)
         part.discard()
@@ -141,7 +162,8 @@ class _Part:
 
     @property
     def mark(self) -> str | None:
-        return self.mark_path.read_text("latin-1") if self.mark_path.exists() else None
+        mark = self.mark_path.read_text("latin-1") if self.mark_path.exists() else ""
+        return mark if mark.isascii() and mark.isprintable() and mark else None
 
     def start(self, mark: str | None) -> None:
         """Forget earlier bytes, which belong to another response."""
@@ -162,7 +184,8 @@ def _fetch(
     # server's own mark tells them apart.
     if not (published.digests or part.mark):
         part.discard()
-    response, offset = _open(source, part, timeout)
+    patience = _Patience(timeout)
+    response, offset = _open(source, part, patience)
     with response:
         total = None if response.length is None else offset + response.length
         _refuse_response(response, source, published.size, total)
@@ -171,7 +194,7 @@ def _fetch(
             if offset == 0:
                 part.start(_mark(response.headers))
             with part.path.open("ab") as out:
-                _receive(response, source, out, published.size or total, progress, timeout)
+                _receive(response, source, out, published.size or total, progress, patience)
             return published.accept(part.path, f"{source} is not the published file")
         except (DownloadInterruptedError, KeyboardInterrupt):
             if part.size == 0:
@@ -188,11 +211,11 @@ def _receive(
     out: IO[bytes],
     size: int | None,
     progress: Progress | None,
-    timeout: float,
+    patience: _Patience,
 ) -> None:
     received, head = out.tell(), b""
     limit = MAX_DOWNLOAD_BYTES if size is None else size
-    for chunk in _chunks(response, source, timeout):
+    for chunk in _chunks(response, source, patience):
         if received < _HEAD_BYTES:
             head += chunk[:_HEAD_BYTES]
             if head.lstrip().lower().startswith(_PAGE_STARTS):
@@ -207,9 +230,10 @@ def _receive(
         raise _interrupted(source, f"it sent {received:,} of {size:,} bytes")
 
 
-def _chunks(response: HTTPResponse, source: str, timeout: float) -> Iterator[bytes]:
+def _chunks(response: HTTPResponse, source: str, patience: _Patience) -> Iterator[bytes]:
     since, in_window = time.monotonic(), 0
     while True:
+        patience.renew()
         try:
             chunk = response.read1(_CHUNK_BYTES)
         except (OSError, HTTPException) as error:
@@ -219,13 +243,98 @@ def _chunks(response: HTTPResponse, source: str, timeout: float) -> Iterator[byt
         yield chunk
         in_window += len(chunk)
         seconds = time.monotonic() - since
-        if seconds > timeout:
+        if seconds > patience.seconds:
             if in_window < MIN_BYTES_PER_SECOND * seconds:
                 raise _interrupted(source, f"it sent {in_window} bytes in {seconds:.0f} s")
             since, in_window = time.monotonic(), 0
 
 
-def _open(source: str, part: _Part, timeout: float) -> tuple[HTTPResponse, int]:
+class _Patience:
+    """How long, and for how many bytes, a server may keep us before it has said the next thing."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.renew()
+
+    def renew(self) -> None:
+        """Wait for the next thing from now on."""
+        self._until = time.monotonic() + self.seconds
+        self._bytes = _CHUNK_BYTES + _STEP_BYTES
+
+    def seconds_left(self) -> float:
+        """Time until it is out."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        return left
+
+    def spend(self, n: int) -> None:
+        """Take note of bytes that came."""
+        self._bytes -= n
+        if self._bytes < 0:
+            raise OSError("the server sends headers without end")
+
+
+class _PatientReader(io.RawIOBase):
+    """The bytes of a connection, for as long as the patience lasts."""
+
+    def __init__(self, connection: socket, patience: _Patience) -> None:
+        self._connection, self._patience = connection, patience
+        self._bytes = connection.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        self._connection.settimeout(self._patience.seconds_left())
+        n = self._bytes.readinto(buffer)
+        self._patience.spend(n or 0)
+        return n
+
+    def close(self) -> None:
+        self._bytes.close()
+        super().close()
+
+
+class _Patiently(request.AbstractHTTPHandler):
+    """Speaks http and https with servers that have a deadline."""
+
+    def __init__(self, patience: _Patience) -> None:
+        super().__init__()
+        self._patience = patience
+        self._heard: list[HTTPResponse] = []
+
+    def hang_up(self) -> None:
+        """Close what failures have left open."""
+        for response in self._heard:
+            response.close()
+
+    def _connected(self, kind: type[HTTPConnection]) -> Callable[..., HTTPConnection]:
+        def response(connection: socket, *args: Any, **options: Any) -> HTTPResponse:
+            made = HTTPResponse(connection, *args, **options)
+            made.fp.close()
+            made.fp = io.BufferedReader(_PatientReader(connection, self._patience))
+            self._heard.append(made)
+            return made
+
+        def connect(host: str, **options: Any) -> HTTPConnection:
+            made = kind(host, **options | {"timeout": self._patience.seconds_left()})
+            made.response_class = response  # type: ignore[assignment]
+            return made
+
+        return connect
+
+    def http_open(self, asked: request.Request) -> HTTPResponse:
+        return self.do_open(self._connected(HTTPConnection), asked)
+
+    def https_open(self, asked: request.Request) -> HTTPResponse:
+        return self.do_open(self._connected(HTTPSConnection), asked)
+
+    http_request = request.AbstractHTTPHandler.do_request_
+    https_request = request.AbstractHTTPHandler.do_request_
+
+
+def _open(source: str, part: _Part, patience: _Patience) -> tuple[HTTPResponse, int]:
     """Ask for what is missing; give the response and the offset at which it starts."""
     offset = part.size
     # A packed transfer would hide the length and the bytes that the digest is of.
@@ -234,7 +343,7 @@ def _open(source: str, part: _Part, timeout: float) -> tuple[HTTPResponse, int]:
         headers["Range"] = f"bytes={offset}-"
         if part.mark:
             headers["If-Range"] = part.mark
-    response = _request(request.Request(source, headers=headers), timeout)
+    response = _request(request.Request(source, headers=headers), patience)
     if response.status == 200:
         return response, 0
     begins = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
@@ -248,13 +357,15 @@ def _open(source: str, part: _Part, timeout: float) -> tuple[HTTPResponse, int]:
             code="http_error",
         )
     part.discard()
-    return _open(source, part, timeout)
+    return _open(source, part, patience)
 
 
-def _request(asked: request.Request, timeout: float) -> HTTPResponse:
+def _request(asked: request.Request, patience: _Patience) -> HTTPResponse:
     """Open, with every failure turned into a sentence."""
+    patience.renew()
+    speaker, response = _Patiently(patience), None
     try:
-        response = _opener().open(asked, timeout=timeout)
+        response = _opener(speaker).open(asked)
     except HTTPError as error:
         with error:
             raise _http_error(asked.full_url, error) from error
@@ -264,6 +375,11 @@ def _request(asked: request.Request, timeout: float) -> HTTPResponse:
             f"{asked.full_url} cannot be reached: {reason}. Check the network and try again.",
             code="unreachable",
         ) from error
+    except ValueError as error:  # an address that the server redirects to, and that is none
+        raise _refused(f"{asked.full_url} redirects badly: {error}", "bad_redirect") from error
+    finally:
+        if response is None:
+            speaker.hang_up()
     assert isinstance(response, HTTPResponse)
     return response
 
@@ -281,7 +397,7 @@ class _Redirects(request.HTTPRedirectHandler):
         newurl: str,
     ) -> request.Request | None:
         allowed = ("https",) if req.type == "https" else ("http", "https")
-        if urlsplit(newurl).scheme not in allowed:
+        if _wrong_with(newurl, allowed):
             raise HTTPError(req.full_url, code, "redirect refused", headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -298,29 +414,48 @@ class _Errors(request.HTTPErrorProcessor):
     https_response = http_response
 
 
-def _opener() -> request.OpenerDirector:
+def _opener(speaker: _Patiently) -> request.OpenerDirector:
     """Speak http and https, and nothing else: ``build_opener`` would add files and ftp."""
     opener = request.OpenerDirector()
     for handler in (
-        request.ProxyHandler,
-        request.HTTPHandler,
-        request.HTTPSHandler,
-        request.HTTPDefaultErrorHandler,
-        _Redirects,
-        _Errors,
+        request.ProxyHandler(),
+        speaker,
+        request.HTTPDefaultErrorHandler(),
+        _Redirects(),
+        _Errors(),
     ):
-        opener.add_handler(handler())
+        opener.add_handler(handler)
     return opener
 
 
 def _checked_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if wrong := _wrong_with(url):
+        shown = re.sub("//[^/]*@", "//…@", url)  # a password is nobody's to read
         raise UsageError(
-            f"a download needs a URL that starts with https:// or http://, got {url!r}.",
+            f"a download needs a URL that starts with https:// or http://, got {shown!r}: {wrong}.",
             code="bad_url",
         )
     return url
+
+
+def _wrong_with(url: str, schemes: tuple[str, ...] = ("http", "https")) -> str | None:
+    """Why an address cannot be asked for; None if it can be."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").encode("idna"), parts.port
+    except ValueError as error:
+        return str(error)
+    if parts.scheme not in schemes:
+        return f"it begins with {parts.scheme + ':' if parts.scheme else 'no protocol'}"
+    if not host or port == 0:
+        return "it names no server" if not host else "no server listens on port 0"
+    if "@" in parts.netloc:
+        return "it holds a user name, and none is ever sent. Leave out what is before the @"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        server = host.decode() + (f":{port}" if port else "")
+        path = quote(urlunsplit(("", "", *parts[2:])), safe="%/:?#[]@!$&'()*+,;=~")
+        return f"it holds a character that has to be written otherwise: //{server}{path}"
+    return None
 
 
 def _mark(headers: HTTPMessage) -> str | None:

@@ -14,6 +14,7 @@ from sdgar.errors import unknown_name
 from sdgar.experiments.paper import items, sensitivity, table1, table2, times, trend
 from sdgar.experiments.paper.pieces import Setting, measured
 from sdgar.experiments.watch import Stop, Watch
+from sdgar.folders import in_the_way
 
 __all__ = ["EXPERIMENTS", "Setting", "named", "run"]
 
@@ -35,6 +36,8 @@ def run(
     experiments: Sequence[ModuleType], out: Path, setting: Setting, *, watch: Watch, stop: Stop
 ) -> list[Path]:
     """Measure what is not measured yet, then write NAME.json, .csv, .md and, if drawn, .png."""
+    for experiment in experiments:
+        _require_free(out, experiment.NAME)
     written = []
     for experiment in experiments:
         rows = measured(
@@ -47,3 +50,12 @@ def run(
         files = sorted(out.glob(f"{experiment.NAME}*"))
         written += [file for file in files if file.suffix in (".md", ".csv", ".json", ".png")]
     return written
+
+
+def _require_free(out: Path, name: str) -> None:
+    """Refuse to replace files of the same names, where nothing says that they are ours."""
+    if any((out / f"{name}.{suffix}").exists() for suffix in ("jsonl", "json")):
+        return
+    taken = [f"{name}.{s}" for s in ("csv", "md", "png") if (out / f"{name}.{s}").exists()]
+    if taken:
+        raise in_the_way(out, taken, f"is not from `sdgar paper` (there is no {name}.json)")

@@ -1,6 +1,7 @@
 """An experiment as pieces: each is measured once, kept as a line, and never measured again.
 
-    OUT/NAME.jsonl    one line a piece: what it is (its key), what came out, on what it was made
+    OUT/NAME.jsonl    one sealed line a piece: what it is (its key), what came out, on what it was
+                      made
 
 A line counts for a piece whose key is the same, so an interrupted experiment goes on with the same
 command, and a changed setting is another piece. Where the device belongs to the key, what other
@@ -23,9 +24,12 @@ import sdgar
 from sdgar.engines.choose import choose_device
 from sdgar.experiments import lines
 from sdgar.experiments.watch import Stop, Watch, require_going, stoppable
+from sdgar.folders import DamagedError, require_sealed, sealed
 from sdgar.training.protocols import OnPhase
 
 FORMAT = "sdgar-paper 1"
+_UNSEALED = ("format", "key", "values", "seconds", "made_on")
+"""What a line could hold before there were seals."""
 
 Row = dict[str, Any]
 """What a piece is and what came out, side by side."""
@@ -68,15 +72,16 @@ def measured(
 ) -> list[Row]:
     """The rows of all pieces, then those of other devices; what was measured before is read."""
     kept = f"What is finished is kept in {path}; the same command goes on."
-    with lines.held(path, mark="format", what="measurements of sdgar paper") as file:
-        found = {_name(line["key"]): line for line in lines.read(file, path)}
+    with lines.held(path, mark={"format": FORMAT}, what="measurements of sdgar paper") as file:
+        read = [_described(path, line) for line in lines.read(file, path)]
+        found = {_name(line["key"]): line for line in read}
         for piece in pieces:
             line = found.get(_name(piece.key))
             if line is None:
                 require_going(stop, kept)
                 hear = stoppable(watch.begin(piece.label, piece.epochs), stop, kept)
                 line = measured_line(piece, setting.device, hear)
-                lines.append(file, path, line)
+                lines.append(file, path, sealed(line))
                 found[_name(piece.key)] = line
             watch.end("done", f"{piece.label}: {line['seconds']:.1f} s")
     own = {_name(piece.key): _anywhere(piece.key) for piece in pieces}
@@ -87,6 +92,15 @@ def measured(
         {**line["key"], **line["values"], "made_on": line["made_on"]}
         for line in (found[name] for name in (*own, *other))
     ]
+
+
+def _described(path: Path, line: dict[str, Any]) -> dict[str, Any]:
+    """A line of the file, if it is as it was written."""
+    require_sealed(path, line, _UNSEALED)
+    match line:
+        case {"key": dict(), "values": dict(), "seconds": int() | float(), "made_on": dict()}:
+            return line
+    raise DamagedError(path, "a line does not describe a measurement")
 
 
 def measured_line(piece: Piece, device: str, hear: OnPhase) -> dict[str, Any]:

@@ -1,0 +1,844 @@
+"""Folders that are damaged, edited, foreign or impossible: refused by name, and nothing is lost."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sdgar import artifact, folders
+from sdgar.cli.train import Job
+from sdgar.data.readers import ReadOptions
+from sdgar.discriminators.sequence import Sequence
+from sdgar.errors import ArtifactError, SdgarError, UsageError
+from sdgar.experiments import workspace
+from sdgar.experiments.paper import pieces
+from sdgar.experiments.results import Results
+from sdgar.experiments.watch import Unwatched, never
+from sdgar.experiments.workspace import Workspace
+from sdgar.modules import Encoder, rebuilt
+from sdgar.recommender import Recommender
+from sdgar.training import checkpoint
+from sdgar.training.fit import EpochRecord
+
+from ..cli.test_cli import Done, sdgar
+from ..test_artifact import a_model, change_tensors, edit_manifest, same
+from ..training.test_checkpoint import CPU, IDENTITY, a_checkpoint, kept_in, rewrite_loop
+from .cases import Case, check, table
+
+Act = Callable[[Path], Any]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def events(folder: Path) -> Path:
+    """A file of events that trains in no time."""
+    rows = [f"u{u},i{i}" for u in range(8) for i in range(6) if (u + i) % 2]
+    path = folder / "events.csv"
+    path.write_text("user,item\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def train(folder: Path, *words: object) -> Done:
+    return sdgar("train", events(folder), "--system", "popular", "--split", "none", *words)
+
+
+# Where a folder cannot be
+
+
+def saved_to(place: Callable[[Path], str | Path], *, overwrite: bool = False) -> Act:
+    return lambda folder: artifact.save(a_model(), place(folder), overwrite=overwrite)
+
+
+def trained_to(place: Callable[[Path], str | Path], *words: object) -> Act:
+    return lambda folder: train(folder, "--out", place(folder), *words)
+
+
+def run_in(place: Callable[[Path], Path]) -> Act:
+    def act(folder: Path) -> None:
+        with Workspace(place(folder), {}):
+            pytest.fail("the run has begun")
+
+    return act
+
+
+def loop_in(folder: Path) -> Path:
+    (folder / "a").symlink_to("b")
+    (folder / "b").symlink_to("a")
+    return folder / "a"
+
+
+def file_in(folder: Path) -> Path:
+    (folder / "file").write_text("mine")
+    return folder / "file"
+
+
+def link_to_file(folder: Path) -> Path:
+    (folder / "link").symlink_to(file_in(folder))
+    return folder / "link"
+
+
+PLACES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "an empty name": (lambda _: "", "cannot be a folder"),
+    "the folder one works in": (lambda _: ".", "'.' cannot be a folder"),
+    "a folder above": (lambda _: "..", "'..' cannot be a folder"),
+    "the root": (lambda _: "/", "'/' cannot be a folder"),
+    "250 characters": (lambda f: f / ("x" * 250), "bytes"),
+    "300 characters": (lambda f: f / ("x" * 300), "cannot be a folder"),
+    "a parent of 300 characters": (lambda f: f / ("x" * 300) / "model", "cannot be a folder"),
+    "100 umlauts and more": (lambda f: f / ("ä" * 120), "bytes"),
+    "a file for a parent": (lambda f: file_in(f) / "model", "is not a folder"),
+    "a file for a grandparent": (lambda f: file_in(f) / "a" / "b", "is not a folder"),
+    "a link that leads to itself": (loop_in, "leads back to itself"),
+    "a link in the way that leads to itself": (lambda f: loop_in(f) / "model", "cannot be a"),
+    "a file": (file_in, "is not a folder"),
+    "a link to a file": (link_to_file, "is not a folder"),
+}
+
+CASES = [
+    *(Case(f"a model is saved to {n}", 2, (s,), saved_to(p)) for n, (p, s) in PLACES.items()),
+    Case("a model is saved to a NUL", 2, ("null",), saved_to(lambda f: f"{f}/a\0b")),
+    Case("a model is saved to a number", 2, ("'5' cannot",), saved_to(lambda _: 5)),  # type: ignore[arg-type, return-value]
+    *(
+        Case(f"a run is begun in {name}", 2, (says,), run_in(lambda f, p=place: Path(p(f))))
+        for name, (place, says) in PLACES.items()
+    ),
+    *(
+        Case(f"a command trains to {name}", 2, (PLACES[name][1],), trained_to(PLACES[name][0]))
+        for name in ("an empty name", "the root", "250 characters", "a link that leads to itself")
+    ),
+    Case(
+        "an attachment leads out of the folder",
+        2,
+        ("'../x'",),
+        lambda f: artifact.save(a_model(), f / "model", attachments={"../x": b""}),
+    ),
+    Case(
+        "an attachment has the name of a model",
+        2,
+        ("'model.safetensors'",),
+        lambda f: artifact.save(a_model(), f / "model", attachments={"model.safetensors": b""}),
+    ),
+]
+
+
+@table(CASES)
+def test_an_impossible_place_is_refused_before_any_work(case, tmp_path):
+    check(case, tmp_path)
+    assert not list(tmp_path.glob(".*"))
+    assert not list(tmp_path.glob("*.partial"))
+    if (tmp_path / "file").exists():
+        assert (tmp_path / "file").read_text() == "mine"
+
+
+# What is never replaced
+
+
+def with_file(name: str, text: str = "years of work") -> Callable[[Path], Path]:
+    """A model with something of the user's beside it."""
+
+    def make(folder: Path) -> Path:
+        target = artifact.save(a_model(), folder / "model")
+        (target / name).parent.mkdir(exist_ok=True)
+        (target / name).write_text(text)
+        return target
+
+    return make
+
+
+def of_another_program(manifest: str) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        (folder / "model").mkdir()
+        (folder / "model" / "manifest.json").write_text(manifest)
+        return folder / "model"
+
+    return make
+
+
+def in_partial(name: str) -> Callable[[Path], Path]:
+    """An interrupted run with something of the user's beside it."""
+
+    def make(folder: Path) -> Path:
+        with suppress(KeyError), Workspace(folder / "run", {}) as run:
+            run.record("choose", EpochRecord(1, 0.5, 0.1))
+            raise KeyError
+        (run.folder / name).write_text("years of work")
+        return folder / "run"
+
+    return make
+
+
+def bare_partial(folder: Path) -> Path:
+    (folder / "run.partial").mkdir()
+    (folder / "run.partial" / "thesis.txt").write_text("years of work")
+    return folder / "run"
+
+
+def partial_file(folder: Path) -> Path:
+    (folder / "run.partial").write_text("years of work")
+    return folder / "run"
+
+
+def comparison(folder: Path) -> Done:
+    out = folder / "cmp"
+    out.mkdir()
+    (out / "results.jsonl").write_text('{"format": "mine", "text": "years of work"}\n')
+    return sdgar("compare", events(folder), "--systems", "popular", "--out", out, "--overwrite")
+
+
+def study(folder: Path) -> Done:
+    line = {"op_code": 0, "worker_id": "years of work", "study_name": "thesis", "directions": [2]}
+    (folder / "study.jsonl").write_text(json.dumps(line) + "\n")
+    words = ("--study", folder / "study.jsonl", "--overwrite", "--trials", 1)
+    return sdgar("tune", events(folder), "--system", "item-knn", *words)
+
+
+def paper(folder: Path) -> Done:
+    (folder / "out").mkdir()
+    (folder / "out" / "table1.md").write_text("years of work")
+    return sdgar("paper", "table1", "--quick", "--out", folder / "out")
+
+
+def prepared(folder: Path) -> Done:
+    (folder / "raw").write_text("1 5\n")
+    (folder / "out").mkdir()
+    (folder / "out" / "interactions.parquet").write_text("years of work")
+    words = ("--raw", folder / "raw", "--out", folder / "out", "--overwrite")
+    return sdgar("data", "prepare", "citeulike", *words)
+
+
+def listed(folder: Path) -> Done:
+    model = artifact.save(a_model(), folder / "model")
+    (folder / "lists.csv").mkdir()
+    (folder / "lists.csv" / "thesis.txt").write_text("years of work")
+    return sdgar("recommend", model, "--all", "-o", folder / "lists.csv", "--overwrite")
+
+
+OVER = {"overwrite": True}
+FOREIGN = [
+    Case("notes lie beside a model", 2, ("notes.txt",), saved_to(with_file("notes.txt"), **OVER)),
+    Case("a folder lies beside a model", 2, ("'mine'",), saved_to(with_file("mine/a"), **OVER)),
+    Case("a hidden file lies there", 2, ("'.env'",), saved_to(with_file(".env"), **OVER)),
+    Case(
+        "a command would replace notes",
+        2,
+        ("notes.txt", "Move that away"),
+        trained_to(with_file("notes.txt"), "--overwrite"),
+    ),
+    *(
+        Case(
+            f"{name} has a manifest", 2, ("manifest.json",), saved_to(of_another_program(m), **OVER)
+        )
+        for name, m in {
+            "a browser extension": '{"manifest_version": 3, "of": "years of work"}',
+            "a list of files": '["years of work"]',
+            "something that is no JSON": "years of work",
+            "another format": '{"format": "llm", "of": "years of work"}',
+        }.items()
+    ),
+    Case(
+        "notes lie in a partial run",
+        2,
+        ("'a.txt'",),
+        trained_to(in_partial("a.txt"), "--overwrite"),
+    ),
+    Case(
+        "a copy of a checkpoint lies in a partial run",
+        2,
+        ("'checkpoint-best'",),
+        trained_to(in_partial("checkpoint-best"), "--overwrite"),
+    ),
+    Case("a folder has a name of ours", 2, ("run.json",), trained_to(bare_partial, "--overwrite")),
+    Case("a file has a name of ours", 2, ("run.partial",), trained_to(partial_file, "--overwrite")),
+    Case("results are not ours", 2, ("results.jsonl",), comparison),
+    Case("a study is not ours", 2, ("study.jsonl", "not a study of sdgar"), study),
+    Case("a table is not ours", 2, ("table1.md",), paper),
+    Case("events are not ours", 2, ("interactions.parquet",), prepared),
+    Case("a folder has the name of a file", 2, ("lists.csv",), listed),
+]
+
+
+@table(FOREIGN)
+def test_what_sdgar_did_not_write_is_never_replaced(case, tmp_path):
+    before: dict[str, bytes] = {}
+    act = case.act
+
+    def watched(folder: Path) -> object:
+        try:
+            return act(folder)
+        finally:
+            before.update(contents(folder))
+
+    check(Case(case.name, case.exit_code, case.says, watched), tmp_path)
+    assert sum(b"years of work" in data for data in before.values()) == 1
+    assert not list(tmp_path.rglob("*.tmp*"))
+
+
+def test_everything_that_sdgar_wrote_is_replaced_on_request(tmp_path):
+    target = tmp_path / "model"
+    attachments = {"log.jsonl": b"", "mine.txt": b"given to save"}
+    artifact.save(a_model(0), target, attachments=attachments)
+    (target / "training.png").write_bytes(b"drawn by sdgar demo")
+    artifact.save(a_model(1), target, overwrite=True)
+    assert same(artifact.load(target), a_model(1))
+    assert len(contents(target)) == 4
+
+
+def test_a_damaged_model_of_ours_is_replaced_on_request(tmp_path):
+    target = artifact.save(a_model(0), tmp_path / "model")
+    (target / "model.safetensors").write_bytes(b"")
+    manifest = (target / "manifest.json").read_text()
+    (target / "manifest.json").write_text(manifest.replace('"seed": 0', '"seed": 9'))
+    artifact.save(a_model(1), target, overwrite=True)
+    assert same(artifact.load(target), a_model(1))
+
+
+def test_notes_in_a_partial_run_outlive_the_run(tmp_path):
+    out = in_partial("notes.txt")(tmp_path)
+    with Workspace(out, {}, resume=True):
+        pass
+    assert [p.name for p in (tmp_path / "run.partial").iterdir()] == ["notes.txt"]
+    with pytest.raises(UsageError, match="no interrupted run"):
+        workspace.read_run(out)
+
+
+def test_a_users_copy_of_a_checkpoint_is_neither_taken_up_nor_removed(tmp_path):
+    store = kept_in(tmp_path)
+    store.write(a_checkpoint(1))
+    shutil.copytree(tmp_path / "checkpoint-000003", tmp_path / "checkpoint-best")
+    (tmp_path / ".checkpoint-notes").write_text("mine")
+    for epoch in (2, 3, 4):
+        store.write(a_checkpoint(epoch))
+    assert kept_in(tmp_path).resume()[-1] == "going on after epoch 4 of pass 'final'"
+    assert (tmp_path / "checkpoint-best" / "loop.json").exists()
+    assert (tmp_path / ".checkpoint-notes").exists()
+
+
+def test_a_million_epochs_come_after_the_999999_before_them(tmp_path):
+    for n in (999_999, 1_000_000):
+        (tmp_path / f"checkpoint-{n:06d}").mkdir()
+    found = [path.name for path in kept_in(tmp_path)._folders()]
+    assert found == ["checkpoint-1000000", "checkpoint-999999"]
+
+
+def test_overwriting_a_comparison_leaves_files_of_others_among_its_studies(tmp_path):
+    words = ("--systems", "popular", "--out", tmp_path / "cmp")
+    assert sdgar("compare", events(tmp_path), *words).returncode == 0
+    studies = tmp_path / "cmp" / "studies"
+    studies.mkdir()
+    line = {"op_code": 0, "worker_id": "w", "study_name": "sdgar", "directions": [2]}
+    (studies / "bpr.jsonl").write_text(json.dumps(line) + "\n")
+    (studies / "thesis.jsonl").write_text('{"years": "of work"}\n')
+    (studies / "notes.txt").write_text("years of work")
+    done = sdgar("compare", events(tmp_path), *words, "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in studies.iterdir()) == ["notes.txt", "thesis.jsonl"]
+
+
+# Links
+
+
+@pytest.fixture
+def elsewhere(tmp_path) -> Path:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "model")
+    return tmp_path
+
+
+def test_a_link_that_leads_nowhere_yet_is_followed(elsewhere):
+    artifact.save(a_model(0), elsewhere / "link")
+    assert (elsewhere / "link").is_symlink()
+    assert [p.name for p in (elsewhere / "disk").iterdir()] == ["model"]
+    assert same(artifact.load(elsewhere / "link"), a_model(0))
+
+
+def test_a_model_behind_a_link_is_replaced_only_on_request_and_the_link_stays(elsewhere):
+    artifact.save(a_model(0), elsewhere / "disk" / "model")
+    with pytest.raises(UsageError, match="--overwrite"):
+        artifact.save(a_model(1), elsewhere / "link")
+    artifact.save(a_model(1), elsewhere / "link", overwrite=True)
+    assert same(artifact.load(elsewhere / "disk" / "model"), a_model(1))
+    assert (elsewhere / "link").is_symlink()
+    assert sorted(p.name for p in elsewhere.iterdir()) == ["disk", "link"]
+    assert [p.name for p in (elsewhere / "disk").iterdir()] == ["model"]
+
+
+def test_a_command_trains_to_where_a_link_leads(elsewhere):
+    for words in ((), ("--overwrite",)):
+        done = train(elsewhere, "--out", elsewhere / "link", *words)
+        assert done.returncode == 0, done.stderr
+    assert sdgar("recommend", elsewhere / "link", "--all").returncode == 0
+    assert (elsewhere / "link").is_symlink()
+    assert [p.name for p in (elsewhere / "disk").iterdir()] == ["model"]
+
+
+def test_a_list_is_written_to_where_a_link_leads(tmp_path):
+    model = artifact.save(a_model(), tmp_path / "model")
+    (tmp_path / "lists.csv").symlink_to(tmp_path / "real.csv")
+    done = sdgar("recommend", model, "--all", "-o", tmp_path / "lists.csv")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "lists.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("user,")
+
+
+def test_names_with_the_signs_of_patterns_are_taken_as_they_are(tmp_path):
+    for name in ("model[1]", "*", "a?b", "ä b"):
+        artifact.save(a_model(0), tmp_path / name)
+        artifact.save(a_model(1), tmp_path / name, overwrite=True)
+        assert same(artifact.load(tmp_path / name), a_model(1))
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize("writer", ["99999999999999999999", "²", "-1", "x"])
+def test_a_temporary_folder_of_nobody_is_left_alone(tmp_path, writer):
+    strange = tmp_path / f".model.tmp-{writer}-abcd"
+    strange.mkdir()
+    artifact.save(a_model(), tmp_path / "model")
+    assert strange.exists()
+
+
+# What is read
+
+
+def saved(folder: Path) -> Path:
+    return artifact.save(a_model(text=False), folder / "model")
+
+
+def without_seal(folder: Path) -> dict[str, Any]:
+    """A manifest as it was before there were seals."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["seal"], manifest["attachments"]
+    return manifest
+
+
+def loaded(change: Callable[[Path], object]) -> Act:
+    def act(folder: Path) -> object:
+        target = saved(folder)
+        change(target)
+        return artifact.load(target)
+
+    return act
+
+
+def replaced(name: str, make: Callable[[Path], object]) -> Act:
+    """A file of a model that is something else now."""
+
+    def change(target: Path) -> None:
+        (target / name).unlink()
+        make(target / name)
+
+    return loaded(change)
+
+
+def manifest_text(change: Callable[[str], str]) -> Act:
+    def edit(target: Path) -> None:
+        path = target / "manifest.json"
+        text = path.read_text()
+        assert change(text) != text
+        path.write_text(change(text))
+
+    return loaded(edit)
+
+
+def old_manifest(**changes: Any) -> Act:
+    """An edited manifest that has no seal."""
+    return loaded(
+        lambda target: (target / "manifest.json").write_text(
+            json.dumps(without_seal(target) | changes)
+        )
+    )
+
+
+def mixed_up(side: str, order: list[int]) -> Act:
+    return loaded(
+        lambda target: change_tensors(
+            target, "ids.safetensors", lambda t: t.update({side: t[side][order]})
+        )
+    )
+
+
+NETWORK = {"dim": 4, "blocks": 2, "heads": 2, "length": 5}
+
+
+def network(**settings: Any) -> Act:
+    def act(_: Path) -> Encoder:
+        tensors = Sequence(5, 6, **NETWORK).state_dict()
+        return rebuilt(Encoder, "sequence", NETWORK | settings, (5, 6), tensors)
+
+    return act
+
+
+MANY = {"users": 10**12, "items": 6, "interactions": 10, "dim": 3}
+THINGS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a pipe": (os.mkfifo, "a pipe"),
+    "a folder": (Path.mkdir, "a folder"),
+    "a device": (lambda path: path.symlink_to("/dev/zero"), "a device"),
+    "a link to nowhere": (lambda path: path.symlink_to("nowhere"), "missing"),
+}
+FILES = ("manifest.json", "model.safetensors", "ids.safetensors", "history.safetensors")
+
+READ = [
+    *(
+        Case(f"{file} is {name}", 4, (file, says), replaced(file, make))
+        for file in FILES
+        for name, (make, says) in THINGS.items()
+    ),
+    Case("a digit is changed", 4, ("seal",), manifest_text(lambda t: t.replace(": 0", ": 1"))),
+    Case("a name is changed", 4, ("seal",), manifest_text(lambda t: t.replace("test", "rest"))),
+    Case("an entry is added", 4, ("seal",), manifest_text(lambda t: '{"x": 1,' + t[1:])),
+    Case(
+        "a seal is misspelt", 4, ("seal",), manifest_text(lambda t: t.replace('"seal"', '"seel"'))
+    ),
+    Case("a key occurs twice", 4, ("twice",), manifest_text(lambda t: '{"ids": 1,' + t[1:])),
+    Case("a number is NaN", 4, ("NaN",), manifest_text(lambda t: t.replace(": 0", ": NaN"))),
+    Case("a number is 1e999", 4, ("1e999",), manifest_text(lambda t: t.replace(": 0", ": 1e999"))),
+    Case(
+        "a number is endless",
+        4,
+        ("JSON",),
+        manifest_text(lambda t: t.replace(": 0", ": " + "9" * 5000)),
+    ),
+    Case("a manifest is nested deeply", 4, ("JSON",), manifest_text(lambda t: '{"a":' * 50_000)),
+    Case("a manifest is 65 MiB", 4, ("at most",), manifest_text(lambda t: t + " " * (65 << 20))),
+    Case("user ids are out of order", 4, ("ascending",), mixed_up("users", [1, 0, 2, 3, 4])),
+    Case("item ids are backwards", 4, ("ascending",), mixed_up("items", [5, 4, 3, 2, 1, 0])),
+    Case("item ids occur twice", 4, ("twice",), mixed_up("items", [0, 0, 2, 3, 4, 5])),
+    Case("there should be 10^12 users", 4, ("indptr_U1",), old_manifest(sizes=MANY)),
+    Case(
+        "there should be 10^12 dims",
+        4,
+        ("user_UD",),
+        old_manifest(sizes=MANY | {"users": 5, "dim": 10**12}),
+    ),
+    Case("a size is text", 4, ("a size",), old_manifest(sizes=MANY | {"more": "x"})),
+    Case("a size is negative", 4, ("a size",), old_manifest(sizes=MANY | {"dim": -1})),
+    Case("fields have no names", 4, ("context",), old_manifest(about={"context": []})),
+    Case("fields are a number", 4, ("context",), old_manifest(about={"context": 5})),
+    Case("an old manifest has more in it", 4, ("no seal",), old_manifest(more=1)),
+    Case("a network has 10^4 blocks", 4, ("parameters",), network(blocks=10**4)),
+    Case("a network has 10^9 blocks", 4, ("parameters",), network(blocks=10**9)),
+    Case("a network has 10^4 dims", 4, ("are not saved",), network(dim=10**4)),
+    Case("a network has 10^12 dims", 4, ("are not saved",), network(dim=10**12)),
+    Case("a network has 10^12 places", 4, ("are not saved",), network(length=10**12)),
+    Case("a network has no heads", 4, ("heads",), network(heads=0)),
+    Case("a network has dims in words", 4, ("sequence",), network(dim="many")),
+    Case("a network has settings of another", 4, ("depth",), network(depth=3)),
+]
+
+
+@table(READ)
+def test_a_model_that_is_not_what_was_saved_is_refused_at_once(case, tmp_path):
+    check(case, tmp_path)
+
+
+def test_a_model_from_before_there_were_seals_is_loaded(tmp_path):
+    target = saved(tmp_path)
+    (target / "manifest.json").write_text(json.dumps(without_seal(target)))
+    assert same(artifact.load(target), a_model(text=False))
+
+
+def test_a_seal_does_not_depend_on_how_a_manifest_is_laid_out(tmp_path):
+    target = saved(tmp_path)
+    manifest = json.loads((target / "manifest.json").read_text())
+    backwards = dict(reversed(manifest.items()))
+    (target / "manifest.json").write_text(json.dumps(backwards, indent=7))
+    assert same(artifact.load(target), a_model(text=False))
+
+
+def test_keys_that_are_numbers_are_sealed_as_they_are_read_back(tmp_path):
+    model = a_model()
+    model.about["by_k"] = {10: 0.5, 9: 0.25, 100: 1.0}
+    assert artifact.load(artifact.save(model, tmp_path / "model")).about["by_k"]["9"] == 0.25
+
+
+def test_every_flipped_bit_of_a_manifest_is_noticed(tmp_path):
+    target = saved(tmp_path)
+    good = (target / "manifest.json").read_bytes()
+    rng = np.random.default_rng(0)
+    for at in rng.integers(0, len(good), 300):
+        bad = bytearray(good)
+        bad[at] ^= 1 << rng.integers(0, 8)
+        (target / "manifest.json").write_bytes(bytes(bad))
+        with pytest.raises(ArtifactError):
+            artifact.load(target)
+
+
+ODD: tuple[Any, ...] = (
+    None, True, -1, 0, 1.5, 10**12, 10**40, "", "x", "\0", [], [1], [[]], {}, {"x": 1}, [None],
+)  # fmt: skip
+
+
+def edits(table: Any) -> Iterator[Any]:
+    """The table with each of its values replaced by odd ones, or left out, one at a time."""
+    for key in table:
+        for odd in ODD:
+            yield {**table, key: odd}
+        yield {name: value for name, value in table.items() if name != key}
+        if isinstance(table[key], dict):
+            for inner in edits(table[key]):
+                yield {**table, key: inner}
+
+
+def test_no_edit_of_a_manifest_ends_in_a_traceback(tmp_path):
+    """With a seal each is noticed; with the seal made anew a model is right or refused."""
+    model = a_model()
+    model.about.update(context=["user"], hyper_parameters={"tau": 0.1}, report={"test": {"a": 1.0}})
+    target = artifact.save(model, tmp_path / "model")
+    path = target / "manifest.json"
+    good = json.loads(path.read_text())
+    n = 0
+    for edited in edits(good):
+        if edited == good:
+            continue
+        path.write_text(json.dumps(edited))
+        if "seal" in edited:
+            with pytest.raises(ArtifactError):
+                artifact.load(target)
+        path.write_text(
+            json.dumps(folders.sealed({k: v for k, v in edited.items() if k != "seal"}))
+        )
+        with suppress(ArtifactError):
+            Recommender(artifact.load(target)).recommend(k=1)
+        n += 1
+    assert n > 300
+
+
+# A run in progress
+
+
+def a_job() -> dict[str, Any]:
+    reading = {name: getattr(ReadOptions(), name) for name in ReadOptions.__dataclass_fields__}
+    return {
+        "files": ["events.csv"], "test": [], "valid": [], "reading": reading, "system": "popular",
+        "settings": {}, "seed": 0, "engine": "auto", "device": "auto", "protocol": "validated",
+        "split": "none", "ks": [10], "overwrite": False, "checkpoint_every": 30.0,
+    }  # fmt: skip
+
+
+def a_run(folder: Path) -> Path:
+    """An interrupted run, as a command leaves it."""
+    events(folder)
+    job = a_job() | {"files": [str(folder / "events.csv")]}
+    with suppress(KeyError), Workspace(folder / "run", {"seed": 0}, command=job) as run:
+        run.record("choose", EpochRecord(1, 0.5, 0.1))
+        raise KeyError
+    return folder / "run"
+
+
+def resumed(change: Callable[[Path], object]) -> Act:
+    def act(folder: Path) -> Done:
+        out = a_run(folder)
+        change(folder / "run.partial")
+        return sdgar("train", "--resume", out)
+
+    return act
+
+
+def old_run(change: Callable[[dict[str, Any]], object]) -> Act:
+    """An edited run.json that has no seal."""
+
+    def edit(partial: Path) -> None:
+        described = json.loads((partial / "run.json").read_text())
+        del described["seal"]
+        change(described)
+        (partial / "run.json").write_text(json.dumps(described))
+
+    return resumed(edit)
+
+
+def instead(name: str, make: Callable[[Path], object]) -> Act:
+    def change(partial: Path) -> None:
+        (partial / name).unlink()
+        make(partial / name)
+
+    return resumed(change)
+
+
+def reopened(name: str) -> Act:
+    """A run that is taken up although a file in it has become a pipe."""
+
+    def act(folder: Path) -> None:
+        out = a_run(folder)
+        (folder / "run.partial" / name).unlink()
+        os.mkfifo(folder / "run.partial" / name)
+        with Workspace(out, {"seed": 0}, resume=True):
+            pytest.fail("the run goes on")
+
+    return act
+
+
+def text_of_run(change: Callable[[str], str]) -> Act:
+    def edit(partial: Path) -> None:
+        path = partial / "run.json"
+        path.write_text(change(path.read_text()))
+
+    return resumed(edit)
+
+
+RUNS = [
+    Case(
+        "a digit of a run is changed",
+        4,
+        ("seal",),
+        text_of_run(lambda t: t.replace("30.0", "31.0")),
+    ),
+    Case("run.json is empty", 4, ("run.json",), text_of_run(lambda t: "")),
+    Case("run.json is a list", 4, ("run.json",), text_of_run(lambda t: "[]")),
+    Case("run.json is cut", 4, ("run.json",), text_of_run(lambda t: t[:-5])),
+    Case(
+        "run.json is of tomorrow",
+        4,
+        ("version 2",),
+        text_of_run(lambda t: t.replace('version": 1', 'version": 2')),
+    ),
+    *(
+        Case(f"run.json is {name}", 4, ("run.json", says), instead("run.json", make))
+        for name, (make, says) in THINGS.items()
+    ),
+    *(Case(f"{name} is a pipe", 4, (name,), reopened(name)) for name in ("lock", "log.jsonl")),
+    Case("a command is missing", 4, ("began with",), old_run(lambda d: d.pop("command"))),
+    Case("a command is text", 4, ("began with",), old_run(lambda d: d.update(command="x"))),
+    Case("a run has no number", 4, ("began with",), old_run(lambda d: d.update(run_id=5))),
+    Case("files are a number", 4, ("'files'",), old_run(lambda d: d["command"].update(files=5))),
+    Case("lengths are text", 4, ("'ks'",), old_run(lambda d: d["command"].update(ks="10"))),
+    Case("a setting is unknown", 4, ("'more'",), old_run(lambda d: d["command"].update(more=1))),
+    Case(
+        "a column is a list",
+        4,
+        ("'user'",),
+        old_run(lambda d: d["command"]["reading"].update(user=[1])),
+    ),
+]
+
+
+@table(RUNS)
+def test_a_run_that_is_not_as_it_was_left_is_refused_and_kept(case, tmp_path):
+    check(case, tmp_path)
+    assert (tmp_path / "run.partial").is_dir()
+
+
+def test_a_run_from_before_there_were_seals_can_go_on(tmp_path):
+    out = a_run(tmp_path)
+    path = tmp_path / "run.partial" / "run.json"
+    described = json.loads(path.read_text())
+    seal = described.pop("seal")
+    path.write_text(json.dumps(described))
+    assert workspace.read_run(out) == described
+    assert len(seal) == 64
+
+
+def test_no_edit_of_a_run_ends_in_a_traceback(tmp_path):
+    out = a_run(tmp_path)
+    path = tmp_path / "run.partial" / "run.json"
+    good = json.loads(path.read_text())
+    for edited in edits(good):
+        if edited == good:
+            continue
+        path.write_text(json.dumps(edited))
+        if "seal" in edited:
+            with pytest.raises(ArtifactError):
+                workspace.read_run(out)
+        path.write_text(json.dumps({k: v for k, v in edited.items() if k != "seal"}))
+        with suppress(SdgarError):
+            command = workspace.read_run(out)["command"]
+            job = folders.read_record(path, Job, command)
+            folders.read_record(path, ReadOptions, job.reading)
+            assert all(isinstance(file, str) for file in (*job.files, *job.test, *job.valid))
+
+
+def test_no_edit_of_a_checkpoint_ends_in_a_traceback(tmp_path):
+    folder = kept_in(tmp_path).write(a_checkpoint())
+    identity = checkpoint.as_json(IDENTITY)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for edited in edits(manifest):
+        if edited != manifest and "seal" in edited:
+            (folder / "manifest.json").write_text(json.dumps(edited))
+            with pytest.raises(folders.DamagedError):
+                checkpoint.read(folder, identity, CPU)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    loop = json.loads((folder / "loop.json").read_text())
+    (record, *_), final = loop["log"], loop["finished"]
+    tried = [*edits({k: v for k, v in loop.items() if k != "log"})]
+    tried += [{"log": [odd]} for odd in (*ODD, *edits(record))] + [{"log": odd} for odd in ODD]
+    tried += [{"finished": odd} for odd in (*ODD, *edits(final))]
+    for edited in tried:
+        rewrite_loop(folder, **copy.deepcopy(loop) | edited)
+        with suppress(ArtifactError):
+            found = checkpoint.read(folder, identity, CPU)
+            assert found.epochs >= 0
+            assert all(isinstance(one.loss, float | int) for one in found.log)
+            assert math.isfinite(found.seconds)
+
+
+def test_the_manifest_that_a_forger_mends_is_checked_all_the_same(tmp_path):
+    target = saved(tmp_path)
+    edit_manifest(target, sizes=MANY)
+    with pytest.raises(ArtifactError, match="indptr_U1"):
+        artifact.load(target)
+
+
+# Results that a command goes on from
+
+
+def a_comparison(folder: Path) -> tuple[Path, Callable[[], Done]]:
+    """A finished comparison, and the command that reads it again."""
+    out = folder / "cmp"
+    words = ("compare", events(folder), "--systems", "popular", "--out", out)
+    assert sdgar(*words).returncode == 0
+    return out / "results.jsonl", lambda: sdgar(*words)
+
+
+def test_a_changed_digit_of_a_result_is_noticed_and_a_line_without_a_seal_counts(tmp_path):
+    path, again = a_comparison(tmp_path)
+    line = json.loads(path.read_text())
+    line["run"]["seconds"] += 1
+    path.write_text(json.dumps(line) + "\n")
+    done = again()
+    assert done.returncode == 4
+    assert "results.jsonl is damaged: it does not fit its seal" in done.stderr
+    del line["seal"]
+    path.write_text(json.dumps(line) + "\n")
+    assert again().returncode == 0
+
+
+def test_no_edit_of_a_result_ends_in_a_traceback(tmp_path):
+    path, _ = a_comparison(tmp_path)
+    good = json.loads(path.read_text())
+    for edited in edits({name: value for name, value in good.items() if name != "seal"}):
+        path.write_text(json.dumps(edited) + "\n")
+        with suppress(SdgarError), Results(path.parent, overwrite=False) as results:
+            found = results.find("popular", None, good["identity"])
+            assert found is None or isinstance(found.metrics, dict)
+
+
+@pytest.mark.parametrize("name", ["key", "values", "seconds", "made_on"])
+def test_a_measurement_of_the_paper_that_was_edited_is_refused(tmp_path, name):
+    path, setting = tmp_path / "time.jsonl", pieces.Setting(device="cpu")
+    piece = pieces.Piece(key={"a": 1}, measure=lambda _: {"value": 0.25}, seconds=1.0)
+
+    def measured() -> list[dict[str, Any]]:
+        return pieces.measured([piece], path, setting, watch=Unwatched(), stop=never)
+
+    measured()
+    path.write_text(path.read_text().replace("0.25", "0.35"))
+    with pytest.raises(folders.DamagedError, match="seal"):
+        measured()
+    line = json.loads(path.read_text())
+    del line["seal"]
+    path.write_text(json.dumps(line) + "\n")
+    assert measured()[0]["value"] == 0.35
+    path.write_text(json.dumps(line | {name: "x"}) + "\n")
+    with pytest.raises(folders.DamagedError, match="does not describe a measurement"):
+        measured()
