@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import ReadOptions, check_header
-from sdgar.data.readers.files import CHUNK, SourceFile, chunks
+from sdgar.data.readers.columns import TWO_MARKS, ReadOptions, check_header
+from sdgar.data.readers.files import CHUNK, GUESSED, SourceFile, chunks
 from sdgar.data.readers.pieces import Piece
 from sdgar.data.readers.problems import MEANING, ProblemLog, shown
 from sdgar.data.readers.text_scan import (
@@ -26,17 +27,21 @@ from sdgar.data.readers.text_scan import (
 from sdgar.errors import DataError
 
 _HEAD = 2 * MAX_LINE
-_DELIMITERS = {"\t": "tab", ";": ";", "|": "|", ",": ","}
+_DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
+_STAND_IN = "\x1f"
+"""What stands for a separator of two characters where only one can be: ASCII's own separator."""
 
 
 class DelimitedFile:
     """A file whose first record names its columns, unless the caller does."""
 
     def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
-        self._file = file
         self._max_uncompressed = options.max_uncompressed
         head, _ = next(blocks(chunks(file, options.max_uncompressed, []), CHUNK))
         check_encoding(head, file.name)
+        if file.separator == GUESSED:
+            file = replace(file, separator=_separator(head))
+        self._file = file
         self._skipped_bytes = len(BOM) if head.startswith(BOM) else 0
         self._skipped_lines = 0
         if self._skipped_bytes:
@@ -84,6 +89,12 @@ def check_encoding(head: bytes, source: str) -> None:
         )
 
 
+def _separator(head: bytes) -> str:
+    """The first of the usual separators that the first line has; a comma if it has none."""
+    first = next((line for line in head.splitlines() if line.strip()), b"")
+    return next((mark for mark in _DELIMITERS if mark.encode() in first), ",")
+
+
 def _regular_frame(block: bytes, layout: Layout, last: bool) -> pl.DataFrame | None:
     """Rows of a block in which every line is one well-formed record; None if any is not.
 
@@ -94,6 +105,11 @@ def _regular_frame(block: bytes, layout: Layout, last: bool) -> pl.DataFrame | N
         block = block.rstrip(b"\r\n") + b"\n"
     if not _is_plain(block):
         return None
+    if len(layout.separator) > 1:
+        if b'"' in block or _STAND_IN.encode() in block:
+            return None
+        block = block.replace(layout.separator.encode(), _STAND_IN.encode())
+        layout = replace(layout, separator=_STAND_IN)
     quoted = b'"' in block and _opening_quote(layout.separator).search(block) is not None
     if quoted:
         regular = _records(layout.separator, layout.n_fields).fullmatch(block) is not None

@@ -69,6 +69,12 @@ def _keys(head: bytes, source: str) -> tuple[str, ...]:
     first = list(islice(filter(bytes.strip, _lines(head)), _LOOKED_AT))
     if not first:
         raise DataError(f"{source} has nothing but blank lines.", code="empty_input")
+    if first[0].lstrip().startswith(b"[") and (first[0].strip() == b"[" or b"{" in first[0]):
+        raise DataError(
+            f"{source} is one JSON array, and what can be read is one object a line. Rewrite it: "
+            "jq -c '.[]' OLD.json > NEW.jsonl.",
+            code="json_array",
+        )
     objects = _objects(first, 1, source, ProblemLog()).values()
     names = dict.fromkeys(key for found in objects for key in found)
     if not names:
