@@ -126,7 +126,7 @@ def require_fields(names: Sequence[str]) -> None:
     if "user" not in names or len(set(names)) < len(names):
         raise UsageError(
             "a context has the user and other fields, each once; got "
-            f"{', '.join(names) or 'none'}.",
+            f"{', '.join(map(str, names)) or 'none'}.",
             code="bad_option",
         )
     if taken := [name for name in names if name in TAKEN]:

@@ -50,12 +50,7 @@ def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
                 code="missing_value",
             )
         raw = raw.data
-    if isinstance(raw, str | bytes) or not hasattr(raw, "__iter__"):
-        raise UsageError(
-            f"the {what} must be one-dimensional, a list or an array of one value a row; got "
-            f"{type(raw).__name__} {raw!r:.60}.",
-            code="bad_shape",
-        )
+    require_column(raw, what)
     # Text goes through object arrays: NumPy's own text type drops trailing NUL characters.
     array = raw if isinstance(raw, np.ndarray) else np.array([*raw, None], dtype=object)[:-1]
     nested = array.dtype.kind == "O" and any(isinstance(v, list | np.ndarray) for v in array)
@@ -63,6 +58,16 @@ def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
         found = "a list of lists" if nested else f"shape {array.shape}"
         raise UsageError(f"the {what} must be one-dimensional, got {found}.", code="bad_shape")
     return array
+
+
+def require_column(raw: Any, what: str) -> None:
+    """Refuse one value where many are meant, even a text, which is a sequence of characters."""
+    if isinstance(raw, str | bytes) or not hasattr(raw, "__iter__"):
+        raise UsageError(
+            f"the {what} must be a list or an array with one value a row; got the "
+            f"{type(raw).__name__} {str(raw)[:60]!r}.",
+            code="bad_shape",
+        )
 
 
 def common_kind(*parts: NDArray[Any]) -> list[NDArray[Any]]:

@@ -113,6 +113,12 @@ class Interactions:
         duplicates: Duplicates = "error",
     ) -> Interactions:
         """Build with a context of several fields, one array each, such as user and daypart."""
+        if not isinstance(fields, Mapping):
+            raise UsageError(
+                "fields must be a mapping of names to columns, such as {'user': …, 'city': …}; got "
+                f"a {type(fields).__name__}.",
+                code="bad_shape",
+            )
         contexts.require_fields(tuple(fields))
         if tuple(fields) == contexts.USER:
             return cls.from_arrays(
@@ -258,6 +264,9 @@ class Interactions:
                 "column types.",
                 code="schema_mismatch",
             )
+        if self.fields is not None and other.fields is not None:
+            for one, two in zip(self.fields.values, other.fields.values, strict=True):
+                common_kind(one.values, two.values)
         n = len(self)
         users, users_E = _union(self.users, self.users_E, other.users, other.users_E)
         items, items_E = _union(self.items, self.items_E, other.items, other.items_E)

@@ -80,6 +80,5 @@ def _missing_time(row: int, value: object) -> DataError:
 
 
 def _not_numbers(array: NDArray[Any], what: str, code: str) -> DataError:
-    values = array.tolist()
-    odd = next((v for v in values if not isinstance(v, int | float)), max(values, default=None))
-    return DataError(f"{what}, got {array.dtype} with {odd!r:.60}. Convert them first.", code=code)
+    odd = [v for v in array.tolist() if not isinstance(v, int | float)] or [max(array.tolist())]
+    return DataError(f"{what}, got {array.dtype} with {odd[0]!r:.60}. Convert them first.", code=code)

@@ -130,7 +130,7 @@ def _open(file: SourceFile, options: ReadOptions, notes: list[str]) -> _Source:
             return DelimitedFile(file, options, notes)
         if file.format == "json_lines":
             return JsonLinesFile(file, options, notes)
-        return ParquetFile(file, options.max_uncompressed)
+        return ParquetFile(file, options.unpack_limit)
 
 
 def _check_same_names(files: list[SourceFile], sources: list[_Source]) -> None:

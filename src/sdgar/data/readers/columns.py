@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from sdgar.data import contexts
@@ -52,6 +52,7 @@ _TRUE_OR_FALSE = frozenset(("recommended", "isrecommended", "votedup", "liked", 
 TWO_MARKS = "::"
 """What MovieLens writes between fields: the one delimiter of more than one character."""
 
+_MOST_UNPACKED = 64 << 30
 _MAX_LISTED = 30
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d.*)?")
@@ -84,8 +85,8 @@ class ReadOptions:
     """Leave out and count rows that cannot be used, instead of refusing the input."""
     context: tuple[str, ...] = contexts.USER
     """Fields of a context: user, columns by name, and hour, weekday or daypart of the time."""
-    max_uncompressed: int = field(default_factory=lambda: min(64 << 30, _memory()))
-    """Bytes a gz, zst or Parquet file may unpack to; default: this machine's memory, or 64 GiB."""
+    max_uncompressed: int | None = None
+    """Bytes a gz, zst or Parquet file may unpack to; ``None``: this machine's memory, or 64 GiB."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before any file is opened."""
@@ -100,10 +101,11 @@ class ReadOptions:
                 f"delimiter must be one character (or 'tab', or '::'), got {self.delimiter!r}.",
                 code="bad_option",
             )
-        if type(self.max_uncompressed) is not int or self.max_uncompressed < 1:
+        limit = self.max_uncompressed
+        if limit is not None and (type(limit) is not int or limit < 1):
             raise UsageError(
                 "max_uncompressed must be a number of bytes of at least 1, got "
-                f"{self.max_uncompressed!r}.",
+                f"{limit!r}.",
                 code="bad_option",
             )
         named = self.min_rating not in (None, "unset")
@@ -121,6 +123,11 @@ class ReadOptions:
     def separator(self) -> str | None:
         """The delimiter as the character itself."""
         return "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
+
+    @property
+    def unpack_limit(self) -> int:
+        """Bytes a file may unpack to: what was said, or what this machine could hold."""
+        return self.max_uncompressed or min(_MOST_UNPACKED, _memory())
 
 
 @dataclass(frozen=True)
@@ -377,7 +384,7 @@ def _name_by_value(text: str) -> str:
 def _memory() -> int:
     """Bytes of memory of this machine; Windows does not say it in this way."""
     if not hasattr(os, "sysconf"):
-        return 64 << 30
+        return _MOST_UNPACKED
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

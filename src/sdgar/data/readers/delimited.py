@@ -35,9 +35,11 @@ _STAND_IN = "\x1f"
 class DelimitedFile:
     """A file whose first record names its columns, unless the caller does."""
 
-    def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
-        self._max_uncompressed = options.max_uncompressed
-        head, _ = next(blocks(chunks(file, options.max_uncompressed, []), CHUNK))
+    def __init__(
+        self, file: SourceFile, options: ReadOptions, notes: list[str], *, one_column: bool = False
+    ) -> None:
+        self._limit = options.unpack_limit
+        head, _ = next(blocks(chunks(file, self._limit, []), CHUNK))
         check_encoding(head, file.name)
         if file.separator == GUESSED:
             file = replace(file, separator=_separator(head))
@@ -48,7 +50,7 @@ class DelimitedFile:
             notes.append(f"{file.name} begins with a byte order mark, which was left out.")
         lines = head[self._skipped_bytes : _HEAD].splitlines(keepends=True)
         first, n_lines = _first_record(lines, file)
-        if len(first) == 1:
+        if len(first) == 1 and not one_column:
             raise _one_column(first[0], file)
         check_header(first, file.name, options)
         self.names = options.header_columns or tuple(first)
@@ -64,7 +66,7 @@ class DelimitedFile:
         layout = Layout(self._file.separator, len(self.names), wanted)
         line = self._skipped_lines + 1
         rest = b""
-        body = chunks(self._file, self._max_uncompressed, notes)
+        body = chunks(self._file, self._limit, notes)
         for block, last in blocks(_without_first(self._skipped_bytes, body), block_size):
             block = rest + block
             frame = _regular_frame(block, layout, last)

@@ -108,7 +108,7 @@ def reading(file: SourceFile) -> Iterator[None]:
         )
 
 
-def chunks(file: SourceFile, max_uncompressed: int, notes: list[str]) -> Iterator[bytes]:
+def chunks(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
     """The decompressed bytes of a file, a bounded piece at a time."""
     if file.compression == "zstd":
         pieces = _zstd(file)
@@ -119,8 +119,8 @@ def chunks(file: SourceFile, max_uncompressed: int, notes: list[str]) -> Iterato
     total = 0
     for piece in pieces:
         total += len(piece)
-        if file.compression and total > max_uncompressed:
-            raise too_large(file, f"at least {total:,} bytes", max_uncompressed)
+        if file.compression and total > limit:
+            raise too_large(file, f"at least {total:,} bytes", limit)
         yield piece
 
 
@@ -135,9 +135,9 @@ def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
 
 
 def _expand(pattern: str | Path) -> list[Path]:
-    if "\0" in str(pattern):
+    if "\0" in str(pattern) or not str(pattern):
         raise UsageError(
-            f"{str(pattern)!r} cannot be a file: its name has a NUL character.",
+            f"{str(pattern)!r} cannot be a file: a name is neither empty nor has a NUL character.",
             code="no_such_file",
         )
     path = Path(pattern)

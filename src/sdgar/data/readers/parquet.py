@@ -17,9 +17,9 @@ from sdgar.errors import DataError
 class ParquetFile:
     """A file whose schema is known and whose rows are not read yet."""
 
-    def __init__(self, file: SourceFile, max_uncompressed: int) -> None:
+    def __init__(self, file: SourceFile, limit: int) -> None:
         self._file = file
-        self._max_uncompressed = max_uncompressed
+        self._limit = limit
         with _damage_named(file), file.path.open("rb") as stream:
             parquet_layout.chunks(stream)
             stream.seek(0)
@@ -34,8 +34,8 @@ class ParquetFile:
         """Some columns as they are, if they do not unpack to more than is allowed."""
         with _damage_named(self._file), self._file.path.open("rb") as stream:
             unpacked = parquet_layout.unpacked_bytes(stream, names)
-            if unpacked > self._max_uncompressed:
-                raise too_large(self._file, f"{unpacked:,} bytes", self._max_uncompressed)
+            if unpacked > self._limit:
+                raise too_large(self._file, f"{unpacked:,} bytes", self._limit)
             stream.seek(0)
             return pl.read_parquet(stream, columns=list(names))
 
