@@ -81,4 +81,6 @@ def _missing_time(row: int, value: object) -> DataError:
 
 def _not_numbers(array: NDArray[Any], what: str, code: str) -> DataError:
     odd = [v for v in array.tolist() if not isinstance(v, int | float)] or [max(array.tolist())]
-    return DataError(f"{what}, got {array.dtype} with {odd[0]!r:.60}. Convert them first.", code=code)
+    return DataError(
+        f"{what}, got {array.dtype} with {odd[0]!r:.60}. Convert them first.", code=code
+    )

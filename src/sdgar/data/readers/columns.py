@@ -104,8 +104,7 @@ class ReadOptions:
         limit = self.max_uncompressed
         if limit is not None and (type(limit) is not int or limit < 1):
             raise UsageError(
-                "max_uncompressed must be a number of bytes of at least 1, got "
-                f"{limit!r}.",
+                f"max_uncompressed must be a number of bytes of at least 1, got {limit!r}.",
                 code="bad_option",
             )
         named = self.min_rating not in (None, "unset")
@@ -393,4 +392,6 @@ def _squash(name: str) -> str:
 
 
 def _fit_delimiter(text: str) -> bool:
-    return text in ("tab", "\\t", TWO_MARKS) or (len(text) == 1 and text.isascii() and text not in '"\r\n\0')
+    return text in ("tab", "\\t", TWO_MARKS) or (
+        len(text) == 1 and text.isascii() and text not in '"\r\n\0'
+    )

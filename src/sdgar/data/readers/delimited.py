@@ -192,7 +192,8 @@ def _first_record(lines: list[bytes], file: SourceFile) -> tuple[list[str], int]
         except Broken as broken:
             raise DataError(
                 f"{file.name}, line {at + 1}: the header cannot be read, because of "
-                f"{MEANING[broken.code]}: {shown(lines[at])}.",
+                f"{MEANING[broken.code]}: {shown(lines[at])}."
+                f"{_other_separator(shown(lines[at]), file)}",
                 code=broken.code,
             ) from broken
         if fields:
@@ -201,10 +202,14 @@ def _first_record(lines: list[bytes], file: SourceFile) -> tuple[list[str], int]
 
 
 def _one_column(line: str, file: SourceFile) -> DataError:
-    seen = [name for mark, name in _DELIMITERS.items() if mark in line and mark != file.separator]
-    guess = f" It may be delimited by {seen[0]!r}: try --delimiter {seen[0]!r}." if seen else ""
     return DataError(
         f"{file.name} has one column if split at {file.separator!r}, and two are needed. "
-        f"Its first line is {shown(line)}.{guess}",
+        f"Its first line is {shown(line)}.{_other_separator(line, file)}",
         code="one_column",
     )
+
+
+def _other_separator(line: str, file: SourceFile) -> str:
+    """A hint, if a line has another of the usual separators."""
+    seen = [name for mark, name in _DELIMITERS.items() if mark in line and mark != file.separator]
+    return f" It may be delimited by {seen[0]!r}: try --delimiter {seen[0]!r}." if seen else ""

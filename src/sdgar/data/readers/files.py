@@ -168,12 +168,14 @@ def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
     named = _COMPRESSED.get(path.suffix.lower())
     if compression != named:
         notes.append(
-            f"{printable(path)} is {compression or 'not compressed'}, whatever its name says; read as such."
+            f"{printable(path)} is {compression or 'not compressed'}, whatever its name says; read "
+            "as such."
         )
     format_, default = _format_of(path, separator)
     if format_ == "parquet" and compression:
         raise UsageError(
-            f"{printable(path)} is a compressed Parquet file; Parquet compresses itself. Unpack it first.",
+            f"{printable(path)} is a compressed Parquet file; Parquet compresses itself. Unpack "
+            "it first.",
             code="unknown_format",
         )
     return SourceFile(path, format_, separator or default, compression, _stamp(path))
@@ -187,9 +189,9 @@ def _format_of(path: Path, separator: str | None) -> tuple[Format, str]:
     if separator is not None:
         return "delimited", separator
     raise UsageError(
-        f"{printable(path)} has an unknown extension {extension!r}. Known: {', '.join(_EXTENSIONS)}, each "
-        "also with .gz or .zst (Parquet without). For delimited text of another name, give "
-        "--delimiter.",
+        f"{printable(path)} has an unknown extension {extension!r}. Known: "
+        f"{', '.join(_EXTENSIONS)}, each also with .gz or .zst (Parquet without). For delimited "
+        "text of another name, give --delimiter.",
         code="unknown_format",
     )
 
@@ -202,13 +204,16 @@ def _not_a_file(path: Path, mode: int) -> UsageError:
             code="not_a_file",
         )
     return UsageError(
-        f"{printable(path)} is not a regular file (a device, socket or pipe). Store the rows in a file first.",
+        f"{printable(path)} is not a regular file (a device, socket or pipe). Store the rows in a "
+        "file first.",
         code="not_a_file",
     )
 
 
 def _unreadable(path: Path, error: OSError) -> ResourceError:
-    return ResourceError(f"cannot read {printable(path)}: {error.strerror or error}.", code="unreadable")
+    return ResourceError(
+        f"cannot read {printable(path)}: {error.strerror or error}.", code="unreadable"
+    )
 
 
 def _stamp(path: Path) -> Stamp:

@@ -62,7 +62,9 @@ def chunks(stream: BinaryIO) -> list[Chunk]:
     groups = _structs(footer, 4)
     if sum(_whole(group, 3) for group in groups) != _whole(footer, 3):
         raise Damaged("its groups of rows have another number of rows than the file")
-    return [_chunk(column, group, footer_start) for group in groups for column in _structs(group, 1)]
+    return [
+        _chunk(column, group, footer_start) for group in groups for column in _structs(group, 1)
+    ]
 
 
 def unpacked_bytes(stream: BinaryIO, columns: Collection[str]) -> int:
@@ -91,8 +93,8 @@ def _check_pages(stream: BinaryIO, chunk: Chunk) -> None:
         at += n_header + n_packed
     if at != chunk.end or n_values != chunk.n_values:
         raise Damaged(
-            f"the pages of column {chunk.column!r} hold {n_values:,} values and end at byte {at:,}; "
-            f"the footer says {chunk.n_values:,} and {chunk.end:,}"
+            f"the pages of column {chunk.column!r} hold {n_values:,} values and end at byte "
+            f"{at:,}; the footer says {chunk.n_values:,} and {chunk.end:,}"
         )
 
 
@@ -106,12 +108,11 @@ def _chunk(column: Struct, group: Struct, footer_start: int) -> Chunk:
     n_values = _whole(about, 5)
     if len(path) == 1 and n_values != _whole(group, 3):
         raise Damaged(f"column {path[0]!r} has {n_values:,} values for {_whole(group, 3):,} rows")
-    start = _whole(about, 9)
-    dictionary = about.get(11)
-    if isinstance(dictionary, int) and 0 < dictionary < start:
-        start = dictionary
+    # The words of a dictionary come first; without rows there may be nothing else.
+    offsets = _whole(about, 9), _whole(about, 11) if 11 in about else 0
+    start = min((offset for offset in offsets if offset), default=0)
     end = start + _whole(about, 7)
-    if start < len(_MAGIC) or end > footer_start:
+    if start < end and (start < len(_MAGIC) or end > footer_start):  # no rows, no place
         raise Damaged(f"column {path[0]!r} lies outside of the file")
     return Chunk(
         column=path[0].decode("utf-8", "replace"),

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.ids import int_overflow, is_missing
+from sdgar.data.ids import int_overflow
 from sdgar.data.readers.columns import FIELD, Role
 from sdgar.data.readers.problems import Place, shown
 from sdgar.errors import DataError
