@@ -145,10 +145,8 @@ class Ids:
         wrong = np.flatnonzero(self.values[1:] <= self.values[:-1])
         if len(wrong):
             before, after = self.values[wrong[0] : wrong[0] + 2].tolist()
-            raise DataError(
-                f"ids must be distinct and ascend, and {after} comes after {before}.",
-                code="unsorted_ids",
-            )
+            found = f"{after} comes after {before}" if after < before else f"{after} occurs twice"
+            raise DataError(f"ids must be distinct and ascend, and {found}.", code="unsorted_ids")
 
     @classmethod
     def of(cls, values: NDArray[Any], what: str = "ids") -> Ids:
