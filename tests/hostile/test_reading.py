@@ -319,6 +319,8 @@ def test_ids_that_need_uint64_meet_ids_that_do_not_without_losing_a_digit() -> N
     merged = train.merge(test)
     assert merged.users.values.tolist() == [5, *near, BEYOND_INT64 + 1]
     assert len(merged) == 4
+    small = Interactions.from_arrays(np.array([7], np.uint64), [1])
+    assert small.merge(Interactions.from_arrays([-1], [1])).users.values.tolist() == [-1, 7]
 
 
 def test_large_ids_of_two_files_are_the_same_users(tmp_path: Path) -> None:

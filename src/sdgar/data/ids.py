@@ -77,6 +77,8 @@ def common_kind(*parts: NDArray[Any]) -> list[NDArray[Any]]:
     """
     if {part.dtype.kind for part in parts} != {"i", "u"}:
         return list(parts)
+    if all((part <= np.iinfo(np.int64).max).all() for part in parts):
+        return [part.astype(np.int64) for part in parts]
     if any(part.dtype.kind == "i" and (part < 0).any() for part in parts):
         raise int_overflow("one part has negative ids and another ids of 2^63 or more, which")
     return [part.astype(np.uint64) for part in parts]
