@@ -28,7 +28,7 @@ from sdgar import folders, model_file
 from sdgar.contracts import Factors, Model
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
-from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.errors import ArtifactError, DataError, ResourceError, UsageError
 from sdgar.folders import MANIFEST, DamagedError, Tensors
 from sdgar.modules import Network
 
@@ -278,7 +278,10 @@ def _read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids
     elif kind in ("int64", "uint64"):
         if side not in tensors or tensors[side].dtype != kind or tensors[side].shape != (n,):
             raise DamagedError(path, f"the ids of {side} are not {n} numbers of type {kind}")
-        ids = Ids(tensors[side])
+        try:
+            ids = Ids(tensors[side])
+        except DataError as error:
+            raise DamagedError(path, f"{side}: {error}".rstrip(".")) from error
     else:
         raise DamagedError(path, f"ids of kind {kind!r} are unknown")
     if len(set(ids.values.tolist())) != n:

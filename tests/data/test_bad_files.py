@@ -138,8 +138,8 @@ WHOLE_FILES = [
         38,
         "x.csv.zst",
         bytes(pa.Codec("zstd").compress(b"user,item\n\xff,1\n", asbytes=True)),
-        "bad_encoding",
-        "zstd -d",
+        "bad_rows",
+        "x.csv.zst, line 2",
     ),
 ]
 

@@ -99,7 +99,7 @@ def test_two_columns_that_look_like_data_are_not_guessed(names: str) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"delimiter": "::"}, "one character"),
+        ({"delimiter": ":::"}, "one character"),
         ({"delimiter": '"'}, "one character"),
         ({"delimiter": ""}, "one character"),
         ({"duplicates": "first"}, "error, sum, max, last"),

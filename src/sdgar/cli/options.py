@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -45,7 +46,11 @@ MinRating = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option("--delimiter", help="Field separator of text files.", rich_help_panel=_COLUMNS),
+    typer.Option(
+        "--delimiter",
+        help="Field separator of text files: one character, tab or ::.",
+        rich_help_panel=_COLUMNS,
+    ),
 ]
 Header = Annotated[
     str | None,
@@ -77,6 +82,16 @@ AllowBadRows = Annotated[
     typer.Option(
         "--allow-bad-rows",
         help="Leave malformed rows out, counted, instead of refusing the load.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+MaxUncompressed = Annotated[
+    str | None,
+    typer.Option(
+        "--max-uncompressed",
+        metavar="BYTES",
+        help="What a gz, zst or Parquet file may unpack to, as 2000000000 or 8G; default: the "
+        "memory of this machine, at most 64G.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -129,6 +144,7 @@ def _reading(
     duplicates: Duplicates = "error",
     fields: Context = "user",
     allow_bad_rows: AllowBadRows = False,
+    max_uncompressed: MaxUncompressed = None,
 ) -> Reading:
     """Turn the options of one command into the record that readers take."""
     from sdgar.data.readers import ReadOptions
@@ -148,6 +164,7 @@ def _reading(
         duplicates=duplicates,  # type: ignore[arg-type]
         context=tuple(fields.split(",")),
         allow_bad_rows=allow_bad_rows,
+        max_uncompressed=None if max_uncompressed is None else _bytes(max_uncompressed),
     )
 
 
@@ -202,6 +219,17 @@ def lists_of(texts: list[str] | None) -> tuple[int, ...]:
     if wrong:
         raise UsageError(f"--k takes integers of at least 1, got {wrong[0]!r}.", code="bad_k")
     return tuple(dict.fromkeys(map(int, words)))
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+    if found is None:
+        raise UsageError(
+            f"--max-uncompressed must be a number of bytes, such as 8G, got {text!r}.",
+            code="bad_option",
+        )
+    number, unit = found.groups()
+    return int(number) << 10 * " KMGT".index(unit.upper() or " ")
 
 
 def _seed(text: str | int) -> int:

@@ -208,8 +208,8 @@ def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
     data = _read(screen, "data", job.files, job.reading)
     if job.user_features or job.item_features:
         data = data.with_features(
-            _features(screen, "user", job.user_features, np.unique(data.user_U)),
-            _features(screen, "item", job.item_features, data.items.values),
+            _features(screen, "user", job.user_features, np.unique(data.user_U), job.reading),
+            _features(screen, "item", job.item_features, data.items.values, job.reading),
         )
     held_out = _read(screen, "test", job.test, job.reading) if job.test else None
     if held_out is None and job.split != "none":
@@ -323,12 +323,14 @@ def _read(screen: Screen, label: str, files: list[str], reading: dict[str, Any])
     return loaded.interactions
 
 
-def _features(screen: Screen, what: str, file: str | None, ids: NDArray[Any]) -> Features | None:
+def _features(
+    screen: Screen, what: str, file: str | None, ids: NDArray[Any], reading: dict[str, Any]
+) -> Features | None:
     from sdgar.data.readers.feature_tables import read_features
 
     if file is None:
         return None
-    features = read_features(file)
+    features = read_features(file, max_uncompressed=reading.get("max_uncompressed"))
     met = int((features.ids.index_of(ids.tolist()) >= 0).sum())
     if not met:
         raise UsageError(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.ids import Ids, plain
+from sdgar.data.ids import Ids, held, plain
 from sdgar.errors import DataError, UsageError
 
 USER = ("user",)
@@ -126,7 +126,7 @@ def require_fields(names: Sequence[str]) -> None:
     if "user" not in names or len(set(names)) < len(names):
         raise UsageError(
             "a context has the user and other fields, each once; got "
-            f"{', '.join(names) or 'none'}.",
+            f"{', '.join(map(str, names)) or 'none'}.",
             code="bad_option",
         )
     if taken := [name for name in names if name in TAKEN]:
@@ -169,8 +169,5 @@ def derived(name: str, micros: NDArray[np.int64] | None) -> NDArray[Any]:
 
 
 def _ids(values: list[Any]) -> tuple[Ids, NDArray[np.int64]]:
-    array = np.array([*values, None], dtype=object)[:-1]
-    if all(isinstance(value, int) for value in values):
-        array = np.array(values, np.int64 if min(values) < 0 or max(values) < 2**63 else np.uint64)
-    distinct, index = np.unique(array, return_inverse=True)
-    return Ids.of(distinct), index.astype(np.int64)
+    distinct, index = np.unique(held(values, "values of a field"), return_inverse=True)
+    return Ids(distinct), index.astype(np.int64)

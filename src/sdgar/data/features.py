@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.ids import Ids, plain
+from sdgar.data.ids import Ids, held, plain
 from sdgar.errors import DataError
 
 
@@ -29,20 +29,15 @@ class Features:
         cls, ids: Sequence[Any] | NDArray[Any], columns: Mapping[str, Sequence[Any]]
     ) -> Features:
         """One row an id; a cell is a text, a whole number, several of these, or None for none."""
-        raw = [plain(one) for one in ids]
-        whole = all(isinstance(one, int) for one in raw)
-        if not raw or not (whole or all(isinstance(one, str) for one in raw)):
-            odd = next((one for one in raw if not isinstance(one, str)), None)
+        try:
+            raw = held(ids)
+        except DataError as error:
             raise DataError(
-                f"ids of features are all text or all integers, got {odd!r}."
-                if raw
-                else "there is no row of features.",
-                code="bad_features",
-            )
-        dtype: Any = object
-        if whole:
-            dtype = np.uint64 if max(raw) >= 2**63 else np.int64
-        distinct, row_R = np.unique(np.array(raw, dtype=dtype), return_inverse=True)
+                f"ids of features are all text or all integers: {error}", code="bad_features"
+            ) from error
+        if not len(raw):
+            raise DataError("there is no row of features.", code="bad_features")
+        distinct, row_R = np.unique(raw, return_inverse=True)
         if len(distinct) != len(raw):
             twice = distinct[np.bincount(row_R) > 1][0]
             raise DataError(
@@ -60,7 +55,7 @@ class Features:
         number = {name: place for place, name in enumerate(names)}
         feature_E = [number[name] for bag in bags for name in sorted(bag)]
         start_R1 = np.cumsum([0, *map(len, bags)], dtype=np.int64)
-        return cls(Ids.of(distinct), names, start_R1, np.array(feature_E, np.int64))
+        return cls(Ids(distinct), names, start_R1, np.array(feature_E, np.int64))
 
     @property
     def n_features(self) -> int:

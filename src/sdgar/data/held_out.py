@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.contexts import Fields
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import Interactions
+from sdgar.data.interactions import History, Interactions
 from sdgar.errors import DataError
 from sdgar.rng import Stream, sort_keys
 
@@ -31,6 +31,11 @@ class Catalogue(Protocol):
     @property
     def fields(self) -> Fields | None:
         """The fields of the contexts, if they have several."""
+        ...
+
+    @property
+    def history(self) -> History:
+        """The pairs that were trained on."""
         ...
 
 
@@ -54,6 +59,8 @@ class HeldOut:
     cold_item_rows: int
     unseen_XF: NDArray[np.int64] | None = None
     """The values of contexts that are new as a whole; the first has the first free index."""
+    training_rows: int = 0
+    """Rows that are training rows too: a list leaves out what its user has, so they are missed."""
 
     @classmethod
     def of(cls, held_out: Interactions, train: Catalogue) -> HeldOut:
@@ -82,6 +89,7 @@ class HeldOut:
             cold_items=int(cold.sum()),
             cold_item_rows=int((items_E_known >= len(train.items)).sum()),
             unseen_XF=unseen_XF,
+            training_rows=_rows_in(train.history, len(train.items), users_E, items_E_known),
         )
 
     def __len__(self) -> int:
@@ -102,6 +110,18 @@ class HeldOut:
             indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
             items_E=self.items_E[rows],
         )
+
+
+def _rows_in(
+    history: History, n_items: int, users_E: NDArray[np.int64], items_E: NDArray[np.int64]
+) -> int:
+    """How many pairs are pairs of the history."""
+    can_be_E = (users_E < history.n_users) & (items_E < n_items)
+    owner_E = np.repeat(np.arange(history.n_users), np.diff(history.indptr_U1))
+    known = owner_E * n_items + history.items_E  # ascends, as rows are in CSR order
+    wanted = users_E[can_be_E] * n_items + items_E[can_be_E]
+    at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))
+    return int((known[at] == wanted).sum()) if len(known) else 0
 
 
 def _contexts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.errors import DataError
+from sdgar.errors import DataError, UsageError
 
 MAX_BYTES = 256
 """Longest id that a file may hold, in UTF-8."""
@@ -21,6 +21,118 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for nothing: None, NaN, or what pandas and NumPy have for that."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(value != value) if isinstance(value, float | np.floating) else False
+
+
+def held(raw: Sequence[Any] | NDArray[Any], what: str = "ids") -> NDArray[Any]:
+    """Ids as they are held: int64, uint64, or an object array of text; all others are refused."""
+    array = one_dimensional(raw, what)
+    if array.dtype.kind in "OUT":
+        return _from_objects([plain(value) for value in array.tolist()], what)
+    if array.dtype.kind in "iu":
+        wide = array.dtype.kind == "u" and array.itemsize == 8
+        return array.astype(np.uint64 if wide else np.int64)
+    raise _refused(what, str(array.dtype), is_float=array.dtype.kind == "f")
+
+
+def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
+    """A column as a NumPy array; what is no column, or has masked values, is refused."""
+    if isinstance(raw, np.ma.MaskedArray):
+        if np.ma.getmaskarray(raw).any():
+            at = int(np.flatnonzero(np.ma.getmaskarray(raw))[0])
+            raise DataError(
+                f"the {what} are a masked array, and row {at + 1} is masked. Leave masked rows "
+                "out first.",
+                code="missing_value",
+            )
+        raw = raw.data
+    require_column(raw, what)
+    # Text goes through object arrays: NumPy's own text type drops trailing NUL characters.
+    array = raw if isinstance(raw, np.ndarray) else np.array([*raw, None], dtype=object)[:-1]
+    nested = array.dtype.kind == "O" and any(isinstance(v, list | np.ndarray) for v in array)
+    if array.ndim != 1 or nested:
+        found = "a list of lists" if nested else f"shape {array.shape}"
+        raise UsageError(f"the {what} must be one-dimensional, got {found}.", code="bad_shape")
+    return array
+
+
+def require_column(raw: Any, what: str) -> None:
+    """Refuse one value where many are meant, even a text, which is a sequence of characters."""
+    if isinstance(raw, str | bytes) or not hasattr(raw, "__iter__"):
+        raise UsageError(
+            f"the {what} must be a list or an array with one value a row; got the "
+            f"{type(raw).__name__} {str(raw)[:60]!r}.",
+            code="bad_shape",
+        )
+
+
+def common_kind(*parts: NDArray[Any]) -> list[NDArray[Any]]:
+    """Columns of integer ids as one type that holds all of them; other columns as they are.
+
+    NumPy itself would meet int64 and uint64 at float64, and lose digits above 2^53.
+    """
+    if {part.dtype.kind for part in parts} != {"i", "u"}:
+        return list(parts)
+    if all((part <= np.iinfo(np.int64).max).all() for part in parts):
+        return [part.astype(np.int64) for part in parts]
+    if any(part.dtype.kind == "i" and (part < 0).any() for part in parts):
+        raise int_overflow("one part has negative ids and another ids of 2^63 or more, which")
+    return [part.astype(np.uint64) for part in parts]
+
+
+def int_overflow(what: str) -> DataError:
+    """The error for integers that neither int64 nor uint64 can hold."""
+    return DataError(
+        f"{what} together fit neither int64 nor uint64. Write the ids as text.",
+        code="int_overflow",
+    )
+
+
+def _from_objects(values: list[Any], what: str) -> NDArray[Any]:
+    """Python integers or Python texts, but not both."""
+    if values and all(isinstance(value, str) for value in values):
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{what} hold a text that is not Unicode: {error}. Leave such rows out.",
+                code="bad_encoding",
+            ) from error
+        return np.array([*map(str, values), None], dtype=object)[:-1]
+    for row, value in enumerate(values, 1):
+        if is_missing(value):
+            raise DataError(
+                f"{what} are missing, first in row {row} ({value!r}). Leave such rows out.",
+                code="missing_id",
+            )
+    kinds = {type(value) for value in values}
+    if len(kinds) > 1:
+        raise DataError(
+            f"{what} mix types: {', '.join(sorted(k.__name__ for k in kinds))}. "
+            "Give all ids as text or all as integers.",
+            code="mixed_ids",
+        )
+    if any(not isinstance(value, int) or isinstance(value, bool) for value in values):
+        (kind,) = kinds
+        raise _refused(what, kind.__name__, is_float=kind is float)
+    try:
+        return np.array(values, np.uint64 if values and max(values) >= 2**63 else np.int64)
+    except OverflowError as error:
+        raise int_overflow(f"{what} from {min(values)} to {max(values)}") from error
+
+
+def _refused(what: str, kind: str, *, is_float: bool) -> DataError:
+    return DataError(
+        f"{what} are of type {kind}, which cannot be an id. Cast them to text or to integers "
+        "first; floats lose digits above 2^53.",
+        code="float_ids" if is_float else "unsupported_type",
+    )
+
+
 @dataclass(frozen=True)
 class Ids:
     """Distinct ids in ascending order; the position of an id is its index."""
@@ -28,22 +140,20 @@ class Ids:
     values: NDArray[Any]
     """int64, uint64, or an object array of str."""
 
+    def __post_init__(self) -> None:
+        """Refuse integers that are not in ascending order, among which no id would be found."""
+        if self.values.dtype.kind not in "iu":
+            return
+        wrong = np.flatnonzero(self.values[1:] <= self.values[:-1])
+        if len(wrong):
+            before, after = self.values[wrong[0] : wrong[0] + 2].tolist()
+            found = f"{after} comes after {before}" if after < before else f"{after} occurs twice"
+            raise DataError(f"ids must be distinct and ascend, and {found}.", code="unsorted_ids")
+
     @classmethod
-    def of(cls, values: NDArray[Any]) -> Ids:
-        """Wrap ids that are distinct already, after checking their kind."""
-        if values.dtype.kind in "OUT":
-            values = np.array([str(v) for v in values], dtype=object)
-        elif values.dtype.kind == "u" and values.dtype.itemsize == 8:
-            values = values.astype(np.uint64)
-        elif values.dtype.kind in "iu":
-            values = values.astype(np.int64)
-        else:
-            raise DataError(
-                f"ids are of type {values.dtype}, which cannot be an id. Cast them to text or to "
-                "integers first; floats lose digits above 2^53.",
-                code="float_ids" if values.dtype.kind == "f" else "unsupported_type",
-            )
-        return cls(values)
+    def of(cls, values: NDArray[Any], what: str = "ids") -> Ids:
+        """Wrap ids that are distinct already and ascend, after checking their kind."""
+        return cls(held(values, what))
 
     @property
     def kind(self) -> Literal["int64", "uint64", "text"]:
@@ -67,8 +177,12 @@ class Ids:
         """
         array = raw if isinstance(raw, np.ndarray) else np.asarray(list(raw), dtype=object)
         if self.kind != "text" and array.dtype.kind in "iu":
-            at = np.searchsorted(self.values, array).clip(max=max(len(self) - 1, 0))
-            found = self.values[at] == array if len(self) else np.zeros(len(array), bool)
+            # Both sides must be of one type: NumPy compares int64 and uint64 as float64.
+            own = np.iinfo(self.values.dtype)
+            fits = (array >= own.min) & (array <= own.max)
+            wanted = np.where(fits, array, 0).astype(self.values.dtype)
+            at = np.searchsorted(self.values, wanted).clip(max=max(len(self) - 1, 0))
+            found = fits & (self.values[at] == wanted) if len(self) else np.zeros_like(fits)
             return np.where(found, at, -1).astype(np.int64)
         return np.fromiter((self._index.get(str(v), -1) for v in array), np.int64, len(array))
 

@@ -10,21 +10,22 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data import contexts
+from sdgar.data import contexts, numbers
 from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
-from sdgar.data.ids import Ids
-from sdgar.errors import DataError, UsageError
+from sdgar.data.ids import Ids, common_kind, held
+from sdgar.errors import DataError, UsageError, unknown_name
 
 Duplicates = Literal["error", "sum", "max", "last"]
 """What to do with rows of one (user, item) whose weights differ."""
 
 _MAX_WEIGHT_RATIO = 1e12
+_FLOAT32 = np.finfo(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,12 @@ class Interactions:
         duplicates: Duplicates = "error",
     ) -> Interactions:
         """Build with a context of several fields, one array each, such as user and daypart."""
+        if not isinstance(fields, Mapping):
+            raise UsageError(
+                "fields must be a mapping of names to columns, such as {'user': …, 'city': …}; got "
+                f"a {type(fields).__name__}.",
+                code="bad_shape",
+            )
         contexts.require_fields(tuple(fields))
         if tuple(fields) == contexts.USER:
             return cls.from_arrays(
@@ -142,14 +149,13 @@ class Interactions:
         """Build from one array a column; NumPy alone is enough."""
         user_ids, users_E = _distinct(users, "user")
         item_ids, items_E = _distinct(items, "item")
-        _require_same_length({"users": len(users_E), "items": len(items_E)})
         return cls.from_indices(
             user_ids,
             item_ids,
             users_E,
             items_E,
-            weight_E=None if weight is None else np.asarray(weight, np.float64),
-            time_E=None if time is None else np.asarray(time).astype(np.int64),
+            weight_E=weight,
+            time_E=time,
             duplicates=duplicates,
         )
 
@@ -160,9 +166,22 @@ class Interactions:
         An explicitly stored zero is not an interaction. Rows and columns without an entry
         keep their number but get no id, as they would in a file of events.
         """
+        if not hasattr(matrix, "tocoo") or len(matrix.shape) != 2:
+            raise UsageError(
+                f"from_csr takes a scipy sparse matrix of users × items, got a "
+                f"{type(matrix).__name__}. Wrap rows of numbers as scipy.sparse.csr_array(rows).",
+                code="bad_matrix",
+            )
         coo = matrix.tocoo()
-        stored = np.asarray(coo.data) != 0
-        weight = np.asarray(coo.data)[stored] if weighted else None
+        data = np.asarray(coo.data)
+        if data.dtype.kind not in "biuf" or not np.isfinite(data).all():
+            raise DataError(
+                f"the entries of the matrix must be finite real numbers, and these are {data.dtype}"
+                " or not finite. Clean or convert them first.",
+                code="bad_weight",
+            )
+        stored = data != 0
+        weight = data[stored] if weighted else None
         made = cls.from_arrays(
             np.asarray(coo.row)[stored].astype(np.int64),
             np.asarray(coo.col)[stored].astype(np.int64),
@@ -183,14 +202,22 @@ class Interactions:
         users_E: NDArray[np.integer[Any]],
         items_E: NDArray[np.integer[Any]],
         *,
-        weight_E: NDArray[np.floating[Any]] | None = None,
-        time_E: NDArray[np.int64] | None = None,
+        weight_E: Sequence[float] | NDArray[Any] | None = None,
+        time_E: Sequence[int] | NDArray[Any] | None = None,
         duplicates: Duplicates = "error",
         account: RowAccount | None = None,
     ) -> Interactions:
         """Sort into CSR order and collapse repeated pairs; the last row in time wins."""
+        if duplicates not in get_args(Duplicates):
+            raise unknown_name("duplicates rule", duplicates, get_args(Duplicates))
+        weight_E = None if weight_E is None else numbers.weights(weight_E)
+        time_E = None if time_E is None else numbers.times(time_E)
+        columns = {"users": users_E, "items": items_E, "weights": weight_E, "times": time_E}
+        _require_same_length({name: len(c) for name, c in columns.items() if c is not None})
         if len(users_E) == 0:
             raise DataError("there is no row to learn from.", code="no_rows")
+        _require_indices("user", users_E, len(users))
+        _require_indices("item", items_E, len(items))
         key_E = users_E.astype(np.int64) * len(items) + items_E.astype(np.int64)
         order = np.argsort(key_E, kind="stable")
         last_E = np.append(np.diff(key_E[order]) != 0, True)
@@ -200,7 +227,8 @@ class Interactions:
         kept = order[last_E]
         weight = None
         if weight_E is not None:
-            weight = _collapse(weight_E[order], key_E, last_E, duplicates, users, items)
+            with np.errstate(over="ignore"):  # sums beyond float64 are refused as infinite
+                weight = _collapse(weight_E[order], key_E, last_E, duplicates, users, items)
         indptr = np.zeros(len(users) + 1, np.int64)
         np.cumsum(np.bincount(users_E[kept], minlength=len(users)), out=indptr[1:])
         n_duplicates = len(key_E) - len(kept)
@@ -228,31 +256,27 @@ class Interactions:
                 code="schema_mismatch",
             )
         mine, theirs = self._kinds(), other._kinds()
-        if mine != theirs:
-            differ = "; ".join(
-                f"{n} {mine[n]} and {theirs[n]}" for n in mine if mine[n] != theirs[n]
-            )
+        odd = [n for n in mine if (mine[n] == "text") != (theirs[n] == "text")]
+        if odd:
+            differ = "; ".join(f"{n} {mine[n]} and {theirs[n]}" for n in odd)
             raise DataError(
                 f"the two parts hold ids of different kinds: {differ}. Write both with the same "
                 "column types.",
                 code="schema_mismatch",
             )
+        if self.fields is not None and other.fields is not None:
+            for one, two in zip(self.fields.values, other.fields.values, strict=True):
+                common_kind(one.values, two.values)
         n = len(self)
-        users, users_E = np.unique(
-            np.concatenate((self.users.at(self.users_E), other.users.at(other.users_E))),
-            return_inverse=True,
-        )
-        items, items_E = np.unique(
-            np.concatenate((self.items.at(self.items_E), other.items.at(other.items_E))),
-            return_inverse=True,
-        )
+        users, users_E = _union(self.users, self.users_E, other.users, other.users_E)
+        items, items_E = _union(self.items, self.items_E, other.items, other.items_E)
 
         def both(mine: NDArray[Any] | None, theirs: NDArray[Any] | None) -> NDArray[Any] | None:
             return None if mine is None or theirs is None else np.concatenate((mine, theirs))
 
         merged = Interactions.from_indices(
-            Ids(users),
-            Ids(items),
+            users,
+            items,
             users_E,
             items_E,
             weight_E=both(self.weight_E, other.weight_E),
@@ -376,30 +400,31 @@ def _require_same_length(lengths: Mapping[str, int]) -> None:
         )
 
 
+def _require_indices(what: str, index_E: NDArray[np.integer[Any]], n: int) -> None:
+    if index_E.dtype.kind not in "iu" or index_E.min() < 0 or index_E.max() >= n:
+        raise UsageError(
+            f"{what} indices must be integers from 0 to {n - 1}, got {index_E.dtype} from "
+            f"{index_E.min()} to {index_E.max()}.",
+            code="bad_index",
+        )
+
+
 def _distinct(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:
-    # Text goes through object arrays: NumPy's own text type drops trailing NUL characters.
-    array = raw if isinstance(raw, np.ndarray) else np.array([*raw, None], dtype=object)[:-1]
-    if len(array) == 0:
-        raise DataError("there is no row to learn from.", code="no_rows")
-    if array.dtype.kind == "U":
-        array = array.astype(object)
-    if array.dtype.kind == "O":
-        kinds = {type(v) for v in array}
-        if str in kinds and len(kinds) > 1:
-            raise DataError(
-                f"{what} ids mix types: {', '.join(sorted(k.__name__ for k in kinds))}. "
-                "Give all ids as text or all as integers.",
-                code="mixed_ids",
-            )
-        array = array if kinds == {str} else np.array(array.tolist())
-    if array.ndim != 1:
-        raise UsageError(f"{what} ids must be one-dimensional, got shape {array.shape}.")
-    distinct, index = np.unique(array, return_inverse=True)
-    return Ids.of(distinct), index.astype(np.int64)
+    distinct, index = np.unique(held(raw, f"{what} ids"), return_inverse=True)
+    return Ids(distinct), index.astype(np.int64)
+
+
+def _union(
+    mine: Ids, mine_E: NDArray[Any], theirs: Ids, theirs_E: NDArray[Any]
+) -> tuple[Ids, NDArray[np.int64]]:
+    """The ids of two parts, and which of them each row of both has."""
+    parts = common_kind(mine.at(mine_E), theirs.at(theirs_E))
+    distinct, index = np.unique(np.concatenate(parts), return_inverse=True)
+    return Ids(distinct), index.astype(np.int64)
 
 
 def _collapse(
-    weight_E: NDArray[Any],
+    weight_E: NDArray[np.float64],
     key_E: NDArray[np.int64],
     last_E: NDArray[np.bool_],
     duplicates: Duplicates,
@@ -407,20 +432,14 @@ def _collapse(
     items: Ids,
 ) -> NDArray[np.float32]:
     """One weight a pair, from rows sorted by pair; ``last_E`` marks the last row of each."""
-    bad = ~np.isfinite(weight_E) | (weight_E < 0)
-    if bad.any():
-        raise DataError(
-            f"weights must be finite and not negative, got {weight_E[bad][0]}.", code="bad_weight"
-        )
     starts = np.concatenate(([0], np.flatnonzero(last_E)[:-1] + 1))
-    weight64 = weight_E.astype(np.float64)
     if duplicates == "sum":
-        merged = np.add.reduceat(weight64, starts)
+        merged = np.add.reduceat(weight_E, starts)
     elif duplicates == "max":
-        merged = np.maximum.reduceat(weight64, starts)
+        merged = np.maximum.reduceat(weight_E, starts)
     else:
-        merged = weight64[last_E]
-        differs = np.maximum.reduceat(weight64, starts) != np.minimum.reduceat(weight64, starts)
+        merged = weight_E[last_E]
+        differs = np.maximum.reduceat(weight_E, starts) != np.minimum.reduceat(weight_E, starts)
         if duplicates == "error" and differs.any():
             key = int(key_E[last_E][differs][0])
             user, item = divmod(key, len(items))
@@ -435,6 +454,12 @@ def _collapse(
         raise DataError(
             f"weights range from {positive.min():g} to {positive.max():g}, more than a factor of "
             "1e12: the smallest would be lost in rounding. Rescale or clip them.",
+            code="weight_range",
+        )
+    if merged.sum() > _FLOAT32.max or (len(positive) and positive.min() < _FLOAT32.tiny):
+        raise DataError(
+            f"weights from {merged.min():g} to {merged.max():g} that add up to {merged.sum():g} "
+            f"do not fit float32, which ends at {_FLOAT32.max:g}. Rescale or clip them.",
             code="weight_range",
         )
     return merged.astype(np.float32)

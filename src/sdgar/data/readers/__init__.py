@@ -11,6 +11,7 @@ sources (Parquet, JSON Lines, frames) say themselves what they hold.
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 _DEFAULTS = ReadOptions()
+_PATHS = (str, bytes, os.PathLike)
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,14 @@ def read(source: Any, **options: Any) -> Interactions:
 
     Which column was taken for what is logged; what a person should be told is a warning.
     """
-    several = [source] if isinstance(source, str | Path) else source
-    of_paths = isinstance(several, list | tuple) and all(isinstance(p, str | Path) for p in several)
+    several = [source] if isinstance(source, _PATHS) else source
+    of_paths = isinstance(several, list | tuple) and all(isinstance(p, _PATHS) for p in several)
     chosen = read_options(**options)
-    loaded = read_files(several, chosen) if of_paths else read_frame(source, chosen)
+    loaded = (
+        read_files([os.fsdecode(path) for path in several], chosen)
+        if of_paths
+        else read_frame(source, chosen)
+    )
     logging.getLogger("sdgar").info("columns: %s", loaded.columns.sentence())
     for note in loaded.notes:
         warnings.warn(note, stacklevel=2)
@@ -124,7 +130,7 @@ def _open(file: SourceFile, options: ReadOptions, notes: list[str]) -> _Source:
             return DelimitedFile(file, options, notes)
         if file.format == "json_lines":
             return JsonLinesFile(file, options, notes)
-        return ParquetFile(file)
+        return ParquetFile(file, options.unpack_limit)
 
 
 def _check_same_names(files: list[SourceFile], sources: list[_Source]) -> None:

@@ -13,15 +13,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data import contexts
-from sdgar.data.ids import MAX_BYTES, Ids
+from sdgar.data.ids import MAX_BYTES, Ids, int_overflow
 from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.data.readers.columns import FIELD, Columns, ReadOptions, Role
-from sdgar.data.readers.pieces import Table, int_overflow
+from sdgar.data.readers.pieces import Table
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog
 from sdgar.data.readers.times import parse_times
 from sdgar.errors import DataError
 
 _FLOAT32 = np.finfo(np.float32)
+_FLAGS = {"true": 1.0, "false": 0.0}
+"""What a rating may be beside a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,12 @@ def _with_parsed(frame: pl.DataFrame) -> pl.DataFrame:
     )
     for role in ("weight", "rating"):
         if role in frame.columns:
-            number = pl.col(role).cast(pl.Float64, strict=False).alias(f"{role}_number")
-            frame = frame.with_columns(number)
+            number = pl.col(role).cast(pl.Float64, strict=False)
+            if role == "rating" and frame[role].dtype == pl.String:
+                number = number.fill_null(
+                    pl.col(role).str.to_lowercase().replace_strict(_FLAGS, default=None)
+                )
+            frame = frame.with_columns(number.alias(f"{role}_number"))
     if "time" in frame.columns:
         times = parse_times(frame["time"])
         frame = frame.with_columns(
@@ -200,7 +206,7 @@ def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
             return integers
     if is_text:
         return ids
-    raise int_overflow(column, "the input")
+    raise int_overflow(f"integer ids in column {column!r}")
 
 
 def _lookalikes(distinct: pl.Series, column: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -36,12 +37,28 @@ _KNOWN_NAMES: dict[Role, str] = {
     "weight": """
         weight count plays playcount nplays listens clicks views purchases hours hoursplayed
         quantity qty frequency confidence""",
-    "rating": "rating ratings score stars overall",
+    "rating": """
+        rating ratings rate score stars star overall overallrating reviewoverall starrating
+        userrating userratings bookrating movierating filmrating itemrating productrating
+        gamerating songrating animerating reciperating reviewrating reviewscore reviewstars
+        reviewerrating customerrating myrating myscore userscore userstars ratingscore
+        ratingvalue ratingstars givenrating recommended isrecommended votedup liked thumbsup""",
 }
 _KNOWN = {role: frozenset(names.split()) for role, names in _KNOWN_NAMES.items()}
 
+_TRUE_OR_FALSE = frozenset(("recommended", "isrecommended", "votedup", "liked", "thumbsup"))
+"""Names of ratings that are mostly true or false, which count as 1 and 0."""
+
+TWO_MARKS = "::"
+"""What MovieLens writes between fields: the one delimiter of more than one character."""
+
+_MOST_UNPACKED = 64 << 30
 _MAX_LISTED = 30
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d.*)?")
+_KEY = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_GREATEST_RATING = 10
+_LEAST_TIME = 10**8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +76,7 @@ class ReadOptions:
     min_rating: float | Literal["unset"] | None = "unset"
     """Keep rows rated at least so; ``None`` counts every row, whatever its rating."""
     delimiter: str | None = None
-    """One character, or ``"tab"``; ``None`` takes it from the file extension."""
+    """One character, ``"tab"`` or ``"::"``; ``None`` takes it from the file extension."""
     header_columns: tuple[str, ...] | None = None
     """Names of the columns of files that have no header line."""
     duplicates: Duplicates = "error"
@@ -68,8 +85,8 @@ class ReadOptions:
     """Leave out and count rows that cannot be used, instead of refusing the input."""
     context: tuple[str, ...] = contexts.USER
     """Fields of a context: user, columns by name, and hour, weekday or daypart of the time."""
-    max_uncompressed: int = 64 << 30
-    """Bytes a compressed file may unpack to."""
+    max_uncompressed: int | None = None
+    """Bytes a gz, zst or Parquet file may unpack to; ``None``: this machine's memory, or 64 GiB."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work, before any file is opened."""
@@ -81,7 +98,13 @@ class ReadOptions:
             )
         if self.delimiter is not None and not _fit_delimiter(self.delimiter):
             raise UsageError(
-                f"delimiter must be one character (or 'tab'), got {self.delimiter!r}.",
+                f"delimiter must be one character (or 'tab', or '::'), got {self.delimiter!r}.",
+                code="bad_option",
+            )
+        limit = self.max_uncompressed
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise UsageError(
+                f"max_uncompressed must be a number of bytes of at least 1, got {limit!r}.",
                 code="bad_option",
             )
         named = self.min_rating not in (None, "unset")
@@ -99,6 +122,11 @@ class ReadOptions:
     def separator(self) -> str | None:
         """The delimiter as the character itself."""
         return "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
+
+    @property
+    def unpack_limit(self) -> int:
+        """Bytes a file may unpack to: what was said, or what this machine could hold."""
+        return self.max_uncompressed or min(_MOST_UNPACKED, _memory())
 
 
 @dataclass(frozen=True)
@@ -197,7 +225,7 @@ def check_header(first: Sequence[str], where: str, options: ReadOptions) -> None
     if options.header_columns is None:
         chosen = options.user in first and options.item in first
         if all(_NUMBER.fullmatch(name) for name in first) and not chosen:
-            raise _no_header(line, where)
+            raise _no_header(first, where)
         return
     expected = {_squash(name) for name in options.header_columns}.union(*_KNOWN.values())
     if any(_squash(field) in expected for field in first):
@@ -255,8 +283,8 @@ class _Guess:
                 f"Choose one with --{role} NAME ({role}=… in Python).",
                 code="ambiguous_column",
             )
-        if any(_NUMBER.fullmatch(name) for name in self._names):
-            raise _no_header(", ".join(self._names)[:80], "the input")
+        if any(pattern.fullmatch(n) for pattern in (_NUMBER, _TIME, _KEY) for n in self._names):
+            raise _no_header(self._names, "the input")
         raise UsageError(
             f"cannot tell which column is the {role}. Columns: {_listed(self._names)}. "
             f"Name it with --{role} NAME ({role}=… in Python).",
@@ -297,7 +325,7 @@ def _rating_part(
             return {"rating": None}
         raise UsageError(
             f"column {rated!r} looks like a rating, and a low rating is not a liking. Say what is "
-            "meant: --min-rating 4 keeps ratings of 4 and above, --min-rating none counts every "
+            f"meant: {_threshold_for(rated)}, --min-rating none counts every "
             f"row, --weight {rated} uses the rating as the weight.",
             code="threshold_required",
         )
@@ -315,12 +343,48 @@ def _rating_part(
     )
 
 
-def _no_header(line: str, where: str) -> DataError:
+def _threshold_for(column: str) -> str:
+    if _squash(column) in _TRUE_OR_FALSE:
+        return "--min-rating 1 keeps rows where it is true (or 1)"
+    return "--min-rating 4 keeps ratings of 4 and above"
+
+
+def _no_header(first: Sequence[str], where: str) -> DataError:
+    names = ",".join(_fitting_names(first))
     return DataError(
-        f"{where} seems to have no header: its first line is {line}. "
-        "Name the columns with --columns user,item,… in their order.",
+        f"{where} seems to have no header: its first line is {', '.join(first)[:80]}. "
+        f"Name the {len(first)} columns in their order, such as --columns {names} "
+        f"(header_columns={tuple(names.split(','))!r} in Python).",
         code="no_header",
     )
+
+
+def _fitting_names(first: Sequence[str]) -> list[str]:
+    """Names that would fit the fields of a line, each once: what is no time is user, then item."""
+    names: list[str] = []
+    for place, text in enumerate(first, 1):
+        needed = next((role for role in ("user", "item") if role not in names), None)
+        name = needed if needed and not _TIME.fullmatch(text) else _name_by_value(text)
+        names.append(name if name and name not in names else f"column{place}")
+    return names
+
+
+def _name_by_value(text: str) -> str:
+    """What a value looks like beside the ids; nothing if it could be anything."""
+    if _TIME.fullmatch(text):
+        return "timestamp"
+    if not _NUMBER.fullmatch(text):
+        return ""
+    if float(text) >= _LEAST_TIME:
+        return "timestamp"
+    return "rating" if float(text) <= _GREATEST_RATING else "weight"
+
+
+def _memory() -> int:
+    """Bytes of memory of this machine; Windows does not say it in this way."""
+    if not hasattr(os, "sysconf"):
+        return _MOST_UNPACKED
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _squash(name: str) -> str:
@@ -328,4 +392,6 @@ def _squash(name: str) -> str:
 
 
 def _fit_delimiter(text: str) -> bool:
-    return text in ("tab", "\\t") or (len(text) == 1 and text.isascii() and text not in '"\r\n\0')
+    return text in ("tab", "\\t", TWO_MARKS) or (
+        len(text) == 1 and text.isascii() and text not in '"\r\n\0'
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import ReadOptions, check_header
-from sdgar.data.readers.files import CHUNK, SourceFile, chunks
+from sdgar.data.readers.columns import TWO_MARKS, ReadOptions, check_header
+from sdgar.data.readers.files import CHUNK, GUESSED, SourceFile, chunks
 from sdgar.data.readers.pieces import Piece
 from sdgar.data.readers.problems import MEANING, ProblemLog, shown
 from sdgar.data.readers.text_scan import (
@@ -26,24 +27,30 @@ from sdgar.data.readers.text_scan import (
 from sdgar.errors import DataError
 
 _HEAD = 2 * MAX_LINE
-_DELIMITERS = {"\t": "tab", ";": ";", "|": "|", ",": ","}
+_DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
+_STAND_IN = "\x1f"
+"""What stands for a separator of two characters where only one can be: ASCII's own separator."""
 
 
 class DelimitedFile:
     """A file whose first record names its columns, unless the caller does."""
 
-    def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
-        self._file = file
-        self._max_uncompressed = options.max_uncompressed
-        head, _ = next(blocks(chunks(file, options.max_uncompressed, []), CHUNK))
+    def __init__(
+        self, file: SourceFile, options: ReadOptions, notes: list[str], *, one_column: bool = False
+    ) -> None:
+        self._limit = options.unpack_limit
+        head, _ = next(blocks(chunks(file, self._limit, []), CHUNK))
         check_encoding(head, file.name)
+        if file.separator == GUESSED:
+            file = replace(file, separator=_separator(head))
+        self._file = file
         self._skipped_bytes = len(BOM) if head.startswith(BOM) else 0
         self._skipped_lines = 0
         if self._skipped_bytes:
             notes.append(f"{file.name} begins with a byte order mark, which was left out.")
         lines = head[self._skipped_bytes : _HEAD].splitlines(keepends=True)
         first, n_lines = _first_record(lines, file)
-        if len(first) == 1:
+        if len(first) == 1 and not one_column:
             raise _one_column(first[0], file)
         check_header(first, file.name, options)
         self.names = options.header_columns or tuple(first)
@@ -59,7 +66,7 @@ class DelimitedFile:
         layout = Layout(self._file.separator, len(self.names), wanted)
         line = self._skipped_lines + 1
         rest = b""
-        body = chunks(self._file, self._max_uncompressed, notes)
+        body = chunks(self._file, self._limit, notes)
         for block, last in blocks(_without_first(self._skipped_bytes, body), block_size):
             block = rest + block
             frame = _regular_frame(block, layout, last)
@@ -84,6 +91,12 @@ def check_encoding(head: bytes, source: str) -> None:
         )
 
 
+def _separator(head: bytes) -> str:
+    """The first of the usual separators that the first line has; a comma if it has none."""
+    first = next((line for line in head.splitlines() if line.strip()), b"")
+    return next((mark for mark in _DELIMITERS if mark.encode() in first), ",")
+
+
 def _regular_frame(block: bytes, layout: Layout, last: bool) -> pl.DataFrame | None:
     """Rows of a block in which every line is one well-formed record; None if any is not.
 
@@ -94,6 +107,11 @@ def _regular_frame(block: bytes, layout: Layout, last: bool) -> pl.DataFrame | N
         block = block.rstrip(b"\r\n") + b"\n"
     if not _is_plain(block):
         return None
+    if len(layout.separator) > 1:
+        if b'"' in block or _STAND_IN.encode() in block:
+            return None
+        block = block.replace(layout.separator.encode(), _STAND_IN.encode())
+        layout = replace(layout, separator=_STAND_IN)
     quoted = b'"' in block and _opening_quote(layout.separator).search(block) is not None
     if quoted:
         regular = _records(layout.separator, layout.n_fields).fullmatch(block) is not None
@@ -174,7 +192,8 @@ def _first_record(lines: list[bytes], file: SourceFile) -> tuple[list[str], int]
         except Broken as broken:
             raise DataError(
                 f"{file.name}, line {at + 1}: the header cannot be read, because of "
-                f"{MEANING[broken.code]}: {shown(lines[at])}.",
+                f"{MEANING[broken.code]}: {shown(lines[at])}."
+                f"{_other_separator(shown(lines[at]), file)}",
                 code=broken.code,
             ) from broken
         if fields:
@@ -183,10 +202,14 @@ def _first_record(lines: list[bytes], file: SourceFile) -> tuple[list[str], int]
 
 
 def _one_column(line: str, file: SourceFile) -> DataError:
-    seen = [name for mark, name in _DELIMITERS.items() if mark in line and mark != file.separator]
-    guess = f" It may be delimited by {seen[0]!r}: try --delimiter {seen[0]!r}." if seen else ""
     return DataError(
         f"{file.name} has one column if split at {file.separator!r}, and two are needed. "
-        f"Its first line is {shown(line)}.{guess}",
+        f"Its first line is {shown(line)}.{_other_separator(line, file)}",
         code="one_column",
     )
+
+
+def _other_separator(line: str, file: SourceFile) -> str:
+    """A hint, if a line has another of the usual separators."""
+    seen = [name for mark, name in _DELIMITERS.items() if mark in line and mark != file.separator]
+    return f" It may be delimited by {seen[0]!r}: try --delimiter {seen[0]!r}." if seen else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,23 +11,27 @@ import polars as pl
 
 from sdgar.data.features import Features
 from sdgar.data.readers.columns import ReadOptions, check_distinct
+from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import SourceFile, chunks, find_files, reading
+from sdgar.data.readers.parquet import ParquetFile
+from sdgar.data.readers.problems import MEANING, ProblemLog
 from sdgar.errors import DataError
 
 _SEVERAL = "|"
-_MAX_BYTES = 4 << 30
 
 
-def read_features(path: str | Path, *, delimiter: str | None = None) -> Features:
+def read_features(
+    path: str | Path, *, delimiter: str | None = None, max_uncompressed: int | None = None
+) -> Features:
     """Features from a CSV, TSV, JSON Lines or Parquet file, plain or compressed.
 
     Every value is a feature, ``column=value``; a cell may hold several, as a list or as text with
     ``|`` between them, or none. Numbers are names here: fractions are refused.
     """
-    options = ReadOptions(delimiter=delimiter)
+    options = ReadOptions(delimiter=delimiter, max_uncompressed=max_uncompressed)
     file = find_files([path], options.separator, [])[0]
     with reading(file):
-        frame = _frame(file)
+        frame = _frame(file, options)
     key, *columns = frame.columns
     if not columns:
         raise DataError(
@@ -52,26 +57,38 @@ def read_features(path: str | Path, *, delimiter: str | None = None) -> Features
     return Features.from_columns(frame[key].to_list(), cells)
 
 
-def _frame(file: SourceFile) -> pl.DataFrame:
-    content = BytesIO(b"".join(chunks(file, _MAX_BYTES, [])))
+def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
+    if file.format == "delimited":
+        return _delimited(file, options)
     try:
-        if file.format == "delimited":
-            rows = pl.read_csv(
-                content, separator=file.separator, infer_schema=False, has_header=False
-            )
-            names = [name or "" for name in rows.row(0)]
-            _require_header(names, file.name)
-            return rows.slice(1).rename(dict(zip(rows.columns, names, strict=True)))
-        if file.format == "json_lines":
-            return pl.read_ndjson(content, infer_schema_length=None)
-        return pl.read_parquet(content)
-    except pl.exceptions.PolarsError as error:
+        if file.format == "parquet":
+            source = ParquetFile(file, options.unpack_limit)
+            return source.frame(source.names)
+        content = BytesIO(b"".join(chunks(file, options.unpack_limit, [])))
+        return pl.read_ndjson(content, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, DataError) as error:
         raise DataError(
             f"{file.name} is not a table that can be read: {error}", code="bad_table"
         ) from error
 
 
-def _require_header(names: list[str], file: str) -> None:
+def _delimited(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
+    """All columns as text, the first line being their names."""
+    source = DelimitedFile(file, options, [], one_column=True)
+    _require_header(source.names, file.name)
+    log = ProblemLog()
+    found = [piece.frame for piece in source.pieces({n: n for n in source.names}, log, [])]
+    if log.counts:
+        problem = log.problems()[0]
+        raise DataError(
+            f"{file.name} is not a table that can be read, because of "
+            f"{MEANING[problem.code]}: {problem.places[0].sentence()}.",
+            code="bad_table",
+        )
+    return pl.concat(found)
+
+
+def _require_header(names: Sequence[str], file: str) -> None:
     if names[0].lstrip("-").isdigit():
         raise DataError(
             f"the first line of {file} looks like data: {', '.join(names)[:80]}. A table of "

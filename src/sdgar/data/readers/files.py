@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import glob
+import os
 import stat
+import sys
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
-
-import polars as pl
+from typing import BinaryIO, Literal, NamedTuple
 
 from sdgar.errors import DataError, ResourceError, UsageError
 
@@ -20,17 +20,31 @@ Compression = Literal["gzip", "zstd"]
 
 CHUNK = 8 << 20
 """Bytes that are decompressed and parsed at a time."""
+GUESSED = ""
+"""The separator of files whose extension does not tell: their first line does."""
 _PACKED = 1 << 20
-_LINES_PER_CHUNK = 200_000
 _EXTENSIONS: dict[str, tuple[Format, str]] = {
     ".csv": ("delimited", ","),
     ".tsv": ("delimited", "\t"),
+    ".inter": ("delimited", "\t"),
+    ".dat": ("delimited", GUESSED),
+    ".data": ("delimited", GUESSED),
     ".jsonl": ("json_lines", ""),
+    ".json": ("json_lines", ""),
     ".ndjson": ("json_lines", ""),
     ".parquet": ("parquet", ""),
 }
 _COMPRESSED: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 _MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class Stamp(NamedTuple):
+    """Which file it is, and what shows that it changed."""
+
+    device: int
+    inode: int
+    size: int
+    changed_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +55,13 @@ class SourceFile:
     format: Format
     separator: str
     compression: Compression | None
-    stamp: tuple[int, int, int]
-    """Inode, size and time of change when it was found."""
+    stamp: Stamp
+    """What it was when it was found."""
 
     @property
     def name(self) -> str:
         """How the file is called in messages."""
-        return str(self.path)
+        return printable(self.path)
 
 
 def find_files(
@@ -56,7 +70,9 @@ def find_files(
     """Check every path before any is read; a pattern such as ``logs/*.csv`` is expanded."""
     if not paths:
         raise UsageError("no input file was given.", code="no_such_file")
-    found = [_find(path, separator, notes) for pattern in paths for path in _expand(pattern)]
+    found = _each_once(
+        [_find(path, separator, notes) for pattern in paths for path in _expand(pattern)], notes
+    )
     formats = {file.format: file for file in found}
     if len(formats) > 1:
         names = " and ".join(file.name for file in formats.values())
@@ -65,6 +81,16 @@ def find_files(
             code="mixed_formats",
         )
     return found
+
+
+def _each_once(files: list[SourceFile], notes: list[str]) -> list[SourceFile]:
+    """Leave out a file that is named again, by whatever spelling or link, and say so."""
+    once: dict[tuple[int, int], SourceFile] = {}
+    for file in files:
+        first = once.setdefault((file.stamp.device, file.stamp.inode), file)
+        if first is not file:
+            notes.append(f"{file.name} is the same file as {first.name}, and is read once.")
+    return list(once.values())
 
 
 @contextmanager
@@ -82,7 +108,7 @@ def reading(file: SourceFile) -> Iterator[None]:
         )
 
 
-def chunks(file: SourceFile, max_uncompressed: int, notes: list[str]) -> Iterator[bytes]:
+def chunks(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
     """The decompressed bytes of a file, a bounded piece at a time."""
     if file.compression == "zstd":
         pieces = _zstd(file)
@@ -93,16 +119,27 @@ def chunks(file: SourceFile, max_uncompressed: int, notes: list[str]) -> Iterato
     total = 0
     for piece in pieces:
         total += len(piece)
-        if file.compression and total > max_uncompressed:
-            raise ResourceError(
-                f"{file.name} unpacks to more than {max_uncompressed:,} bytes. If that is meant, "
-                "raise --max-uncompressed.",
-                code="too_large",
-            )
+        if file.compression and total > limit:
+            raise too_large(file, f"at least {total:,} bytes", limit)
         yield piece
 
 
+def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
+    """The error for a file that unpacks to more than is allowed."""
+    return ResourceError(
+        f"{file.name} of {file.stamp.size:,} bytes unpacks to {unpacked}, and the limit is "
+        f"{limit:,}. If that is meant, raise it with --max-uncompressed BYTES "
+        "(max_uncompressed=… in Python).",
+        code="too_large",
+    )
+
+
 def _expand(pattern: str | Path) -> list[Path]:
+    if "\0" in str(pattern) or not str(pattern):
+        raise UsageError(
+            f"{str(pattern)!r} cannot be a file: a name is neither empty nor has a NUL character.",
+            code="no_such_file",
+        )
     path = Path(pattern)
     if not glob.has_magic(str(pattern)) or path.exists():
         return [path]
@@ -120,23 +157,25 @@ def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
         with path.open("rb") as stream:
             head = stream.read(4)
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {str(path)!r}.", code="no_such_file") from error
+        raise UsageError(f"there is no file {printable(path)!r}.", code="no_such_file") from error
     except OSError as error:
         raise _unreadable(path, error) from error
     if not head:
         raise DataError(
-            f"{path} is empty (0 bytes). Was it written completely?", code="empty_input"
+            f"{printable(path)} is empty (0 bytes). Was it written completely?", code="empty_input"
         )
     compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
     named = _COMPRESSED.get(path.suffix.lower())
     if compression != named:
         notes.append(
-            f"{path} is {compression or 'not compressed'}, whatever its name says; read as such."
+            f"{printable(path)} is {compression or 'not compressed'}, whatever its name says; read "
+            "as such."
         )
     format_, default = _format_of(path, separator)
     if format_ == "parquet" and compression:
         raise UsageError(
-            f"{path} is a compressed Parquet file; Parquet compresses itself. Unpack it first.",
+            f"{printable(path)} is a compressed Parquet file; Parquet compresses itself. Unpack "
+            "it first.",
             code="unknown_format",
         )
     return SourceFile(path, format_, separator or default, compression, _stamp(path))
@@ -150,9 +189,9 @@ def _format_of(path: Path, separator: str | None) -> tuple[Format, str]:
     if separator is not None:
         return "delimited", separator
     raise UsageError(
-        f"{path} has an unknown extension {extension!r}. Known: {', '.join(_EXTENSIONS)}, each "
-        "also with .gz or .zst (Parquet without). For delimited text of another name, give "
-        "--delimiter.",
+        f"{printable(path)} has an unknown extension {extension!r}. Known: "
+        f"{', '.join(_EXTENSIONS)}, each also with .gz or .zst (Parquet without). For delimited "
+        "text of another name, give --delimiter.",
         code="unknown_format",
     )
 
@@ -160,22 +199,31 @@ def _format_of(path: Path, separator: str | None) -> tuple[Format, str]:
 def _not_a_file(path: Path, mode: int) -> UsageError:
     if stat.S_ISDIR(mode):
         return UsageError(
-            f"{path} is a directory. Name the files in it, such as {path}/*.parquet.",
+            f"{printable(path)} is a directory. Name the files in it, such as "
+            f"{printable(path)}/*.parquet.",
             code="not_a_file",
         )
     return UsageError(
-        f"{path} is not a regular file (a device, socket or pipe). Store the rows in a file first.",
+        f"{printable(path)} is not a regular file (a device, socket or pipe). Store the rows in a "
+        "file first.",
         code="not_a_file",
     )
 
 
 def _unreadable(path: Path, error: OSError) -> ResourceError:
-    return ResourceError(f"cannot read {path}: {error.strerror or error}.", code="unreadable")
+    return ResourceError(
+        f"cannot read {printable(path)}: {error.strerror or error}.", code="unreadable"
+    )
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def _stamp(path: Path) -> Stamp:
     now = path.stat()
-    return now.st_ino, now.st_size, now.st_mtime_ns
+    return Stamp(now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
+
+
+def printable(path: Path) -> str:
+    """The name of a file with bytes that are not UTF-8 escaped, so that it can be shown."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _plain(file: SourceFile) -> Iterator[bytes]:
@@ -223,20 +271,23 @@ def _gzip_member(
 
 
 def _zstd(file: SourceFile) -> Iterator[bytes]:
-    """Unpack by way of Polars, as Python 3.11 has no zstd: line by line, so CRLF becomes LF."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+
     try:
-        lines = pl.scan_lines(file.path, glob=False)
-        for batch in lines.collect_batches(chunk_size=_LINES_PER_CHUNK, lazy=True):
-            text: str = batch["line"].str.join("\n").item()
-            yield f"{text}\n".encode()
-    except OSError as error:
-        raise _corrupt(file, error) from error
-    except pl.exceptions.ComputeError as error:
+        with zstd.open(file.path) as stream:
+            while piece := stream.read(CHUNK):
+                yield piece
+    except EOFError as error:
         raise DataError(
-            f"{file.name} contains bytes that are not UTF-8. Unpack it with `zstd -d` and load "
-            "the result to learn where.",
-            code="bad_encoding",
+            f"{file.name} ends in the middle of its zstd data (an incomplete frame): it was cut. "
+            "Copy or download it again.",
+            code="corrupt_file",
         ) from error
+    except zstd.ZstdError as error:
+        raise _corrupt(file, error) from error
 
 
 def _corrupt(file: SourceFile, error: Exception) -> DataError:

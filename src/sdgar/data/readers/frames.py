@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from sdgar.data.ids import plain
+from sdgar.data.ids import plain, require_column
 from sdgar.data.readers.pieces import Piece, id_column, is_id, typed_piece, value_column
-from sdgar.errors import UsageError
+from sdgar.errors import DataError, UsageError
 
 _SOURCE = "the frame"
 
@@ -27,14 +28,17 @@ class Frame:
             self._table = table
             self.names = tuple(str(name) for name in table)
         else:
-            self._table = _polars(table)
-            self.names = tuple(self._table.collect_schema().names())
+            with _failures_named():
+                self._table = _polars(table)
+                self.names = tuple(self._table.collect_schema().names())
 
     def piece(self, used: dict[str, str]) -> Piece:
         """The used columns as a piece."""
         if isinstance(self._table, pl.LazyFrame):
             names = list(dict.fromkeys(used.values()))
-            return typed_piece(self._table.select(names).collect(), used, _SOURCE)
+            with _failures_named():
+                frame = self._table.select(names).collect()
+            return typed_piece(frame, used, _SOURCE)
         columns = {role: self._column(role, name) for role, name in used.items()}
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
@@ -45,6 +49,7 @@ class Frame:
 
     def _column(self, role: str, name: str) -> pl.Series:
         values = self._table[_original(self._table, name)]
+        require_column(values, f"values of column {name!r}")
         if _is_pandas(self._table):
             values = _pandas_values(values)
         if isinstance(values, pl.Series):
@@ -57,16 +62,34 @@ class Frame:
         return made([plain(v) for v in values], name, _SOURCE)
 
 
+@contextmanager
+def _failures_named() -> Iterator[None]:
+    """Name the first line of what Polars says of a query that fails, or of what is no table."""
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        raise DataError(
+            f"{_SOURCE} cannot be read: {str(error).splitlines()[0]}. Check how it is made.",
+            code="bad_table",
+        ) from error
+
+
 def _is_pandas(table: object) -> bool:
     return type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns")
 
 
 def _pandas_values(column: Any) -> Any:
-    """Values of a pandas column, with None for every kind of missing in a column of objects."""
-    values = column.to_numpy()
+    """Values of a pandas column, with None for every kind of missing where the type allows it.
+
+    A nullable column of integers is taken as objects if values are missing: pandas itself would
+    make it floats, which lose digits above 2^53.
+    """
+    missing = column.isna().to_numpy()
+    nullable = not isinstance(column.dtype, np.dtype) and missing.any()
+    values = column.to_numpy(dtype=object) if nullable else column.to_numpy()
     if values.dtype.kind == "O":
         values = values.copy()
-        values[column.isna().to_numpy()] = None
+        values[missing] = None
     return values
 
 
@@ -75,7 +98,7 @@ def _polars(table: Any) -> pl.LazyFrame:
         return table
     if isinstance(table, pl.DataFrame):
         return table.lazy()
-    if hasattr(table, "__arrow_c_stream__"):
+    if hasattr(table, "__arrow_c_stream__") and not isinstance(table, pl.Series):
         return pl.DataFrame(table).lazy()
     if hasattr(table, "pl"):
         return pl.DataFrame(table.pl()).lazy()

@@ -26,8 +26,8 @@ class JsonLinesFile:
 
     def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
         self._file = file
-        self._max_uncompressed = options.max_uncompressed
-        head, _ = next(blocks(chunks(file, options.max_uncompressed, []), CHUNK))
+        self._limit = options.unpack_limit
+        head, _ = next(blocks(chunks(file, self._limit, []), CHUNK))
         check_encoding(head, file.name)
         if head.startswith(BOM):
             notes.append(f"{file.name} begins with a byte order mark, which was left out.")
@@ -38,7 +38,7 @@ class JsonLinesFile:
     ) -> Iterator[Piece]:
         """The used columns: ids as integers or text, everything else as text."""
         first_line = 1
-        for block, _ in blocks(chunks(self._file, self._max_uncompressed, notes), block_size):
+        for block, _ in blocks(chunks(self._file, self._limit, notes), block_size):
             lines = _lines(block)
             objects = _objects(lines, first_line, self._file.name, log)
             columns = [
@@ -69,6 +69,12 @@ def _keys(head: bytes, source: str) -> tuple[str, ...]:
     first = list(islice(filter(bytes.strip, _lines(head)), _LOOKED_AT))
     if not first:
         raise DataError(f"{source} has nothing but blank lines.", code="empty_input")
+    if first[0].lstrip().startswith(b"[") and (first[0].strip() == b"[" or b"{" in first[0]):
+        raise DataError(
+            f"{source} is one JSON array, and what can be read is one object a line. Rewrite it: "
+            "jq -c '.[]' OLD.json > NEW.jsonl.",
+            code="json_array",
+        )
     objects = _objects(first, 1, source, ProblemLog()).values()
     names = dict.fromkeys(key for found in objects for key in found)
     if not names:

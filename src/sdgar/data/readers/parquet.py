@@ -1,13 +1,14 @@
-"""Parquet files: only the used columns are read."""
+"""Parquet files: only the used columns are read, after their sizes are found to be plausible."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import polars as pl
 
-from sdgar.data.readers.files import SourceFile
+from sdgar.data.readers import parquet_layout
+from sdgar.data.readers.files import SourceFile, too_large
 from sdgar.data.readers.pieces import Piece, typed_piece
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.errors import DataError
@@ -16,25 +17,41 @@ from sdgar.errors import DataError
 class ParquetFile:
     """A file whose schema is known and whose rows are not read yet."""
 
-    def __init__(self, file: SourceFile) -> None:
+    def __init__(self, file: SourceFile, limit: int) -> None:
         self._file = file
-        with _damage_named(file):
-            self.names = tuple(pl.read_parquet_schema(file.path))
+        self._limit = limit
+        with _damage_named(file), file.path.open("rb") as stream:
+            parquet_layout.chunks(stream)
+            stream.seek(0)
+            self.names = tuple(pl.read_parquet_schema(stream))
 
     def pieces(self, used: dict[str, str], log: ProblemLog, notes: list[str]) -> Iterator[Piece]:
         """The used columns, as one piece."""
         names = list(dict.fromkeys(used.values()))
-        with _damage_named(self._file):
-            frame = pl.read_parquet(self._file.path, columns=names, glob=False)
-        yield typed_piece(frame, used, self._file.name)
+        yield typed_piece(self.frame(names), used, self._file.name)
+
+    def frame(self, names: Collection[str]) -> pl.DataFrame:
+        """Some columns as they are, if they do not unpack to more than is allowed."""
+        with _damage_named(self._file), self._file.path.open("rb") as stream:
+            unpacked = parquet_layout.unpacked_bytes(stream, names)
+            if unpacked > self._limit:
+                raise too_large(self._file, f"{unpacked:,} bytes", self._limit)
+            stream.seek(0)
+            return pl.read_parquet(stream, columns=list(names))
 
 
 @contextmanager
 def _damage_named(file: SourceFile) -> Iterator[None]:
-    """Name the file in what Polars raises on damage, which may even be a Rust panic."""
+    """Name the file in what is raised on damage, which may even be a Rust panic."""
+    found = (
+        parquet_layout.Damaged,
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        OSError,
+    )
     try:
         yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except found as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the disk's fault, not the content's
         raise DataError(

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sdgar.data.ids import int_overflow
 from sdgar.data.readers.columns import FIELD, Role
 from sdgar.data.readers.problems import Place, shown
 from sdgar.errors import DataError
@@ -82,22 +83,13 @@ def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
         raise _refused(column, source, odd.__name__, "float" in odd.__name__)
     if all(v is None or -(2**63) <= v < 2**64 for v in values):
         return pl.Series(column, values, dtype=pl.Int128)
-    raise int_overflow(column, source)
+    raise int_overflow(f"integer ids in column {column!r} of {source}")
 
 
 def value_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
     """Weights, ratings or times given as Python objects, as the text a file would have."""
     texts = [v if v is None or isinstance(v, str) else str(v) for v in values]
     return _text(texts, column, source)
-
-
-def int_overflow(column: str, source: str) -> DataError:
-    """The error for integers that neither int64 nor uint64 can hold."""
-    return DataError(
-        f"column {column!r} of {source} has integer ids that fit neither int64 nor uint64. "
-        "Write them as text.",
-        code="int_overflow",
-    )
 
 
 def _text(values: Sequence[str | None], column: str, source: str) -> pl.Series:
@@ -122,8 +114,10 @@ def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
     dtype = values.dtype
     if role == "time" and dtype in (pl.Date, pl.Datetime):
         return values.cast(pl.Datetime("us"))
-    if dtype == pl.Decimal:
+    if dtype == pl.Decimal or (role == "rating" and dtype == pl.Boolean):
         return values.cast(pl.Float64)
+    if dtype in (pl.Categorical, pl.Enum):
+        return values.cast(pl.String)
     if dtype == pl.Null:
         return values.cast(pl.String)
     if dtype.is_numeric() or dtype == pl.String:

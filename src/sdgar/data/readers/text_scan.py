@@ -155,9 +155,9 @@ def _quoted_record(
             end = end if end >= 0 else len(text.rstrip(b"\r\n"))
             fields.append(bytes(text[at:end]))
             at = end
-        if text[at : at + 1] != mark:
+        if text[at : at + len(mark)] != mark:
             break
-        at += 1
+        at += len(mark)
     if text[at:].rstrip(b"\r\n"):
         raise Broken("bad_quoting")
     return fields, taken

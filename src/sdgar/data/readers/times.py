@@ -12,8 +12,9 @@ _FINER_FROM = (10**11, 10**14, 10**17)
 _MICROS = (10**6, 10**3, 1, 1)
 _NANOS = 3
 
-# Tried in turn on text with a blank for `T` and `+00:00` for `Z`.
-_ISO_8601 = ("%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+# Tried in turn on text with a blank for `T`, and `+00:00` for `Z` and `UTC`.
+_WITH_ZONE = ("%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z")
+_WITHOUT_ZONE = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,18 @@ def _parse_text(raw: pl.Series) -> Times:
         numbers = decimals if decimals.null_count() < numbers.null_count() else numbers
     if numbers.null_count() * 2 <= len(raw) + raw.null_count():
         return _from_numbers(numbers)
-    text = raw.str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00")
-    found = text.str.to_datetime(_ISO_8601[0], time_unit="us", strict=False).dt.epoch("us")
-    for spelling in _ISO_8601[1:]:
+    text = (
+        raw.str.replace(r"^(\d{4}-\d\d-\d\d)[Tt]", "$1 ")
+        .str.replace(r"\s*(?:[Zz]|UTC|GMT)$", "+00:00")
+        .str.replace(r"(:\d\d(?:[.,]\d+)?)\s*([+-]\d\d):?(\d\d)?$", "$1$2:${3}")
+        .str.replace(r"([+-]\d\d):$", "$1:00")
+    )
+    found = pl.Series(raw.name, [None] * len(raw), dtype=pl.Int64)
+    for spelling in (*_WITH_ZONE, *_WITHOUT_ZONE):
         if found.null_count() == raw.null_count():
             break
-        naive = text.str.to_datetime(spelling, time_unit="us", strict=False).dt.epoch("us")
-        found = found.fill_null(naive)
+        moments = text.str.to_datetime(spelling, time_unit="us", strict=False)
+        found = found.fill_null(moments.dt.epoch("us"))
     return _in_range(found)
 
 

@@ -1,0 +1,86 @@
+"""Weights and times that a caller gives as arrays: checked, and made what they are held as."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.ids import is_missing, one_dimensional
+from sdgar.errors import DataError
+
+
+def weights(raw: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """Weights as float64, all of them finite and not negative."""
+    array = one_dimensional(raw, "weights")
+    if array.dtype.kind == "O":
+        array = np.array([np.nan if is_missing(v) else v for v in array.tolist()])
+    if array.dtype.kind not in "biufUO":
+        raise _not_numbers(array, "weights must be numbers", "bad_weight")
+    try:
+        weight_E = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _not_numbers(array, "weights must be numbers", "bad_weight") from error
+    bad = ~np.isfinite(weight_E) | (weight_E < 0)
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        raise DataError(
+            f"weights must be finite and not negative, got {weight_E[at]} in row {at + 1}. Clean "
+            "them, or leave such rows out.",
+            code="bad_weight",
+        )
+    return weight_E
+
+
+def times(raw: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+    """Times as int64: dates in microseconds since 1970, and numbers as they are."""
+    array = one_dimensional(raw, "times")
+    if array.dtype.kind == "O":
+        array = _from_objects(array.tolist())
+    if array.dtype.kind not in "biufmM":
+        raise _not_numbers(array, "times must be integers or dates", "bad_timestamp")
+    missing = np.isnat(array) if array.dtype.kind in "mM" else ~np.isfinite(array)
+    if missing.any():
+        at = int(np.flatnonzero(missing)[0])
+        raise _missing_time(at + 1, array[at])
+    if array.dtype.kind in "uf" and ((array >= 2**63) | (array < -(2**63))).any():
+        raise _not_numbers(array, "times must fit int64", "bad_timestamp")
+    whole = array.astype("M8[us]") if array.dtype.kind == "M" else array
+    return whole.astype(np.int64)
+
+
+def _from_objects(values: list[Any]) -> NDArray[Any]:
+    """Python's dates as NumPy's, in UTC; all other objects as NumPy sees them."""
+    for row, value in enumerate(values, 1):
+        if is_missing(value):
+            raise _missing_time(row, value)
+    if values and all(isinstance(value, datetime.date) for value in values):
+        return np.array([_in_utc(value) for value in values], "M8[us]")
+    try:
+        return np.array(values)
+    except ValueError:  # values of different shapes
+        return np.array([*values, None], dtype=object)[:-1]
+
+
+def _in_utc(moment: datetime.date) -> datetime.date:
+    if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
+        return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    return moment
+
+
+def _missing_time(row: int, value: object) -> DataError:
+    return DataError(
+        f"times are missing or not finite, first in row {row} ({value}). Leave such rows out, or "
+        "give no times.",
+        code="missing_timestamp",
+    )
+
+
+def _not_numbers(array: NDArray[Any], what: str, code: str) -> DataError:
+    odd = [v for v in array.tolist() if not isinstance(v, int | float)] or [max(array.tolist())]
+    return DataError(
+        f"{what}, got {array.dtype} with {odd[0]!r:.60}. Convert them first.", code=code
+    )
