@@ -1,5 +1,6 @@
 # make demo   from a fresh clone to recommendations
 # make test   linters and the whole test suite
+# make test-numerics   the tests of numbers, with other threads, instructions and rounding
 # make lint   formatting, style, types, layers
 # make bench  speed beside peers, on this machine
 
@@ -8,7 +9,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-numerics lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -19,6 +20,9 @@ demo: $(VENV)/.package
 # cores only wait for each other. Triton kernels run in its interpreter, so no GPU is needed.
 test: lint
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-numerics: $(VENV)/.test
+	$(BIN)/python tests/numerics.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check .

@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _rounding(request: pytest.FixtureRequest) -> Iterator[None]:
     seed = request.config.getoption("--last-bits")
     with nullcontext() if seed is None else LastBits(seed):

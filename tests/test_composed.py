@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from polars.testing import assert_frame_equal
 
 import sdgar
 from sdgar import parts
@@ -398,7 +399,8 @@ def test_a_network_without_vectors_answers_for_single_contexts(coloured):
     asked = model.recommend([{"user": 5, "half": 1}, {"user": 2, "half": 0}], k=2)
     for user, half in ((5, 1), (2, 0)):
         chosen = (pl.col("user") == user) & (pl.col("half") == half)
-        assert asked.filter(chosen).equals(everyone.filter(chosen))
+        # A network scores two contexts by other matrix products than all: equal up to rounding.
+        assert_frame_equal(asked.filter(chosen), everyone.filter(chosen), check_exact=False)
 
 
 @pytest.mark.parametrize(
