@@ -1,0 +1,62 @@
+"""Defaults of the paper's systems: the rule, what is said of it, and the page that shows it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sdgar.data.interactions import Interactions
+from sdgar.estimators import BPR, ESTIMATORS, IRGAN, SDGAR, make
+from sdgar.systems import by_rows
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "benchmarks" / "defaults.py"
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    """Thirty users of ten items each, of twenty items."""
+    users = np.repeat(np.arange(30), 10)
+    items = (users * 7 + np.tile(np.arange(10), 30)) % 20
+    return Interactions.from_arrays(users, items)
+
+
+def test_the_rule_divides_by_the_root_of_the_rows_for_each_user_and_item(data):
+    assert by_rows(0.07, data) == float(f"{0.07 / math.sqrt(300 / (30 + 20)):.3g}")
+    assert SDGAR().decided(data) == {"l2": by_rows(0.07, data)}
+    assert set(IRGAN().decided(data)) == {"l2", "generator_l2"}
+
+
+@pytest.mark.parametrize("name", ["bpr", "aobpr", "warp", "dns", "sa", "sdgar", "irgan"])
+def test_the_value_of_the_rule_is_what_the_system_is_composed_with(data, name):
+    quick = {"pretrain": 0} if name == "irgan" else {}
+    left, given = ESTIMATORS[name](**quick), ESTIMATORS[name](l2=0.5, **quick)
+    assert left.compose(data, seed=0).l2 == left.decided(data)["l2"]
+    assert given.compose(data, seed=0).l2 == 0.5
+    assert "l2" not in given.decided(data)
+
+
+def test_a_setting_can_be_left_to_its_rule_in_words():
+    assert make("bpr", {"l2": "auto"}).get_params()["l2"] is None
+    assert make("bpr", {"l2": "0.25"}).get_params()["l2"] == 0.25
+
+
+def test_what_was_decided_is_kept_with_the_model(data):
+    model = BPR(epochs=1, early_stopping=False, engine="eager").fit(data)
+    about = model.recommender_.about
+    assert about["hyper_parameters"]["l2"] is None
+    assert about["decided"] == {"l2": by_rows(0.04, data)}
+
+
+@pytest.mark.skipif(not SCRIPT.is_file(), reason="benchmarks/ is not beside the tests")
+def test_the_page_shows_what_the_reports_hold():
+    spec = importlib.util.spec_from_file_location("defaults", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    page = (ROOT / "docs" / "defaults.md").read_text()
+    for line in [*script.rules(), *script.table()]:
+        assert line in page
