@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import Discriminator, Objective, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.adapter import Adapter
@@ -31,13 +32,7 @@ from sdgar.rng import Stream, torch_seed
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.search import NearTop
-from sdgar.systems import (
-    CPU,
-    Composition,
-    at_least,
-    make_optimizer,
-    not_negative,
-)
+from sdgar.systems import CPU, Composition, make_optimizer
 
 
 @dataclass(kw_only=True, eq=False)

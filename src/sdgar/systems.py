@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
 
+from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.discriminators.start import start
-from sdgar.errors import UsageError, unknown_name
+from sdgar.errors import UsageError
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -566,24 +566,3 @@ def make_optimizer(name: str, learning_rate: float) -> Optimizer:
 def checked_temperature(value: float) -> float:
     """Return ``value`` if weights exp(f/T) can be computed with it."""
     return within("temperature", value, LEAST_TEMPERATURE, MOST_TEMPERATURE)
-
-
-def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:
-    """Return ``value`` if it is one of the choices."""
-    if value not in choices:
-        raise unknown_name(name, str(value), choices)
-    return value
-
-
-def at_least(name: str, value: Any, least: int) -> int:
-    """Return ``value`` if it is an integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise UsageError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    return int(value)
-
-
-def not_negative(name: str, value: Any) -> float:
-    """Return ``value`` if it is a finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1e30:
-        raise UsageError(f"{name} must be a number of at least 0, got {value!r}.")
-    return float(value)

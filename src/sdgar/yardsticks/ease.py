@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
+from sdgar.arguments import not_negative
 from sdgar.contracts import ItemWeights
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError
 from sdgar.sparse import SparseMatrix
-from sdgar.systems import not_negative
 
 _BLOCK, _SMALL_BLOCK = 1024, 128
 _BLOCK_BYTES = 64 << 20

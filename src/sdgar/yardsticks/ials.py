@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import torch
 
+from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.least_squares import HalfSweep
 from sdgar.rng import Stream, check_seed, normal
 from sdgar.sparse import SparseMatrix
-from sdgar.systems import at_least, not_negative
 
 _INIT_SCALE = 0.1
 
