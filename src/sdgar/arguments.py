@@ -19,8 +19,8 @@ def at_least(name: str, value: Any, least: int, *, code: str = "bad_setting") ->
         raise UsageError(
             f"{name} must be an integer of at least {least}, got {value!r}.", code=code
         )
-    if value > MOST:
-        raise UsageError(f"{name} must be at most {MOST:,}, got {value:,}.", code=code)
+    if int(value) > MOST:
+        raise UsageError(f"{name} must be at most {MOST:,}, got {value!r}.", code=code)
     return int(value)
 
 

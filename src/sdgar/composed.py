@@ -80,6 +80,11 @@ class Composed(Composition):
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
 
+    def _states(self) -> int:
+        if self.sampler != "decomposable":
+            return 0
+        return at_least("sampler.states", self.settings.get("sampler.states", 1), 1)
+
     def _penalty(self, data: Interactions) -> float:
         return not_negative("l2", self.l2)
 

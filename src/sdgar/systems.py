@@ -86,6 +86,22 @@ class Composition:
         """The settings that were left to a rule, and what the rule makes of the data."""
         return {}
 
+    def least_bytes(self, data: Interactions) -> int:
+        """Memory that training takes in any case: tables, their gradients' sums, and one batch.
+
+        Tables have D numbers a context and item, and where there is a generator K more; a batch
+        has an index, a score and a probability for each negative.
+        """
+        width = at_least("dim", self.dim, 1) + self._states()
+        rows = min(at_least("batch_size", self.batch_size, 1), len(data))
+        shared = at_least("positives_per_visit", self.positives_per_visit, 1)
+        drawn = -(-rows // shared) * at_least("n_negatives", self.n_negatives, 1)
+        return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
+
+    def _states(self) -> int:
+        """K of the generator, where there is one."""
+        return 0
+
     def _penalty(self, data: Interactions) -> float:
         """λ of the discriminator's penalty."""
         raise NotImplementedError
@@ -412,6 +428,9 @@ class SDGAR(Factorized):
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
 
+    def _states(self) -> int:
+        return 0 if self.proposal in STATIC else at_least("states", self.states, 1)
+
     def _sampler(self, data: Interactions, seed: int) -> Sampler:
         learned = ("decomposable", "frozen", "scrambled")
         one_of("proposal", self.proposal, (*learned, *STATIC))
@@ -519,6 +538,9 @@ class SDSoftmax(Composition):
         )
         start(cosine.to(device), data, sweeps=at_least("sweeps", self.sweeps, 0))
         return cosine
+
+    def _states(self) -> int:
+        return 0 if self.proposal in STATIC else at_least("states", self.states, 1)
 
     def _sampler(self, data: Interactions, seed: int) -> Sampler:
         one_of("proposal", self.proposal, ("em", *STATIC))

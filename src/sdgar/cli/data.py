@@ -143,7 +143,10 @@ def download(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", parser=options.folder_for_files, metavar="FOLDER", help="Folder for the raw file."
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Folder for the raw file.",
         ),
     ] = Path("data/raw"),
     url: Annotated[str | None, typer.Option("--url", help="Another place to fetch from.")] = None,

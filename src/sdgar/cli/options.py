@@ -328,7 +328,10 @@ def seeds_of(first: int, n: int) -> tuple[int, ...]:
     """The seeds from ``first`` upwards."""
     if not 1 <= n <= _MOST_SEEDS:
         raise UsageError(
-            f"--seeds must be at least 1 and at most {_MOST_SEEDS:,}, got {n}.", code="no_seeds"
+            f"--seeds must be at least 1, got {n}."
+            if n < 1
+            else f"--seeds must be at most {_MOST_SEEDS:,}, got {n:,}.",
+            code="no_seeds",
         )
     return tuple(range(first, first + n))
 

@@ -6,7 +6,7 @@ import codecs
 import io
 import os
 import sys
-from typing import IO, Any
+from typing import Any, TextIO
 
 from sdgar.errors import ResourceError
 
@@ -40,10 +40,10 @@ class _Pipe(io.FileIO):
         self._strict = strict
         self._lost = False
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any, /) -> int:
         if not self._lost:
             try:
-                return super().write(data)
+                return super().write(data) or 0
             except BrokenPipeError:
                 self._lost = True
             except OSError as error:
@@ -68,7 +68,7 @@ def prepare() -> None:
         sys.stderr = _stream(sys.stderr, strict=False)
 
 
-def _stream(now: IO[str] | None, *, strict: bool) -> io.TextIOWrapper:
+def _stream(now: TextIO | None, *, strict: bool) -> io.TextIOWrapper:
     if now is None:  # the descriptor is closed: nobody wants to hear
         return io.TextIOWrapper(io.BufferedWriter(io.FileIO(os.devnull, "wb")), encoding="utf-8")
     pipe = _Pipe(now.fileno(), strict=strict)

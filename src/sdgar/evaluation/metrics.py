@@ -42,11 +42,11 @@ DEFINITIONS: dict[str, str] = {
 """What each number means, to be printed with it."""
 
 
-def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
+def check_ks(ks: Any) -> tuple[int, ...]:
     """Return the list lengths, ascending and distinct, or say what is wrong with them."""
     if not isinstance(ks, Iterable) or isinstance(ks, str) or not (lengths := list(ks)):
         raise UsageError(
-            f"ks must be some lengths of lists, such as (10, 50), got {ks!r}.", code="bad_k"
+            f"ks must name at least one list length, such as (10, 50), got {ks!r}.", code="bad_k"
         )
     return tuple(sorted({length("each of ks", k) for k in lengths}))
 

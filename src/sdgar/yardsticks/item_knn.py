@@ -28,6 +28,7 @@ class ItemKNN:
 
     system_name: ClassVar[str] = "item-knn"
     computed_by: ClassVar[str] = "counting"
+    uses_weights: ClassVar[bool] = False
 
     neighbours: int = 200
     """k: most similar items that an item keeps."""
