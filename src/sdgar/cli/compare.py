@@ -29,12 +29,23 @@ def compare(
         str, typer.Option("--systems", metavar="NAME,NAME…", help="What to compare.")
     ] = "popular,bpr,sdgar,sdsoftmax",
     seeds: Annotated[
-        int, typer.Option("--seeds", help="Runs of each system; from --seed upwards.")
+        int,
+        typer.Option(
+            "--seeds",
+            parser=options.number("--seeds", int),
+            metavar="INTEGER",
+            help="Runs of each system; from --seed upwards.",
+        ),
     ] = 3,
     seed: options.Seed = 0,
     trials: Annotated[
         int | None,
-        typer.Option("--tune", metavar="TRIALS", help="First tune each system, all as long."),
+        typer.Option(
+            "--tune",
+            parser=options.number("--tune", int),
+            metavar="TRIALS",
+            help="First tune each system, all as long.",
+        ),
     ] = None,
     against: Annotated[
         str | None,

@@ -64,7 +64,13 @@ def split(
         typer.Option("--rule", help="time (default with a time column), paper, leave-last-out."),
     ] = None,
     share: Annotated[
-        float | None, typer.Option("--share", help="Share to hold out; default: the rule's.")
+        float | None,
+        typer.Option(
+            "--share",
+            parser=options.number("--share", float),
+            metavar="NUMBER",
+            help="Share to hold out; default: the rule's.",
+        ),
     ] = None,
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,

@@ -375,6 +375,21 @@ def _bytes(text: str) -> int:
     return int(number) << 10 * " KMGT".index(unit.upper() or " ")
 
 
+def number(option: str, kind: type[int] | type[float]) -> Callable[[str | float], Any]:
+    """How an option reads its number, and names what is none."""
+    what = "an integer" if kind is int else "a number"
+
+    def parse(text: str | float) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise UsageError(
+                f"{option} must be {what}, got {str(text)[:40]!r}.", code="bad_number"
+            ) from None
+
+    return parse
+
+
 def _seed(text: str | int) -> int:
     try:
         return int(text)

@@ -39,7 +39,15 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller in every way; minutes on two cores.")
     ] = False,
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each system; from 0 upwards.")] = 3,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            parser=options.number("--seeds", int),
+            metavar="INTEGER",
+            help="Runs of each system; from 0 upwards.",
+        ),
+    ] = 3,
     device: options.Device = "auto",
     as_json: options.Json = False,
 ) -> None:

@@ -33,7 +33,12 @@ def recommend(
         list[str] | None,
         typer.Option("--history", help="A new user's items, as a,b,c; repeatable, one user each."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Items a user.")] = 10,
+    k: Annotated[
+        int,
+        typer.Option(
+            "-k", parser=options.number("-k", int), metavar="INTEGER", help="Items a user."
+        ),
+    ] = 10,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="Only these items; repeatable.")
     ] = None,

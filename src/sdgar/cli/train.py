@@ -131,7 +131,12 @@ def train(
     ] = None,
     checkpoint_every: Annotated[
         float,
-        typer.Option("--checkpoint-every", metavar="SECONDS", help="0 keeps every epoch."),
+        typer.Option(
+            "--checkpoint-every",
+            parser=options.number("--checkpoint-every", float),
+            metavar="SECONDS",
+            help="0 keeps every epoch.",
+        ),
     ] = _CHECKPOINT_SECONDS,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,

@@ -28,7 +28,13 @@ def tune(
         str, typer.Option("--system", help="What to tune; see sdgar train.")
     ] = options.DEFAULT_SYSTEM,
     trials: Annotated[
-        int, typer.Option("--trials", help="Settings to try; the first are the defaults.")
+        int,
+        typer.Option(
+            "--trials",
+            parser=options.number("--trials", int),
+            metavar="INTEGER",
+            help="Settings to try; the first are the defaults.",
+        ),
     ] = 20,
     test: Annotated[
         list[Path] | None,
