@@ -11,17 +11,19 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from typer.main import get_command
 
 import sdgar as package
 from sdgar.cli.app import app
 from sdgar.cli.console import Screen
 from sdgar.cli.streams import _Pipe
-from sdgar.data.datasets import find
 from sdgar.data.interactions import Interactions
+from sdgar.data.synthetic import PRESETS
 from sdgar.errors import ResourceError, SdgarWarning, UsageError
 from sdgar.estimators import BPR, EASE, ESTIMATORS, ItemKNN, MostPopular, make
 from sdgar.parts import DISCRIMINATORS, OBJECTIVES, SAMPLERS
@@ -212,7 +214,7 @@ CASES = [
     Case("the vectors of iALS are longer than memory", 5, ("ials", "GiB"),
          setting("dim=3000000", "--system", "ials")),
     Case("a switch is neither on nor off", 2, ("'maybe'", "true or false"), setting("bias=maybe")),
-    Case("the learning rate is no number", 2, ("learning_rate", "nan"), 
+    Case("the learning rate is no number", 2, ("learning_rate", "nan"),
          setting("learning_rate=nan")),
     Case("there are more seeds than anyone has time for", 2, ("10,000",),
          run("compare", "EVENTS", "--seeds", 10**12)),
@@ -368,7 +370,7 @@ def test_metrics_of_lists_longer_than_the_catalogue_are_those_of_all_items(tmp_p
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS))
 @pytest.mark.parametrize("discriminator", sorted(DISCRIMINATORS))
 def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
-    ran = 0
+    ran, refused, (train, valid) = 0, set(), package.split(rows(), "paper")
     for objective in OBJECTIVES:
         estimator = make(
             "composed",
@@ -377,12 +379,13 @@ def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
         )
         try:
             with Screen().training(1) as on_epoch:
-                estimator.fit(rows(), on_epoch=on_epoch)
+                estimator.fit(train, valid, on_epoch=on_epoch)
         except UsageError as error:
-            assert error.code in ("parts_do_not_fit", "no_vectors")
+            refused.add(error.code)
         else:
             ran += 1
             assert estimator.recommend(k=1).height == 8
+    assert refused <= {"parts_do_not_fit", "no_vectors"}
     assert ran or sampler in ("hardest", "first-violation", "adaptive")
 
 
@@ -394,3 +397,284 @@ def test_every_sampler_trains_from_the_command_line(sampler, tmp_path):
     done = train(*words, "--set", "n_negatives=1", "--set", "dim=4")(tmp_path)
     assert done.returncode == 0, done.stderr
     assert ("of the 10 best" in done.stdout) == (sampler == "search")
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory) -> Path:
+    """A model whose ids are a danger to shells and terminals, and one that is long."""
+    users = [EVIL, "-dash", ESCAPE, BIDI, "two\nlines", "a b'c"]
+    data = Interactions.from_arrays([*users, EVIL], [LONG, ESCAPE, LONG, BIDI, LONG, BIDI, "i"])
+    return ItemKNN(device="cpu").fit(data).save(tmp_path_factory.mktemp("odd") / "model")
+
+
+def test_ids_come_out_whole_in_a_pipe_and_in_a_narrow_terminal(odd, monkeypatch):
+    for columns in ("20", "80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        screen = Screen()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", out := io.StringIO())
+            screen.table(("user", "item"), [("ann", LONG), ("bob", LONG)])
+        assert out.getvalue().count(LONG) == 2
+        assert "…" not in out.getvalue()
+    assert LONG in sdgar("recommend", odd, "--all", "--include-seen").stdout
+
+
+def test_what_has_no_shape_is_escaped_for_people_and_exact_for_machines(odd):
+    shown = sdgar("recommend", odd, "--all", "--include-seen")
+    for hidden in ("\x1b", "\x07", "\u202e", "two\nlines"):
+        assert hidden not in shown.stdout
+    for escaped in (r"\x1b[31mred\x07", r"abc\u202efed", r"two\nlines"):
+        assert escaped in shown.stdout
+    answers = result_of(sdgar("recommend", odd, "--all", "--json"))["recommendations"]
+    assert {ESCAPE, BIDI, "two\nlines"} <= {answer["user"] for answer in answers}
+
+
+def test_errors_and_warnings_are_escaped_too(tmp_path):
+    for words in (
+        ("recommend", f"no{ESCAPE}", "--all"),
+        ("train", f"no{ESCAPE}.csv", "--out", tmp_path / "o"),
+        ("train", "x.csv", "--out", tmp_path / "o", f"--{ESCAPE}"),
+        ("data", "prepare", ESCAPE, "--raw", "x", "--out", tmp_path / "o"),
+    ):
+        done = sdgar(*words, "--json")
+        assert done.returncode in (2, 4)
+        assert "\x1b" not in done.stderr
+        assert r"\x1b[31mred" in done.stderr
+    (tmp_path / "broken_parts.py").write_text(f"raise ValueError({ESCAPE!r})")
+    done = sdgar("--import", "broken_parts", "doctor", cwd=tmp_path)
+    sys.path.remove(str(tmp_path))
+    assert r"\x1b[31mred" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_a_bug_is_told_as_a_bug_escaped_and_as_json(monkeypatch):
+    monkeypatch.setattr("sdgar.engines.choose.ENGINES", None)
+    done = sdgar("doctor", "--json")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["error"]["code"] == "bug"
+
+
+def test_memory_that_torch_cannot_have_is_a_missing_resource(monkeypatch):
+    def greedy() -> None:
+        raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr("sdgar.cli.doctor._version", lambda package: greedy())
+    done = sdgar("doctor")
+    assert done.returncode == 5
+    assert "you tried to allocate 9 bytes" in done.stderr
+    assert "smaller dim" in done.stderr
+
+
+def test_file_names_that_are_not_utf8_are_shown_and_in_json(tmp_path):
+    name = os.fsdecode(b"ev\xffents.csv")
+    events(tmp_path).rename(tmp_path / name)
+    done = sdgar("data", "stats", tmp_path / name, "--json")
+    assert result_of(done)["users"] == 8
+    assert r"ev\udcffents.csv: 8 users" in done.stderr
+    done = sdgar("train", tmp_path / name, "--system", "popular", "--out", tmp_path / f"o{name}")
+    assert done.returncode == 0, done.stderr
+    assert rf"$'{tmp_path}/oev\377ents.csv'" in done.stdout
+    done = sdgar("train", f"no-{name}", "--out", tmp_path / "o", "--json")
+    assert r"ev\udcffents.csv" in json.loads(done.stdout)["error"]["message"]
+    done.stderr.encode()
+
+
+def next_words(done: Done) -> list[str]:
+    """What a shell makes of the command that is printed as the next."""
+    assert done.returncode == 0, done.stderr
+    line = re.findall(r"^next +(.*)$", done.stdout + done.stderr, re.MULTILINE)[-1]
+    words = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True
+    ).stdout
+    return [os.fsdecode(word) for word in words.split(b"\0")[:-1]]
+
+
+@pytest.mark.parametrize("user", [EVIL, "-dash", ESCAPE, BIDI, "a b'c", "`id`", "~root", "é"])
+def test_the_next_command_asks_for_the_very_user(user, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = frame_of(rows()).with_columns(user=pl.col("user").replace({"u0": user}))
+    frame.filter((pl.col("user") == user) | (pl.col("user") > user)).write_parquet("e v;.parquet")
+    out = Path("run $(touch pwned)")
+    words = ("e v;.parquet", "--out", out, "--system", "popular", "--split", "none")
+    asked = next_words(sdgar("train", *words))
+    assert asked == ["sdgar", "recommend", str(out), "--user", user]
+    assert sdgar(*asked[1:]).returncode == 0
+    assert not Path("pwned").exists()
+
+
+def test_commands_that_follow_on_data_and_searches_are_quoted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = events(tmp_path).rename("-$(touch pwned).csv")
+    asked = next_words(sdgar("data", "split", f"./{file}", "--out", "a b", "--rule", "paper"))
+    assert asked[:5] == ["sdgar", "train", "a b/train.parquet", "--test", "a b/test.parquet"]
+    search = ("tune", f"./{file}", "--split", "none", "--trials", "1", "--system", "ease")
+    asked = next_words(sdgar(*search))
+    assert asked[:3] == ["sdgar", "train", f"./{file}"]
+    assert sdgar(*asked[1:]).returncode == 0
+    compared = ("compare", f"./{file}", "--split", "paper", "--systems", "popular,ease")
+    asked = next_words(sdgar(*compared, "--device", "cpu"))
+    done = sdgar(*(word if word != "RUN" else "RUN2" for word in asked[1:]))
+    assert done.returncode == 0, done.stderr  # also without the device, which popular has not
+    done = sdgar("train", "--resume", "no $(run)")
+    assert "--out 'no $(run)'" in done.stderr
+    assert not Path("pwned").exists()
+
+
+def test_a_command_is_shown_so_that_it_can_be_pasted():
+    words = ["sdgar", Path("-x"), "-x", "a'b\\\x1b", "\udcff", "naïve", ""]
+    line = command(*words)
+    assert visible(line) == line
+    said = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True).stdout
+    assert [os.fsdecode(word) for word in said.split(b"\0")[:-1]] == [
+        "sdgar", "./-x", "-x", "a'b\\\x1b", "\udcff", "naïve", "",
+    ]  # fmt: skip
+
+
+def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash in which sdgar is this one, without pytest's streams."""
+    python = shlex.quote(sys.executable)
+    return subprocess.run(
+        ["bash", "-c", f'set -o pipefail; sdgar() {{ {python} -m sdgar "$@"; }}; {line}'],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path):
+    file = shlex.quote(str(events(tmp_path)))
+    for line in (f"sdgar data stats {file} | head -1", "sdgar train --help | head -1"):
+        done = shell(f"{line}; echo $?")
+        assert done.stdout.splitlines()[-1] == "0"
+        assert done.stderr == ""
+
+
+def test_words_go_on_being_lost_after_the_reader_has_left():
+    reader, writer = os.pipe()
+    os.close(reader)
+    pipe = _Pipe(writer, strict=True)
+    assert [pipe.write(b"lost"), pipe.write(b"too")] == [4, 3]
+    pipe.close()
+    os.close(writer)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_told_on_stderr():
+    for line in ("sdgar --version > /dev/full", "sdgar train --help > /dev/full"):
+        done = shell(line)
+        assert done.returncode == 5
+        assert "error: standard output cannot be written: No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr
+    with Path("/dev/full").open("wb") as full:
+        deaf = _Pipe(full.fileno(), strict=False)
+        assert deaf.write(b"unheard") == 7
+        with pytest.raises(ResourceError, match="No space left"):
+            _Pipe(full.fileno(), strict=True).write(b"told")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+)
+def test_terminals_without_our_letters_get_the_next_best(environment):
+    done = shell("sdgar train --help; sdgar recomend ·é >&2; sdgar --help; true", **environment)
+    assert done.stdout.isascii()
+    assert "[TRAIN...]" in done.stdout
+    assert "0 done - 1 a bug" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_closed_streams_are_no_reason_to_fail():
+    done = shell("sdgar --version >&-; echo $?; sdgar --version 2>&-; echo $?")
+    assert done.stdout.split() == ["0", "sdgar", package.__version__, "0"]
+
+
+def test_an_interrupt_during_imports_is_one_line(tmp_path):
+    # The first import of the command line, and one that turns an interrupt into something else.
+    for body in ("", "\nexcept KeyboardInterrupt:\n    raise ImportError('half done')"):
+        pause = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    [0] * 1"
+        ending = body or "\nfinally:\n    pass"
+        (tmp_path / "typer.py").write_text(pause + ending)
+        done = shell(f"cd {shlex.quote(str(tmp_path))}; sdgar doctor")
+        assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_an_interrupt_inside_a_command_is_one_line(tmp_path):
+    (tmp_path / "slow_parts.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)")
+    done = sdgar("--import", "slow_parts", "doctor", cwd=tmp_path)
+    sys.path.remove(str(tmp_path))
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_doctor_knows_every_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found = result_of(sdgar("doctor", "--json"))["extras"]
+    assert set(found) == set(extras["optional-dependencies"])
+    assert found["ann"] is True
+
+
+def commands() -> dict[str, Any]:
+    """Every command with its words, as ``data split``."""
+    root = get_command(app)
+    found = {}
+    for name, one in root.commands.items():
+        inner = getattr(one, "commands", None)
+        found |= {f"{name} {sub}": c for sub, c in inner.items()} if inner else {name: one}
+    return found
+
+
+def helps(name: str, option: str) -> str:
+    return next(p.help for p in commands()[name].params if option in (*p.opts, p.name))
+
+
+def listed(text: str) -> set[str]:
+    words = (word.strip(" .") for word in re.split(r",| or ", text.split(":")[-1]))
+    return {word for word in words if word}
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "known"),
+    [
+        ("train", "--system", set(ESTIMATORS)),
+        ("train", "--discriminator", set(DISCRIMINATORS)),
+        ("train", "--sampler", set(SAMPLERS)),
+        ("train", "--objective", set(OBJECTIVES)),
+        ("data synthetic", "preset", set(PRESETS)),
+        ("train", "--duplicates", {"error", "sum", "max", "last"}),
+    ],
+)
+def test_help_lists_exactly_the_names_there_are(name, option, known):
+    assert listed(helps(name, option)) == known
+
+
+@pytest.mark.parametrize("name", ["data prepare", "data download"])
+def test_data_sets_are_known_by_the_names_that_help_spells(name, tmp_path):
+    names = listed(helps(name, "name"))
+    assert len(names) == 5
+    (tmp_path / "raw").write_text("nothing of the kind\n")
+    words = {
+        "data prepare": ("--raw", tmp_path / "raw", "--out", tmp_path / "o"),
+        "data download": ("--url", "file:///nowhere", "--out", tmp_path / "o"),
+    }[name]
+    for one in names:
+        done = sdgar(*name.split(), one, *words)
+        assert done.returncode not in (0, 1)
+        assert "unknown dataset" not in done.stderr
+    assert "unknown dataset" in sdgar(*name.split(), "citulike", *words).stderr
+
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_name_commands_and_options_that_there_are(document):
+    blocks = re.findall(r"^```\w*\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
+    text, known = re.sub(r"\\\n\s*", " ", "\n".join(blocks)), commands()
+    for line in re.findall(r"^sdgar (.*)$", text, re.MULTILINE):
+        words = shlex.split(line, comments=True)
+        words = words[2:] if words[0] == "--import" else words
+        name = next(n for n in (" ".join(words[:2]), words[0]) if n in known)
+        options = {option for p in known[name].params for option in p.opts}
+        given = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
+        assert given <= options, line

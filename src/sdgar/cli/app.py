@@ -105,7 +105,9 @@ def answer(interrupted: Callable[[], bool]) -> int:
     screen = Screen(as_json="--json" in sys.argv)
     with warnings_on(screen):
         try:
-            return int(app(standalone_mode=False) or 0)
+            code = int(app(standalone_mode=False) or 0)
+            sys.stdout.flush()
+            return code
         except SdgarError as error:
             return _told(screen, error)
         except _Mistake as error:

@@ -22,7 +22,6 @@ def run() -> None:
         from sdgar.cli.app import answer
 
         code = answer(lambda: interrupts.came)
-        sys.stdout.flush()
     except BaseException as error:
         # What is interrupted in the middle of an import may end in any exception.
         if isinstance(error, SystemExit) or not interrupts.came:
