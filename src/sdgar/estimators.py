@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
@@ -125,8 +126,11 @@ class Estimator:
         """Write the fitted model as a folder."""
         return self.recommender_.save(path, overwrite=overwrite)
 
-    def _require_rows(self, train: Interactions, valid: Interactions | None) -> None:
-        """Refuse what are no rows, and warn of weights that play no part."""
+    def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
+        """Refuse parameters and rows of other types, and warn of weights that play no part."""
+        types = get_type_hints(type(self))
+        for name, value in self.plain_params().items():
+            _require_kind(name, value, types[name])
         require_rows("train", train)
         if valid is not None:
             require_rows("valid", valid)
@@ -172,7 +176,7 @@ class MostPopular(Estimator):
         on_epoch: OnPhase | None = None,
     ) -> Self:
         """Count the users of each item."""
-        self._require_rows(train, valid)
+        self._require_sound(train, valid)
         self._keep(popularity(train.history, train.n_items, train.fields), train, {})
         return self
 
@@ -201,7 +205,7 @@ class Yardstick(Estimator):
         on_epoch: OnPhase | None = None,
     ) -> Self:
         """Compute the model from the interactions."""
-        self._require_rows(train, valid)
+        self._require_sound(train, valid)
         _require_learnable(train)
         composed.require_looks(self, train)
         model = self.solve(train, device=choose_device(self.device))
@@ -269,7 +273,7 @@ class Learner(Estimator):
         set aside to choose the number of epochs, and the model is then trained as long on all.
         ``checkpoints`` keep the run while it trains; it goes on from what they have taken up.
         """
-        self._require_rows(train, valid)
+        self._require_sound(train, valid)
         if not self.early_stopping and valid is not None:
             if not refit:
                 raise UsageError(
@@ -303,7 +307,7 @@ class Learner(Estimator):
 
         Only for comparing with its table: the number is optimistic.
         """
-        self._require_rows(train, None)
+        self._require_sound(train, None)
         require_rows("test", test)
         run = self._run(train, on_epoch, checkpoints)
         return self._keep_trained(protocols.paper(run, train, HeldOut.of(test, train)), train)
@@ -459,6 +463,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     return plain(value)
+
+
+def _require_kind(name: str, value: Any, kind: type) -> None:
+    """Refuse a value of another type; what is an integer is told where its least value is known."""
+    fits = {
+        float: isinstance(value, Real) and not isinstance(value, bool),
+        bool: isinstance(value, bool) or value in (0, 1),
+        str: isinstance(value, str),
+    }.get(kind, kind is int or isinstance(value, dict))
+    if not fits:
+        what = getattr(kind, "__name__", "dict")
+        raise UsageError(f"{name} must be of type {what}, got {value!r}.", code="bad_setting")
 
 
 def _require_plain(params: dict[str, Any]) -> None:

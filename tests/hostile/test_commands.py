@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 import polars as pl
@@ -678,3 +678,21 @@ def test_documents_name_commands_and_options_that_there_are(document):
         options = {option for p in known[name].params for option in p.opts}
         given = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
         assert given <= options, line
+
+
+WRONG = {float: (None, "x", []), bool: (None, "x", 2), str: (None, 3, []), dict: (None, "x", 3)}
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_every_parameter_of_another_type_is_refused_by_its_name(name):
+    kind = ESTIMATORS[name]
+    types = get_type_hints(kind)
+    for field in kind().get_params():
+        for value in WRONG.get(get_origin(types[field]) or types[field], (None, "x", 2.5)):
+            with pytest.raises(UsageError, match=field):
+                kind(**{field: value}).fit(rows())
+
+
+def test_numpy_has_numbers_too():
+    how = {"dim": np.int64(4), "l2": np.float32(0.5), "early_stopping": np.bool_(False)}
+    BPR(**how, epochs=np.int32(1), seed=np.int64(3), engine="eager").fit(rows())
