@@ -83,7 +83,7 @@ class Composed(Composition):
     def _states(self) -> int:
         if self.sampler != "decomposable":
             return 0
-        return at_least("sampler.states", self.settings.get("sampler.states", 1), 1)
+        return at_least("sampler.states", self._given()["sampler"].get("states", 1), 1)
 
     def _penalty(self, data: Interactions) -> float:
         return not_negative("l2", self.l2)
