@@ -465,8 +465,19 @@ def _plain(value: Any) -> Any:
     return plain(value)
 
 
-def _require_kind(name: str, value: Any, kind: type) -> None:
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """The type of a setting, and whether it can be left to a rule."""
+    if NoneType not in get_args(kind):
+        return kind, False
+    (rest,) = set(get_args(kind)) - {NoneType}
+    return rest, True
+
+
+def _require_kind(name: str, value: Any, kind: Any) -> None:
     """Refuse a value of another type; what is an integer is told where its least value is known."""
+    kind, optional = _without_none(kind)
+    if optional and value is None:
+        return
     fits = {
         float: isinstance(value, Real) and not isinstance(value, bool),
         bool: isinstance(value, bool) or value in (0, 1),
@@ -491,10 +502,9 @@ def _require_plain(params: dict[str, Any]) -> None:
 
 
 def _parse(name: str, text: str, kind: Any) -> Any:
-    if NoneType in get_args(kind):  # a setting that can be left to a rule
-        if text.lower() in ("auto", "none"):
-            return None
-        (kind,) = set(get_args(kind)) - {NoneType}
+    kind, optional = _without_none(kind)
+    if optional and text.lower() in ("auto", "none"):
+        return None
     if kind is bool:
         if text.lower() not in ("true", "false"):
             raise UsageError(f"{name} must be true or false, got {text!r}.", code="bad_setting")
