@@ -341,14 +341,14 @@ class IRGAN(Factorized):
     def _generator(self, data: Interactions, seed: int) -> Softmax:
         l2 = self.decided(data).get("generator_l2", self.generator_l2)
         update = PolicyGradient(
-            learning_rate=not_negative("generator_rate", self.generator_rate),
+            learning_rate=self.generator_rate,
             l2=not_negative("generator_l2", l2),
             batch=at_least("generator_batch", self.generator_batch, 1),
             samples=at_least("generator_samples", self.generator_samples, 2),
             positive_share=self.positive_share,
             reward=one_of("reward", self.reward, ("sigmoid", "softplus")),
             pretrain_passes=at_least("pretrain", self.pretrain, 0),
-            pretrain_rate=not_negative("pretrain_rate", self.pretrain_rate),
+            pretrain_rate=self.pretrain_rate,
         )
         temperature = checked_temperature(self.temperature)
         return Softmax(
