@@ -15,12 +15,7 @@ from sdgar.printed import command
 
 
 def demo(
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", parser=options.new_folder, metavar="FOLDER", help="Folder for the results."
-        ),
-    ] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/demo"),
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,

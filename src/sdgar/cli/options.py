@@ -201,16 +201,6 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-def new_folder(text: str | Path) -> Path:
-    """The place of a folder that a command makes, which has a name of its own."""
-    if Path(text).name in ("", ".."):
-        raise UsageError(
-            f"--out {str(text)!r} is not the name of a new folder. Give it one, such as runs/mine.",
-            code="bad_out",
-        )
-    return folder_for_files(text)
-
-
 def folder_for_files(text: str | Path) -> Path:
     """The place of a folder that a command writes files into; it may be there already."""
     place = _place(text)

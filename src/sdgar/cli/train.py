@@ -57,12 +57,7 @@ def train(
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="TRAIN…", help="Files of events.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", parser=options.new_folder, metavar="RUN", help="Folder for the model."
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the model.")] = None,
     test: options.Test = None,
     valid: options.Valid = None,
     system: Annotated[
