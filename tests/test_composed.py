@@ -407,8 +407,8 @@ def test_a_network_without_vectors_answers_for_single_contexts(coloured):
     ("settings", "said"),
     [
         ({"discriminator": "sequence", "settings": {"discriminator.dropout": 2.0}}, "dropout must"),
-        ({"discriminator": "sequence", "dim": 0}, "dim must be at least 1"),
-        ({"discriminator": "lightgcn", "dim": -1}, "dim must be at least 1"),
+        ({"discriminator": "sequence", "dim": 0}, "dim must be an integer of at least 1"),
+        ({"discriminator": "lightgcn", "dim": -1}, "dim must be an integer of at least 1"),
         ({"discriminator": "two-tower", "settings": {"discriminator.hidden": 0}}, "hidden must"),
         ({"discriminator": "sequence", "settings": {"discriminator.blocks": "2"}}, "type int"),
         ({"settings": {"sampler.states": True}}, "type int"),

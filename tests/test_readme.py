@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from sdgar.cli.main import app
+from sdgar.cli.app import app
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)

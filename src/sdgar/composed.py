@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import Discriminator, Objective, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.adapter import Adapter
@@ -31,13 +32,7 @@ from sdgar.rng import Stream, torch_seed
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.search import NearTop
-from sdgar.systems import (
-    CPU,
-    Composition,
-    at_least,
-    make_optimizer,
-    not_negative,
-)
+from sdgar.systems import CPU, Composition, make_optimizer
 
 
 @dataclass(kw_only=True, eq=False)
@@ -84,6 +79,11 @@ class Composed(Composition):
             objective,
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
+
+    def _states(self) -> int:
+        if self.sampler != "decomposable":
+            return 0
+        return at_least("sampler.states", self._given()["sampler"].get("states", 1), 1)
 
     def _penalty(self, data: Interactions) -> float:
         return not_negative("l2", self.l2)

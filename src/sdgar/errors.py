@@ -50,6 +50,10 @@ class NumericalError(SdgarError):
     exit_code = 6
 
 
+class SdgarWarning(UserWarning):
+    """Something that works, but may not be what was meant; the command line shows it as a line."""
+
+
 class StoppedError(SdgarError):
     """A run that was asked to stop and can go on later; it ends as shells expect, 128 + signal."""
 
@@ -58,12 +62,30 @@ class StoppedError(SdgarError):
         self.exit_code = 128 + signal
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:
+def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
     """Build the error for a misspelt name, with the nearest known one."""
     choices = sorted(known)
-    near = difflib.get_close_matches(name, choices, n=1)
+    near = difflib.get_close_matches(str(name), choices, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     return UsageError(
         f"unknown {what} {name!r}. {hint}Known: {', '.join(choices)}.",
         code=f"unknown_{what.replace(' ', '_')}",
+    )
+
+
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+"""What torch says on a GPU and on the CPU; there it has no class of its own."""
+
+
+def exhausted(error: BaseException) -> ResourceError | None:
+    """Build the error for memory that was asked for and is not there; None if it is about more."""
+    text = " ".join(str(error).split()) or "no details"
+    if not isinstance(error, MemoryError) and not (
+        isinstance(error, RuntimeError) and any(said in text for said in _NO_MEMORY)
+    ):
+        return None
+    return ResourceError(
+        f"there is not enough memory ({text}). Use fewer items, a smaller dim, batch_size, "
+        "n_negatives or states, or another machine.",
+        code="out_of_memory",
     )

@@ -7,7 +7,9 @@ Fitted attributes end in an underscore. Nothing is checked before ``fit``, so th
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
@@ -21,10 +23,11 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
-from sdgar.errors import DataError, UsageError, unknown_name
+from sdgar.errors import DataError, SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.popularity import popularity
-from sdgar.evaluation.report import Report
-from sdgar.recommender import Histories, Raw, Recommender
+from sdgar.evaluation.report import Report, warn_of_known
+from sdgar.memory import require_memory
+from sdgar.recommender import Histories, Raw, Recommender, require_rows
 from sdgar.rng import check_seed
 from sdgar.training import protocols
 from sdgar.training.checkpoint import Checkpoints
@@ -46,6 +49,8 @@ class Estimator:
     system_name: ClassVar[str] = ""
     computed_by: ClassVar[str] = "counting"
     """What stands for the engine where there is none."""
+    uses_weights: ClassVar[bool] = True
+    """Whether the weights of rows count."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Hyper-parameters by name."""
@@ -121,6 +126,21 @@ class Estimator:
         """Write the fitted model as a folder."""
         return self.recommender_.save(path, overwrite=overwrite)
 
+    def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
+        """Refuse parameters and rows of other types, and warn of weights that play no part."""
+        types = get_type_hints(type(self))
+        for name, value in self.plain_params().items():
+            _require_kind(name, value, types[name])
+        require_rows("train", train)
+        if valid is not None:
+            require_rows("valid", valid)
+        if train.weight_E is not None and not self.uses_weights:
+            warnings.warn(
+                f"{self.system_name} does not use the weights of rows: every row counts alike.",
+                SdgarWarning,
+                stacklevel=3,
+            )
+
     def _keep(self, model: Model, train: Interactions, about: dict[str, Any]) -> None:
         self.__dict__["_recommender"] = Recommender(
             Artifact(
@@ -146,6 +166,7 @@ class MostPopular(Estimator):
     """Everyone gets the items that most users have: the yardstick of every report."""
 
     system_name: ClassVar[str] = "popular"
+    uses_weights: ClassVar[bool] = False
 
     def fit(
         self,
@@ -155,6 +176,7 @@ class MostPopular(Estimator):
         on_epoch: OnPhase | None = None,
     ) -> Self:
         """Count the users of each item."""
+        self._require_sound(train, valid)
         self._keep(popularity(train.history, train.n_items, train.fields), train, {})
         return self
 
@@ -183,6 +205,7 @@ class Yardstick(Estimator):
         on_epoch: OnPhase | None = None,
     ) -> Self:
         """Compute the model from the interactions."""
+        self._require_sound(train, valid)
         _require_learnable(train)
         composed.require_looks(self, train)
         model = self.solve(train, device=choose_device(self.device))
@@ -230,6 +253,10 @@ class Learner(Estimator):
         """Make the parts of the system."""
         raise NotImplementedError
 
+    def least_bytes(self, data: Interactions) -> int:
+        """Memory that training takes in any case."""
+        raise NotImplementedError
+
     def fit(
         self,
         train: Interactions,
@@ -246,6 +273,7 @@ class Learner(Estimator):
         set aside to choose the number of epochs, and the model is then trained as long on all.
         ``checkpoints`` keep the run while it trains; it goes on from what they have taken up.
         """
+        self._require_sound(train, valid)
         if not self.early_stopping and valid is not None:
             if not refit:
                 raise UsageError(
@@ -262,6 +290,7 @@ class Learner(Estimator):
             return self._keep_trained(
                 protocols.validated(run, part.train, part.held_out, refit_on=train), train
             )
+        warn_of_known(HeldOut.of(valid, train), train.history)
         everything = train.merge(valid) if refit else None
         trained = protocols.validated(run, train, valid, refit_on=everything)
         return self._keep_trained(trained, everything or train)
@@ -278,6 +307,8 @@ class Learner(Estimator):
 
         Only for comparing with its table: the number is optimistic.
         """
+        self._require_sound(train, None)
+        require_rows("test", test)
         run = self._run(train, on_epoch, checkpoints)
         return self._keep_trained(protocols.paper(run, train, HeldOut.of(test, train)), train)
 
@@ -287,12 +318,14 @@ class Learner(Estimator):
         _require_learnable(train)
         _require_plain(self.plain_params())
         composed.require_looks(self, train)
+        device = choose_device(self.device)
+        require_memory(self.system_name, self.least_bytes(train), device)
         return protocols.Run(
             recipe=self,
             options=self.fit_options(),
             seed=check_seed(self.seed),
             engine=self.engine,
-            device=choose_device(self.device),
+            device=device,
             on_epoch=on_epoch,
             checkpoints=checkpoints,
         )
@@ -432,6 +465,29 @@ def _plain(value: Any) -> Any:
     return plain(value)
 
 
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """The type of a setting, and whether it can be left to a rule."""
+    if NoneType not in get_args(kind):
+        return kind, False
+    (rest,) = set(get_args(kind)) - {NoneType}
+    return rest, True
+
+
+def _require_kind(name: str, value: Any, kind: Any) -> None:
+    """Refuse a value of another type; what is an integer is told where its least value is known."""
+    kind, optional = _without_none(kind)
+    if optional and value is None:
+        return
+    fits = {
+        float: isinstance(value, Real) and not isinstance(value, bool),
+        bool: isinstance(value, bool) or value in (0, 1),
+        str: isinstance(value, str),
+    }.get(kind, kind is int or isinstance(value, dict))
+    if not fits:
+        what = getattr(kind, "__name__", "dict")
+        raise UsageError(f"{name} must be of type {what}, got {value!r}.", code="bad_setting")
+
+
 def _require_plain(params: dict[str, Any]) -> None:
     """Refuse, before any work, what could not be saved with the model."""
     for name, value in params.items():
@@ -446,10 +502,9 @@ def _require_plain(params: dict[str, Any]) -> None:
 
 
 def _parse(name: str, text: str, kind: Any) -> Any:
-    if NoneType in get_args(kind):  # a setting that can be left to a rule
-        if text.lower() in ("auto", "none"):
-            return None
-        (kind,) = set(get_args(kind)) - {NoneType}
+    kind, optional = _without_none(kind)
+    if optional and text.lower() in ("auto", "none"):
+        return None
     if kind is bool:
         if text.lower() not in ("true", "false"):
             raise UsageError(f"{name} must be true or false, got {text!r}.", code="bad_setting")
@@ -457,8 +512,9 @@ def _parse(name: str, text: str, kind: Any) -> Any:
     try:
         return kind(text)
     except ValueError:
+        such = " A whole number is written as 32." if kind is int else ""
         raise UsageError(
-            f"{name} must be of type {kind.__name__}, got {text!r}.", code="bad_setting"
+            f"{name} must be of type {kind.__name__}, got {text[:60]!r}.{such}", code="bad_setting"
         ) from None
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 import torch
 from torch import nn
 
+from sdgar.arguments import at_least
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
@@ -42,11 +43,7 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.search import NearTop
-from sdgar.systems import (
-    STATIC,
-    at_least,
-    checked_temperature,
-)
+from sdgar.systems import STATIC, checked_temperature
 
 Part = TypeVar("Part", bound=Callable[..., Any])
 

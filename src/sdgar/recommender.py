@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -14,13 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar import artifact
+from sdgar.arguments import a_path, length, of_kind
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors, ItemWeights, Model, Scorer
 from sdgar.data.contexts import USER, Fields
 from sdgar.data.held_out import HeldOut
-from sdgar.data.ids import Ids
+from sdgar.data.ids import Ids, plain
 from sdgar.data.interactions import History, Interactions
-from sdgar.errors import ArtifactError, UsageError
+from sdgar.errors import ArtifactError, SdgarWarning, UsageError
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
@@ -39,6 +41,7 @@ class Recommender:
     """A trained model that answers questions; it needs no data set."""
 
     def __init__(self, saved: Artifact) -> None:
+        of_kind("saved", saved, Artifact, "Load a saved model with sdgar.load(path).")
         self._saved = saved
 
     @property
@@ -117,19 +120,20 @@ class Recommender:
         """
         if users is not None and history is not None:
             raise UsageError("give users or a history, not both.", code="whom")
-        asked = None if users is None else _several(users)
+        k = length("k", k)
+        asked = None if users is None else _several(users, "users")
         if asked and self.fields is not None:
             return self._in_contexts(asked).recommend(
                 k=k, items=items, exclude=exclude, exclude_seen=exclude_seen
             )
         if history is not None:
-            new = self.fold_in({"new": _several(history)})
+            new = self.fold_in({"new": _several(history, "history")})
             return new.recommend(k=k, items=items, exclude=exclude, exclude_seen=exclude_seen)
         index_T = np.arange(len(self.users)) if asked is None else self._users_of(asked)
         top = top_k(
             self.model,
             index_T,
-            min(k, self.model.n_items) if k > 0 else k,
+            min(k, self.model.n_items),
             seen=self.history if exclude_seen else None,
             blocked_I=self._blocked(items, exclude),
         )
@@ -140,7 +144,7 @@ class Recommender:
 
         Items the model does not know are refused, or with ``skip_unknown`` left out; a user must
         have at least one that it knows. A model of sequences looks at their order: that of the
-        list, or of the times of ``Interactions``.
+        list, or of the times of ``Interactions``. Weights of rows play no part.
         """
         rows = _rows_of(histories)
         if not skip_unknown:
@@ -164,12 +168,13 @@ class Recommender:
 
         Where there are weights from item to item, the k items that the item speaks for most.
         """
-        index_T = self._items_of(_several(items))
+        k = length("k", k)
+        index_T = self._items_of(_several(items, "items"))
         itself = History(np.arange(len(index_T) + 1), index_T.astype(np.int32))
         top = top_k(
             self._similarity(itself),
             np.arange(len(index_T)),
-            min(k, self.model.n_items) if k > 0 else k,
+            min(k, self.model.n_items),
             seen=itself,
         )
         return self._frame("like", self.items.at(index_T), top, k, like=items)
@@ -186,8 +191,14 @@ class Recommender:
         Items a user is known to have are left out of the list: the model's own training
         rows, or ``seen`` if it is given.
         """
+        require_rows("test", test)
+        if seen is not None:
+            require_rows("seen", seen)
         known = self.history if seen is None else _history_of(seen, self.users, self.items)
-        return _evaluate(self.model, HeldOut.of(test, self), seen=known, ks=ks)
+        report = _evaluate(self.model, HeldOut.of(test, self), seen=known, ks=ks)
+        if report.warning:
+            warnings.warn(report.warning, SdgarWarning, stacklevel=2)
+        return report
 
     def save(
         self,
@@ -197,7 +208,8 @@ class Recommender:
         attachments: Mapping[str, bytes] | None = None,
     ) -> Path:
         """Write the model as a folder, with other files beside it if wanted."""
-        return artifact.save(self._saved, path, overwrite=overwrite, attachments=attachments)
+        target = a_path("path", path)
+        return artifact.save(self._saved, target, overwrite=overwrite, attachments=attachments)
 
     def _in_contexts(self, asked: list[Any]) -> Recommender:
         """The same model for these contexts, seen or not, in this order."""
@@ -271,8 +283,10 @@ class Recommender:
 
     def _asked(self, key: str, ids: list[Any]) -> dict[str, list[Any]]:
         """The columns that say who or what was asked about: one, or one a field."""
-        if key != "user" or self.fields is None or not ids:
+        if key != "user" or self.fields is None:
             return {key: ids}
+        if not ids:
+            return {name: [] for name in self.fields.names}
         values = zip(*(json.loads(text) for text in ids), strict=True)
         return dict(zip(self.fields.names, map(list, values), strict=True))
 
@@ -284,9 +298,9 @@ class Recommender:
         blocked_I = np.zeros(self.model.n_items, bool)
         if allow is not None:
             blocked_I[:] = True
-            blocked_I[self._items_of(_several(allow))] = False
+            blocked_I[self._items_of(_several(allow, "items"))] = False
         if exclude is not None:
-            blocked_I[self._items_of(_several(exclude))] = True
+            blocked_I[self._items_of(_several(exclude, "exclude"))] = True
         return blocked_I
 
     def _frame(self, key: str, asked_T: NDArray[Any], top: TopK, k: int, *, like: object) -> Any:
@@ -317,7 +331,12 @@ class Recommender:
 
 def load(path: str | Path) -> Recommender:
     """Load a saved model; its files are verified first, and no code in them can run."""
-    return Recommender(artifact.load(path))
+    return Recommender(artifact.load(a_path("path", path)))
+
+
+def require_rows(name: str, rows: Any) -> None:
+    """Refuse what is no ``Interactions``."""
+    of_kind(name, rows, Interactions, "Read files and frames with sdgar.read(source).")
 
 
 def most_popular(model: Recommender) -> Recommender:
@@ -330,14 +349,10 @@ def most_popular(model: Recommender) -> Recommender:
 def _rows_of(histories: Histories) -> Interactions:
     """One row for every item of every new user."""
     if isinstance(histories, Interactions):
+        if histories.weight_E is not None:
+            _warn_of_weights()
         return histories
-    named = histories if isinstance(histories, Mapping) else dict(enumerate(histories))
-    if any(isinstance(items, str | bytes) for items in named.values()):
-        raise UsageError(
-            "a history is a list of items, and this is text: say [['a', 'b']] for one user.",
-            code="bad_history",
-        )
-    lists = {user: list(items) for user, items in named.items()}
+    lists = _lists_of(histories)
     bare = [user for user, items in lists.items() if not items]
     if bare or not lists:
         raise UsageError(
@@ -350,6 +365,51 @@ def _rows_of(histories: Histories) -> Interactions:
     users = [user for user, items in lists.items() for _ in items]
     items = [item for items in lists.values() for item in items]
     return Interactions.from_arrays(users, items, time=np.arange(len(items)))
+
+
+def _lists_of(histories: Any) -> dict[Any, list[Any]]:
+    """The items of each new user, in their order."""
+    if not isinstance(histories, Mapping):
+        if not isinstance(histories, Iterable) or isinstance(histories, str | bytes):
+            raise _bad_history(histories)
+        if hasattr(histories, "columns"):
+            raise UsageError(
+                "histories are a frame, whose rows say nothing of their order here. Give "
+                "sdgar.read(frame), which has one row for each user and item.",
+                code="bad_history",
+            )
+        histories = dict(enumerate(histories))
+    lists = {}
+    for user, items in histories.items():
+        if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+            raise _bad_history(items)
+        if isinstance(items, Mapping):
+            _warn_of_weights()
+        lists[plain(user)] = [plain(item) for item in items]
+        for one in (plain(user), *lists[plain(user)]):
+            if isinstance(one, bool) or not isinstance(one, str | int):
+                raise UsageError(
+                    f"an id is text or an integer, got {one!r} in the histories.",
+                    code="bad_history",
+                )
+    return lists
+
+
+def _bad_history(found: Any) -> UsageError:
+    what = "this is text" if isinstance(found, str | bytes) else f"this is {found!r:.60}"
+    return UsageError(
+        f"a history is a list of items, and {what}: say [['a', 'b']] for one user, or "
+        "{'ann': ['a', 'b']}.",
+        code="bad_history",
+    )
+
+
+def _warn_of_weights() -> None:
+    warnings.warn(
+        "fold_in does not use the weights of rows: every item of a history counts alike.",
+        SdgarWarning,
+        stacklevel=4,
+    )
 
 
 def _history_of(seen: Interactions, users: Ids, items: Ids) -> History:
@@ -371,8 +431,20 @@ def _in_order(rows: Interactions, items: Ids) -> NDArray[np.int64] | None:
     return items_E[items_E >= 0]
 
 
-def _several(raw: Raw) -> list[Any]:
-    return [raw] if isinstance(raw, str | int | Mapping) else list(raw)
+def _several(raw: Raw, name: str) -> list[Any]:
+    """The ids that were given, alone or several: as plain Python has them."""
+    if isinstance(raw, np.ndarray) and raw.ndim == 0:
+        raw = raw.item()
+    raw = plain(raw)
+    if isinstance(raw, str | int | Mapping):
+        return [raw]
+    if isinstance(raw, Iterable) and not isinstance(raw, bytes):
+        ids = [plain(one) for one in raw]
+        if all(isinstance(one, str | int | Mapping) for one in ids):
+            return ids
+    raise UsageError(
+        f"{name} must be ids, each a text or an integer, got {raw!r:.60}.", code="bad_ids"
+    )
 
 
 def _indices(ids: Ids, raw: Iterable[Any], what: str) -> NDArray[np.int64]:

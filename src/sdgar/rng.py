@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -62,11 +63,11 @@ class Stream(IntEnum):
 
 def check_seed(seed: object) -> int:
     """Return ``seed`` if it is an integer of 64 bits, else say what a seed is."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**64:
         raise UsageError(
             f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}.", code="bad_seed"
         )
-    return seed
+    return int(seed)
 
 
 def philox(key: int, c0: Array, c1: Array, c2: Array, c3: Array) -> Words:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
 
+from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.discriminators.start import start
-from sdgar.errors import UsageError, unknown_name
+from sdgar.errors import UsageError
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -85,6 +85,22 @@ class Composition:
     def decided(self, data: Interactions) -> dict[str, float]:
         """The settings that were left to a rule, and what the rule makes of the data."""
         return {}
+
+    def least_bytes(self, data: Interactions) -> int:
+        """Memory that training takes in any case: tables, their gradients' sums, and one batch.
+
+        Tables have D numbers a context and item, and where there is a generator K more; a batch
+        has an index, a score and a probability for each negative.
+        """
+        width = at_least("dim", self.dim, 1) + self._states()
+        rows = min(at_least("batch_size", self.batch_size, 1), len(data))
+        shared = at_least("positives_per_visit", self.positives_per_visit, 1)
+        drawn = -(-rows // shared) * at_least("n_negatives", self.n_negatives, 1)
+        return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
+
+    def _states(self) -> int:
+        """K of the generator, where there is one."""
+        return 0
 
     def _penalty(self, data: Interactions) -> float:
         """λ of the discriminator's penalty."""
@@ -412,6 +428,9 @@ class SDGAR(Factorized):
             refit_every=at_least("refit_every", self.refit_every, 1),
         )
 
+    def _states(self) -> int:
+        return 0 if self.proposal in STATIC else at_least("states", self.states, 1)
+
     def _sampler(self, data: Interactions, seed: int) -> Sampler:
         learned = ("decomposable", "frozen", "scrambled")
         one_of("proposal", self.proposal, (*learned, *STATIC))
@@ -520,6 +539,9 @@ class SDSoftmax(Composition):
         start(cosine.to(device), data, sweeps=at_least("sweeps", self.sweeps, 0))
         return cosine
 
+    def _states(self) -> int:
+        return 0 if self.proposal in STATIC else at_least("states", self.states, 1)
+
     def _sampler(self, data: Interactions, seed: int) -> Sampler:
         one_of("proposal", self.proposal, ("em", *STATIC))
         if self.proposal in STATIC:
@@ -566,24 +588,3 @@ def make_optimizer(name: str, learning_rate: float) -> Optimizer:
 def checked_temperature(value: float) -> float:
     """Return ``value`` if weights exp(f/T) can be computed with it."""
     return within("temperature", value, LEAST_TEMPERATURE, MOST_TEMPERATURE)
-
-
-def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:
-    """Return ``value`` if it is one of the choices."""
-    if value not in choices:
-        raise unknown_name(name, str(value), choices)
-    return value
-
-
-def at_least(name: str, value: Any, least: int) -> int:
-    """Return ``value`` if it is an integer of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise UsageError(f"{name} must be an integer of at least {least}, got {value!r}.")
-    return int(value)
-
-
-def not_negative(name: str, value: Any) -> float:
-    """Return ``value`` if it is a finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1e30:
-        raise UsageError(f"{name} must be a number of at least 0, got {value!r}.")
-    return float(value)

@@ -157,7 +157,8 @@ def test_tuning_never_sees_the_rows_that_train_will_test_on(events, monkeypatch)
     monkeypatch.setattr("sdgar.experiments.tune.tune", spy)
     file = events / "train.parquet"
     total = pl.read_parquet(file).height
-    for words in (("--split", "none"), ("--test", "elsewhere.parquet"), ("--split", "paper")):
+    test = events / "test.parquet"
+    for words in (("--split", "none"), ("--test", test), ("--split", "paper")):
         assert sdgar("tune", file, *words).returncode == 130
     assert seen[:2] == [total, total]
     assert 0.75 * total < seen[2] < 0.85 * total

@@ -122,7 +122,7 @@ def test_a_constant_scorer_is_no_better_than_chance() -> None:
     ("items", "ks", "words"),
     [
         (np.zeros((1, 3), np.int32), [], "at least one list length"),
-        (np.zeros((1, 3), np.int32), [0, 2], "1 or more"),
+        (np.zeros((1, 3), np.int32), [0, 2], "at least 1, got 0"),
         (np.zeros((1, 3), np.int32), [4], "k = 4 need lists of that length, got 3"),
         (np.zeros((2, 3), np.int32), [2], "2 lists were given for 1 held-out users"),
     ],

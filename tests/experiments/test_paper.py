@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sdgar.cli import main
+from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.estimators import ESTIMATORS
@@ -56,7 +56,7 @@ def small_shapes():
 def made(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("paper") / "out"
     words = ["paper", "all", "--quick", "--data", str(folder), "--out", str(out), "--json"]
-    result = CliRunner().invoke(main.app, [*words, "--device", "cpu"])
+    result = CliRunner().invoke(app, [*words, "--device", "cpu"])
     assert result.exit_code == 0, result.output
     return out, json.loads(result.stdout.splitlines()[-1])
 
@@ -171,7 +171,7 @@ def test_scaled_shapes_keep_their_proportions():
 def test_bad_input_is_named(tmp_path, words, said):
     from sdgar.errors import UsageError
 
-    result = CliRunner().invoke(main.app, ["paper", *words, "--out", str(tmp_path / "out")])
+    result = CliRunner().invoke(app, ["paper", *words, "--out", str(tmp_path / "out")])
     assert isinstance(result.exception, UsageError)
     assert said in str(result.exception)
     assert not (tmp_path / "out").exists()

@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_refused_with_the_number_and_the_cure(checkerboard,
     assert error.value.code == "out_of_memory"
     users = np.arange(50_000)
     many = Interactions.from_arrays(users, users)
-    monkeypatch.setattr(ease, "_free_bytes", lambda device: 12 << 30)
+    monkeypatch.setattr(ease, "free_bytes", lambda device: 12 << 30)
     with pytest.raises(ResourceError, match=r"10\.08 GiB for 50,000 items, and half .* 6\.00 GiB"):
         EASE().solve(many, device=CPU)
 
@@ -64,7 +64,7 @@ def test_sweeping_gives_the_inverse_whatever_the_blocks(n, block, monkeypatch):
 
 
 def test_the_memory_of_this_machine_can_be_told():
-    assert 1 << 20 < ease._free_bytes(CPU) < 1 << 50
+    assert 1 << 20 < ease.free_bytes(CPU) < 1 << 50
 
 
 def test_a_matrix_without_an_inverse_names_the_cure():

@@ -29,19 +29,36 @@ def compare(
         str, typer.Option("--systems", metavar="NAME,NAME…", help="What to compare.")
     ] = "popular,bpr,sdgar,sdsoftmax",
     seeds: Annotated[
-        int, typer.Option("--seeds", help="Runs of each system; from --seed upwards.")
+        int,
+        typer.Option(
+            "--seeds",
+            parser=options.number("--seeds", int),
+            metavar="INTEGER",
+            help="Runs of each system; from --seed upwards.",
+        ),
     ] = 3,
     seed: options.Seed = 0,
     trials: Annotated[
         int | None,
-        typer.Option("--tune", metavar="TRIALS", help="First tune each system, all as long."),
+        typer.Option(
+            "--tune",
+            parser=options.number("--tune", int),
+            metavar="TRIALS",
+            help="First tune each system, all as long.",
+        ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option("--against", metavar="NAME", help="Hold the others against this; the best."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder to keep everything in, and go on from.")
+        Path | None,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Folder to keep everything in, and go on from.",
+        ),
     ] = None,
     protocol: options.Protocol = "validated",
     split: options.Split = None,
@@ -76,10 +93,18 @@ def compare(
         raise UsageError(
             "a comparison needs test rows. Give --test, or another --split.", code="no_test"
         )
-    if seeds < 1:
-        raise UsageError(f"--seeds must be at least 1, got {seeds}.", code="no_seeds")
+    options.require_one_test(test, split)
+    all_seeds = options.seeds_of(seed, seeds)
     common = {"engine": engine, "device": device}
-    candidates = _candidates(systems, options.settings_of(settings, {*common, "seed"}), common)
+    own = options.settings_of(settings, {*common, "seed"})
+    candidates = _candidates(systems, own, common)
+    options.require_heeded(
+        options.given(context),
+        [candidate.estimator for candidate in candidates],
+        protocol=protocol,
+        settings=own,
+        valid_is_searched=trials is not None,
+    )
     data = read(screen, "data", files, reading)
     held_out = read(screen, "test", test, reading) if test else None
     if held_out is None:
@@ -90,7 +115,7 @@ def compare(
         valid=read(screen, "valid", valid, reading) if valid else None,
         protocol=protocol,
         ks=options.lists_of(ks),
-        seeds=tuple(range(seed, seed + seeds)),
+        seeds=all_seeds,
         trials=trials,
     )
     with (

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
+from sdgar.errors import SdgarWarning
+from sdgar.printed import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,30 +23,76 @@ if TYPE_CHECKING:
     from sdgar.training.protocols import OnPhase, Phase
 
 
+_WIDE = 1 << 20
+"""Columns of a table that nothing is cut from; a narrow terminal breaks its lines."""
+
+
+def _console(*, stderr: bool, width: int | None = None) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=width is None, width=width)
+
+
+@contextmanager
+def warnings_on(screen: Screen) -> Iterator[None]:
+    """Show warnings of this package as lines, each sentence once."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, SdgarWarning):
+            before(message, category, *where, **more)
+        elif str(message) not in said:
+            said.add(str(message))
+            screen.warn(str(message))
+
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+        warnings.simplefilter("always", SdgarWarning)
+        warnings.showwarning = show
+        yield
+
+
 class Screen:
-    """Lines for people on stdout; with ``--json`` on stderr, and the object alone on stdout."""
+    """Lines for people on stdout; with ``--json`` on stderr, and the object alone on stdout.
+
+    Whatever the text, people see it as it is: escapes stand for what has no shape, nothing is
+    markup, and nothing is cut to the width of a screen.
+    """
 
     def __init__(self, *, as_json: bool = False) -> None:
-        from rich.console import Console
-
         self.as_json = as_json
-        self.console: Console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+        self.console = _console(stderr=as_json)
+
+    def line(self, text: str, style: str = "none") -> None:
+        """A line as it is."""
+        from rich.text import Text
+
+        self.console.print(Text(visible(text), style=style))
 
     def say(self, label: str, text: str, style: str = "") -> None:
-        """One labelled line; text is printed as it is, never as markup."""
+        """One labelled line."""
         from rich.text import Text
 
         line = Text(f"{label:<8}", style="bold cyan")
-        self.console.print(line.append(text, style=style or "none"))
+        self.console.print(line.append(visible(text), style=style or "none"))
 
     def warn(self, text: str) -> None:
         """A line that should not be missed."""
         self.say("warning", text, style="yellow")
 
+    def failed(self, text: str, *, code: str, exit_code: int, asked_for: bool = False) -> None:
+        """Why a command ends without its result: on stderr, and as an object if JSON is wanted."""
+        from rich.text import Text
+
+        said = Text(visible_lines(text), style="yellow" if asked_for else "red")
+        _console(stderr=True).print(said)
+        message = text.removeprefix("error: ")
+        self.result({"error": {"code": code, "message": message, "exit_code": exit_code}})
+
     def result(self, value: dict[str, Any]) -> None:
         """The JSON object, if it was asked for."""
         if self.as_json:
-            typer.echo(json.dumps(value, allow_nan=False))
+            sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """A plain table; all columns but the first are numbers."""
@@ -53,10 +102,11 @@ class Screen:
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for i, name in enumerate(columns):
-            table.add_column(name, justify="right" if i else "left", no_wrap=True)
+            justify: Literal["right", "left"] = "right" if i else "left"
+            table.add_column(Text(visible(name)), justify=justify, no_wrap=True)
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        self.console.print(table)
+            table.add_row(*(Text(visible(cell)) for cell in row))
+        _console(stderr=self.as_json, width=_WIDE).print(table)
 
     def loaded(self, label: str, loaded: Loaded, name: str) -> None:
         """What was read: sizes, columns, the account of the rows."""
@@ -138,13 +188,12 @@ class Screen:
             console=self.console,
             transient=True,
         )
-        self.console.print(
+        self.line(
             f"{'epoch':>8}{'loss':>10}{'NDCG@50':>10}{'':8}{'train':>9}{'evaluate':>10}",
             style="bold",
         )
         with progress:
-            show = _Epochs(self.console, progress.add_task, progress.update, epochs)
-            yield show
+            yield _Epochs(self, progress.add_task, progress.update, epochs)
 
     @contextmanager
     def work(self, pieces: int) -> Iterator[Watch]:
@@ -226,9 +275,9 @@ class _Epochs:
     """Called after each epoch; seconds are summed between two lines."""
 
     def __init__(
-        self, console: Console, add: Callable[..., Any], update: Callable[..., Any], epochs: int
+        self, screen: Screen, add: Callable[..., Any], update: Callable[..., Any], epochs: int
     ) -> None:
-        self._console = console
+        self._screen = screen
         self._add = add
         self._update = update
         self._epochs = epochs
@@ -243,7 +292,7 @@ class _Epochs:
             total = self._best if final else self._epochs
             what = "training on all rows" if final else "training"
             if final:
-                self._console.print(f"{'':8}best epoch {self._best}; training on all rows as long")
+                self._screen.line(f"{'':8}best epoch {self._best}; training on all rows as long")
             self._tasks[phase] = self._add(what, total=total, loss="")
         self._update(self._tasks[phase], completed=epoch.epoch, loss=f"{epoch.loss:.4f}")
         self._train += epoch.train_seconds + epoch.refit_seconds
@@ -251,12 +300,12 @@ class _Epochs:
         if kind and kind not in self._complaints:
             # Once a run: the line of every look shows the same numbers.
             self._complaints.add(kind)
-            self._console.print(f"warning {epoch.complaint}", style="yellow")
+            self._screen.warn(str(epoch.complaint))
         if epoch.metric is None:
             return
         self._best = epoch.epoch if epoch.best else self._best
         mark = "best" if epoch.best else ""
-        self._console.print(
+        self._screen.line(
             f"{epoch.epoch:>8}{epoch.loss:>10.4f}{epoch.metric:>10.4f}{mark:>8}"
             f"{self._train:>7.1f} s{epoch.evaluate_seconds:>8.1f} s{_generator(epoch)}"
         )
@@ -264,13 +313,18 @@ class _Epochs:
 
 
 def _generator(epoch: EpochRecord) -> str:
-    """The generator's health, behind the line of an epoch."""
+    """The health of what proposes negatives, behind the line of an epoch."""
     said = "" if epoch.effective is None else f"   ess {epoch.effective:.2f}"
     h = epoch.health
+    if "perplexity" in h:
+        said += f" · Q {h['perplexity']:,.0f}/{h['items']:,.0f}"
     if "reward" in h:
-        said += f" · Q {h['perplexity']:,.0f}/{h['items']:,.0f} · reward {h['reward']:.2f}"
-    elif h:
+        said += f" · reward {h['reward']:.2f}"
+    if "x_perplexity" in h:
         said += f" · X {h['x_perplexity']:.1f}/{h['states']:.0f}"
         said += f" · Y {h['y_perplexity']:,.0f}/{h['items']:,.0f}"
-        said += f" · KL {h['kl']:.2f}" if "kl" in h else ""
+    if "kl" in h:
+        said += f" · KL {h['kl']:.2f}"
+    if "recall" in h:
+        said += f" · finds {h['recall']:.0%} of the {h['near']:.0f} best"
     return said

@@ -9,6 +9,10 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.printed import command
+
+_SHORT = {"movielens": "movielens-10m"}
+"""Names that people say, where a data set is published under a longer one."""
 
 app = typer.Typer(no_args_is_help=True, help="Look at data, prepare it, make it up.")
 
@@ -46,13 +50,27 @@ def stats(
 @options.reads_files
 def split(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of events.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for train and test.parquet.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Folder for train and test.parquet.",
+        ),
+    ],
     rule: Annotated[
         str | None,
         typer.Option("--rule", help="time (default with a time column), paper, leave-last-out."),
     ] = None,
     share: Annotated[
-        float | None, typer.Option("--share", help="Share to hold out; default: the rule's.")
+        float | None,
+        typer.Option(
+            "--share",
+            parser=options.number("--share", float),
+            metavar="NUMBER",
+            help="Share to hold out; default: the rule's.",
+        ),
     ] = None,
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,
@@ -77,8 +95,9 @@ def split(
         write_table(events(rows), target)
         screen.say("saved", f"{target}: {len(rows):,} rows")
     screen.say("split", parts.how)
-    more = f" --context {','.join(reading.context)}" if len(reading.context) > 1 else ""
-    screen.say("next", f"sdgar train {targets[0]} --test {targets[1]} --out RUN{more}")
+    more = ["--context", ",".join(reading.context)] if len(reading.context) > 1 else []
+    words = ("sdgar", "train", targets[0], "--test", targets[1], "--out", "RUN", *more)
+    screen.say("next", command(*words))
     screen.result(
         {"train": len(parts.train), "test": len(parts.held_out), "how": parts.how, "out": str(out)}
     )
@@ -88,7 +107,15 @@ def split(
 def prepare(
     name: Annotated[str, typer.Argument(help="citeulike, gowalla, movielens, amazon or echonest.")],
     raw: Annotated[Path, typer.Option("--raw", help="The publisher's file.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for interactions.parquet.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Folder for interactions.parquet.",
+        ),
+    ],
     allow_bad_rows: options.AllowBadRows = False,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
@@ -98,7 +125,7 @@ def prepare(
 
     datasets.require_free(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
-    prepared = datasets.prepare(name, raw, allow_bad_rows=allow_bad_rows)
+    prepared = datasets.prepare(_full(name), raw, allow_bad_rows=allow_bad_rows)
     data = prepared.interactions
     stats = data.stats()
     screen.say(
@@ -111,14 +138,23 @@ def prepare(
         screen.say("note", note)
     folder = datasets.write_prepared(prepared, out, overwrite=overwrite)
     screen.say("saved", str(folder))
-    screen.say("next", f"sdgar train {folder / 'interactions.parquet'} --split paper --out RUN")
+    file = folder / "interactions.parquet"
+    screen.say("next", command("sdgar", "train", file, "--split", "paper", "--out", "RUN"))
     screen.result(stats | {"rows": data.rows.as_dict(), "out": str(folder)})
 
 
 @app.command()
 def download(
     name: Annotated[str, typer.Argument(help="citeulike, gowalla, movielens, amazon or echonest.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the raw file.")] = Path("data/raw"),
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Folder for the raw file.",
+        ),
+    ] = Path("data/raw"),
     url: Annotated[str | None, typer.Option("--url", help="Another place to fetch from.")] = None,
     sha256: Annotated[
         str | None, typer.Option("--sha256", help="The digest that the file must have.")
@@ -130,13 +166,14 @@ def download(
     from sdgar.data.datasets.download import download as fetch
 
     screen = Screen(as_json=as_json)
-    dataset = datasets.find(name)
+    dataset = datasets.find(_full(name))
     screen.say("terms", dataset.terms)
     with screen.bytes_bar(dataset.filename) as progress:
         got = fetch(dataset, out, progress=progress, url=url, sha256=sha256)
     screen.say("saved", f"{got.path} ({got.size:,} bytes)")
     screen.say("note", got.note())
-    screen.say("next", f"sdgar data prepare {name} --raw {got.path} --out data/{name}")
+    words = ("sdgar", "data", "prepare", name, "--raw", got.path, "--out", f"data/{name}")
+    screen.say("next", command(*words))
     screen.result({"path": str(got.path), "bytes": got.size, "sha256": got.sha256})
 
 
@@ -145,7 +182,16 @@ def synthetic(
     preset: Annotated[
         str, typer.Argument(help="demo, citeulike, gowalla, movielens, amazon or echonest.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="A .parquet, .csv or .jsonl file.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            parser=options.new_file,
+            metavar="FILE",
+            help="A .parquet, .csv, .tsv or .jsonl file.",
+        ),
+    ],
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
@@ -154,7 +200,7 @@ def synthetic(
     from sdgar.data.synthetic import synthetic as make
     from sdgar.data.tables import events, write_table
 
-    options.require_new(out, overwrite=overwrite)
+    options.require_new_table(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     data = make(preset, seed=seed)
     write_table(events(data), out)
@@ -164,5 +210,9 @@ def synthetic(
         f"{out}: {stats['users']:,} users · {stats['items']:,} items · "
         f"{stats['interactions']:,} interactions, made up, seed {seed}",
     )
-    screen.say("next", f"sdgar train {out} --out RUN")
+    screen.say("next", command("sdgar", "train", out, "--out", "RUN"))
     screen.result(stats | {"out": str(out)})
+
+
+def _full(name: str) -> str:
+    return _SHORT.get(name, name)

@@ -11,6 +11,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.recommend import lists, show
 from sdgar.cli.train import split_off
+from sdgar.printed import command
 
 
 def demo(
@@ -60,7 +61,7 @@ def demo(
     show(screen, frame, ["user"])
     screen.say("saved", f"{out} (model, log.jsonl, {picture.name})")
     first = frame["item"][0]
-    screen.say("next", f"sdgar recommend {out} --user {some} -k 10")
-    screen.say("", f"sdgar similar {out} --item {first}")
-    screen.say("", "sdgar train your-events.csv --out runs/mine")
+    screen.say("next", command("sdgar", "recommend", out, "--user", some, "-k", 10))
+    screen.say("", command("sdgar", "similar", out, "--item", first))
+    screen.say("", command("sdgar", "train", "your-events.csv", "--out", "runs/mine"))
     screen.result(result.summary | {"out": str(out), "recommendations": lists(frame, ["user"])})

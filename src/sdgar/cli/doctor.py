@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import sdgar
@@ -12,7 +13,8 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
-_EXTRAS = {"plot": ("matplotlib",), "tune": ("optuna",)}
+_EXTRAS = {"plot": "matplotlib", "tune": "optuna", "ann": "faiss"}
+"""The module that each extra brings."""
 
 
 def doctor(as_json: options.Json = False) -> None:
@@ -31,7 +33,7 @@ def doctor(as_json: options.Json = False) -> None:
         "threads": torch.get_num_threads(),
         "gpu": gpu,
         "packages": {name: _version(name) for name in _CORE},
-        "extras": {e: all(_version(p) for p in names) for e, names in _EXTRAS.items()},
+        "extras": {e: find_spec(module) is not None for e, module in _EXTRAS.items()},
         "engines": _engines(ENGINES),
     }
     screen.say("sdgar", f"{found['sdgar']} on Python {found['python']}, {found['machine']}")

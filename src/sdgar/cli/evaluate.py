@@ -10,10 +10,12 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.errors import UsageError
 
 
 @options.reads_files
 def evaluate(
+    context: typer.Context,
     run: options.RunFolder,
     test: Annotated[list[Path], typer.Option("--test", help="Held-out events.")],
     train: Annotated[
@@ -30,8 +32,14 @@ def evaluate(
 
     screen = Screen(as_json=as_json)
     model = load(run)
-    # Rows are of the model's own contexts, whatever --context says by default.
-    reading = replace(reading, context=tuple(model.about.get("context", reading.context)))
+    fields = tuple(model.about.get("context", reading.context))
+    if "fields" in options.given(context) and reading.context != fields:
+        raise UsageError(
+            f"--context {','.join(reading.context)} is not what a context of this model is: "
+            f"{','.join(fields)}. Leave it out.",
+            code="bad_context",
+        )
+    reading = replace(reading, context=fields)
     lists = options.lists_of(ks)
     held_out = read_files(test, reading)
     screen.loaded("test", held_out, ", ".join(file.name for file in test))

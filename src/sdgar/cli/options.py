@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from sdgar.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from sdgar.estimators import Estimator
 
 Reading = Any
 """A ``ReadOptions``; the name is not imported here, to keep ``sdgar --help`` quick."""
@@ -130,6 +134,13 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is th
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a saved model.")]
 
 DEFAULT_KS = (10, 20, 50)
+_LONGEST_NAME = 220
+"""Bytes of a name to which a run can add its own endings, of the 255 that file systems take."""
+_MOST_SEEDS = 10_000
+_DIGITS = 18
+"""Those of numbers that fit into 64 bits."""
+_LOOP = ("epochs", "evaluate_every", "patience", "early_stopping")
+"""Settings of the loop, which the paper's protocol has its own of."""
 
 
 def _reading(
@@ -190,10 +201,129 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
+def folder_for_files(text: str | Path) -> Path:
+    """The place of a folder that a command writes files into; it may be there already."""
+    place = _place(text)
+    if not place.is_dir() and place.exists():
+        raise UsageError(
+            f"--out {place} is a file, and a folder is needed. Choose another.", code="bad_out"
+        )
+    return place
+
+
+def new_file(text: str | Path) -> Path:
+    """The place of a file that a command writes."""
+    place = _place(text)
+    if place.is_dir():
+        raise UsageError(
+            f"{place} is a folder, and a file is needed. Add a name, such as "
+            f"{place / 'lists.parquet'}.",
+            code="bad_out",
+        )
+    return place
+
+
+def _place(text: str | Path) -> Path:
+    """A path in folders that are there or can be made; it is checked before any work is done."""
+    place = Path(text)
+    if not str(text).strip() or place == Path(place.anchor) != Path():
+        raise UsageError(
+            f"{str(text)!r} is no place to write to. Name one, such as runs/mine.", code="bad_out"
+        )
+    longest = max((part for part in (*place.parts, "")), key=lambda part: len(os.fsencode(part)))
+    size = len(os.fsencode(longest))
+    if size > _LONGEST_NAME or "\0" in str(place):
+        raise UsageError(
+            f"{longest[:40] + '…'!r} is too long for the name of a file or folder: it has {size:,} "
+            f"bytes, and there is room for {_LONGEST_NAME}.",
+            code="bad_out",
+        )
+    there = next((parent for parent in place.parents if parent.exists()), Path())
+    if not there.is_dir():
+        raise UsageError(
+            f"{there} is a file, so that {place} cannot be in it. Choose another place.",
+            code="bad_out",
+        )
+    return place
+
+
 def require_new(file: Path, *, overwrite: bool) -> None:
     """Refuse a file that is there already, before any work is spent on it."""
     if file.exists() and not overwrite:
         raise UsageError(f"{file} exists. Choose another file, or --overwrite.", code="out_exists")
+
+
+def require_new_table(file: Path, *, overwrite: bool) -> None:
+    """The same for a table, whose format its name must tell."""
+    from sdgar.data.tables import require_format
+
+    require_format(file)
+    require_new(file, overwrite=overwrite)
+
+
+def given(context: typer.Context) -> dict[str, str]:
+    """Options that were written out, by parameter: how they are called."""
+    return {
+        str(p.name): p.opts[0] if p.opts[0].startswith("-") else "TRAIN"
+        for p in context.command.params
+        if (source := context.get_parameter_source(str(p.name))) and source.name == "COMMANDLINE"
+    }
+
+
+def require_one_test(test: list[Path] | None, split: str | None) -> None:
+    """Refuse test rows that are given and split off at the same time."""
+    if test and split not in (None, "none"):
+        raise UsageError(
+            f"--split {split} splits test rows off, and --test gives some: leave one of them out.",
+            code="split_and_test",
+        )
+
+
+def require_heeded(
+    said: Mapping[str, str],
+    estimators: Sequence[Estimator],
+    *,
+    protocol: str = "validated",
+    settings: Collection[str] = (),
+    valid_is_searched: bool = False,
+) -> None:
+    """Refuse options that no part of the command would look at."""
+    systems = ", ".join(estimator.system_name for estimator in estimators)
+    for name in ("engine", "device", "checkpoint_every"):
+        asked = "epochs" if name == "checkpoint_every" else name
+        if name in said and not any(asked in one.get_params() for one in estimators):
+            raise UsageError(
+                f"{said[name]} has no meaning for {systems}, which is computed at once. Leave it "
+                "out.",
+                code="unused_option",
+            )
+    if protocol != "paper":
+        return
+    if "valid" in said and not valid_is_searched:
+        raise UsageError(
+            "--valid has no meaning with --protocol paper, which chooses its epoch on test rows. "
+            "Leave one of them out.",
+            code="unused_option",
+        )
+    for key in settings:
+        if key.rpartition(".")[2] in _LOOP:
+            raise UsageError(
+                f"--set {key} has no meaning with --protocol paper, which looks at test rows every "
+                "5 epochs, 75 in all. Leave one of them out.",
+                code="unused_option",
+            )
+
+
+def seeds_of(first: int, n: int) -> tuple[int, ...]:
+    """The seeds from ``first`` upwards."""
+    if not 1 <= n <= _MOST_SEEDS:
+        raise UsageError(
+            f"--seeds must be at least 1, got {n}."
+            if n < 1
+            else f"--seeds must be at most {_MOST_SEEDS:,}, got {n:,}.",
+            code="no_seeds",
+        )
+    return tuple(range(first, first + n))
 
 
 def settings_of(texts: list[str] | None, common: Collection[str]) -> dict[str, str]:
@@ -215,9 +345,12 @@ def lists_of(texts: list[str] | None) -> tuple[int, ...]:
     if not texts:
         return DEFAULT_KS
     words = ",".join(texts).split(",")
-    wrong = [w for w in words if not w.isdecimal() or int(w) < 1]
+    wrong = [w for w in words if not w.isdecimal() or len(w) > _DIGITS or int(w) < 1]
     if wrong:
-        raise UsageError(f"--k takes integers of at least 1, got {wrong[0]!r}.", code="bad_k")
+        raise UsageError(
+            f"--k takes integers of at least 1 and {_DIGITS} digits, got {wrong[0][:40]!r}.",
+            code="bad_k",
+        )
     return tuple(dict.fromkeys(map(int, words)))
 
 
@@ -230,6 +363,21 @@ def _bytes(text: str) -> int:
         )
     number, unit = found.groups()
     return int(number) << 10 * " KMGT".index(unit.upper() or " ")
+
+
+def number(option: str, kind: type[int] | type[float]) -> Callable[[str | float], Any]:
+    """How an option reads its number, and names what is none."""
+    what = "an integer" if kind is int else "a number"
+
+    def parse(text: str | float) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise UsageError(
+                f"{option} must be {what}, got {str(text)[:40]!r}.", code="bad_number"
+            ) from None
+
+    return parse
 
 
 def _seed(text: str | int) -> int:

@@ -19,7 +19,13 @@ def paper(
         typer.Argument(help="table1, table2, trend, time, items, sensitivity, or all."),
     ],
     out: Annotated[
-        Path, typer.Option("--out", help="Folder to keep everything in, and go on from.")
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Folder to keep everything in, and go on from.",
+        ),
     ],
     data: Annotated[
         Path | None,
@@ -33,7 +39,15 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller in every way; minutes on two cores.")
     ] = False,
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each system; from 0 upwards.")] = 3,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            parser=options.number("--seeds", int),
+            metavar="INTEGER",
+            help="Runs of each system; from 0 upwards.",
+        ),
+    ] = 3,
     device: options.Device = "auto",
     as_json: options.Json = False,
 ) -> None:
@@ -44,15 +58,14 @@ def paper(
     from sdgar.experiments import paper as experiments
 
     screen = Screen(as_json=as_json)
-    if seeds < 1:
-        raise UsageError(f"--seeds must be at least 1, got {seeds}.", code="no_seeds")
+    all_seeds = options.seeds_of(0, seeds)
     if data is not None and not data.is_dir():
         raise UsageError(
             f"--data {data} is not a folder. Give the folder that holds the folders of the data "
             "sets, or leave it out to have all of them made up.",
             code="no_such_folder",
         )
-    setting = experiments.Setting(data=data, quick=quick, device=device, seeds=tuple(range(seeds)))
+    setting = experiments.Setting(data=data, quick=quick, device=device, seeds=all_seeds)
     chosen = experiments.named(name)
     todo = {experiment.TITLE: experiment.pieces(setting) for experiment in chosen}
     for title, pieces in todo.items():

@@ -33,7 +33,12 @@ def recommend(
         list[str] | None,
         typer.Option("--history", help="A new user's items, as a,b,c; repeatable, one user each."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Items a user.")] = 10,
+    k: Annotated[
+        int,
+        typer.Option(
+            "-k", parser=options.number("-k", int), metavar="INTEGER", help="Items a user."
+        ),
+    ] = 10,
     allow: Annotated[
         list[str] | None, typer.Option("--allow", help="Only these items; repeatable.")
     ] = None,
@@ -44,7 +49,14 @@ def recommend(
         bool, typer.Option("--include-seen", help="Items the user has may come back.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write .csv, .tsv, .jsonl or .parquet.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            parser=options.new_file,
+            metavar="FILE",
+            help="Write .csv, .tsv, .jsonl or .parquet.",
+        ),
     ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
@@ -58,7 +70,7 @@ def recommend(
             code="whom",
         )
     if out is not None:
-        options.require_new(out, overwrite=overwrite)
+        options.require_new_table(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     model = load(run)
     if user and not fields and model.fields is not None:

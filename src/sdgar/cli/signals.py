@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -41,4 +42,5 @@ class HeldBack:
             raise SystemExit(128 + number)
         self._first = signal.Signals(number)
         # Not through the console: the handler may have interrupted it in the middle of a line.
-        os.write(2, b"\nstopping after this epoch; once more stops at once\n")
+        with suppress(OSError):  # nobody may be there to hear it
+            os.write(2, b"\nstopping after this epoch; once more stops at once\n")

@@ -14,7 +14,12 @@ from sdgar.cli.recommend import lists, show
 def similar(
     run: options.RunFolder,
     item: Annotated[list[str], typer.Option("--item", help="An item; repeatable.")],
-    k: Annotated[int, typer.Option("-k", help="Items to show.")] = 10,
+    k: Annotated[
+        int,
+        typer.Option(
+            "-k", parser=options.number("-k", int), metavar="INTEGER", help="Items to show."
+        ),
+    ] = 10,
     as_json: options.Json = False,
 ) -> None:
     """Find the items most similar to an item."""

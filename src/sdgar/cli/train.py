@@ -13,6 +13,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
+from sdgar.printed import command
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +126,12 @@ def train(
     ] = None,
     checkpoint_every: Annotated[
         float,
-        typer.Option("--checkpoint-every", metavar="SECONDS", help="0 keeps every epoch."),
+        typer.Option(
+            "--checkpoint-every",
+            parser=options.number("--checkpoint-every", float),
+            metavar="SECONDS",
+            help="0 keeps every epoch.",
+        ),
     ] = _CHECKPOINT_SECONDS,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
@@ -144,7 +150,7 @@ def train(
     from sdgar.experiments.workspace import require_free
 
     screen = Screen(as_json=as_json)
-    given = _given(context)
+    given = options.given(context)
     if resume is not None:
         job = _job_of(resume, given)
         if "checkpoint_every" in given:
@@ -158,6 +164,7 @@ def train(
             code="missing_argument",
         )
     require_free(out, overwrite=overwrite)
+    options.require_one_test(test, split)
     parts = {
         name: part
         for name, part in (
@@ -174,7 +181,9 @@ def train(
             )
         system = "composed"
     common = {"seed": seed, "engine": engine, "device": device, **parts}
-    estimator = make(system, options.settings_of(settings, common), common=common)
+    own = options.settings_of(settings, common)
+    estimator = make(system, own, common=common)
+    options.require_heeded(given, [estimator], protocol=protocol, settings=own)
     if user_features or item_features:
         require_looker(estimator)
     job = Job(
@@ -258,18 +267,18 @@ def _report(screen: Screen, job: Job, out: Path, result: RunResult) -> None:
         f"engine {result.summary['engine']}",
     )
     screen.say("saved", str(out))
-    screen.say("next", f"sdgar recommend {out} {_someone(result)}")
+    screen.say("next", command("sdgar", "recommend", out, *_someone(result)))
     screen.result(result.summary | {"out": str(out)})
 
 
-def _someone(result: RunResult) -> str:
+def _someone(result: RunResult) -> list[str]:
     """Options that ask for the first context."""
     fields, some = result.model.fields, result.model.users.values[0]
     if fields is None:
-        return f"--user {some}"
+        return ["--user", str(some)]
     pairs = dict(zip(fields.names, json.loads(some), strict=True))
-    user = pairs.pop("user")
-    return f"--user {user} " + " ".join(f"--context {k}={v}" for k, v in pairs.items())
+    words = ["--user", str(pairs.pop("user"))]
+    return words + [word for k, v in pairs.items() for word in ("--context", f"{k}={v}")]
 
 
 def _job_of(out: Path, given: dict[str, str]) -> Job:
@@ -285,26 +294,17 @@ def _job_of(out: Path, given: dict[str, str]) -> Job:
             "To train with other data or settings, start a new run.",
             code="resume_with_more",
         )
-    command = read_run(out)["command"]
-    if command is None:
+    told = read_run(out)["command"]
+    if told is None:
         raise UsageError(
             f"the run in {partial_of(out)} was not started by `sdgar train`. Go on with it as it "
             "was started, or start over with --overwrite.",
             code="not_a_command",
         )
     path = partial_of(out) / "run.json"
-    job = read_record(path, Job, command)
+    job = read_record(path, Job, told)
     read_record(path, ReadOptions, job.reading)
     return job
-
-
-def _given(context: typer.Context) -> dict[str, str]:
-    """Options that were written out, by parameter: how they are called."""
-    return {
-        str(p.name): p.opts[0] if p.opts[0].startswith("-") else "TRAIN"
-        for p in context.command.params
-        if (source := context.get_parameter_source(str(p.name))) and source.name == "COMMANDLINE"
-    }
 
 
 def _absolute(files: list[Path] | None) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
 from sdgar.cli.train import split_off
 from sdgar.cli.train import train as train_command
+from sdgar.printed import command
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -28,17 +28,32 @@ def tune(
         str, typer.Option("--system", help="What to tune; see sdgar train.")
     ] = options.DEFAULT_SYSTEM,
     trials: Annotated[
-        int, typer.Option("--trials", help="Settings to try; the first are the defaults.")
+        int,
+        typer.Option(
+            "--trials",
+            parser=options.number("--trials", int),
+            metavar="INTEGER",
+            help="Settings to try; the first are the defaults.",
+        ),
     ] = 20,
     test: Annotated[
         list[Path] | None,
-        typer.Option("--test", help="Events held out elsewhere: never read, nothing is split off."),
+        typer.Option(
+            "--test",
+            help="Events held out elsewhere, so that nothing is split off; they are only looked "
+            "at to see that none of them is a training row.",
+        ),
     ] = None,
     valid: options.Valid = None,
     split: options.Split = None,
     study: Annotated[
         Path | None,
-        typer.Option("--study", metavar="FILE", help="Keep the search here, and go on with it."),
+        typer.Option(
+            "--study",
+            parser=options.new_file,
+            metavar="FILE",
+            help="Keep the search here, and go on with it.",
+        ),
     ] = None,
     seed: options.Seed = 0,
     engine: options.Engine = "auto",
@@ -58,7 +73,9 @@ def tune(
     gives the same trials. With --study the same command goes on after an interruption, and one
     with more --trials adds to them.
     """
+    from sdgar.data.held_out import HeldOut
     from sdgar.estimators import make
+    from sdgar.evaluation.report import warn_of_known
     from sdgar.experiments import tune as tuning
     from sdgar.experiments.study import require_optuna
 
@@ -67,8 +84,13 @@ def tune(
     common = {"seed": seed, "engine": engine, "device": device}
     fixed = options.settings_of(settings, common)
     base = make(system, fixed, common=common)
+    options.require_one_test(test, split)
+    options.require_heeded(options.given(context), [base])
     data = read(screen, "data", files, reading)
-    if not test and split != "none":
+    if test:
+        elsewhere = read(screen, "test", test, reading)
+        warn_of_known(HeldOut.of(elsewhere, data), data.history)
+    elif split != "none":
         data, _ = split_off(screen, data, split, seed)
     validation = read(screen, "valid", valid, reading) if valid else None
     with HeldBack() as stop, screen.work(trials) as watch:
@@ -112,9 +134,14 @@ def read(screen: Screen, label: str, files: list[Path], reading: Any) -> Interac
 
 def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:
     """The command that trains with these settings, on the data of the command that was given."""
+    from sdgar.estimators import ESTIMATORS
+
     shared = set(inspect.signature(train_command).parameters)
     shared -= {"context", "files", "system", "settings", "out", "overwrite", "as_json"}
-    words = ["sdgar", "train", *map(str, context.params["files"]), "--system", system]
+    # What the system has not, and what the protocol does not look at, would be refused.
+    shared -= {"engine", "device"} - ESTIMATORS[system]().get_params().keys()
+    shared -= {"valid"} if context.params.get("protocol") == "paper" else set()
+    words: list[object] = ["sdgar", "train", *context.params["files"], "--system", system]
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
@@ -125,10 +152,10 @@ def train_line(context: typer.Context, system: str, settings: Mapping[str, Any])
             words += [option] * value
         else:
             several = value if isinstance(value, list | tuple) else [value]
-            words += [word for one in several for word in (option, str(one))]
+            words += [word for one in several for word in (option, one)]
     for key, chosen in settings.items():
         words += ["--set", f"{key}={chosen}"]
-    return shlex.join([*words, "--out", "RUN"])
+    return command(*words, "--out", "RUN")
 
 
 def _shown(value: float | None) -> str:

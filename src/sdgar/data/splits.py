@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.arguments import of_kind
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError, unknown_name
 from sdgar.rng import Stream, check_seed, sort_keys
@@ -45,12 +47,19 @@ def split(
     data: Interactions, rule: str | None = None, *, seed: int = 0, share: float | None = None
 ) -> Split:
     """Hold test rows out by a named rule; without one, by time where there is a time."""
+    of_kind("data", data, Interactions, "Read files and frames with sdgar.read(source).")
     rule = rule or default_rule(data)
     if rule == "paper":
         return per_user(data, share=0.2 if share is None else share, seed=seed)
     if rule == "time":
         return by_time(data, share=0.1 if share is None else share)
     if rule == "leave-last-out":
+        if share is not None:
+            raise UsageError(
+                f"a share of {share} has no meaning for leave-last-out, which holds out one row of "
+                "each user. Leave the share or the rule out.",
+                code="unused_option",
+            )
         return leave_last_out(data)
     raise unknown_name("split", rule, RULES)
 
@@ -144,6 +153,8 @@ def _time_of(data: Interactions) -> NDArray[np.int64]:
     return data.time_E
 
 
-def _check_share(share: float) -> None:
-    if not 0 < share < 1:
-        raise UsageError(f"the held-out share must lie between 0 and 1, got {share}.")
+def _check_share(share: Any) -> None:
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0 < float(share) < 1:
+        raise UsageError(
+            f"the held-out share must lie between 0 and 1, got {share!r}.", code="bad_share"
+        )

@@ -43,6 +43,19 @@ def events(interactions: Interactions) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
+FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+"""How the name of a table can end."""
+
+
+def require_format(path: Path) -> None:
+    """Refuse a name that tells no format, before any work is spent on it."""
+    if path.suffix not in FORMATS:
+        raise UsageError(
+            f"cannot tell a format from {path.name!r}. Name it .csv, .tsv, .jsonl or .parquet.",
+            code="unknown_format",
+        )
+
+
 def write_table(frame: pl.DataFrame, path: Path) -> None:
     """Write CSV, TSV, JSONL or Parquet by the name of the file, complete or not at all."""
     writers: dict[str, Callable[[Path], object]] = {
@@ -52,11 +65,7 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
         ".ndjson": frame.write_ndjson,
         ".parquet": frame.write_parquet,
     }
-    if path.suffix not in writers:
-        raise UsageError(
-            f"cannot tell a format from {path.name!r}. Name it .csv, .tsv, .jsonl or .parquet.",
-            code="unknown_format",
-        )
+    require_format(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

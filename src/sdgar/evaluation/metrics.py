@@ -12,13 +12,14 @@ With rel_r = 1 if the item at rank r is held out for the user, P the set of held
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sdgar.arguments import length
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ DEFINITIONS: dict[str, str] = {
 """What each number means, to be printed with it."""
 
 
-def check_ks(ks: Sequence[int]) -> tuple[int, ...]:
+def check_ks(ks: Any) -> tuple[int, ...]:
     """Return the list lengths, ascending and distinct, or say what is wrong with them."""
-    if not ks or min(ks) < 1:
+    if not isinstance(ks, Iterable) or isinstance(ks, str) or not (lengths := list(ks)):
         raise UsageError(
-            f"ks must name at least one list length of 1 or more, got {tuple(ks)}.", code="bad_k"
+            f"ks must name at least one list length, such as (10, 50), got {ks!r}.", code="bad_k"
         )
-    return tuple(sorted(set(ks)))
+    return tuple(sorted({length("each of ks", k) for k in lengths}))
 
 
 def per_user(
@@ -55,19 +56,22 @@ def per_user(
     held_out: HeldOut,
     ks: Sequence[int],
     device: torch.device = CPU,
+    *,
+    n_items: int | None = None,
 ) -> dict[str, NDArray[np.float64]]:
     """Every metric at every k, keyed ``ndcg@50``, one float64 a held-out user.
 
-    Row t of ``items_TK`` is the list of ``held_out.users_T[t]``; -1 is no item.
+    Row t of ``items_TK`` is the list of ``held_out.users_T[t]``; -1 is no item. Lists that hold
+    all of ``n_items`` may be shorter than k, as no more can be in them.
     """
     ks = check_ks(ks)
-    n_users, length = items_TK.shape
+    n_users, listed = items_TK.shape
     positives_T = np.diff(held_out.indptr_T1)
     if n_users != len(held_out):
         raise UsageError(f"{n_users} lists were given for {len(held_out)} held-out users.")
-    if ks[-1] > length:
+    if ks[-1] > listed and listed != n_items:
         raise UsageError(
-            f"metrics at k = {ks[-1]} need lists of that length, got {length} items a user. "
+            f"metrics at k = {ks[-1]} need lists of that length, got {listed} items a user. "
             f"Rank with k = {ks[-1]} or more.",
             code="bad_k",
         )
@@ -82,7 +86,8 @@ def per_user(
     row_H, rank_H = np.nonzero(_hits(items_TK, held_out, device))
     rank_H += 1
     nth_H = np.arange(1, len(row_H) + 1) - np.searchsorted(row_H, row_H)
-    discount_K = 1 / np.log2(np.arange(2, length + 2))
+    longest = max(listed, min(ks[-1], int(positives_T.max(initial=0))))
+    discount_K = 1 / np.log2(np.arange(2, longest + 2))
     ideal_K = np.cumsum(discount_K)
 
     found: dict[str, NDArray[np.float64]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sdgar.arguments import of_kind
 from sdgar.contracts import Factors
 from sdgar.data.interactions import History
-from sdgar.errors import UsageError, unknown_name
+from sdgar.errors import SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks, per_user
 from sdgar.evaluation.topk import top_k
 from sdgar.rng import check_seed
@@ -44,6 +46,8 @@ class Counts:
     """Held-out contexts that are new as a whole, though each of their values is known."""
     unranked_contexts: int = 0
     """Those of them that the model could say nothing of: all of their items count as missed."""
+    known_rows: int = 0
+    """Held-out rows that the history holds too: left out of every list, they count as missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,12 @@ class Report:
     users_T: NDArray[np.int64]
     per_user: dict[str, NDArray[np.float64]]
     counts: Counts
+
+    @property
+    def warning(self) -> str | None:
+        """What should be known before the numbers are believed; None if there is nothing."""
+        known = self.counts.known_rows
+        return _overlap(known, self.counts.rows) if known else None
 
     @property
     def definition(self) -> str:
@@ -87,6 +97,7 @@ class Report:
         means, intervals = self.means(), self.intervals(level, resamples, seed)
         return {
             "definition": self.definition,
+            "warning": self.warning,
             "definitions": dict(DEFINITIONS),
             "counts": asdict(self.counts),
             "interval": {
@@ -116,11 +127,12 @@ def evaluate(
         unseen = int((held_out.users_T >= seen.n_users).sum())
         scorer, seen = _with_unseen(scorer, seen, held_out.unseen_XF)
         ranked_T = held_out.users_T < seen.n_users
-    items_TK = np.full((len(held_out), ks[-1]), -1, np.int32)
-    items_TK[ranked_T] = top_k(scorer, held_out.users_T[ranked_T], ks[-1], seen=seen).items_TK
+    longest = min(ks[-1], max(1, scorer.n_items))
+    items_TK = np.full((len(held_out), longest), -1, np.int32)
+    items_TK[ranked_T] = top_k(scorer, held_out.users_T[ranked_T], longest, seen=seen).items_TK
     return Report(
         users_T=held_out.users_T,
-        per_user=per_user(items_TK, held_out, ks, scorer.device),
+        per_user=per_user(items_TK, held_out, ks, scorer.device, n_items=scorer.n_items),
         counts=Counts(
             items=scorer.n_items,
             users=len(held_out),
@@ -131,8 +143,35 @@ def evaluate(
             cold_item_rows=held_out.cold_item_rows,
             unseen_contexts=unseen,
             unranked_contexts=int((~ranked_T).sum()),
+            known_rows=_known_rows(held_out, seen),
         ),
     )
+
+
+def warn_of_known(held_out: HeldOut, seen: History) -> None:
+    """Warn of held-out rows that are training rows, as numbers about them say little."""
+    known = _known_rows(held_out, seen)
+    if known:
+        warnings.warn(_overlap(known, len(held_out.items_E)), SdgarWarning, stacklevel=3)
+
+
+def _overlap(known: int, rows: int) -> str:
+    return (
+        f"{known:,} of {rows:,} held-out rows are training rows. What a user has is never "
+        "recommended, so each of them counts as missed, and the numbers are too low: hold out "
+        "rows that training does not see."
+    )
+
+
+def _known_rows(held_out: HeldOut, seen: History) -> int:
+    """How many held-out rows are in the history; both are sorted by user and item."""
+    stride = 1 + max(
+        (int(items_E.max()) for items_E in (seen.items_E, held_out.items_E) if len(items_E)),
+        default=0,
+    )
+    known_E = np.repeat(np.arange(seen.n_users), np.diff(seen.indptr_U1)) * stride + seen.items_E
+    row_E = np.repeat(held_out.users_T, np.diff(held_out.indptr_T1)) * stride + held_out.items_E
+    return int(np.isin(row_E, known_E, assume_unique=True).sum())
 
 
 def _with_unseen(
@@ -180,7 +219,8 @@ def compare(a: Report, b: Report, metric: str, *, seed: int = 0) -> Paired:
 
     d_u = a_u - b_u,   t = mean(d) / (std(d) / √n)
     """
-    for report in (a, b):
+    for name, report in (("a", a), ("b", b)):
+        of_kind(name, report, Report, "Give what evaluate(test) returned.")
         if metric not in report.per_user:
             raise unknown_name("metric", metric, report.per_user)
     if not np.array_equal(a.users_T, b.users_T) or a.counts.rows != b.counts.rows:

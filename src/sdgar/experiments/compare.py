@@ -16,8 +16,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import torch
-
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import to_table, write_table
 from sdgar.data.whole_files import replacing
@@ -27,6 +25,7 @@ from sdgar.errors import (
     SdgarError,
     StoppedError,
     UsageError,
+    exhausted,
     unknown_name,
 )
 from sdgar.estimators import Estimator, Learner
@@ -133,8 +132,11 @@ def compare(
                 )
             except (StoppedError, ArtifactError):
                 raise  # about the comparison, not about the system
-            except (SdgarError, MemoryError, torch.OutOfMemoryError) as error:
-                failure = Failure.of(candidate.system, error)
+            except (SdgarError, MemoryError, RuntimeError) as error:
+                known = error if isinstance(error, SdgarError) else exhausted(error)
+                if known is None:
+                    raise
+                failure = Failure.of(candidate.system, known)
                 entrants.failed.append(failure)
                 watch.end("failed", f"{candidate.system}: {failure.message}")
     return stand(

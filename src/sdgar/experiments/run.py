@@ -17,6 +17,7 @@ from sdgar.errors import UsageError, unknown_name
 from sdgar.estimators import Estimator, Learner
 from sdgar.evaluation.report import Report
 from sdgar.experiments.workspace import Workspace
+from sdgar.printed import command as command_line
 from sdgar.recommender import Recommender, most_popular
 from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
 from sdgar.training.fit import EpochRecord
@@ -81,7 +82,9 @@ def run(
                 device=choose_device(estimator.device),
                 every=checkpoint_every,
                 stop=stop,
-                go_on=f"sdgar train --resume {out}" if command else "run(..., resume=True)",
+                go_on=command_line("sdgar", "train", "--resume", out)
+                if command
+                else "run(..., resume=True)",
             )
             for note in checkpoints.resume() if resume else ():
                 tell(note)

@@ -78,19 +78,9 @@ class Failure:
     exit_code: int
 
     @classmethod
-    def of(cls, system: str, error: BaseException) -> Failure:
-        """What went wrong; memory that is not there counts as a missing resource."""
-        if isinstance(error, SdgarError):
-            return cls(
-                system=system, code=error.code, message=str(error), exit_code=error.exit_code
-            )
-        return cls(
-            system=system,
-            code="out_of_memory",
-            message=f"there is not enough memory ({error or 'no details'}). Use fewer items, a "
-            "smaller dim or another machine.",
-            exit_code=5,
-        )
+    def of(cls, system: str, error: SdgarError) -> Failure:
+        """What went wrong."""
+        return cls(system=system, code=error.code, message=str(error), exit_code=error.exit_code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sdgar.arguments import at_least
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
@@ -16,7 +17,6 @@ from sdgar.experiments.run import identity_of
 from sdgar.experiments.spaces import Space, space_of
 from sdgar.experiments.study import Proposal, PrunedError, Study, Tried, require_optuna, rounded
 from sdgar.experiments.watch import Stop, Unwatched, Watch, never, require_going, stoppable
-from sdgar.systems import at_least
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import Phase
 

@@ -26,6 +26,7 @@ from typing import IO, Any, Self
 
 from sdgar import artifact, folders
 from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.printed import command
 from sdgar.recommender import Recommender
 from sdgar.training.checkpoint import Identity, as_json, is_checkpoint, require_same
 from sdgar.training.fit import EpochRecord
@@ -156,8 +157,8 @@ def require_free(out: Path, *, overwrite: bool) -> None:
     with _writing(folder), _take_lock(folder):
         if not overwrite:
             raise UsageError(
-                f"{folder} holds an interrupted run. Go on with it: sdgar train --resume {out}; "
-                "or start over with --overwrite.",
+                f"{folder} holds an interrupted run. Go on with it: "
+                f"{command('sdgar', 'train', '--resume', out)}; or start over with --overwrite.",
                 code="out_interrupted",
             )
         if names := _foreign(folder):
@@ -172,8 +173,8 @@ def read_run(out: Path) -> dict[str, Any]:
         if (out / folders.MANIFEST).exists():
             raise _finished(out)
         raise UsageError(
-            f"there is no interrupted run to go on with at {folder}. Start one with: sdgar train "
-            f"FILES --out {out}",
+            f"there is no interrupted run to go on with at {folder}. Start one with: "
+            f"{command('sdgar', 'train', 'FILES', '--out', out)}",
             code="nothing_to_resume",
         )
     described = folders.read_table(path, finite=False)
@@ -277,7 +278,7 @@ def _busy(folder: Path, holder: str) -> UsageError:
 
 def _finished(out: Path) -> UsageError:
     return UsageError(
-        f"the run {out} is finished; there is nothing to go on with. Use it: sdgar recommend "
-        f"{out} --all",
+        f"the run {out} is finished; there is nothing to go on with. Use it: "
+        f"{command('sdgar', 'recommend', out, '--all')}",
         code="finished",
     )

@@ -80,8 +80,8 @@ class PolicyGradient:
             ("generator_rate", self.learning_rate),
             ("pretrain_rate", self.pretrain_rate),
         ):
-            if not 0 < rate < float("inf"):
-                raise UsageError(f"{name} must be a positive number, got {rate}.")
+            if not 0 < rate < 1e36:
+                raise UsageError(f"{name} must be a positive number below 1e36, got {rate}.")
         if self.samples < 2:
             raise UsageError(
                 "the baseline of a draw is the mean of the others, so the generator needs at "

@@ -31,9 +31,9 @@ import torch
 from torch import Tensor
 
 from sdgar import folders
+from sdgar.arguments import not_negative
 from sdgar.contracts import Engine, Learned
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, StoppedError
-from sdgar.systems import not_negative
 from sdgar.training.fit import EpochRecord, Fitted, Progress
 
 FORMAT = "sdgar-checkpoint"

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import torch
 
+from sdgar.arguments import at_least
 from sdgar.contracts import Engine, Learned, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History
 from sdgar.errors import NumericalError, UsageError
 from sdgar.evaluation.report import evaluate
 from sdgar.samplers.health import complaint
-from sdgar.systems import at_least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
+from sdgar.arguments import not_negative
 from sdgar.contracts import ItemWeights
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError
+from sdgar.memory import free_bytes
 from sdgar.sparse import SparseMatrix
-from sdgar.systems import not_negative
 
 _BLOCK, _SMALL_BLOCK = 1024, 128
 _BLOCK_BYTES = 64 << 20
@@ -33,6 +32,7 @@ class EASE:
 
     system_name: ClassVar[str] = "ease"
     computed_by: ClassVar[str] = "matrix inverse"
+    uses_weights: ClassVar[bool] = False
 
     l2: float = 100.0
     """λ."""
@@ -106,7 +106,7 @@ def _require_memory(n_items: int, allowed_gib: float, device: torch.device) -> N
     needed = 4 * n_items * (n_items + 4 * _BLOCK) / 2**30
     whose = "memory_gib allows"
     if allowed_gib == 0:
-        allowed_gib, whose = _free_bytes(device) / 2 / 2**30, f"half of what is free on {device} is"
+        allowed_gib, whose = free_bytes(device) / 2 / 2**30, f"half of what is free on {device} is"
     if needed > allowed_gib:
         raise ResourceError(
             f"EASE needs {needed:.2f} GiB for {n_items:,} items, and {whose} {allowed_gib:.2f} "
@@ -114,15 +114,3 @@ def _require_memory(n_items: int, allowed_gib: float, device: torch.device) -> N
             "item-knn.",
             code="out_of_memory",
         )
-
-
-def _free_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        available = next(
-            w for w in meminfo.read_text().splitlines() if w.startswith("MemAvailable")
-        )
-        return int(available.split()[1]) << 10
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import torch
 
+from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.least_squares import HalfSweep
+from sdgar.memory import require_memory
 from sdgar.rng import Stream, check_seed, normal
 from sdgar.sparse import SparseMatrix
-from sdgar.systems import at_least, not_negative
 
 _INIT_SCALE = 0.1
 
@@ -47,6 +48,8 @@ class IALS:
     def solve(self, data: Interactions, *, device: torch.device) -> Factors:
         """Start from v ~ N(0, 0.1²/D), then sweep."""
         dim = at_least("dim", self.dim, 1)
+        tables = 2 * 4 * (data.n_users + data.n_items) * dim
+        require_memory(self.system_name, tables + 4 * dim * dim, device)
         start = normal(check_seed(self.seed), Stream.INIT_ITEM, data.n_items * dim)
         item_ID = torch.from_numpy(start).reshape(data.n_items, dim).to(device)
         item_ID *= _INIT_SCALE / dim**0.5

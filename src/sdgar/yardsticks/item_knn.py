@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import ItemWeights
 from sdgar.data.interactions import History, Interactions
 from sdgar.evaluation.topk import top_k
 from sdgar.sparse import SparseMatrix
-from sdgar.systems import at_least, not_negative
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,6 +28,7 @@ class ItemKNN:
 
     system_name: ClassVar[str] = "item-knn"
     computed_by: ClassVar[str] = "counting"
+    uses_weights: ClassVar[bool] = False
 
     neighbours: int = 200
     """k: most similar items that an item keeps."""

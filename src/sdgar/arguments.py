@@ -1,0 +1,70 @@
+"""What callers hand in, checked before anything is done with it."""
+
+from __future__ import annotations
+
+import os
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from sdgar.errors import UsageError, unknown_name
+
+MOST = 2**31 - 1
+"""Largest size or count that anything here has; kernels count in 32 bits."""
+
+
+def at_least(name: str, value: Any, least: int, *, code: str = "bad_setting") -> int:
+    """Return ``value`` if it is an integer of at least ``least``, and of 32 bits."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise UsageError(
+            f"{name} must be an integer of at least {least}, got {value!r}.", code=code
+        )
+    if int(value) > MOST:
+        raise UsageError(f"{name} must be at most {MOST:,}, got {value!r}.", code=code)
+    return int(value)
+
+
+def length(name: str, value: Any) -> int:
+    """Return ``value`` if it can be the length of a list; one beyond all items is no mistake."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise UsageError(f"{name} must be an integer of at least 1, got {value!r}.", code="bad_k")
+    return int(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """Return ``value`` if it is a finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1e30:
+        raise UsageError(
+            f"{name} must be a number of at least 0, got {value!r}.", code="bad_setting"
+        )
+    return float(value)
+
+
+def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:
+    """Return ``value`` if it is one of the choices."""
+    if value not in choices:
+        raise unknown_name(name, value, choices)
+    return value
+
+
+def a_path(name: str, value: Any) -> Path:
+    """Return ``value`` as a path if it names one."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise UsageError(f"{name} must be a path, as text or Path, got {value!r}.", code="bad_path")
+    return Path(value)
+
+
+def of_kind(name: str, value: Any, kind: type, cure: str) -> None:
+    """Refuse a ``value`` that is not of this class."""
+    if not isinstance(value, kind):
+        raise UsageError(
+            f"{name} must be {kind.__name__}, got {_described(value)}. {cure}", code="bad_type"
+        )
+
+
+def _described(value: Any) -> str:
+    kind = type(value)
+    shown = repr(value) if value is None or kind in (bool, int, float, str) else ""
+    return (
+        f"{shown[:60]} of type {kind.__name__}" if shown else f"an object of type {kind.__name__}"
+    )

@@ -1,0 +1,150 @@
+"""The commands of ``sdgar``, and what is said when one of them fails."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import sdgar
+from sdgar.cli import (
+    compare,
+    data,
+    demo,
+    doctor,
+    evaluate,
+    paper,
+    recommend,
+    similar,
+    train,
+    tune,
+)
+from sdgar.cli.console import Screen, warnings_on
+from sdgar.errors import ResourceError, SdgarError, StoppedError, UsageError, exhausted
+from sdgar.printed import command
+
+_Mistake: Any = typer.BadParameter.__mro__[2]
+"""Typer's base of all mistakes in words and options, for which it has no public name."""
+
+app = typer.Typer(
+    name="sdgar",
+    help="Recommendations from implicit feedback with learned negative sampling.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog=(
+        "Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · "
+        "5 disk, memory, device, network · 6 numbers not finite · 130 interrupted · 143 told to end"
+    ),
+)
+app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("compare")(compare.compare)
+app.command("tune")(tune.tune)
+app.command("paper")(paper.paper)
+app.command("evaluate")(evaluate.evaluate)
+app.command("recommend")(recommend.recommend)
+app.command("similar")(similar.similar)
+app.add_typer(data.app, name="data")
+app.command("doctor")(doctor.doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"sdgar {sdgar.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import a Python module of yours first, which registers parts; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    if modules:  # last, so that no file here stands for a package that is installed
+        sys.path.append(str(Path.cwd()))
+    for name in modules or []:
+        _import(name)
+
+
+def _import(name: str) -> None:
+    """Import a module of the user's, in which anything can go wrong."""
+    said = command("--import", name)
+    cure = "Name a module as `import` does, of this folder or installed: parts, not ./parts.py."
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(f"{said} names no module. {cure}", code="no_such_module")
+    try:
+        import_module(name)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{said}: {error}. {cure}", code="no_such_module") from error
+    except (Exception, SystemExit) as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise UsageError(
+            f"{said}: the module ends with {type(error).__name__}: {error} "
+            f"({where.filename}, line {where.lineno}). Correct it, or leave the option out.",
+            code="module_fails",
+        ) from error
+
+
+def answer(interrupted: Callable[[], bool]) -> int:
+    """Run the command that was given, say what went wrong if something did: the exit code."""
+    screen = Screen(as_json="--json" in sys.argv)
+    with warnings_on(screen):
+        try:
+            code = int(app(standalone_mode=False) or 0)
+            sys.stdout.flush()
+            return code
+        except SdgarError as error:
+            return _told(screen, error)
+        except _Mistake as error:
+            # Without words the help is the answer, and has been shown.
+            return _told(screen, _usage(error)) if error.format_message() else 2
+        except typer.Abort:
+            return 130
+        except OSError as error:
+            return _told(screen, _refused(error))
+        except Exception as error:
+            if interrupted():
+                raise
+            known = exhausted(error)
+            if known is not None:
+                return _told(screen, known)
+            screen.failed(traceback.format_exc(), code="bug", exit_code=1)
+            return 1
+
+
+def _told(screen: Screen, error: SdgarError) -> int:
+    stopped = isinstance(error, StoppedError)
+    said = str(error) if stopped else f"error: {error}"
+    screen.failed(said, code=error.code, exit_code=error.exit_code, asked_for=stopped)
+    return error.exit_code
+
+
+def _usage(mistake: Any) -> UsageError:
+    """A mistake in the words of a command, as an error of ours."""
+    text = str(mistake.format_message()).rstrip(".")
+    asked = "sdgar" if mistake.ctx is None else mistake.ctx.command_path
+    return UsageError(f"{text}. See {asked} --help.", code="usage")
+
+
+def _refused(error: OSError) -> ResourceError:
+    """What the system would not do; a path of any kind can make it say no."""
+    where = "" if error.filename is None else f"{error.filename}: "
+    return ResourceError(
+        f"{where}{error.strerror or error}. Check the path and its permissions.",
+        code="file_access",
+    )
