@@ -65,7 +65,7 @@ def complaint(found: dict[str, float]) -> str | None:
             "the generator is inert: its proposals are uniform (perplexities "
             f"{found['x_perplexity']:.1f} of {found['states']:.0f} states and "
             f"{found['y_perplexity']:,.0f} of {found['items']:,.0f} items). Lower lambda_x and "
-            'lambda_y, or use calibration="line".'
+            'lambda_y, and use calibration="line" if it is another.'
         )
     return None
 
