@@ -512,8 +512,18 @@ READ = [
     ),
     Case("a manifest is nested deeply", 4, ("JSON",), manifest_text(lambda t: '{"a":' * 50_000)),
     Case("a manifest is 65 MiB", 4, ("at most",), manifest_text(lambda t: t + " " * (65 << 20))),
-    Case("user ids are out of order", 4, ("ascending",), mixed_up("users", [1, 0, 2, 3, 4])),
-    Case("item ids are backwards", 4, ("ascending",), mixed_up("items", [5, 4, 3, 2, 1, 0])),
+    Case(
+        "user ids are out of order",
+        4,
+        ("must be distinct and ascend",),
+        mixed_up("users", [1, 0, 2, 3, 4]),
+    ),
+    Case(
+        "item ids are backwards",
+        4,
+        ("must be distinct and ascend",),
+        mixed_up("items", [5, 4, 3, 2, 1, 0]),
+    ),
     Case("item ids occur twice", 4, ("twice",), mixed_up("items", [0, 0, 2, 3, 4, 5])),
     Case("there should be 10^12 users", 4, ("indptr_U1",), old_manifest(sizes=MANY)),
     Case(
