@@ -40,7 +40,8 @@ def items_of(frame, user) -> list:
 
 def test_the_best_unknown_items_come_first(model):
     frame = model.recommend(["ann", "bob"], k=2)
-    assert frame.columns == ["user", "rank", "item", "score", "short"]
+    assert frame.columns == ["user", "rank", "item", "score", "short", "basis"]
+    assert set(frame["basis"]) == {"model"}
     assert items_of(frame, "ann") == ["c", "d"]
     assert items_of(frame, "bob") == ["d", "c"]
     assert frame["rank"].to_list() == [1, 2, 1, 2]
@@ -68,7 +69,8 @@ def test_a_short_list_is_flagged_and_an_empty_one_still_shows(model):
     assert items_of(frame, "ann") == ["c", "d"]
     assert frame.filter(pl.col("user") == "ann")["short"].to_list() == [True, True]
     nothing = frame.filter(pl.col("user") == "cid").row(0, named=True)
-    assert nothing == {"user": "cid", "rank": None, "item": None, "score": None, "short": True}
+    empty = {"rank": None, "item": None, "score": None, "short": True, "basis": "model"}
+    assert nothing == {"user": "cid", **empty}
 
 
 def test_more_items_than_there_are_may_be_asked_for(model):
@@ -79,11 +81,14 @@ def test_more_items_than_there_are_may_be_asked_for(model):
 
 def test_an_unknown_user_or_item_is_named_with_examples_of_known_ones(model):
     with pytest.raises(UsageError, match=r"\['eve'\].*ids such as \['ann'") as error:
-        model.recommend(["ann", "eve"])
+        model.recommend(["ann", "eve"], fallback="error")
     assert error.value.code == "unknown_user"
-    with pytest.raises(UsageError, match=r"\['z'\]") as error:
-        model.recommend("ann", exclude=["z"])
-    assert error.value.code == "unknown_item"
+    for how in ({"exclude": ["z"]}, {"items": ["a", "z"]}, {"items": ["z"]}):
+        with pytest.raises(UsageError, match=r"\['z'\]") as error:
+            model.recommend("ann", fallback="error", **how)
+        assert error.value.code == "unknown_item"
+    with pytest.raises(UsageError, match=r"\['z'\]"):
+        model.similar_items(["a", "z"], fallback="error")
 
 
 @pytest.mark.parametrize("k", [0, -1])

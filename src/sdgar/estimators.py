@@ -101,22 +101,33 @@ class Estimator:
         k: int = 10,
         *,
         history: Iterable[Any] | None = None,
+        histories: Histories | None = None,
         items: Iterable[Any] | None = None,
         exclude: Iterable[Any] | None = None,
         exclude_seen: bool = True,
+        fallback: str = "popular",
     ) -> Any:
         """The k best items of each user; see :meth:`Recommender.recommend`."""
         return self.recommender_.recommend(
-            users, k, history=history, items=items, exclude=exclude, exclude_seen=exclude_seen
-        )
+            users, k, history=history, histories=histories, items=items, exclude=exclude,
+            exclude_seen=exclude_seen, fallback=fallback,
+        )  # fmt: skip
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
         """A model for new users, from what they have; see :meth:`Recommender.fold_in`."""
         return self.recommender_.fold_in(histories, skip_unknown=skip_unknown)
 
-    def similar_items(self, items: Raw, k: int = 10) -> Any:
+    def similar_items(self, items: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
         """The k most similar items; see :meth:`Recommender.similar_items`."""
-        return self.recommender_.similar_items(items, k)
+        return self.recommender_.similar_items(items, k, fallback=fallback)
+
+    def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
+        """The k most similar users; see :meth:`Recommender.similar_users`."""
+        return self.recommender_.similar_users(users, k, fallback=fallback)
+
+    def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
+        """The score of each user for the item beside it; see :meth:`Recommender.score_pairs`."""
+        return self.recommender_.score_pairs(users, items, fallback=fallback)
 
     def evaluate(self, test: Interactions, *, ks: tuple[int, ...] = (10, 20, 50)) -> Report:
         """Rank all items for every test user; see :meth:`Recommender.evaluate`."""

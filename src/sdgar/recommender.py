@@ -1,11 +1,16 @@
-"""From a saved model to recommendations: raw ids in, a frame out. No training code."""
+"""From a saved model to recommendations: raw ids in, a frame out. No training code.
+
+A question about an id that the model does not know never fails its neighbours. The column
+``basis`` says what each answer rests on: the ``model``, what is ``popular``, or nothing, because
+the id is ``unknown``.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,20 +18,27 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sdgar import artifact
-from sdgar.arguments import a_path, length, of_kind
+from sdgar.arguments import a_path, length, of_kind, one_of
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors, ItemWeights, Model, Scorer
 from sdgar.data.contexts import USER, Fields
 from sdgar.data.held_out import HeldOut
-from sdgar.data.ids import Ids, plain
+from sdgar.data.ids import Ids, held, plain
 from sdgar.data.interactions import History, Interactions
-from sdgar.errors import ArtifactError, SdgarWarning, UsageError
+from sdgar.errors import (
+    ArtifactError,
+    DataError,
+    NumericalError,
+    SdgarWarning,
+    UsageError,
+)
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
-from sdgar.evaluation.topk import TopK, top_k
+from sdgar.evaluation.topk import TopK, block_rows, checked, top_k
 from sdgar.fold_in import fold_in
 from sdgar.modules import ModuleScores
 from sdgar.sparse import SparseMatrix
@@ -35,6 +47,46 @@ Raw = str | int | Mapping[str, Any] | Iterable[Any]
 """One raw id, or several; with contexts of several fields, mappings."""
 Histories = Interactions | Mapping[Any, Iterable[Any]] | Iterable[Iterable[Any]]
 """What new users have: rows, lists of items by user, or lists only, of users 0, 1, 2, …"""
+FALLBACKS = ("popular", "skip", "error")
+"""Whom the model does not know gets what is most popular, or nothing, or is refused."""
+MARKS = ("mark", "skip", "error")
+"""The same where nothing can stand for an answer: the id is marked, left out, or refused."""
+_INSTEAD = {
+    "popular": "They get what is most popular.",
+    "skip": "They are left out.",
+    "mark": "They are marked as unknown.",
+}
+_PIECE = 1 << 17
+"""Rows of a table that are made at once."""
+_PAIRS = 1 << 16
+"""Pairs whose vectors are held at once."""
+_SCORES_BYTES = 128 << 20
+"""Memory for a block of scores of which some are picked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Who or what is asked about, and what scores the answers."""
+
+    scorer: Scorer
+    seen: History
+    """What each of those that the scorer knows has already."""
+    columns: dict[str, NDArray[Any]]
+    """What the answer calls each, in one column or one a field."""
+    index_T: NDArray[np.int64]
+    """Their numbers for the scorer, -1 where they are unknown."""
+
+    def __len__(self) -> int:
+        return len(self.index_T)
+
+    def rows(self, part: slice | NDArray[Any]) -> _Asked:
+        """Some of them."""
+        columns = {name: values[part] for name, values in self.columns.items()}
+        return replace(self, columns=columns, index_T=self.index_T[part])
+
+    def unless(self, fallback: str) -> _Asked:
+        """All of them, or without those that are unknown if these are to be skipped."""
+        return self.rows(self.index_T >= 0) if fallback == "skip" else self
 
 
 class Recommender:
@@ -103,58 +155,106 @@ class Recommender:
         k: int = 10,
         *,
         history: Iterable[Any] | None = None,
+        histories: Histories | None = None,
         items: Iterable[Any] | None = None,
         exclude: Iterable[Any] | None = None,
         exclude_seen: bool = True,
+        fallback: str = "popular",
     ) -> Any:
-        """The k best items of each user: a frame with user, rank (from 1), item, score, short.
+        """The k best items of each user: a frame with user, rank, item, score, short, basis.
 
         A context of several fields is a mapping: ``{"user": "ann", "daypart": "evening"}``; it need
         not have occurred in training, if each of its values has. The frame then has a column for
         each field.
 
         ``users=None`` means all; ``history`` instead is one new user, named "new", who has these
-        items. ``items`` allows only these, ``exclude`` leaves these out. A user with fewer than k
-        items to choose from gets fewer rows, all flagged ``short``; one with none gets a single
-        row without an item.
+        items, and ``histories`` are several, as ``fold_in`` takes them. ``items`` allows only
+        these, ``exclude`` leaves these out. Ranks count from 1. A user with fewer than k items to
+        choose from gets fewer rows, all flagged ``short``; one with none gets a single row without
+        an item.
+
+        A user whom the model does not know gets what is most popular: ``basis`` is "popular", and
+        the score is the number of contexts that have the item. ``fallback="skip"`` leaves such a
+        user out, and "error" refuses. Unknown items that are allowed, excluded or part of a
+        history are left out, or refused with "error". A warning tells of all that is unknown.
         """
-        if users is not None and history is not None:
+        (frame,) = self.recommend_in_pieces(
+            users, k, history=history, histories=histories, items=items, exclude=exclude,
+            exclude_seen=exclude_seen, fallback=fallback, rows=None,
+        )  # fmt: skip
+        return frame
+
+    def recommend_in_pieces(
+        self,
+        users: Raw | None = None,
+        k: int = 10,
+        *,
+        history: Iterable[Any] | None = None,
+        histories: Histories | None = None,
+        items: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        exclude_seen: bool = True,
+        fallback: str = "popular",
+        rows: int | None = _PIECE,
+    ) -> Iterator[Any]:
+        """The frame of ``recommend`` as several of about ``rows`` rows, none of which cuts a list.
+
+        In this way the lists of all users need not fit into memory together. There is at least one
+        frame.
+        """
+        if (users is not None) + (history is not None) + (histories is not None) > 1:
             raise UsageError("give users or a history, not both.", code="whom")
         k = length("k", k)
-        asked = None if users is None else _several(users, "users")
-        if asked and self.fields is not None:
-            return self._in_contexts(asked).recommend(
-                k=k, items=items, exclude=exclude, exclude_seen=exclude_seen
-            )
+        one_of("fallback", fallback, FALLBACKS)
         if history is not None:
-            new = self.fold_in({"new": _several(history, "history")})
-            return new.recommend(k=k, items=items, exclude=exclude, exclude_seen=exclude_seen)
-        index_T = np.arange(len(self.users)) if asked is None else self._users_of(asked)
-        top = top_k(
-            self.model,
-            index_T,
-            min(k, self.model.n_items),
-            seen=self.history if exclude_seen else None,
-            blocked_I=self._blocked(items, exclude),
-        )
-        return self._frame("user", self.users.at(index_T), top, k, like=users)
+            histories = {"new": _several(history, "history")}
+        asked = (
+            self._whom(users, fallback)
+            if histories is None
+            else self._strangers(_rows_of(histories), fallback)
+        ).unless(fallback)
+        if not exclude_seen:
+            nothing = np.zeros(asked.seen.n_users + 1, np.int64)
+            asked = replace(asked, seen=History(nothing, np.zeros(0, np.int32)))
+        blocked_I = self._blocked(items, exclude, strict=fallback == "error")
+        return self._pieces(asked, k, blocked_I, rows, like=users)
+
+    def _pieces(
+        self,
+        asked: _Asked,
+        k: int,
+        blocked_I: NDArray[np.bool_] | None,
+        rows: int | None,
+        *,
+        like: object,
+    ) -> Iterator[Any]:
+        n = min(k, self.model.n_items)
+        step = max(1, len(asked) if rows is None else rows // n)
+        popular = None
+        if (asked.index_T < 0).any():
+            counts = popularity(self.history, self.model.n_items)
+            popular = top_k(counts, np.zeros(1, np.int64), n, blocked_I=blocked_I)
+        for start in range(0, max(1, len(asked)), step):
+            part = asked.rows(slice(start, start + step))
+            top = _best(part, n, blocked_I=blocked_I, unknown=popular)
+            yield _frame(part, top, "item", self.items, k, unknown="popular", like=like)
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
         """A model of the same items for new users, from what they have; nothing is trained.
 
         Items the model does not know are refused, or with ``skip_unknown`` left out; a user must
         have at least one that it knows. A model of sequences looks at their order: that of the
-        list, or of the times of ``Interactions``. Weights of rows play no part.
+        list, or of the times of ``Interactions``. Weights of rows play no part: training divides
+        them by their mean over all rows, and there is no such mean for those who are new.
         """
         rows = _rows_of(histories)
         if not skip_unknown:
-            self._items_of(rows.items.values)
+            self._index_of(self.items, rows.items.values.tolist(), "item", "error")
         new = _history_of(rows, rows.users, self.items)
         empty = np.flatnonzero(np.diff(new.indptr_U1) == 0)
         if len(empty):
             raise UsageError(
-                f"{len(empty):,} new users have no item that the model knows, the first are "
-                f"{rows.users.at(empty[:5]).tolist()!r}. Leave them out, and give them what is "
+                f"{_without_items(rows.users.at(empty))} Leave them out, and give them what is "
                 "most popular.",
                 code="empty_history",
             )
@@ -163,21 +263,52 @@ class Recommender:
         about = {**self.about, "context": list(USER), "folded_in": True}
         return Recommender(Artifact(model, rows.users, self.items, new, about))
 
-    def similar_items(self, items: Raw, k: int = 10) -> Any:
-        """The k items with the most similar vectors (cosine), the item itself left out.
+    def similar_items(self, items: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
+        """The k items with the most similar vectors, by cosine, the item itself left out.
 
-        Where there are weights from item to item, the k items that the item speaks for most.
+        The columns are like, rank, item, score, short and basis. Where there are weights from item
+        to item, these are the k items that the item speaks for most. An item that the model does
+        not know gets a row without another item, whose ``basis`` is "unknown";
+        ``fallback="skip"`` leaves it out, and "error" refuses it.
         """
-        k = length("k", k)
-        index_T = self._items_of(_several(items, "items"))
-        itself = History(np.arange(len(index_T) + 1), index_T.astype(np.int32))
-        top = top_k(
-            self._similarity(itself),
-            np.arange(len(index_T)),
-            min(k, self.model.n_items),
-            seen=itself,
-        )
-        return self._frame("like", self.items.at(index_T), top, k, like=items)
+        return self._similar("item", self.items, items, k, self._item_likeness, fallback)
+
+    def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
+        """The k users with the most similar vectors, by cosine, the user left out.
+
+        The columns are like, rank, user, score, short and basis; ``fallback`` does what it does in
+        ``similar_items``.
+        """
+        if self.fields is not None:
+            raise UsageError(
+                f"a context of this model is {', '.join(self.fields.names)}, so that a user has "
+                "several vectors. Models whose context is the user alone know similar users.",
+                code="no_vectors",
+            )
+        return self._similar("user", self.users, users, k, self._user_likeness, fallback)
+
+    def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
+        """The score of each user for the item beside it, had or not: user, item, score, basis.
+
+        A single id stands beside all of the other side. A pair that the model does not know has no
+        score, and its ``basis`` is "unknown"; ``fallback="skip"`` leaves it out, and "error"
+        refuses it.
+        """
+        one_of("fallback", fallback, MARKS)
+        whom, what = _paired(_several(users, "users"), _several(items, "items"), users, items)
+        asked = self._whom(whom, fallback)
+        items_T = self._index_of(self.items, what, "item", fallback)
+        known_T = (asked.index_T >= 0) & (items_T >= 0)
+        scores = np.full(len(asked), None, dtype=object)
+        scores[known_T] = _pair_scores(asked.scorer, asked.index_T[known_T], items_T[known_T])
+        columns = {
+            **asked.columns,
+            "item": _labels(self.items, what, items_T),
+            "score": scores,
+            "basis": np.where(known_T, "model", "unknown"),
+        }
+        shown_T = known_T if fallback == "skip" else np.ones_like(known_T)
+        return _table({name: values[shown_T] for name, values in columns.items()}, like=users)
 
     def evaluate(
         self,
@@ -211,36 +342,100 @@ class Recommender:
         target = a_path("path", path)
         return artifact.save(self._saved, target, overwrite=overwrite, attachments=attachments)
 
-    def _in_contexts(self, asked: list[Any]) -> Recommender:
-        """The same model for these contexts, seen or not, in this order."""
-        assert self.fields is not None
-        keys, vectors, known = [], [], []
+    def _whom(self, users: Raw | None, fallback: str) -> _Asked:
+        """Those users, or all; a warning tells of those that the model does not know."""
+        if users is None:
+            columns = _by_field(self.fields, self.users.values.tolist())
+            return _Asked(self.model, self.history, columns, np.arange(len(self.users)))
+        asked = _several(users, "users")
+        if self.fields is not None and asked:
+            return self._in_contexts(self.fields, asked, fallback)
+        if any(isinstance(one, Mapping) for one in asked):
+            raise UsageError(
+                "the context of this model is the user alone: ask for user ids, without other "
+                "fields. To have more in it, train with --context user,FIELD.",
+                code="bad_context",
+            )
+        index_T = self._index_of(self.users, asked, "user", fallback)
+        columns = {"user": _labels(self.users, asked, index_T)}
+        if self.fields is not None:
+            columns = _by_field(self.fields, [])
+        return _Asked(self.model, self.history, columns, index_T)
+
+    def _strangers(self, rows: Interactions, fallback: str) -> _Asked:
+        """New users, folded in; those without any item that the model knows are unknown."""
+        known_U = np.ones(rows.n_users, bool)
+        if fallback != "error":
+            known_I = self.items.index_of(rows.items.values) >= 0
+            _tell(rows.items.values[~known_I].tolist(), self.items, "item", "skip")
+            known_U = np.bincount(rows.users_E[known_I[rows.items_E]], minlength=rows.n_users) > 0
+        columns = {"user": rows.users.values}
+        if known_U.all():
+            folded = self.fold_in(rows, skip_unknown=fallback != "error")
+        else:
+            _warn(f"{_without_items(rows.users.values[~known_U])} {_INSTEAD[fallback]}")
+            if not known_U.any():
+                return _Asked(self.model, self.history, columns, _numbered(known_U))
+            some = rows.subset(known_U[rows.users_E], "unknown_items")
+            folded = self.fold_in(some, skip_unknown=True)
+        return _Asked(folded.model, folded.history, columns, _numbered(known_U))
+
+    def _in_contexts(self, fields: Fields, asked: list[Any], fallback: str) -> _Asked:
+        """Contexts, seen or not: the model made up of those that can be known, in this order."""
+        names: list[list[Any]] = []
+        found: list[tuple[int, NDArray[np.int64]] | None] = []
+        reasons: list[str] = []
         for context in asked:
             if not isinstance(context, Mapping):
                 raise UsageError(
-                    f"a context of this model has the fields {', '.join(self.fields.names)}: "
+                    f"a context of this model has the fields {', '.join(fields.names)}: "
                     f"give a mapping with these, got {context!r}.",
                     code="bad_context",
                 )
-            places_F = self.fields.places(context)
-            keys.append(self.fields.key(context))
-            at = int(self.users.index_of([keys[-1]])[0])
-            if at < 0 and getattr(self.model, "field_VD", None) is None:
-                raise UsageError(
-                    f"{dict(context)!r} did not occur in training, and a model of system "
-                    f"{self.about.get('system')} knows only contexts that did.",
-                    code="unknown_context",
-                )
-            vectors.append((at, places_F))
-            known.append(self.history.of(at) if at >= 0 else np.zeros(0, np.int32))
-        indptr_T1 = np.cumsum([0, *map(len, known)], dtype=np.int64)
-        history = History(indptr_T1, np.concatenate([*known, np.zeros(0, np.int32)]))
-        ids = Ids(np.array([*keys, None], dtype=object)[:-1])
-        return Recommender(Artifact(self._rows(vectors), ids, self.items, history, self.about))
+            fields.require_names(context)
+            try:
+                found.append(self._place(fields, context))
+                names.append(json.loads(fields.key(context)))
+            except UsageError as error:
+                if fallback == "error":
+                    raise
+                found.append(None)
+                names.append([plain(context[name]) for name in fields.names])
+                reasons.append(str(error))
+        if reasons:
+            _warn(
+                f"{len(reasons):,} contexts are unknown to the model. The first: {reasons[0]} "
+                f"{_INSTEAD[fallback]}"
+            )
+        known = [place for place in found if place is not None]
+        none = np.zeros(0, np.int32)
+        seen = [self.history.of(at) if at >= 0 else none for at, _ in known]
+        history = History(
+            np.cumsum([0, *map(len, seen)], dtype=np.int64), np.concatenate([*seen, none])
+        )
+        columns = [_column(list(values)) for values in zip(*names, strict=True)]
+        return _Asked(
+            self._rows(known),
+            history,
+            dict(zip(fields.names, columns, strict=True)),
+            _numbered(np.array([place is not None for place in found], bool)),
+        )
+
+    def _place(self, fields: Fields, context: Mapping[str, Any]) -> tuple[int, NDArray[np.int64]]:
+        """The number of a context, -1 if it is new, and the values of its fields."""
+        places_F = fields.places(context)
+        at = int(self.users.index_of([fields.key(context)])[0])
+        if at < 0 and getattr(self.model, "field_VD", None) is None:
+            raise UsageError(
+                f"{dict(context)!r} did not occur in training, and a model of system "
+                f"{self.about.get('system')} knows only contexts that did.",
+                code="unknown_context",
+            )
+        return at, places_F
 
     def _rows(self, rows: list[tuple[int, NDArray[np.int64]]]) -> Model:
         """The model with these contexts alone: known by number, or made up of their fields."""
-        model, at_T = self.model, torch.tensor([at for at, _ in rows])
+        model, at_T = self.model, torch.tensor([at for at, _ in rows], dtype=torch.long)
         if isinstance(model, ItemWeights):
             return ItemWeights(model.history.rows(at_T), model.weight_II)
         if isinstance(model, ModuleScores):
@@ -252,81 +447,236 @@ class Recommender:
             user_TD[new_T] = model.contexts(torch.from_numpy(places_XF).to(model.device))
         return replace(model, user_UD=user_TD)
 
-    def _users_of(self, asked: list[Any]) -> NDArray[np.int64]:
-        if any(isinstance(one, Mapping) for one in asked):
-            raise UsageError(
-                "the context of this model is the user alone: ask for user ids, without other "
-                "fields. To have more in it, train with --context user,FIELD.",
-                code="bad_context",
-            )
-        return _indices(self.users, asked, "user")
+    def _index_of(self, ids: Ids, asked: list[Any], what: str, fallback: str) -> NDArray[np.int64]:
+        """The number of each id, -1 for those that are unknown, which are told of or refused."""
+        index_T = ids.index_of(asked)
+        _tell([asked[place] for place in np.flatnonzero(index_T < 0)], ids, what, fallback)
+        return index_T
 
-    def _items_of(self, items: Iterable[Any]) -> NDArray[np.int64]:
-        return _indices(self.items, items, "item")
+    def _similar(
+        self,
+        key: str,
+        ids: Ids,
+        raw: Raw,
+        k: int,
+        likeness: Callable[[History], Scorer],
+        fallback: str,
+    ) -> Any:
+        k = length("k", k)
+        one_of("fallback", fallback, MARKS)
+        asked = _several(raw, f"{key}s")
+        index_T = self._index_of(ids, asked, key, fallback)
+        known_T = index_T >= 0
+        itself = History(np.arange(known_T.sum() + 1), index_T[known_T].astype(np.int32))
+        labels = {"like": _labels(ids, asked, index_T)}
+        about = _Asked(likeness(itself), itself, labels, _numbered(known_T)).unless(fallback)
+        top = _best(about, min(k, len(ids)))
+        return _frame(about, top, key, ids, k, unknown="unknown", like=raw)
 
-    def _similarity(self, asked: History) -> Scorer:
+    def _item_likeness(self, asked: History) -> Scorer:
         """Scores all items for someone who has nothing but the item asked for."""
         if isinstance(self.model, ItemWeights):
             n_items, device = self.model.n_items, self.model.device
             has = SparseMatrix.of(asked.indptr_U1, asked.items_E, n_items, device=device)
             return ItemWeights(has, self.model.weight_II)
-        vectors = self.factors.item_ID
-        if vectors.shape[1] == 0:
+        return self._cosines(self.factors.item_ID, asked, "item")
+
+    def _user_likeness(self, asked: History) -> Scorer:
+        """Scores all users by how near their vectors are to that of the user asked for."""
+        return self._cosines(self.factors.user_UD, asked, "user")
+
+    def _cosines(self, vectors_RD: Tensor, asked: History, what: str) -> Scorer:
+        if vectors_RD.shape[1] == 0:
             raise UsageError(
-                f"a {self.about.get('system', 'popularity')} model has no item vectors, so no item "
-                "is similar to another. Train a learning system, such as bpr.",
+                f"a {self.about.get('system', 'popularity')} model has no {what} vectors, so no "
+                f"{what} is similar to another. Train a learning system, such as bpr.",
                 code="no_vectors",
             )
-        unit_ID = torch.nn.functional.normalize(vectors, dim=1)
-        zero_I = torch.zeros(len(unit_ID), device=vectors.device)
-        return Factors(unit_ID[torch.from_numpy(asked.items_E)], unit_ID, zero_I)
-
-    def _asked(self, key: str, ids: list[Any]) -> dict[str, list[Any]]:
-        """The columns that say who or what was asked about: one, or one a field."""
-        if key != "user" or self.fields is None:
-            return {key: ids}
-        if not ids:
-            return {name: [] for name in self.fields.names}
-        values = zip(*(json.loads(text) for text in ids), strict=True)
-        return dict(zip(self.fields.names, map(list, values), strict=True))
+        unit_RD = torch.nn.functional.normalize(vectors_RD, dim=1)
+        zero_R = torch.zeros(len(unit_RD), device=unit_RD.device)
+        return Factors(unit_RD[torch.from_numpy(asked.items_E)], unit_RD, zero_R)
 
     def _blocked(
-        self, allow: Iterable[Any] | None, exclude: Iterable[Any] | None
+        self, allow: Iterable[Any] | None, exclude: Iterable[Any] | None, *, strict: bool
     ) -> NDArray[np.bool_] | None:
+        """Which items may not be listed; unknown ones are told of, or refused if ``strict``."""
         if allow is None and exclude is None:
             return None
+        fallback = "error" if strict else "skip"
         blocked_I = np.zeros(self.model.n_items, bool)
         if allow is not None:
+            wanted = _several(allow, "items")
+            index_T = self.items.index_of(wanted)
+            none = len(wanted) > 0 and bool((index_T < 0).all())
+            index_T = self._index_of(self.items, wanted, "item", "error" if none else fallback)
             blocked_I[:] = True
-            blocked_I[self._items_of(_several(allow, "items"))] = False
+            blocked_I[index_T[index_T >= 0]] = False
         if exclude is not None:
-            blocked_I[self._items_of(_several(exclude, "exclude"))] = True
+            index_T = self._index_of(self.items, _several(exclude, "exclude"), "item", fallback)
+            blocked_I[index_T[index_T >= 0]] = True
         return blocked_I
 
-    def _frame(self, key: str, asked_T: NDArray[Any], top: TopK, k: int, *, like: object) -> Any:
-        from sdgar.data.tables import to_table
 
-        found_TK = top.items_TK >= 0
-        n_T = found_TK.sum(axis=1)
-        # Who has nothing to be recommended still shows: one row without an item.
-        shown_TK = found_TK.copy()
-        shown_TK[:, 0] = True
-        row_R, place_R = np.nonzero(shown_TK)
-        has_R = found_TK[row_R, place_R]
-        items_R = self.items.at(top.items_TK[row_R, place_R].clip(min=0)).tolist()
-        scores_R = top.scores_TK[row_R, place_R].tolist()
-        return to_table(
-            {
-                **self._asked(key, asked_T[row_R].tolist()),
-                "rank": [
-                    p + 1 if h else None for p, h in zip(place_R.tolist(), has_R, strict=True)
-                ],
-                "item": [i if h else None for i, h in zip(items_R, has_R, strict=True)],
-                "score": [s if h else None for s, h in zip(scores_R, has_R, strict=True)],
-                "short": (n_T < k)[row_R].tolist(),
-            },
-            like=like,
+def _best(
+    asked: _Asked,
+    k: int,
+    *,
+    blocked_I: NDArray[np.bool_] | None = None,
+    unknown: TopK | None = None,
+) -> TopK:
+    """The k best of each; those that are unknown get one and the same list, or an empty one."""
+    known_T = asked.index_T >= 0
+    found = top_k(asked.scorer, asked.index_T[known_T], k, seen=asked.seen, blocked_I=blocked_I)
+    items_TK = np.full((len(asked), k), -1, np.int32)
+    scores_TK = np.full((len(asked), k), -np.inf, np.float32)
+    if unknown is not None:
+        items_TK[:], scores_TK[:] = unknown.items_TK, unknown.scores_TK
+    items_TK[known_T], scores_TK[known_T] = found.items_TK, found.scores_TK
+    return TopK(items_TK, scores_TK)
+
+
+def _frame(
+    asked: _Asked, top: TopK, key: str, ids: Ids, k: int, *, unknown: str, like: object
+) -> Any:
+    found_TK = top.items_TK >= 0
+    n_T = found_TK.sum(axis=1)
+    # Who has nothing to be recommended still shows: one row without an item.
+    shown_TK = found_TK.copy()
+    shown_TK[:, 0] = True
+    row_R, place_R = np.nonzero(shown_TK)
+    has_R = found_TK[row_R, place_R]
+    found_R = ids.at(top.items_TK[row_R, place_R].clip(min=0))
+    return _table(
+        {
+            **{name: values[row_R] for name, values in asked.columns.items()},
+            "rank": _where(has_R, place_R + 1),
+            key: _where(has_R, found_R),
+            "score": _where(has_R, top.scores_TK[row_R, place_R]),
+            "short": (n_T < k)[row_R],
+            "basis": np.where(asked.index_T[row_R] >= 0, "model", unknown),
+        },
+        {"rank": "int64", key: ids.kind},
+        like=like,
+    )
+
+
+def _table(
+    columns: dict[str, NDArray[Any]], types: Mapping[str, str] | None = None, *, like: object
+) -> Any:
+    """A frame whose columns have the same types however many rows there are."""
+    from sdgar.data.tables import to_table
+
+    said = {"score": "float64", "short": "bool", "basis": "text", **(types or {})}
+    return to_table(
+        {name: values.tolist() for name, values in columns.items()},
+        types={name: said.get(name) or _kind(values) for name, values in columns.items()},
+        like=like,
+    )
+
+
+def _kind(values: NDArray[Any]) -> str:
+    return {"i": "int64", "u": "uint64"}.get(values.dtype.kind, "text")
+
+
+def _where(has_R: NDArray[np.bool_], values_R: NDArray[Any]) -> NDArray[Any]:
+    """The values, and None where there is none."""
+    column_R = np.full(len(has_R), None, dtype=object)
+    column_R[has_R] = values_R[has_R].tolist()
+    return column_R
+
+
+def _numbered(known_T: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """0, 1, 2, … for those that are known, -1 for others."""
+    return np.where(known_T, np.cumsum(known_T) - 1, -1)
+
+
+def _by_field(fields: Fields | None, ids: list[Any]) -> dict[str, NDArray[Any]]:
+    """The columns that say who was asked about: one, or one a field."""
+    if fields is None:
+        return {"user": _column(ids)}
+    rows = [json.loads(text) for text in ids]
+    return {name: _column([row[f] for row in rows]) for f, name in enumerate(fields.names)}
+
+
+def _labels(ids: Ids, asked: list[Any], index_T: NDArray[np.int64]) -> NDArray[Any]:
+    """What the answer calls each: by the model's own id, or as it was asked for."""
+    known = ids.at(index_T.clip(min=0)).tolist() if len(ids) else asked
+    return _column(
+        [
+            own if at >= 0 else _as_integer(raw) if ids.kind != "text" else raw
+            for own, raw, at in zip(known, asked, index_T.tolist(), strict=True)
+        ]
+    )
+
+
+def _as_integer(raw: Any) -> Any:
+    """An integer for its plain decimal spelling; everything else as it is."""
+    if isinstance(raw, str) and len(raw) < 20 and raw.isascii() and raw.lstrip("-").isdecimal():
+        return int(raw) if str(int(raw)) == raw else raw
+    return raw
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    """Ids as a column of one type: integers, or text if that is what all of them can be."""
+    try:
+        return held(values)
+    except DataError:
+        return held([str(value) for value in values])
+
+
+def _paired(
+    users: list[Any], items: list[Any], raw_users: Any, raw_items: Any
+) -> tuple[list[Any], list[Any]]:
+    """As many users as items; a single id stands beside all of the other side."""
+    if _is_one(raw_users):
+        users = users * len(items)
+    elif _is_one(raw_items):
+        items = items * len(users)
+    if len(users) != len(items):
+        raise UsageError(
+            f"a pair is a user and an item, and there are {len(users):,} users and "
+            f"{len(items):,} items. Give as many of both.",
+            code="bad_pairs",
         )
+    return users, items
+
+
+def _is_one(raw: Any) -> bool:
+    return isinstance(plain(raw), str | int | Mapping)
+
+
+def _pair_scores(
+    scorer: Scorer, users_P: NDArray[np.int64], items_P: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The score of each pair, with no more than a block of others."""
+    found_P = np.zeros(len(users_P))
+    with torch.no_grad():
+        if isinstance(scorer, Factors):
+            for start in range(0, len(users_P), _PAIRS):
+                part = slice(start, start + _PAIRS)
+                users_B, items_B = (
+                    torch.tensor(one[part], device=scorer.device) for one in (users_P, items_P)
+                )
+                found_P[part] = scorer.score(users_B, items_B[:, None])[:, 0].cpu().numpy()
+        else:
+            users_X, which_P = np.unique(users_P, return_inverse=True)
+            step = block_rows(scorer.n_items, memory_bytes=_SCORES_BYTES, compiled=False)
+            for start in range(0, len(users_X), step):
+                users_B = torch.tensor(users_X[start : start + step], device=scorer.device)
+                scores_BI = checked(scorer.score_all(users_B), len(users_B), scorer.n_items)
+                here_P = np.flatnonzero((which_P >= start) & (which_P < start + len(users_B)))
+                row_P, item_P = which_P[here_P] - start, items_P[here_P]
+                found_P[here_P] = scores_BI.cpu().numpy()[row_P, item_P]
+    if isinstance(scorer, ItemWeights):
+        # Where nothing speaks for an item, the sum of what does is nothing.
+        found_P[np.isneginf(found_P)] = 0.0
+    if not np.isfinite(found_P).all():
+        raise NumericalError(
+            "a score is not a finite number. The model has diverged or its file is damaged: train "
+            "again with a smaller learning rate, or load an earlier checkpoint.",
+            code="non_finite_scores",
+        )
+    return found_P
 
 
 def load(path: str | Path) -> Recommender:
@@ -447,15 +797,25 @@ def _several(raw: Raw, name: str) -> list[Any]:
     )
 
 
-def _indices(ids: Ids, raw: Iterable[Any], what: str) -> NDArray[np.int64]:
-    wanted = list(raw)
-    index = ids.index_of(wanted)
-    if (index < 0).any():
-        unknown = [wanted[i] for i in np.flatnonzero(index < 0)[:5]]
-        raise UsageError(
-            f"{int((index < 0).sum()):,} {what} ids are unknown to the model, the first are "
-            f"{unknown!r}. It knows {len(ids):,} {what}s with ids such as "
-            f"{ids.values[:3].tolist()!r}.",
-            code=f"unknown_{what}",
-        )
-    return index
+def _tell(unknown: list[Any], ids: Ids, what: str, fallback: str) -> None:
+    """Warn of ids that the model does not know, or refuse them; those it knows are no matter."""
+    if not unknown:
+        return
+    said = (
+        f"{len(unknown):,} {what} ids are unknown to the model, the first are {unknown[:5]!r}. It "
+        f"knows {len(ids):,} {what}s with ids such as {ids.values[:3].tolist()!r}."
+    )
+    if fallback == "error":
+        raise UsageError(said, code=f"unknown_{what}")
+    _warn(f"{said} {_INSTEAD[fallback]}")
+
+
+def _without_items(users: NDArray[Any]) -> str:
+    return (
+        f"{len(users):,} new users have no item that the model knows, the first are "
+        f"{users[:5].tolist()!r}."
+    )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, SdgarWarning, stacklevel=4)

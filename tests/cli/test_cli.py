@@ -442,8 +442,12 @@ BAD = {
     "user_and_history": (("recommend", "{run}", "--user", "a", "--history", "b"), 2, "--history"),
     "no_fold_in": (("recommend", "{run}", "--history", "item-0001"), 2, "sdsoftmax"),
     "empty_history": (("recommend", "{run}", "--history", ","), 2, "empty"),
-    "unknown_user": (("recommend", "{run}", "--user", "eve"), 2, "eve"),
-    "unknown_item": (("similar", "{run}", "--item", "eve"), 2, "eve"),
+    "unknown_user": (
+        ("recommend", "{run}", "--user", "eve", "--fallback", "error"),
+        2,
+        "eve",
+    ),
+    "unknown_item": (("similar", "{run}", "--item", "eve", "--fallback", "error"), 2, "eve"),
     "no_places": (("recommend", "{run}", "--all", "-k", "0"), 2, "at least 1"),
     "unknown_format": (("recommend", "{run}", "--all", "-o", "lists.xlsx"), 2, ".parquet"),
     "unknown_dataset": (
@@ -574,7 +578,7 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
     assert "daypart" in shown
     for more, said in (
         ((), "say --context daypart=… too"),
-        (("--context", "daypart=noon"), "knows no daypart 'noon'"),
+        (("--context", "daypart=noon", "--fallback", "error"), "knows no daypart 'noon'"),
         (("--context", "daypart"), "takes FIELD=VALUE"),
         (("--context", f"daypart={part}", "--context", "daypart=night"), "said already"),
         (("--context", "user=x", "--context", f"daypart={part}"), "said already, by --user"),

@@ -16,7 +16,7 @@ from sdgar.data.readers import read, read_frame, read_options
 from sdgar.data.tables import events
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.errors import DataError, UsageError
+from sdgar.errors import DataError, SdgarWarning, UsageError
 
 DAY = 24 * 3_600_000_000
 PARTS = ("night", "morning", "afternoon", "evening")
@@ -203,10 +203,10 @@ def test_a_context_that_did_not_occur_is_made_up_of_its_fields():
     frame = model.recommend(
         [{"user": 0, "daypart": "evening"}, {"user": "1", "daypart": "morning"}]
     )
-    assert frame.columns == ["user", "daypart", "rank", "item", "score", "short"]
+    assert frame.columns == ["user", "daypart", "rank", "item", "score", "short", "basis"]
     assert frame["user"].to_list() == [0] * 10 + [1] * 10
     with pytest.raises(UsageError, match=r"knows no daypart 'noon'"):
-        model.recommend({"user": 0, "daypart": "noon"})
+        model.recommend({"user": 0, "daypart": "noon"}, fallback="error")
     with pytest.raises(UsageError, match="user, daypart"):
         model.recommend({"user": 0})
     for asked in ([0], "ann"):
@@ -217,7 +217,18 @@ def test_a_context_that_did_not_occur_is_made_up_of_its_fields():
     knows = sdgar.ItemKNN().fit(part)
     assert len(knows.recommend({"user": 0, "daypart": "morning"}, k=2)) == 2
     with pytest.raises(UsageError, match="knows only contexts that did"):
-        knows.recommend({"user": 0, "daypart": "evening"})
+        knows.recommend({"user": 0, "daypart": "evening"}, fallback="error")
+    asked = [{"user": 9999, "daypart": "noon"}, {"user": "0", "daypart": "morning"}]
+    for some in (model, knows):
+        with pytest.warns(SdgarWarning, match=r"1 contexts are unknown.*no user 9999.*popular"):
+            frame = some.recommend(asked, k=2)
+        assert frame["user"].to_list() == [9999, 9999, 0, 0]
+        assert frame["daypart"].to_list() == ["noon", "noon", "morning", "morning"]
+        assert frame["basis"].to_list() == ["popular", "popular", "model", "model"]
+        with pytest.warns(SdgarWarning, match="left out"):
+            assert set(some.recommend(asked, k=2, fallback="skip")["user"]) == {0}
+        with pytest.warns(SdgarWarning, match="left out"):
+            assert len(some.recommend(asked[:1], k=2, fallback="skip")) == 0
 
 
 def test_contexts_that_did_not_occur_are_measured_too_and_missed_by_models_without_fields():

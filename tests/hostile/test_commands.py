@@ -355,7 +355,7 @@ def test_nobody_is_recommended_nothing():
     model = ItemKNN(device="cpu").fit(rows())
     for frame, key in ((model.recommend([]), "user"), (model.similar_items([]), "like")):
         assert frame.height == 0
-        assert frame.columns == [key, "rank", "item", "score", "short"]
+        assert frame.columns == [key, "rank", "item", "score", "short", "basis"]
 
 
 def test_metrics_of_lists_longer_than_the_catalogue_are_those_of_all_items(tmp_path):

@@ -18,6 +18,7 @@ from sdgar.cli import (
     demo,
     doctor,
     evaluate,
+    info,
     paper,
     recommend,
     similar,
@@ -51,6 +52,7 @@ app.command("paper")(paper.paper)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
+app.command("info")(info.info)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)
 

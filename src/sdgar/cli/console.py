@@ -217,6 +217,28 @@ class Screen:
             yield _Pieces(self, progress, pieces)
 
     @contextmanager
+    def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """A bar for pieces of work that is told how many more are done."""
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        with Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+        ) as progress:
+            task = progress.add_task(what, total=total)
+            yield lambda more: progress.advance(task, more)
+
+    @contextmanager
     def bytes_bar(self, name: str) -> Iterator[Callable[[int, int | None], None]]:
         """A bar for a download."""
         from rich.progress import (

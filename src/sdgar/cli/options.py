@@ -131,6 +131,17 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Names = Annotated[
+    Path | None,
+    typer.Option(
+        "--names",
+        metavar="TABLE",
+        help="A table of what items are called; names are shown beside their ids.",
+    ),
+]
+NameColumn = Annotated[
+    str | None, typer.Option("--name-column", help="Which column of --names holds the names.")
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a saved model.")]
 
 DEFAULT_KS = (10, 20, 50)
@@ -158,25 +169,46 @@ def _reading(
     max_uncompressed: MaxUncompressed = None,
 ) -> Reading:
     """Turn the options of one command into the record that readers take."""
-    from sdgar.data.readers import ReadOptions
-
     rules = ("error", "sum", "max", "last")
     if duplicates not in rules:
         raise unknown_name("duplicates rule", duplicates, rules)
-    return ReadOptions(
+    return reading_of(
         user=user,
         item=item,
         weight=weight,
         time=time,
         rating=rating,
-        min_rating="unset" if min_rating is None else _threshold(min_rating),
+        min_rating=min_rating,
         delimiter=delimiter,
-        header_columns=None if columns is None else tuple(columns.split(",")),
-        duplicates=duplicates,  # type: ignore[arg-type]
+        columns=columns,
+        duplicates=duplicates,
         context=tuple(fields.split(",")),
         allow_bad_rows=allow_bad_rows,
         max_uncompressed=None if max_uncompressed is None else _bytes(max_uncompressed),
     )
+
+
+def reading_of(*, min_rating: str | None, columns: str | None, **others: Any) -> Reading:
+    """The record that readers take, from options as they are written on a command line."""
+    from sdgar.data.readers import ReadOptions
+
+    return ReadOptions(
+        min_rating="unset" if min_rating is None else _threshold(min_rating),
+        header_columns=None if columns is None else tuple(columns.split(",")),
+        **others,
+    )
+
+
+def names_of(table: Path | None, column: str | None) -> dict[str, str] | None:
+    """What items are called, if a table says it."""
+    from sdgar.data.readers import ReadOptions
+    from sdgar.data.readers.id_tables import read_names
+
+    if table is None:
+        if column is not None:
+            raise UsageError("--name-column goes with --names TABLE.", code="unused_option")
+        return None
+    return read_names(table, column, ReadOptions())
 
 
 def reads_files(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,8 +1,10 @@
-"""``sdgar recommend``: lists for some users, for all, or for someone new who has some items."""
+"""``sdgar recommend``: lists for some users, for all, or for new ones who have some items."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +18,34 @@ from sdgar.errors import UsageError
 if TYPE_CHECKING:
     import polars as pl
 
+    from sdgar.data.interactions import Interactions
+    from sdgar.data.readers import ReadOptions
+    from sdgar.recommender import Histories, Recommender
+
+_FILES = "Files of users"
+_WHOM = (
+    "say one of --user ID (repeatable), --users FILE, --all, --history ITEM,ITEM,… (repeatable) or "
+    "--histories FILE."
+)
+_OF_FILES = (
+    "user_column", "item_column", "time", "rating", "min_rating", "delimiter", "columns",
+    "allow_bad_rows",
+)  # fmt: skip
+"""Options that only files of users look at."""
+
 
 def recommend(
+    context: typer.Context,
     run: options.RunFolder,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user; repeatable.")] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            "--users",
+            metavar="FILE",
+            help="A file of users: .txt with one a line, or a table with a column of users.",
+        ),
+    ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="All users of the model.")] = False,
     fields: Annotated[
         list[str] | None,
@@ -32,6 +58,14 @@ def recommend(
     history: Annotated[
         list[str] | None,
         typer.Option("--history", help="A new user's items, as a,b,c; repeatable, one user each."),
+    ] = None,
+    histories: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--histories",
+            metavar="FILE",
+            help="Events of new users, read as `sdgar train` reads them; repeatable.",
+        ),
     ] = None,
     k: Annotated[
         int,
@@ -48,6 +82,15 @@ def recommend(
     include_seen: Annotated[
         bool, typer.Option("--include-seen", help="Items the user has may come back.")
     ] = False,
+    fallback: Annotated[
+        str,
+        typer.Option(
+            "--fallback",
+            help="Users whom the model does not know get the popular items, or: skip, error.",
+        ),
+    ] = "popular",
+    names: options.Names = None,
+    name_column: options.NameColumn = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -59,47 +102,159 @@ def recommend(
         ),
     ] = None,
     overwrite: options.Overwrite = False,
+    user_column: Annotated[
+        str | None,
+        typer.Option("--user-column", help="Column of users.", rich_help_panel=_FILES),
+    ] = None,
+    item_column: Annotated[
+        str | None,
+        typer.Option("--item-column", help="Column of items.", rich_help_panel=_FILES),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time-column", help="Column of times.", rich_help_panel=_FILES),
+    ] = None,
+    rating: Annotated[
+        str | None,
+        typer.Option("--rating-column", help="Column of ratings.", rich_help_panel=_FILES),
+    ] = None,
+    min_rating: options.MinRating = None,
+    delimiter: options.Delimiter = None,
+    columns: options.Header = None,
+    allow_bad_rows: options.AllowBadRows = False,
     as_json: options.Json = False,
 ) -> None:
     """Recommend items that a user does not have yet."""
-    from sdgar.recommender import load
+    from sdgar.arguments import one_of
+    from sdgar.recommender import FALLBACKS, load
 
-    if bool(user) + everyone + bool(history) != 1:
+    said = [bool(user), users is not None, everyone, bool(history), bool(histories)]
+    if sum(said) != 1:
+        raise UsageError(_WHOM, code="whom")
+    one_of("fallback", fallback, FALLBACKS)
+    given = options.given(context)
+    unused = [given[name] for name in _OF_FILES if name in given]
+    if unused and users is None and not histories:
         raise UsageError(
-            "say either --user ID (repeatable), --all or --history ITEM,ITEM,… (repeatable).",
-            code="whom",
+            f"{', '.join(unused)} goes with --users or --histories, which are files. Leave it out.",
+            code="unused_option",
         )
     if out is not None:
         options.require_new_table(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     model = load(run)
-    if user and not fields and model.fields is not None:
-        others = " ".join(f"--context {name}=…" for name in model.fields.names if name != "user")
+    titles = options.names_of(names, name_column)
+    reading = options.reading_of(
+        user=user_column, item=item_column, time=time, rating=rating, min_rating=min_rating,
+        delimiter=delimiter, columns=columns, allow_bad_rows=allow_bad_rows, duplicates="last",
+    )  # fmt: skip
+    new: Histories | None = named(history) if history else None
+    if histories:
+        new = _events(screen, histories, reading)
+    asked = _asked(screen, model, user, users, fields, reading)
+    who = ["user"] if new is not None else model.about.get("context", ["user"])
+    pieces = model.recommend_in_pieces(
+        asked, k, histories=new, items=allow, exclude=exclude, exclude_seen=not include_seen,
+        fallback=fallback,
+    )  # fmt: skip
+    told: list[dict[str, Any]] = []
+    if out is not None:
+        n_users = _number(model, asked, new)
+        told = _write(screen, pieces, out, who, titles, n_users)
+    else:
+        for frame in pieces:
+            show(screen, frame, who, titles)
+            told += lists(frame, who, titles) if as_json else []
+    screen.result({"run": str(run), "k": k, "recommendations": told})
+
+
+def _asked(
+    screen: Screen,
+    model: Recommender,
+    user: list[str] | None,
+    file: Path | None,
+    fields: list[str] | None,
+    reading: ReadOptions,
+) -> list[Any] | None:
+    """The users or contexts to answer; None for all of them, or for new ones."""
+    from dataclasses import replace
+
+    from sdgar.data.readers.id_tables import read_users
+
+    names = () if model.fields is None else model.fields.names
+    if file is not None:
+        context = names if names and not fields else ("user",)
+        with columns_named_here():
+            found = read_users(file, replace(reading, context=context))
+        screen.say("users", f"{file.name}: {len(found):,} users")
+        return contexts_of(found, fields)
+    if user and not fields and names:
+        others = " ".join(f"--context {name}=…" for name in names if name != "user")
         raise UsageError(
-            f"a context of this model is {', '.join(model.fields.names)}: say {others} too.",
+            f"a context of this model is {', '.join(names)}: say {others} too.",
             code="bad_context",
         )
-    if history:
-        model = model.fold_in(named(history))
-    frame = model.recommend(
-        contexts_of(user, fields) or None,
-        k,
-        items=allow,
-        exclude=exclude,
-        exclude_seen=not include_seen,
-    )
-    who = model.about.get("context", ["user"])
-    if out is not None:
-        from sdgar.data.tables import write_table
-
-        write_table(frame, out)
-        screen.say("saved", f"{frame.height:,} rows to {out}")
-    else:
-        show(screen, frame, who)
-    screen.result({"run": str(run), "k": k, "recommendations": lists(frame, who)})
+    return contexts_of(user, fields) or None
 
 
-def contexts_of(users: list[str] | None, fields: list[str] | None) -> list[Any]:
+def _events(screen: Screen, files: list[Path], reading: ReadOptions) -> Interactions:
+    """What new users have, from files of events."""
+    from sdgar.data.readers import read_files
+
+    with columns_named_here():
+        loaded = read_files(files, reading)
+    screen.loaded("new", loaded, ", ".join(file.name for file in files))
+    return loaded.interactions
+
+
+@contextmanager
+def columns_named_here() -> Iterator[None]:
+    """Let errors name the options that columns have where --user and --item are ids."""
+    try:
+        yield
+    except UsageError as error:
+        text = re.sub(r", --weight \S+ uses the rating as the weight", "", str(error))
+        text = re.sub(r"--(user|item|time|rating)\b(?!-)", r"--\1-column", text)
+        raise UsageError(text, code=error.code) from error
+
+
+def _write(
+    screen: Screen,
+    pieces: Iterator[pl.DataFrame],
+    out: Path,
+    who: Sequence[str],
+    titles: Mapping[str, str] | None,
+    n_users: int,
+) -> list[dict[str, Any]]:
+    """Write one piece after the other; the lists are kept only where JSON is to show them."""
+    from sdgar.data.tables import write_pieces
+
+    told: list[dict[str, Any]] = []
+    rows = 0
+
+    def watched(advance: Callable[[int], None]) -> Iterator[pl.DataFrame]:
+        nonlocal rows
+        for frame in pieces:
+            rows += frame.height
+            if screen.as_json:
+                told.extend(lists(frame, who, titles))
+            yield with_names(frame, titles)
+            advance(int((frame["rank"].fill_null(1) == 1).sum()))
+
+    with screen.counting("users", n_users) as advance:
+        write_pieces(watched(advance), out)
+    screen.say("saved", f"{rows:,} rows to {out}")
+    return told
+
+
+def _number(model: Recommender, asked: list[Any] | None, new: Any) -> int:
+    """How many users are answered."""
+    if new is not None:
+        return len(new.users) if hasattr(new, "users") else len(new)
+    return len(model.users) if asked is None else len(asked)
+
+
+def contexts_of(users: list[Any] | None, fields: list[str] | None) -> list[Any]:
     """The users; with other fields of their context, mappings."""
     if not fields:
         return list(users or [])
@@ -116,7 +271,7 @@ def contexts_of(users: list[str] | None, fields: list[str] | None) -> list[Any]:
             )
         named[name] = value
     if not users:
-        raise UsageError("--context goes with --user.", code="whom")
+        raise UsageError("--context goes with --user or --users.", code="whom")
     return [{"user": user, **named} for user in users]
 
 
@@ -128,29 +283,85 @@ def named(histories: list[str]) -> dict[str, list[str]]:
     return {f"new {number}": items for number, items in enumerate(lists, 1)}
 
 
-def show(screen: Screen, frame: pl.DataFrame, keys: Sequence[str]) -> None:
+def show(
+    screen: Screen,
+    frame: pl.DataFrame,
+    keys: Sequence[str],
+    titles: Mapping[str, str] | None = None,
+    *,
+    what: str = "item",
+) -> None:
     """A table for people; the first columns are what was asked about."""
     if screen.as_json:
         return
+    others = set(frame["basis"]) - {"model"}
     rows = [
         (
             *(str(row[key]) for key in keys),
             "-" if row["rank"] is None else str(row["rank"]),
-            "nothing left" if row["item"] is None else str(row["item"]),
+            _found(row, what),
+            *(() if titles is None else (_title(titles, row[what]),)),
             "" if row["score"] is None else f"{row['score']:.4f}",
+            *((row["basis"],) if others else ()),
         )
         for row in frame.iter_rows(named=True)
     ]
-    screen.table((*keys, "rank", "item", "score"), rows)
+    name = () if titles is None else ("name",)
+    screen.table((*keys, "rank", what, *name, "score", *(("basis",) if others else ())), rows)
 
 
-def lists(frame: pl.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
+def lists(
+    frame: pl.DataFrame,
+    keys: Sequence[str],
+    titles: Mapping[str, str] | None = None,
+    *,
+    what: str = "item",
+) -> list[dict[str, Any]]:
     """The frame as one object a question, for JSON."""
     answers = []
     for asked, rows in groupby(
         frame.iter_rows(named=True), lambda row: {key: row[key] for key in keys}
     ):
         chosen = list(rows)
-        items = [{"item": r["item"], "score": r["score"]} for r in chosen if r["item"] is not None]
-        answers.append({**asked, "items": items, "short": chosen[0]["short"]})
+        found = [
+            {
+                what: row[what],
+                **({} if titles is None else {"name": _title(titles, row[what])}),
+                "score": row["score"],
+            }
+            for row in chosen
+            if row[what] is not None
+        ]
+        first = chosen[0]
+        answers.append(
+            {**asked, f"{what}s": found, "short": first["short"], "basis": first["basis"]}
+        )
     return answers
+
+
+def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.DataFrame:
+    """The frame with a column of names behind the items, if there are names."""
+    if titles is None:
+        return frame
+    import polars as pl
+
+    if "name" in frame.columns:
+        raise UsageError(
+            "a context of this model has a field called 'name', so that names of items cannot "
+            "stand beside it. Leave out --names.",
+            code="bad_option",
+        )
+    found = [_title(titles, item) or None for item in frame["item"].to_list()]
+    place = frame.columns.index("item") + 1
+    return frame.insert_column(place, pl.Series("name", found, dtype=pl.String))
+
+
+def _found(row: Mapping[str, Any], what: str) -> str:
+    if row[what] is not None:
+        return str(row[what])
+    return "unknown" if row["basis"] == "unknown" else "nothing left"
+
+
+def _title(titles: Mapping[str, str], item: Any) -> str:
+    """What an item is called; one without a name goes by its id."""
+    return "" if item is None else titles.get(str(item), str(item))

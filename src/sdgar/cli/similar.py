@@ -1,4 +1,4 @@
-"""``sdgar similar``: items whose vectors point the same way."""
+"""``sdgar similar``: items, or users, whose vectors point the same way."""
 
 from __future__ import annotations
 
@@ -9,23 +9,45 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.recommend import lists, show
+from sdgar.errors import UsageError
 
 
 def similar(
     run: options.RunFolder,
-    item: Annotated[list[str], typer.Option("--item", help="An item; repeatable.")],
+    item: Annotated[list[str] | None, typer.Option("--item", help="An item; repeatable.")] = None,
+    user: Annotated[list[str] | None, typer.Option("--user", help="Or a user; repeatable.")] = None,
     k: Annotated[
         int,
         typer.Option(
-            "-k", parser=options.number("-k", int), metavar="INTEGER", help="Items to show."
+            "-k", parser=options.number("-k", int), metavar="INTEGER", help="How many to show."
         ),
     ] = 10,
+    fallback: Annotated[
+        str,
+        typer.Option(
+            "--fallback", help="Ids that the model does not know get a mark, or: skip, error."
+        ),
+    ] = "mark",
+    names: options.Names = None,
+    name_column: options.NameColumn = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find the items most similar to an item."""
+    """Find the items most similar to an item, or the users most similar to a user."""
     from sdgar.recommender import load
 
+    if bool(item) == bool(user):
+        raise UsageError("say either --item ID or --user ID (repeatable).", code="whom")
+    if user and names is not None:
+        raise UsageError("--names are names of items, and goes with --item.", code="unused_option")
     screen = Screen(as_json=as_json)
-    frame = load(run).similar_items(item, k)
-    show(screen, frame, ["like"])
-    screen.result({"run": str(run), "k": k, "similar": lists(frame, ["like"])})
+    model = load(run)
+    titles = options.names_of(names, name_column)
+    what = "user" if user else "item"
+    frame = (
+        model.similar_users(user, k, fallback=fallback)
+        if user
+        else model.similar_items(item or [], k, fallback=fallback)
+    )
+    show(screen, frame, ["like"], titles, what=what)
+    found = lists(frame, ["like"], titles, what=what)
+    screen.result({"run": str(run), "k": k, "similar": found})

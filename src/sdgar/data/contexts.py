@@ -19,7 +19,7 @@ from sdgar.errors import DataError, UsageError
 
 USER = ("user",)
 """What a context is unless it is said otherwise."""
-TAKEN = ("item", "rank", "score", "short")
+TAKEN = ("item", "rank", "score", "short", "basis")
 """Columns of a list of recommendations, which a field cannot be called."""
 _HOUR = 3_600_000_000
 _DAYS = ("thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday")

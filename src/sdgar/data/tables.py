@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -12,14 +13,28 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.whole_files import disk_error, replacing
 from sdgar.errors import ResourceError, UsageError
 
+_TYPES = {
+    "int64": pl.Int64,
+    "uint64": pl.UInt64,
+    "float64": pl.Float64,
+    "bool": pl.Boolean,
+    "text": pl.String,
+}
 
-def to_table(columns: dict[str, Any], *, like: object = None) -> Any:
-    """A Polars frame of the columns; a pandas frame if ``like`` is a pandas object."""
+
+def to_table(
+    columns: dict[str, Any], *, types: Mapping[str, str] | None = None, like: object = None
+) -> Any:
+    """A Polars frame of the columns; a pandas frame if ``like`` is a pandas object.
+
+    ``types`` says what Polars could not tell where there are no rows, or no values in them.
+    """
     if type(like).__module__.partition(".")[0] == "pandas":
         import pandas as pd
 
         return pd.DataFrame(columns)
-    return pl.DataFrame(columns)
+    schema = {name: _TYPES[kind] for name, kind in (types or {}).items()}
+    return pl.DataFrame(columns, schema_overrides=schema)
 
 
 def events(interactions: Interactions) -> pl.DataFrame:
@@ -58,13 +73,11 @@ def require_format(path: Path) -> None:
 
 def write_table(frame: pl.DataFrame, path: Path) -> None:
     """Write CSV, TSV, JSONL or Parquet by the name of the file, complete or not at all."""
-    writers: dict[str, Callable[[Path], object]] = {
-        ".csv": frame.write_csv,
-        ".tsv": lambda file: frame.write_csv(file, separator="\t"),
-        ".jsonl": frame.write_ndjson,
-        ".ndjson": frame.write_ndjson,
-        ".parquet": frame.write_parquet,
-    }
+    write_pieces([frame], path)
+
+
+def write_pieces(frames: Iterable[pl.DataFrame], path: Path) -> None:
+    """Write frames of the same columns as one table, of which one at a time is in memory."""
     require_format(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,9 +85,35 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
         raise disk_error(path.parent, error) from error
     with replacing(path) as temporary:
         try:
-            writers[path.suffix](temporary)
+            if path.suffix == ".parquet":
+                _write_parquet(frames, temporary)
+            else:
+                _write_text(frames, temporary, path.suffix)
         except pl.exceptions.ComputeError as error:  # what Polars makes of a full disk
             raise ResourceError(
                 f"{path} cannot be written ({error}). Free some space or choose another folder.",
                 code="disk_full",
             ) from error
+
+
+def _write_text(frames: Iterable[pl.DataFrame], target: Path, kind: str) -> None:
+    with target.open("wb") as file:
+        for number, frame in enumerate(frames):
+            if kind in (".csv", ".tsv"):
+                separator = "\t" if kind == ".tsv" else ","
+                frame.write_csv(file, separator=separator, include_header=number == 0)
+            else:
+                frame.write_ndjson(file)
+
+
+def _write_parquet(frames: Iterable[pl.DataFrame], target: Path) -> None:
+    """A Parquet file cannot be added to, so that pieces are written apart and then copied."""
+    with TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as folder:
+        parts = []
+        for number, frame in enumerate(frames):
+            parts.append(Path(folder) / f"{number:06d}.parquet")
+            frame.write_parquet(parts[-1])
+        if len(parts) == 1:
+            parts[0].replace(target)
+        else:
+            pl.scan_parquet(parts).sink_parquet(target)

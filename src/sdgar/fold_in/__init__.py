@@ -11,7 +11,9 @@ Items stay as they are; what a model has for a context is found anew, by its own
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,20 @@ def fold_in(
     known = SparseMatrix.of(new.indptr_U1, new.items_E, model.n_items, device=model.device)
     if isinstance(model, ItemWeights):
         return ItemWeights(known, model.weight_II)
-    return Factors(_vectors(model, about, trained, known), model.item_ID, model.bias_I)
+    return Factors(_rule(about)(model, trained, known), model.item_ID, model.bias_I)
+
+
+def can_fold_in(model: Model, about: dict[str, Any]) -> bool:
+    """Whether ``fold_in`` has a rule for this model."""
+    if isinstance(model, ModuleScores):
+        return False
+    if isinstance(model, ItemWeights) or model.encoder is not None:
+        return True
+    try:
+        _rule(about)
+    except UsageError:
+        return False
+    return True
 
 
 def _encoded(encoder: Encoder, new: History, in_order_E: NDArray[np.int64] | None) -> Tensor:
@@ -63,18 +78,17 @@ def _encoded(encoder: Encoder, new: History, in_order_E: NDArray[np.int64] | Non
     return encoder.fold_in(start_T1.to(encoder.device), item_E.to(encoder.device))
 
 
-def _vectors(
-    model: Factors, about: dict[str, Any], trained: History, known: SparseMatrix
-) -> Tensor:
+def _rule(about: dict[str, Any]) -> Callable[[Factors, History, SparseMatrix], Tensor]:
+    """How a model of this system finds vectors, from what it was trained on and what is known."""
     settings = about.get("hyper_parameters", {})
     match about.get("system"), settings:
         case "popular", _:
-            return torch.empty(known.n_rows, 0, device=model.device)
+            return lambda model, _, known: torch.empty(known.n_rows, 0, device=model.device)
         case "ials", {
             "alpha": int() | float() as alpha, "l2": int() | float() as l2,
             "power": int() | float() as power,
         }:  # fmt: skip
-            return HalfSweep(alpha, l2, power)(known, model.item_ID)
+            return lambda model, _, known: HalfSweep(alpha, l2, power)(known, model.item_ID)
         case "sdsoftmax", {"score": "cosine"} if about.get("folded_in"):
             raise UsageError(
                 "this model has users folded in and no longer knows how popular items were in "
@@ -84,12 +98,17 @@ def _vectors(
         case "sdsoftmax", {
             "score": "cosine", "tau": int() | float() as tau, "rho": int() | float() as rho,
         } if tau > 0:  # fmt: skip
-            count_I = np.bincount(trained.items_E, minlength=model.n_items)
-            popularity_I = torch.from_numpy(count_I).to(model.device)
-            items = (model.item_ID, model.bias_I, popularity_I)
-            unit_UD = directions(known, *items, tau=float(tau), rho=float(rho))
-            return unit_UD / float(tau)
+            return partial(_on_the_sphere, tau=float(tau), rho=float(rho))
     raise _refused(about)
+
+
+def _on_the_sphere(
+    model: Factors, trained: History, known: SparseMatrix, *, tau: float, rho: float
+) -> Tensor:
+    count_I = np.bincount(trained.items_E, minlength=model.n_items)
+    popularity_I = torch.from_numpy(count_I).to(model.device)
+    items = (model.item_ID, model.bias_I, popularity_I)
+    return directions(known, *items, tau=tau, rho=rho) / tau
 
 
 def _refused(about: dict[str, Any]) -> UsageError:

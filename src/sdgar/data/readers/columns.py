@@ -184,6 +184,15 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
     return replace(columns, guessed=guessed, fields=_fields(names, options)), tuple(notes)
 
 
+def column_of(role: Literal["user", "item"], names: Sequence[str], options: ReadOptions) -> str:
+    """The column of users or of items in a table that need not have both."""
+    check_distinct(names)
+    named = _named(role, names, options)
+    if named or len(names) == 1:
+        return named or names[0]
+    return _Guess(names, taken=()).needed(role)
+
+
 def _fields(names: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
     """Columns that the context asks for by name; a derived field is taken from the time."""
     found = []

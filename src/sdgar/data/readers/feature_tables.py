@@ -29,9 +29,7 @@ def read_features(
     ``|`` between them, or none. Numbers are names here: fractions are refused.
     """
     options = ReadOptions(delimiter=delimiter, max_uncompressed=max_uncompressed)
-    file = find_files([path], options.separator, [])[0]
-    with reading(file):
-        frame = _frame(file, options)
+    file, frame = whole_table(path, options)
     key, *columns = frame.columns
     if not columns:
         raise DataError(
@@ -55,6 +53,13 @@ def read_features(
     json_lines = file.format == "json_lines"
     cells = {name: _cells(frame[name], file.name, json_lines=json_lines) for name in columns}
     return Features.from_columns(frame[key].to_list(), cells)
+
+
+def whole_table(path: str | Path, options: ReadOptions) -> tuple[SourceFile, pl.DataFrame]:
+    """A file with all its columns; those of delimited text are text."""
+    file = find_files([path], options.separator, [])[0]
+    with reading(file):
+        return file, _frame(file, options)
 
 
 def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
@@ -91,8 +96,8 @@ def _delimited(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
 def _require_header(names: Sequence[str], file: str) -> None:
     if names[0].lstrip("-").isdigit():
         raise DataError(
-            f"the first line of {file} looks like data: {', '.join(names)[:80]}. A table of "
-            "features has a header line.",
+            f"the first line of {file} looks like data: {', '.join(names)[:80]}. A table has "
+            "a header line.",
             code="no_header",
         )
     check_distinct(names)

@@ -1,0 +1,119 @@
+"""Small tables that go with questions: which users to answer, and what items are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sdgar.data.contexts import USER
+from sdgar.data.readers.columns import ReadOptions, column_of
+from sdgar.data.readers.feature_tables import whole_table
+from sdgar.data.readers.files import chunks, find_files, reading
+from sdgar.errors import DataError, UsageError
+
+_NAMES = ("name", "title", "label", "description")
+"""How a column of names is called, alone or at the end of its name; the first that is there."""
+
+
+def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
+    """Users in their order, each once: one a line of a .txt file, or a column of a table.
+
+    Where ``options.context`` has several fields, each user is a mapping with a column for each.
+    """
+    if ".txt" in Path(path).suffixes[-2:]:
+        return _lines(path, options)
+    file, frame = whole_table(path, options)
+    columns = {"user": column_of("user", frame.columns, options)}
+    for name in options.context:
+        if name != "user" and name not in frame.columns:
+            raise UsageError(
+                f"{file.name} has no column {name!r}, which a context of this model has. Columns: "
+                f"{', '.join(frame.columns)}. Or say --context {name}=… for all users.",
+                code="missing_column",
+            )
+        columns.setdefault(name, name)
+    found = frame.select(pl.col(columns[name]).alias(name) for name in options.context).unique(
+        maintain_order=True
+    )
+    for name in options.context:
+        _require_ids(found[name], columns[name], file.name)
+    return found["user"].to_list() if options.context == USER else found.to_dicts()
+
+
+def read_names(path: str | Path, column: str | None, options: ReadOptions) -> dict[str, str]:
+    """What each item is called, by its id as text; an item without a name is not there."""
+    file, frame = whole_table(path, options)
+    key = _id_column(frame.columns, options)
+    named = column or _name_column([name for name in frame.columns if name != key], file.name)
+    if named not in frame.columns:
+        raise UsageError(
+            f"{file.name} has no column {named!r} (--name-column). Columns: "
+            f"{', '.join(frame.columns)}.",
+            code="missing_column",
+        )
+    _require_ids(frame[key], key, file.name)
+    pairs = frame.select(pl.col(key).cast(pl.String), pl.col(named).cast(pl.String, strict=False))
+    return {item: name for item, name in pairs.iter_rows() if name}
+
+
+def _lines(path: str | Path, options: ReadOptions) -> list[str]:
+    file = find_files([path], options.separator or "\t", [])[0]
+    with reading(file):
+        content = b"".join(chunks(file, options.unpack_limit, []))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{file.name} is not UTF-8 text ({error.reason} at byte {error.start:,}). Save it as "
+            "UTF-8.",
+            code="bad_encoding",
+        ) from error
+    users = list(dict.fromkeys(line for line in text.replace("\r\n", "\n").split("\n") if line))
+    if not users:
+        raise DataError(f"{file.name} holds no user: give one id a line.", code="no_rows")
+    return users
+
+
+def _require_ids(column: pl.Series, name: str, file: str) -> None:
+    if column.is_empty():
+        raise DataError(f"{file} has no rows.", code="no_rows")
+    if column.dtype != pl.String and not column.dtype.is_integer():
+        raise DataError(
+            f"column {name!r} of {file} is of type {column.dtype}, which cannot be ids. Write them "
+            "as text or as integers.",
+            code="unsupported_type",
+        )
+    bare = column.is_null() | (column.cast(pl.String) == "")
+    if bare.any():
+        raise DataError(
+            f"column {name!r} of {file} lacks an id, first in row {int(bare.arg_true()[0]) + 1:,}. "
+            "Fill it in, or leave the row out.",
+            code="missing_id",
+        )
+
+
+def _id_column(names: Sequence[str], options: ReadOptions) -> str:
+    """The column of the items: named, called as items are, or the first."""
+    try:
+        return column_of("item", names, options)
+    except UsageError:
+        if options.item is not None:
+            raise
+        return names[0]
+
+
+def _name_column(names: Sequence[str], file: str) -> str:
+    for known in _NAMES:
+        for name in names:
+            if name.lower().endswith(known):
+                return name
+    if len(names) == 1:
+        return names[0]
+    raise UsageError(
+        f"cannot tell which column of {file} holds names. Columns: {', '.join(names) or 'none'}. "
+        "Name it with --name-column NAME.",
+        code="missing_column",
+    )
