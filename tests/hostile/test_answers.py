@@ -15,9 +15,9 @@ from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import write_pieces, write_table
-from sdgar.errors import NumericalError, SdgarWarning
+from sdgar.errors import NumericalError, SdgarWarning, UsageError
 from sdgar.estimators import BPR, IALS, ItemKNN, MostPopular
-from sdgar.recommender import Recommender
+from sdgar.recommender import Recommender, load
 
 from ..cli.test_cli import Done, result_of, sdgar
 from .cases import Case, check, table
@@ -480,3 +480,24 @@ def test_information_of_a_trained_run_has_its_metrics_and_of_a_partial_one_how_t
         assert part["resume"] == f"sdgar train --resume {other}"
         assert part["epoch"] >= 1
     assert "--resume" in sdgar("info", other).stdout
+
+
+def test_a_file_of_users_has_the_other_fields_of_their_contexts_too(tmp_path):
+    fields = {"user": ["a", "a", "b"], "city": ["x", "y", "x"]}
+    data = Interactions.from_contexts(fields, ["i1", "i2", "i3"])
+    run = MostPopular().fit(data).save(tmp_path / "run")
+    (tmp_path / "users.csv").write_text("city,user\ny,a\nx,b\nnowhere,b\n")
+    words = ("recommend", run, "--users", tmp_path / "users.csv", "-k", 1, "--json")
+    done = sdgar(*words)
+    answers = result_of(done)["recommendations"]
+    asked = [(one["user"], one["city"], one["basis"]) for one in answers]
+    assert asked == [("a", "y", "model"), ("b", "x", "model"), ("b", "nowhere", "popular")]
+    assert "knows no city 'nowhere'" in done.stderr
+    same = result_of(sdgar(*words, "--context", "city=x"))["recommendations"]
+    assert [(one["user"], one["city"]) for one in same] == [("a", "x"), ("b", "x")]
+    (tmp_path / "users.csv").write_text("user,other\na,1\n")
+    done = sdgar(*words)
+    assert done.returncode == 2
+    assert "no column 'city'" in done.stderr
+    with pytest.raises(UsageError, match="user, city"):
+        load(run).similar_users("a")
