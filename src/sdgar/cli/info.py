@@ -27,13 +27,12 @@ def info(run: options.RunFolder, as_json: options.Json = False) -> None:
     from sdgar.experiments.workspace import partial_of
 
     screen = Screen(as_json=as_json)
-    place = Path(str(run).rstrip("/"))
-    if place.name.endswith(_PARTIAL) and place.name != _PARTIAL:
-        _unfinished(screen, place.with_name(place.name.removesuffix(_PARTIAL)))
-    elif not place.exists() and partial_of(place).is_dir():
-        _unfinished(screen, place)
+    if run.name.endswith(_PARTIAL) and run.name != _PARTIAL:
+        _unfinished(screen, run.with_name(run.name.removesuffix(_PARTIAL)))
+    elif not run.exists() and partial_of(run).is_dir():
+        _unfinished(screen, run)
     else:
-        _saved(screen, place)
+        _saved(screen, run)
 
 
 def _saved(screen: Screen, run: Path) -> None:
