@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -32,7 +33,25 @@ from sdgar.rng import Stream, torch_seed
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.search import NearTop
-from sdgar.systems import CPU, Composition, make_optimizer
+from sdgar.systems import (
+    BPR,
+    CML,
+    CPU,
+    IRGAN,
+    SDGAR,
+    WARP,
+    Composition,
+    SDSoftmax,
+    make_optimizer,
+)
+
+_OTHERS: Mapping[str, type[Composition]] = {"cosine": SDSoftmax, "metric": CML}
+_FACTORIZED: Mapping[str, type[Composition]] = {
+    "bpr": BPR, "logistic": IRGAN, "sdgar": SDGAR, "sdsoftmax": SDSoftmax, "warp": WARP,
+}  # fmt: skip
+"""By objective."""
+_RATE = 0.003
+"""Of Adam and of what moves rows as far."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,6 +59,11 @@ class Composed(Composition):
     """A discriminator, a sampler and an objective of your choice."""
 
     system_name: ClassVar[str] = "composed"
+    rules: ClassVar[Mapping[str, str]] = {
+        "optimizer": "the discriminator",
+        "learning_rate": "the discriminator and the optimiser",
+        "l2": "the discriminator and the objective",
+    }
 
     discriminator: str = "cosine"
     """factorization, cosine, metric, lightgcn, two-tower, sequence, or a registered one."""
@@ -50,21 +74,24 @@ class Composed(Composition):
     """bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Of the parts, by ``part.name``: {"discriminator.layers": 2, "sampler.states": 32}."""
-    learning_rate: float = 0.003
-    """Rate of the optimiser; row-wise Adagrad wants about 0.1."""
-    optimizer: str = "adam"
-    """adam (moves all rows, as networks need), lazy-adam, adagrad or sgd."""
+    learning_rate: float | None = None  # type: ignore[assignment]
+    """Rate of the optimiser. Without a value it is 0.003, or that of the named system with the same
+    parts where tables of vectors are learnt by adagrad."""
+    optimizer: str | None = None  # type: ignore[assignment]
+    """adam (moves all rows, as networks need), lazy-adam, adagrad (one sum of squares a row) or
+    sgd. Without a name it is adagrad for factorization, cosine and metric, and adam for others."""
     n_negatives: int = 16
     """Negatives drawn for each positive."""
-    l2: float = 0.0
-    """Weight λ of the discriminator's penalty."""
+    l2: float | None = None
+    """Weight λ of the discriminator's penalty. Without a value it is that of the named system with
+    the same parts, and 0 for networks."""
     refit_every: int = 1
     """Epochs between refits of the sampler."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts, or say why they do not go together."""
-        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
         given = self._given()
+        row_wise = make_optimizer(*self.step()).row_wise
         making = Making(data, seed, device, self.dim, row_wise)
         discriminator = self._discriminator(making, given["discriminator"])
         making = replace(making, discriminator=discriminator)
@@ -85,8 +112,33 @@ class Composed(Composition):
             return 0
         return at_least("sampler.states", self._given()["sampler"].get("states", 1), 1)
 
+    def step(self) -> tuple[str, float]:
+        """What is given, and for the rest what suits the discriminator."""
+        twin = self._twin()
+        name = self.optimizer or ("adam" if twin is None else "adagrad")
+        by_rule = _RATE if twin is None or name != "adagrad" else twin.learning_rate
+        return name, by_rule if self.learning_rate is None else self.learning_rate
+
+    def decided(self, data: Interactions) -> dict[str, Any]:
+        """Optimiser, rate and λ, unless they are given."""
+        name, rate = self.step()
+        all_of_them = {"optimizer": name, "learning_rate": rate, "l2": self._l2(data)}
+        return {name: value for name, value in all_of_them.items() if getattr(self, name) is None}
+
+    def _twin(self) -> type[Composition] | None:
+        """The named system that has this discriminator, which suits the objective; if one has."""
+        if self.discriminator == "factorization":
+            return _FACTORIZED.get(self.objective, SDGAR)
+        return _OTHERS.get(self.discriminator)
+
+    def _l2(self, data: Interactions) -> float:
+        twin = self._twin()
+        if twin is None or self.l2 is not None:
+            return self.l2 or 0.0
+        return twin().decided(data).get("l2", getattr(twin, "l2", 0.0))
+
     def _penalty(self, data: Interactions) -> float:
-        return not_negative("l2", self.l2)
+        return not_negative("l2", self._l2(data))
 
     def type_of(self, setting: str) -> type:
         """The type of a setting of a part, by ``part.name``."""
@@ -131,7 +183,7 @@ class Composed(Composition):
             if hasattr(module, "prepare"):
                 module.prepare(data)
         adapter = Adapter(
-            module, data.n_users, data.n_items, l2=self.l2, name=self.discriminator,
+            module, data.n_users, data.n_items, l2=self._l2(data), name=self.discriminator,
             settings=settings,
         )  # fmt: skip
         network = adapter.saved_whole()

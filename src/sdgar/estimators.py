@@ -69,7 +69,7 @@ class Estimator:
             setattr(self, name, value)
         return self
 
-    def decided(self, data: Interactions) -> dict[str, float]:
+    def decided(self, data: Interactions) -> dict[str, Any]:
         """The settings that were left to a rule, and what the rule makes of the data."""
         return {}
 

@@ -174,6 +174,7 @@ def _summary(
         trained = estimator.trained_
         summary |= {
             "engine": trained.engine,
+            "why": trained.why,
             "seed": estimator.seed,
             "epochs": trained.epochs,
             "best_epoch": trained.best_epoch,
@@ -187,6 +188,7 @@ def _summary(
         # What is computed at once has no epochs; the keys are there for who reads them blindly.
         summary |= {
             "engine": estimator.computed_by,
+            "why": "it has no epochs",
             "seed": estimator.get_params().get("seed"),
             "epochs": 0,
             "best_epoch": 0,

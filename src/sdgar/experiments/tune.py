@@ -17,6 +17,7 @@ from sdgar.experiments.run import identity_of
 from sdgar.experiments.spaces import Space, space_of
 from sdgar.experiments.study import Proposal, PrunedError, Study, Tried, require_optuna, rounded
 from sdgar.experiments.watch import Stop, Unwatched, Watch, never, require_going, stoppable
+from sdgar.systems import Composition
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import Phase
 
@@ -135,7 +136,10 @@ def tune(
 
 def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
     """The settings of an estimator that a search would try."""
-    return space_of(base.system_name, base.get_params(), fixed)
+    settings = base.get_params()
+    if isinstance(base, Composition):
+        settings["optimizer"], _ = base.step()
+    return space_of(base.system_name, settings, fixed)
 
 
 def with_settings(base: Estimator, settings: dict[str, Any]) -> Estimator:
