@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 
@@ -50,20 +50,28 @@ _FACTORIZED: Mapping[str, type[Composition]] = {
     "bpr": BPR, "logistic": IRGAN, "sdgar": SDGAR, "sdsoftmax": SDSoftmax, "warp": WARP,
 }  # fmt: skip
 """By objective."""
+_NETWORK = {
+    "dim": 32, "n_negatives": 16, "positives_per_visit": 1, "l2": 0.0, "refit_every": 1,
+}  # fmt: skip
+"""What networks are trained with, by Adam."""
 _RATE = 0.003
 """Of Adam and of what moves rows as far."""
+_LEFT = ("optimizer", "learning_rate", *_NETWORK)
+"""Settings that can be left to a rule."""
+_ONE_POOL = ("uniform", "popularity", "decomposable")
+"""Samplers whose proposals for a user do not depend on the positive, so that some can share."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Composed(Composition):
-    """A discriminator, a sampler and an objective of your choice."""
+    """A discriminator, a sampler and an objective of your choice.
+
+    What is not given is as in the named system with the same tables of vectors: sdsoftmax for
+    cosine, cml for metric, and for factorization the one that has the objective.
+    """
 
     system_name: ClassVar[str] = "composed"
-    rules: ClassVar[Mapping[str, str]] = {
-        "optimizer": "the discriminator",
-        "learning_rate": "the discriminator and the optimiser",
-        "l2": "the discriminator and the objective",
-    }
+    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(_LEFT, "the parts")
 
     discriminator: str = "cosine"
     """factorization, cosine, metric, lightgcn, two-tower, sequence, or a registered one."""
@@ -74,25 +82,34 @@ class Composed(Composition):
     """bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Of the parts, by ``part.name``: {"discriminator.layers": 2, "sampler.states": 32}."""
+    dim: int | None = None  # type: ignore[assignment]
+    """Embedding size D; 32 for networks."""
     learning_rate: float | None = None  # type: ignore[assignment]
-    """Rate of the optimiser. Without a value it is 0.003, or that of the named system with the same
-    parts where tables of vectors are learnt by adagrad."""
+    """Rate of the optimiser; 0.003 for networks, and for all but adagrad."""
     optimizer: str | None = None  # type: ignore[assignment]
     """adam (moves all rows, as networks need), lazy-adam, adagrad (one sum of squares a row) or
     sgd. Without a name it is adagrad for factorization, cosine and metric, and adam for others."""
-    n_negatives: int = 16
-    """Negatives drawn for each positive."""
+    n_negatives: int | None = None  # type: ignore[assignment]
+    """Negatives drawn for each positive; 16 for networks."""
+    positives_per_visit: int | None = None  # type: ignore[assignment]
+    """Positives of a user that share one pool of n_negatives; 1 for networks."""
     l2: float | None = None
-    """Weight λ of the discriminator's penalty. Without a value it is that of the named system with
-    the same parts, and 0 for networks."""
-    refit_every: int = 1
-    """Epochs between refits of the sampler."""
+    """Weight λ of the discriminator's penalty; 0 for networks."""
+    refit_every: int | None = None
+    """Epochs between refits of the sampler; 1 for networks."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts, or say why they do not go together."""
+        return self._settled(data)._composed(data, seed, device)
+
+    def least_bytes(self, data: Interactions) -> int:
+        """Memory that training takes in any case."""
+        return Composition.least_bytes(self._settled(data), data)
+
+    def _composed(self, data: Interactions, seed: int, device: torch.device) -> System:
         given = self._given()
         row_wise = make_optimizer(*self.step()).row_wise
-        making = Making(data, seed, device, self.dim, row_wise)
+        making = Making(data, seed, device, at_least("dim", self.dim, 1), row_wise)
         discriminator = self._discriminator(making, given["discriminator"])
         making = replace(making, discriminator=discriminator)
         objective = OBJECTIVES[self.objective](making, **given["objective"])
@@ -120,25 +137,32 @@ class Composed(Composition):
         return name, by_rule if self.learning_rate is None else self.learning_rate
 
     def decided(self, data: Interactions) -> dict[str, Any]:
-        """Optimiser, rate and λ, unless they are given."""
-        name, rate = self.step()
-        all_of_them = {"optimizer": name, "learning_rate": rate, "l2": self._l2(data)}
-        return {name: value for name, value in all_of_them.items() if getattr(self, name) is None}
+        """What is not given, as it is in the named system with the same tables."""
+        twin = self._twin()
+        found: dict[str, Any] = dict(_NETWORK)
+        if twin is not None:
+            named = twin()
+            found |= {name: getattr(named, name) for name in found if hasattr(named, name)}
+            found |= named.decided(data)
+        if self.sampler not in _ONE_POOL:
+            found["positives_per_visit"] = 1
+        if self.sampler == "first-violation":
+            found["n_negatives"] = 1
+        found["optimizer"], found["learning_rate"] = self.step()
+        return {name: found[name] for name in _LEFT if getattr(self, name) is None}
+
+    def _settled(self, data: Interactions) -> Self:
+        """The same with nothing left to a rule."""
+        return replace(self, **self.decided(data))
 
     def _twin(self) -> type[Composition] | None:
-        """The named system that has this discriminator, which suits the objective; if one has."""
+        """The named system with the same tables of vectors, if there is one."""
         if self.discriminator == "factorization":
             return _FACTORIZED.get(self.objective, SDGAR)
         return _OTHERS.get(self.discriminator)
 
-    def _l2(self, data: Interactions) -> float:
-        twin = self._twin()
-        if twin is None or self.l2 is not None:
-            return self.l2 or 0.0
-        return twin().decided(data).get("l2", getattr(twin, "l2", 0.0))
-
     def _penalty(self, data: Interactions) -> float:
-        return not_negative("l2", self._l2(data))
+        return not_negative("l2", self.l2)
 
     def type_of(self, setting: str) -> type:
         """The type of a setting of a part, by ``part.name``."""
@@ -183,7 +207,7 @@ class Composed(Composition):
             if hasattr(module, "prepare"):
                 module.prepare(data)
         adapter = Adapter(
-            module, data.n_users, data.n_items, l2=self._l2(data), name=self.discriminator,
+            module, data.n_users, data.n_items, l2=self._penalty(data), name=self.discriminator,
             settings=settings,
         )  # fmt: skip
         network = adapter.saved_whole()

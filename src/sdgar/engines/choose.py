@@ -59,7 +59,7 @@ def choose_engine(name: str, system: System, device: torch.device) -> tuple[Make
     """
     if name != "auto" and name not in ENGINES:
         raise unknown_name("engine", name, ("auto", *ENGINES))
-    reasons = []
+    reasons: list[str] = []
     for tried in (FUSED[device.type], EagerEngine.name) if name == "auto" else (name,):
         answer = ENGINES[tried].covers(system, device)
         if isinstance(answer, Covered):
