@@ -303,9 +303,9 @@ class _End:
         return min(loop.epochs, max(likely, epoch.epoch))
 
     def reached(self, epoch: EpochRecord) -> bool:
-        """Whether this epoch was the last one."""
-        tired = self._loop.early_stopping and self._stale >= self._loop.patience
-        return tired or epoch.epoch >= self._loop.epochs
+        """Whether the number of epochs is chosen, after which all rows are trained on."""
+        over = self._stale >= self._loop.patience or epoch.epoch >= self._loop.epochs
+        return over and self._loop.early_stopping
 
 
 class _Lines:
