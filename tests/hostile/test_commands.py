@@ -382,7 +382,7 @@ def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
             common={"discriminator": discriminator, "sampler": sampler, "objective": objective},
         )
         try:
-            with Screen().training(1) as on_epoch:
+            with Screen().training(estimator.fit_options()) as on_epoch:
                 estimator.fit(train, valid, on_epoch=on_epoch)
         except UsageError as error:
             refused.add(error.code)
