@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 
@@ -32,14 +33,45 @@ from sdgar.rng import Stream, torch_seed
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.search import NearTop
-from sdgar.systems import CPU, Composition, make_optimizer
+from sdgar.systems import (
+    BPR,
+    CML,
+    CPU,
+    IRGAN,
+    SDGAR,
+    WARP,
+    Composition,
+    SDSoftmax,
+    make_optimizer,
+)
+
+_OTHERS: Mapping[str, type[Composition]] = {"cosine": SDSoftmax, "metric": CML}
+_FACTORIZED: Mapping[str, type[Composition]] = {
+    "bpr": BPR, "logistic": IRGAN, "sdgar": SDGAR, "sdsoftmax": SDSoftmax, "warp": WARP,
+}  # fmt: skip
+"""By objective."""
+_NETWORK = {
+    "dim": 32, "n_negatives": 16, "positives_per_visit": 1, "l2": 0.0, "refit_every": 1,
+}  # fmt: skip
+"""What networks are trained with, by Adam."""
+_RATE = 0.003
+"""Of Adam and of what moves rows as far."""
+_LEFT = ("optimizer", "learning_rate", *_NETWORK)
+"""Settings that can be left to a rule."""
+_ONE_POOL = ("uniform", "popularity", "decomposable")
+"""Samplers whose proposals for a user do not depend on the positive, so that some can share."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Composed(Composition):
-    """A discriminator, a sampler and an objective of your choice."""
+    """A discriminator, a sampler and an objective of your choice.
+
+    What is not given is as in the named system with the same tables of vectors: sdsoftmax for
+    cosine, cml for metric, and for factorization the one that has the objective.
+    """
 
     system_name: ClassVar[str] = "composed"
+    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(_LEFT, "the parts")
 
     discriminator: str = "cosine"
     """factorization, cosine, metric, lightgcn, two-tower, sequence, or a registered one."""
@@ -50,22 +82,34 @@ class Composed(Composition):
     """bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Of the parts, by ``part.name``: {"discriminator.layers": 2, "sampler.states": 32}."""
-    learning_rate: float = 0.003
-    """Rate of the optimiser; row-wise Adagrad wants about 0.1."""
-    optimizer: str = "adam"
-    """adam (moves all rows, as networks need), lazy-adam, adagrad or sgd."""
-    n_negatives: int = 16
-    """Negatives drawn for each positive."""
-    l2: float = 0.0
-    """Weight λ of the discriminator's penalty."""
-    refit_every: int = 1
-    """Epochs between refits of the sampler."""
+    dim: int | None = None  # type: ignore[assignment]
+    """Embedding size D; 32 for networks."""
+    learning_rate: float | None = None  # type: ignore[assignment]
+    """Rate of the optimiser; 0.003 for networks, and for all but adagrad."""
+    optimizer: str | None = None  # type: ignore[assignment]
+    """adam (moves all rows, as networks need), lazy-adam, adagrad (one sum of squares a row) or
+    sgd. Without a name it is adagrad for factorization, cosine and metric, and adam for others."""
+    n_negatives: int | None = None  # type: ignore[assignment]
+    """Negatives drawn for each positive; 16 for networks."""
+    positives_per_visit: int | None = None  # type: ignore[assignment]
+    """Positives of a user that share one pool of n_negatives; 1 for networks."""
+    l2: float | None = None
+    """Weight λ of the discriminator's penalty; 0 for networks."""
+    refit_every: int | None = None
+    """Epochs between refits of the sampler; 1 for networks."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts, or say why they do not go together."""
-        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        return self._settled(data)._composed(data, seed, device)
+
+    def least_bytes(self, data: Interactions) -> int:
+        """Memory that training takes in any case."""
+        return Composition.least_bytes(self._settled(data), data)
+
+    def _composed(self, data: Interactions, seed: int, device: torch.device) -> System:
         given = self._given()
-        making = Making(data, seed, device, self.dim, row_wise)
+        row_wise = make_optimizer(*self.step()).row_wise
+        making = Making(data, seed, device, at_least("dim", self.dim, 1), row_wise)
         discriminator = self._discriminator(making, given["discriminator"])
         making = replace(making, discriminator=discriminator)
         objective = OBJECTIVES[self.objective](making, **given["objective"])
@@ -84,6 +128,38 @@ class Composed(Composition):
         if self.sampler != "decomposable":
             return 0
         return at_least("sampler.states", self._given()["sampler"].get("states", 1), 1)
+
+    def step(self) -> tuple[str, float]:
+        """What is given, and for the rest what suits the discriminator."""
+        twin = self._twin()
+        name = self.optimizer or ("adam" if twin is None else "adagrad")
+        by_rule = _RATE if twin is None or name != "adagrad" else twin.learning_rate
+        return name, by_rule if self.learning_rate is None else self.learning_rate
+
+    def decided(self, data: Interactions) -> dict[str, Any]:
+        """What is not given, as it is in the named system with the same tables."""
+        twin = self._twin()
+        found: dict[str, Any] = dict(_NETWORK)
+        if twin is not None:
+            named = twin()
+            found |= {name: getattr(named, name) for name in found if hasattr(named, name)}
+            found |= named.decided(data)
+        if self.sampler not in _ONE_POOL:
+            found["positives_per_visit"] = 1
+        if self.sampler == "first-violation":
+            found["n_negatives"] = 1
+        found["optimizer"], found["learning_rate"] = self.step()
+        return {name: found[name] for name in _LEFT if getattr(self, name) is None}
+
+    def _settled(self, data: Interactions) -> Self:
+        """The same with nothing left to a rule."""
+        return replace(self, **self.decided(data))
+
+    def _twin(self) -> type[Composition] | None:
+        """The named system with the same tables of vectors, if there is one."""
+        if self.discriminator == "factorization":
+            return _FACTORIZED.get(self.objective, SDGAR)
+        return _OTHERS.get(self.discriminator)
 
     def _penalty(self, data: Interactions) -> float:
         return not_negative("l2", self.l2)
@@ -131,7 +207,7 @@ class Composed(Composition):
             if hasattr(module, "prepare"):
                 module.prepare(data)
         adapter = Adapter(
-            module, data.n_users, data.n_items, l2=self.l2, name=self.discriminator,
+            module, data.n_users, data.n_items, l2=self._penalty(data), name=self.discriminator,
             settings=settings,
         )  # fmt: skip
         network = adapter.saved_whole()

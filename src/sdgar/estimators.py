@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Real
 from pathlib import Path
@@ -36,7 +37,7 @@ from sdgar.training.protocols import OnPhase, Trained
 from sdgar.yardsticks import ease, ials, item_knn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from typing import Self
 
     import torch
@@ -51,6 +52,8 @@ class Estimator:
     """What stands for the engine where there is none."""
     uses_weights: ClassVar[bool] = True
     """Whether the weights of rows count."""
+    rules: ClassVar[Mapping[str, str]] = {}
+    """What each setting follows from that can be left to a rule."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Hyper-parameters by name."""
@@ -69,7 +72,7 @@ class Estimator:
             setattr(self, name, value)
         return self
 
-    def decided(self, data: Interactions) -> dict[str, float]:
+    def decided(self, data: Interactions) -> dict[str, Any]:
         """The settings that were left to a rule, and what the rule makes of the data."""
         return {}
 
@@ -251,6 +254,8 @@ class Learner(Estimator):
     """Looks without a gain before training stops."""
     early_stopping: bool = True
     """Choose the number of epochs on validation rows; otherwise run ``epochs``."""
+    metric: str = "ndcg@50"
+    """What the best epoch is best at: precision, recall, ndcg, mrr, map or hit, @ any length."""
     seed: int = 0
     """Fixes everything that is drawn."""
     engine: str = "auto"
@@ -348,6 +353,7 @@ class Learner(Estimator):
             evaluate_every=self.evaluate_every,
             patience=self.patience,
             early_stopping=self.early_stopping,
+            metric=self.metric,
         )
 
     def _keep_trained(self, trained: Trained, train: Interactions) -> Self:

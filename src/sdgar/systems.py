@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -46,6 +46,8 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
 
 
 CPU = torch.device("cpu")
+ROWS = "the training rows there are for each user and item"
+"""What ``by_rows`` looks at, in words."""
 
 
 class Recipe(Protocol):
@@ -63,6 +65,8 @@ class Composition:
     """What the recipes share: the hyper-parameters of the model and of its steps."""
 
     system_name: ClassVar[str] = ""
+    rules: ClassVar[Mapping[str, str]] = {}
+    """What each setting follows from that can be left to a rule."""
 
     dim: int = 32
     """Embedding size D."""
@@ -82,9 +86,13 @@ class Composition:
         """Make the parts."""
         raise NotImplementedError
 
-    def decided(self, data: Interactions) -> dict[str, float]:
+    def decided(self, data: Interactions) -> dict[str, Any]:
         """The settings that were left to a rule, and what the rule makes of the data."""
         return {}
+
+    def step(self) -> tuple[str, float]:
+        """The name of the optimiser, and its rate."""
+        return self.optimizer, self.learning_rate
 
     def least_bytes(self, data: Interactions) -> int:
         """Memory that training takes in any case: tables, their gradients' sums, and one batch.
@@ -121,7 +129,7 @@ class Composition:
             discriminator=discriminator,
             sampler=sampler,
             objective=objective,
-            optimizer=make_optimizer(self.optimizer, self.learning_rate),
+            optimizer=make_optimizer(*self.step()),
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
             batch_size=at_least("batch_size", self.batch_size, 1),
             positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
@@ -137,13 +145,14 @@ class Factorized(Composition):
 
     l2_rule: ClassVar[float] = 0.04
     """What ``by_rows`` divides where l2 is not given."""
+    rules: ClassVar[Mapping[str, str]] = {"l2": ROWS, "generator_l2": ROWS}
 
     l2: float | None = None
     """Weight λ of the squared norm of the rows a batch touches. Without a value it follows from the
     size of the data: a constant of the system over the square root of the training rows there are
     for each user and item."""
 
-    def decided(self, data: Interactions) -> dict[str, float]:
+    def decided(self, data: Interactions) -> dict[str, Any]:
         """λ by its rule, unless it is given."""
         return {"l2": by_rows(self.l2_rule, data)} if self.l2 is None else {}
 
@@ -151,7 +160,7 @@ class Factorized(Composition):
         return not_negative("l2", self.decided(data).get("l2", self.l2))
 
     def _factorization(self, data: Interactions, seed: int) -> MatrixFactorization:
-        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        row_wise = make_optimizer(*self.step()).row_wise
         return MatrixFactorization(
             data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise, fields=data.fields
         )
@@ -253,7 +262,7 @@ class CML(Composition):
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, hinge weighted by the share of impostors, points in a unit ball."""
-        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        row_wise = make_optimizer(*self.step()).row_wise
         metric = Metric(data.n_users, data.n_items, self.dim, seed=seed, sparse=row_wise)
         objective = RankHingeByImpostors(not_negative("margin", self.margin), data.n_items)
         return self._system(data, metric, Uniform(), objective)
@@ -333,7 +342,7 @@ class IRGAN(Factorized):
             recommends=sampler if self.side == "generator" else None,
         )
 
-    def decided(self, data: Interactions) -> dict[str, float]:
+    def decided(self, data: Interactions) -> dict[str, Any]:
         """Both λ by their rules, unless they are given."""
         mine = {"generator_l2": by_rows(0.8, data)} if self.generator_l2 is None else {}
         return super().decided(data) | mine
@@ -529,7 +538,7 @@ class SDSoftmax(Composition):
         return not_negative("l2", self.l2)
 
     def _discriminator(self, data: Interactions, seed: int, device: torch.device) -> Discriminator:
-        row_wise = make_optimizer(self.optimizer, self.learning_rate).row_wise
+        row_wise = make_optimizer(*self.step()).row_wise
         size = (data.n_users, data.n_items, self.dim)
         if one_of("score", self.score, ("cosine", "dot")) == "dot":
             return MatrixFactorization(*size, seed=seed, sparse=row_wise, fields=data.fields)

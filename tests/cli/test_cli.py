@@ -122,7 +122,7 @@ def test_train_tells_people_what_it_did(events):
         "best epoch",
         "ndcg@50",
         "popular @50",
-        "divided by the same sum for the ideal list",
+        "--explain-metrics",
         "s training",
         f"sdgar recommend {events / 'told'} --user user-",
     ):

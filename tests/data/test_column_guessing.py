@@ -47,14 +47,13 @@ def test_what_is_named_is_not_guessed() -> None:
     options = ReadOptions(user="session_id", item="title", time="none")
     columns, _ = resolve(["user_id", "session_id", "item_id", "title", "ts"], options)
     assert columns == Columns("session_id", "title")
-    assert columns.sentence() == "user=session_id item=title weight=none time=none rating=none"
+    assert columns.sentence() == "user=session_id item=title"
 
 
 def test_the_sentence_says_what_was_guessed_and_how_to_change_it() -> None:
     columns, _ = resolve(["user_id", "item_id", "ts"], ReadOptions(item="item_id"))
     assert columns.sentence() == (
-        "user=user_id item=item_id weight=none time=ts rating=none "
-        "(guessed: user, time; set with --user, --time)"
+        "user=user_id item=item_id time=ts (guessed: user, time; set with --user, --time)"
     )
 
 

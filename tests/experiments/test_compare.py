@@ -52,9 +52,9 @@ class Listening(Unwatched):
         self.ended: list[str] = []
         self._crash_after = crash_after
 
-    def begin(self, what, epochs):
+    def begin(self, what, loop):
         self.begun.append(what)
-        return super().begin(what, epochs)
+        return super().begin(what, loop)
 
     def end(self, label, said):
         self.ended.append(label)

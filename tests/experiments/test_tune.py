@@ -50,7 +50,7 @@ class Counting(Unwatched):
         self.epochs: list[int] = []
         self._crash_in = crash_in
 
-    def begin(self, what, epochs):
+    def begin(self, what, loop):
         self.begun += 1
         self.epochs.append(0)
 

@@ -382,7 +382,7 @@ def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
             common={"discriminator": discriminator, "sampler": sampler, "objective": objective},
         )
         try:
-            with Screen().training(1) as on_epoch:
+            with Screen().training(estimator.fit_options()) as on_epoch:
                 estimator.fit(train, valid, on_epoch=on_epoch)
         except UsageError as error:
             refused.add(error.code)
@@ -398,7 +398,7 @@ def test_every_sampler_trains_from_the_command_line(sampler, tmp_path):
     objective = {"hardest": "bpr", "adaptive": "bpr", "first-violation": "warp"}
     words = ("--sampler", sampler, "--objective", objective.get(sampler, "sdsoftmax"))
     words += ("--discriminator", "factorization", "--set", "epochs=2", "--set", "evaluate_every=1")
-    done = train(*words, "--set", "n_negatives=1", "--set", "dim=4")(tmp_path)
+    done = train(*words, "--set", "n_negatives=1", "--set", "dim=4", "--verbose")(tmp_path)
     assert done.returncode == 0, done.stderr
     assert ("of the 10 best" in done.stdout) == (sampler == "search")
 

@@ -36,7 +36,7 @@ app = typer.Typer(
     name="sdgar",
     help="Recommendations from implicit feedback with learned negative sampling.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=(
@@ -107,7 +107,7 @@ def answer(interrupted: Callable[[], bool]) -> int:
     screen = Screen(as_json="--json" in sys.argv)
     with warnings_on(screen):
         try:
-            code = int(app(standalone_mode=False) or 0)
+            code = int(app(prog_name="sdgar", standalone_mode=False) or 0)
             sys.stdout.flush()
             return code
         except SdgarError as error:

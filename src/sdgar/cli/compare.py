@@ -72,8 +72,10 @@ def compare(
             help="A hyper-parameter of one system, or of all that have it.",
         ),
     ] = None,
+    metric: options.Metric = None,
     ks: options.Ks = None,
     overwrite: options.Overwrite = False,
+    explain: options.Explain = False,
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
@@ -83,6 +85,7 @@ def compare(
     are read once for each run. With --out the same command goes on after an interruption. A
     system that fails is a row with its reason, and the exit code is that of the first of them.
     """
+    from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments import compare as comparing
     from sdgar.experiments.results import require_ours
 
@@ -96,7 +99,7 @@ def compare(
     options.require_one_test(test, split)
     all_seeds = options.seeds_of(seed, seeds)
     common = {"engine": engine, "device": device}
-    own = options.settings_of(settings, {*common, "seed"})
+    own = options.settings_of(settings, {*common, "seed", "metric"})
     candidates = _candidates(systems, own, common)
     options.require_heeded(
         options.given(context),
@@ -104,7 +107,10 @@ def compare(
         protocol=protocol,
         settings=own,
         valid_is_searched=trials is not None,
+        metric_is_searched=True,
     )
+    if metric is not None:
+        check_metric(metric)
     data = read(screen, "data", files, reading)
     held_out = read(screen, "test", test, reading) if test else None
     if held_out is None:
@@ -117,6 +123,7 @@ def compare(
         ks=options.lists_of(ks),
         seeds=all_seeds,
         trials=trials,
+        metric=metric,
     )
     with (
         HeldBack() as stop,
@@ -131,7 +138,7 @@ def compare(
             watch=watch,
             stop=stop,
         )
-    _report(screen, context, found)
+    _report(screen, context, found, explain=explain)
     if out is not None:
         undrawn = comparing.save(found, out)
         if undrawn:
@@ -168,9 +175,7 @@ def _candidates(names: str, settings: dict[str, str], common: dict[str, Any]) ->
     return found
 
 
-def _report(screen: Screen, context: typer.Context, found: Comparison) -> None:
-    from sdgar.experiments.standings import TEST
-
+def _report(screen: Screen, context: typer.Context, found: Comparison, *, explain: bool) -> None:
     head, rows = found.table()
     # The last columns are words, which would leave the numbers no room on a narrow screen.
     screen.table(head[:-2], [row[:-2] for row in rows])
@@ -181,9 +186,10 @@ def _report(screen: Screen, context: typer.Context, found: Comparison) -> None:
         screen.say("failed", f"{failure.system}: {failure.message}", style="yellow")
     if found.protocol == "paper":
         screen.warn("epochs were chosen on test rows (protocol paper): optimistic numbers.")
-    if not found.standings:
+    if found.counts is None:
         return
-    screen.say("lists", found.definition)
-    screen.say("", TEST, style="dim")
+    screen.left_out(found.counts)
+    screen.measured(found.definition, explain=explain)
+    screen.say("sure", found.how_sure)
     best = found.standings[0]
     screen.say("next", train_line(context, best.system, best.chosen))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,11 +13,16 @@ from sdgar.cli.recommend import lists, show
 from sdgar.cli.train import split_off
 from sdgar.printed import command
 
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.estimators import SDSoftmax
+
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/demo"),
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,
+    explain: options.Explain = False,
     as_json: options.Json = False,
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
@@ -36,7 +41,7 @@ def demo(
     )
     train, test = split_off(screen, data, None, seed)
     estimator = SDSoftmax(seed=seed)
-    with screen.training(estimator.epochs) as on_epoch:
+    with screen.training(estimator.fit_options()) as on_epoch:
         result = run(
             estimator,
             train,
@@ -48,12 +53,13 @@ def demo(
             on_epoch=on_epoch,
         )
     if result.test is not None and result.popular is not None:
-        screen.report(result.test, result.popular, estimator.system_name)
+        screen.report(result.test, result.popular, estimator.system_name, explain=explain)
     picture = draw_training(
         [record for phase, record in result.log if phase == "choose"],
         out / "training.png",
         title=f"{estimator.system_name} on the demo data, seed {seed}",
-        metric="NDCG@50",
+        metric=estimator.metric,
+        popular=_popular_on_validation(train, estimator),
     )
     some = result.model.users.values[0]
     frame = result.model.recommend([some], k=5)
@@ -62,6 +68,16 @@ def demo(
     screen.say("saved", f"{out} (model, log.jsonl, {picture.name})")
     first = frame["item"][0]
     screen.say("next", command("sdgar", "recommend", out, "--user", some, "-k", 10))
-    screen.say("", command("sdgar", "similar", out, "--item", first))
-    screen.say("", command("sdgar", "train", "your-events.csv", "--out", "runs/mine"))
+    screen.say("next", command("sdgar", "similar", out, "--item", first))
+    screen.say("next", command("sdgar", "train", "your-events.csv", "--out", "runs/mine"))
     screen.result(result.summary | {"out": str(out), "recommendations": lists(frame, ["user"])})
+
+
+def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:
+    """What most popular reaches on the rows that the epoch was chosen on."""
+    from sdgar.data import splits
+    from sdgar.estimators import MostPopular
+
+    part = splits.validation(train, seed=estimator.seed)
+    report = MostPopular().fit(part.train).evaluate(part.held_out, ks=(estimator.fit_options().k,))
+    return report.means()[estimator.metric]

@@ -23,6 +23,7 @@ def evaluate(
         typer.Option("--train", help="Events to leave out of the lists; default: the model's own."),
     ] = None,
     ks: options.Ks = None,
+    explain: options.Explain = False,
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
@@ -51,7 +52,7 @@ def evaluate(
     report = model.evaluate(held_out.interactions, seen=seen, ks=lists)
     popular = most_popular(model).evaluate(held_out.interactions, seen=seen, ks=lists)
     system = str(model.about.get("system", "model"))
-    screen.report(report, popular, system)
+    screen.report(report, popular, system, explain=explain)
     screen.result(
         {
             "run": str(run),

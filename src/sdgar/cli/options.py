@@ -130,6 +130,18 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter.")
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="KIND@K",
+        help="What is chosen by, such as recall@20: precision, recall, ndcg, mrr, map or hit; "
+        "default ndcg@50.",
+    ),
+]
+Explain = Annotated[
+    bool, typer.Option("--explain-metrics", help="Say below the table what each metric means.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 Names = Annotated[
     Path | None,
@@ -318,10 +330,12 @@ def require_heeded(
     protocol: str = "validated",
     settings: Collection[str] = (),
     valid_is_searched: bool = False,
+    metric_is_searched: bool = False,
 ) -> None:
     """Refuse options that no part of the command would look at."""
     systems = ", ".join(estimator.system_name for estimator in estimators)
-    for name in ("engine", "device", "checkpoint_every"):
+    looked_at = () if metric_is_searched else ("metric",)
+    for name in ("engine", "device", "checkpoint_every", *looked_at):
         asked = "epochs" if name == "checkpoint_every" else name
         if name in said and not any(asked in one.get_params() for one in estimators):
             raise UsageError(
@@ -334,6 +348,12 @@ def require_heeded(
     if "valid" in said and not valid_is_searched:
         raise UsageError(
             "--valid has no meaning with --protocol paper, which chooses its epoch on test rows. "
+            "Leave one of them out.",
+            code="unused_option",
+        )
+    if "metric" in said and not metric_is_searched:
+        raise UsageError(
+            "--metric has no meaning with --protocol paper, which chooses its epoch by ndcg@50. "
             "Leave one of them out.",
             code="unused_option",
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.experiments.paper.pieces import Piece
 
 
 def paper(
@@ -69,13 +73,23 @@ def paper(
     chosen = experiments.named(name)
     todo = {experiment.TITLE: experiment.pieces(setting) for experiment in chosen}
     for title, pieces in todo.items():
-        minutes = sum(piece.seconds for piece in pieces) / 60
-        screen.say(
-            "plan",
-            f"{title}: {len(pieces)} pieces, some {max(minutes, 0.1):.1f} minutes on two cores",
-        )
+        screen.say("plan", f"{title}: {len(pieces)} pieces, {_guess(pieces)}")
+    if len(todo) > 1:
+        everything = [piece for pieces in todo.values() for piece in pieces]
+        screen.say("plan", f"all of it: {len(everything)} pieces, {_guess(everything)}")
+    screen.say(
+        "", "The guess is for two free cores. Each piece says when it is done what is left here."
+    )
     with HeldBack() as stop, screen.work(len(todo) + sum(map(len, todo.values()))) as watch:
         written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))
     screen.result({"experiments": [e.NAME for e in chosen], "files": [str(p) for p in written]})
+
+
+def _guess(pieces: Sequence[Piece]) -> str:
+    """How long pieces may take: half the guess to twice as long, as machines differ by as much."""
+    minutes = sum(piece.seconds for piece in pieces) / 60
+    if minutes < 1:
+        return "a minute or two"
+    return f"{max(1, minutes / 2):.0f} to {2 * minutes:.0f} minutes"

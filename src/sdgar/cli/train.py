@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.experiments.run import RunResult
 
-_WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "as_json")
+_WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json")
 _CHECKPOINT_SECONDS = 30.0
 _COMPOSE = "Composition"
 
@@ -49,6 +49,8 @@ class Job:
     checkpoint_every: float
     user_features: str | None = None
     item_features: str | None = None
+    metric: str | None = None
+    """What epochs are chosen by, if it was named: it is then the main one of the report."""
 
 
 @options.reads_files
@@ -117,6 +119,7 @@ def train(
     engine: options.Engine = "auto",
     device: options.Device = "auto",
     settings: options.Settings = None,
+    metric: options.Metric = None,
     ks: options.Ks = None,
     resume: Annotated[
         Path | None,
@@ -134,6 +137,13 @@ def train(
         ),
     ] = _CHECKPOINT_SECONDS,
     overwrite: options.Overwrite = False,
+    explain: options.Explain = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", help="Show with every look how the generator is; log.jsonl always has it."
+        ),
+    ] = False,
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
@@ -147,6 +157,7 @@ def train(
     """
     from sdgar.composed import require_looker
     from sdgar.estimators import make
+    from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments.workspace import require_free
 
     screen = Screen(as_json=as_json)
@@ -155,7 +166,8 @@ def train(
         job = _job_of(resume, given)
         if "checkpoint_every" in given:
             job = replace(job, checkpoint_every=checkpoint_every)
-        _train(screen, replace(job, overwrite=job.overwrite or overwrite), resume, resume=True)
+        job = replace(job, overwrite=job.overwrite or overwrite)
+        _train(screen, job, resume, resume=True, explain=explain, verbose=verbose)
         return
     if not files or out is None:
         raise UsageError(
@@ -181,7 +193,11 @@ def train(
             )
         system = "composed"
     common = {"seed": seed, "engine": engine, "device": device, **parts}
-    own = options.settings_of(settings, common)
+    own = options.settings_of(settings, {*common, "metric"})
+    lists = options.lists_of(ks)
+    if metric is not None:
+        common["metric"] = metric
+        lists = tuple(dict.fromkeys((*lists, check_metric(metric)[1])))
     estimator = make(system, own, common=common)
     options.require_heeded(given, [estimator], protocol=protocol, settings=own)
     if user_features or item_features:
@@ -198,20 +214,23 @@ def train(
         device=device,
         protocol=protocol,
         split=split,
-        ks=list(options.lists_of(ks)),
+        ks=list(lists),
         overwrite=overwrite,
         checkpoint_every=checkpoint_every,
         user_features=str(user_features.absolute()) if user_features else None,
         item_features=str(item_features.absolute()) if item_features else None,
+        metric=metric,
     )
-    _train(screen, job, out, resume=False)
+    _train(screen, job, out, resume=False, explain=explain, verbose=verbose)
 
 
-def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
+def _train(
+    screen: Screen, job: Job, out: Path, *, resume: bool, explain: bool, verbose: bool
+) -> None:
     import numpy as np
 
-    from sdgar.estimators import Learner, make
-    from sdgar.experiments.run import run
+    from sdgar.estimators import make
+    from sdgar.experiments.run import loop_of, run
 
     estimator = make(job.system, {}, common=job.settings)
     data = _read(screen, "data", job.files, job.reading)
@@ -224,17 +243,9 @@ def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
     if held_out is None and job.split != "none":
         data, held_out = split_off(screen, data, job.split, job.seed)
     validation = _read(screen, "valid", job.valid, job.reading) if job.valid else None
-    epochs = estimator.fit_options().epochs if isinstance(estimator, Learner) else 1
-    decided = estimator.decided(data)
-    settings = estimator.get_params() | decided
-    screen.say("system", ", ".join([job.system, *(f"{k}={v}" for k, v in settings.items())]))
-    for name, value in decided.items():
-        screen.say(
-            "rule",
-            f"{name}={value:g} follows from the number of training rows for each user and item; "
-            f"--set {name}=… overrides it",
-        )
-    with HeldBack() as stop, screen.training(epochs) as on_epoch:
+    screen.system(estimator, data)
+    loop = loop_of(estimator, job.protocol)
+    with HeldBack() as stop, screen.training(loop, verbose=verbose) as on_epoch:
         result = run(
             estimator,
             data,
@@ -251,21 +262,21 @@ def _train(screen: Screen, job: Job, out: Path, *, resume: bool) -> None:
             command=asdict(job),
             tell=lambda note: screen.say("resume", note),
         )
-    _report(screen, job, out, result)
+    _report(screen, job, out, result, explain=explain)
 
 
-def _report(screen: Screen, job: Job, out: Path, result: RunResult) -> None:
+def _report(screen: Screen, job: Job, out: Path, result: RunResult, *, explain: bool) -> None:
     if result.test is not None and result.popular is not None:
-        screen.report(result.test, result.popular, job.system)
+        screen.report(result.test, result.popular, job.system, metric=job.metric, explain=explain)
         if job.protocol == "paper" and result.log:
             screen.warn("the epoch was chosen on test rows (protocol paper): optimistic numbers.")
     seconds = result.summary["seconds"]
     screen.say(
         "time",
         f"{seconds['train']:.1f} s training · {seconds['evaluate']:.1f} s evaluating · "
-        f"{result.summary['positives_per_second']:,} positives a second · "
-        f"engine {result.summary['engine']}",
+        f"{result.summary['positives_per_second']:,} positives a second",
     )
+    screen.say("engine", f"{result.summary['engine']}: {result.summary['why']}")
     screen.say("saved", str(out))
     screen.say("next", command("sdgar", "recommend", out, *_someone(result)))
     screen.result(result.summary | {"out": str(out)})

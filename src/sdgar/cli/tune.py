@@ -55,6 +55,7 @@ def tune(
             help="Keep the search here, and go on with it.",
         ),
     ] = None,
+    metric: options.Metric = None,
     seed: options.Seed = 0,
     engine: options.Engine = "auto",
     device: options.Device = "auto",
@@ -66,7 +67,7 @@ def tune(
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
-    """Search a system's settings for the best NDCG@50 on validation rows.
+    """Search a system's settings for the best --metric on validation rows.
 
     Test rows play no part: without --test they are first split off as `sdgar train` does, and
     left alone. Trials that fall behind the median of earlier ones are given up. The same seed
@@ -75,6 +76,7 @@ def tune(
     """
     from sdgar.data.held_out import HeldOut
     from sdgar.estimators import make
+    from sdgar.evaluation.metrics import check_metric
     from sdgar.evaluation.report import warn_of_known
     from sdgar.experiments import tune as tuning
     from sdgar.experiments.study import require_optuna
@@ -82,10 +84,12 @@ def tune(
     require_optuna()
     screen = Screen(as_json=as_json)
     common = {"seed": seed, "engine": engine, "device": device}
-    fixed = options.settings_of(settings, common)
+    fixed = options.settings_of(settings, {*common, "metric"})
+    if metric is not None:
+        check_metric(metric)
     base = make(system, fixed, common=common)
     options.require_one_test(test, split)
-    options.require_heeded(options.given(context), [base])
+    options.require_heeded(options.given(context), [base], metric_is_searched=True)
     data = read(screen, "data", files, reading)
     if test:
         elsewhere = read(screen, "test", test, reading)
@@ -100,6 +104,7 @@ def tune(
             validation,
             trials=trials,
             fixed=fixed,
+            metric=metric,
             seed=seed,
             study=study,
             overwrite=overwrite,
@@ -110,7 +115,7 @@ def tune(
     screen.table(
         ("setting", "default", "best"),
         [(name, str(defaults.settings[name]), str(best.settings[name])) for name in found.searched]
-        + [(f"valid {tuning.METRIC}", _shown(defaults.value), _shown(best.value))],
+        + [(f"valid {found.metric}", _shown(defaults.value), _shown(best.value))],
     )
     line = train_line(context, system, {**fixed, **best.settings})
     screen.say("best", f"trial {best.number} of {len(found.trials)}, {found.seconds:.1f} s in all")
@@ -137,10 +142,10 @@ def train_line(context: typer.Context, system: str, settings: Mapping[str, Any])
     from sdgar.estimators import ESTIMATORS
 
     shared = set(inspect.signature(train_command).parameters)
-    shared -= {"context", "files", "system", "settings", "out", "overwrite", "as_json"}
+    shared -= {"context", "files", "system", "settings", "out", "overwrite", "as_json", "explain"}
     # What the system has not, and what the protocol does not look at, would be refused.
-    shared -= {"engine", "device"} - ESTIMATORS[system]().get_params().keys()
-    shared -= {"valid"} if context.params.get("protocol") == "paper" else set()
+    shared -= {"engine", "device", "metric"} - ESTIMATORS[system]().get_params().keys()
+    shared -= {"valid", "metric"} if context.params.get("protocol") == "paper" else set()
     words: list[object] = ["sdgar", "train", *context.params["files"], "--system", system]
     for parameter in context.command.params:
         name = str(parameter.name)

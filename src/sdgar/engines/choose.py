@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from sdgar.contracts import Covered, Engine, NotCovered, System
+from sdgar.contracts import Covered, Engine, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
@@ -33,7 +33,8 @@ class MakeEngine(Protocol):
 ENGINES: dict[str, type[FusedCpuEngine | FusedGpuEngine | EagerEngine]] = {
     engine.name: engine for engine in (FusedCpuEngine, FusedGpuEngine, EagerEngine)
 }
-"""By preference: ``auto`` takes the first that covers the system."""
+FUSED = {"cpu": FusedCpuEngine.name, "cuda": FusedGpuEngine.name}
+"""The fast engine of each kind of device; the eager one runs what it does not cover."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -52,20 +53,18 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_engine(name: str, system: System, device: torch.device) -> tuple[MakeEngine, str]:
-    """The named engine, or for ``auto`` the first that covers the system; and why."""
+    """The named engine, or for ``auto`` the fastest that covers the system; and why.
+
+    On the CPU ``auto`` leaves fused-gpu alone: Triton's interpreter would run it, for tests.
+    """
     if name != "auto" and name not in ENGINES:
         raise unknown_name("engine", name, ("auto", *ENGINES))
-    reasons = []
-    for engine_name, engine in ENGINES.items():
-        if name not in ("auto", engine_name):
-            continue
-        answer = engine.covers(system, device)
-        if name == "auto" and engine is FusedGpuEngine and device.type == "cpu":
-            # Triton's interpreter runs its kernels there, for tests: nobody wants it by chance.
-            answer = NotCovered(f"this is {device.type}")
+    reasons: list[str] = []
+    for tried in (FUSED[device.type], EagerEngine.name) if name == "auto" else (name,):
+        answer = ENGINES[tried].covers(system, device)
         if isinstance(answer, Covered):
-            return engine, answer.why
-        reasons.append(f"{engine_name}: {answer.why}")
+            return ENGINES[tried], "; ".join((answer.why, *reasons))
+        reasons.append(f"{tried} cannot: {answer.why}")
     raise UsageError(
         f'no engine runs system {system.name!r} ({"; ".join(reasons)}). Use engine="auto".',
         code="not_covered",

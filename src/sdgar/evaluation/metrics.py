@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.arguments import length
-from sdgar.errors import UsageError
+from sdgar.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from sdgar.data.held_out import HeldOut
@@ -40,6 +40,8 @@ DEFINITIONS: dict[str, str] = {
     "hit": "1 if any held-out item is among the first k, else 0",
 }
 """What each number means, to be printed with it."""
+_DIGITS = 18
+"""Those of numbers that fit into 64 bits."""
 
 
 def check_ks(ks: Any) -> tuple[int, ...]:
@@ -49,6 +51,25 @@ def check_ks(ks: Any) -> tuple[int, ...]:
             f"ks must name at least one list length, such as (10, 50), got {ks!r}.", code="bad_k"
         )
     return tuple(sorted({length("each of ks", k) for k in lengths}))
+
+
+def check_metric(text: Any) -> tuple[str, int]:
+    """The kind of a metric and its list length, of a name such as ndcg@50."""
+    kind, at, k = str(text).partition("@")
+    if not isinstance(text, str) or not at or not (k.isascii() and k.isdigit()) or k[0] == "0":
+        raise UsageError(
+            f"metric must be a kind, @ and the length of the lists, such as ndcg@20, got "
+            f"{str(text)[:40]!r}. Kinds: {', '.join(DEFINITIONS)}.",
+            code="bad_metric",
+        )
+    if kind not in DEFINITIONS:
+        raise unknown_name("metric", kind, DEFINITIONS)
+    if len(k) > _DIGITS:
+        raise UsageError(
+            f"metric must have lists of at most {_DIGITS} digits, got {len(k)} digits.",
+            code="bad_metric",
+        )
+    return kind, length("the length of the lists in metric", int(k))
 
 
 def per_user(

@@ -29,14 +29,23 @@ from sdgar.errors import (
     unknown_name,
 )
 from sdgar.estimators import Estimator, Learner
+from sdgar.evaluation.metrics import check_metric
 from sdgar.experiments.figures import draw_comparison
 from sdgar.experiments.results import Results
-from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of
+from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of
 from sdgar.experiments.spaces import Space
 from sdgar.experiments.standings import Comparison, Entrant, Entrants, Failure, Measured, stand
 from sdgar.experiments.study import require_optuna
-from sdgar.experiments.tune import epochs_of, searched_of, tune, with_settings
-from sdgar.experiments.watch import Stop, Unwatched, Watch, never, require_going, stoppable
+from sdgar.experiments.tune import searched_of, tune, with_settings
+from sdgar.experiments.watch import (
+    Stop,
+    Unwatched,
+    Watch,
+    at_once,
+    never,
+    require_going,
+    stoppable,
+)
 from sdgar.rng import check_seed
 from sdgar.training.checkpoint import Identity
 
@@ -77,6 +86,10 @@ class Conditions:
     seeds: tuple[int, ...] = (0, 1, 2)
     trials: int | None = None
     """Trials of the search on validation rows, with the first seed; None searches nothing."""
+    metric: str | None = None
+    """What epochs and settings are chosen by and systems are sorted by. Without one, epochs and
+    settings are chosen as each system has it, and systems are sorted by NDCG on the longest lists.
+    """
 
     def __post_init__(self) -> None:
         """Refuse what cannot be compared."""
@@ -86,15 +99,29 @@ class Conditions:
             raise UsageError("a comparison needs at least 1 seed, got none.", code="no_seeds")
         for seed in self.seeds:
             check_seed(seed)
+        if self.metric is not None:
+            check_metric(self.metric)
 
     @property
-    def metric(self) -> str:
-        """The main metric: NDCG on the longest lists."""
-        return f"ndcg@{max(self.ks)}"
+    def sorted_by(self) -> str:
+        """The main metric."""
+        return self.metric or f"ndcg@{max(self.ks)}"
+
+    @property
+    def lists(self) -> tuple[int, ...]:
+        """Lengths of the lists that are measured."""
+        return tuple(dict.fromkeys((*self.ks, check_metric(self.sorted_by)[1])))
+
+    def ready(self, estimator: Estimator, seed: int | None) -> Estimator:
+        """A fresh estimator that draws with this seed and stops by the metric, if it does so."""
+        own = estimator.get_params()
+        wanted = {"seed": seed, "metric": self.metric}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return with_settings(estimator, {k: v for k, v in given.items() if k in own})
 
     def identity_of(self, estimator: Estimator) -> Identity:
         """What must be the same for a run to count again."""
-        return identity_of(estimator, self.train, self.test, self.valid, self.protocol, self.ks)
+        return identity_of(estimator, self.train, self.test, self.valid, self.protocol, self.lists)
 
 
 def compare(
@@ -123,7 +150,7 @@ def compare(
             # Early, and all of them: what a search may change is looked at when it is over.
             free = candidate.searched if conditions.trials is not None else ()
             for seed in candidate.seeds(conditions.seeds):
-                identity = conditions.identity_of(with_seed(candidate.estimator, seed))
+                identity = conditions.identity_of(conditions.ready(candidate.estimator, seed))
                 results.require_same(candidate.system, seed, identity, free=free)
         for candidate in candidates:
             try:
@@ -141,7 +168,7 @@ def compare(
                 watch.end("failed", f"{candidate.system}: {failure.message}")
     return stand(
         entrants,
-        metric=conditions.metric,
+        metric=conditions.sorted_by,
         protocol=conditions.protocol,
         seeds=conditions.seeds,
         trials=conditions.trials,
@@ -180,11 +207,6 @@ def save(comparison: Comparison, out: Path) -> str | None:
     return None
 
 
-def with_seed(estimator: Estimator, seed: int | None) -> Estimator:
-    """A fresh estimator that draws with this seed, if it draws."""
-    return with_settings(estimator, {"seed": seed} if "seed" in estimator.get_params() else {})
-
-
 def _enter(
     candidate: Candidate, conditions: Conditions, results: Results, watch: Watch, stop: Stop
 ) -> Entrant:
@@ -193,11 +215,12 @@ def _enter(
     estimator = candidate.estimator
     if conditions.trials is not None and candidate.searched:
         entrant.tuned = tune(
-            with_seed(estimator, conditions.seeds[0]),
+            conditions.ready(estimator, conditions.seeds[0]),
             conditions.train,
             conditions.valid,
             trials=conditions.trials,
             fixed=candidate.fixed,
+            metric=conditions.metric,
             seed=conditions.seeds[0],
             study=results.study_of(candidate.system),
             watch=watch,
@@ -206,7 +229,7 @@ def _enter(
         estimator = with_settings(estimator, entrant.tuned.best.settings)
     for seed in candidate.seeds(conditions.seeds):
         require_going(stop, results.kept)
-        ready = with_seed(estimator, seed)
+        ready = conditions.ready(estimator, seed)
         identity = conditions.identity_of(ready)
         run = results.find(candidate.system, seed, identity)
         before = run is not None
@@ -214,7 +237,7 @@ def _enter(
             run = _measure(ready, seed, conditions, watch, stop, results.kept)
             results.add(run, identity)
         entrant.runs.append(run)
-        watch.end("before" if before else "run", _sentence(run, conditions.metric))
+        watch.end("before" if before else "run", _sentence(run, conditions.sorted_by))
     return entrant
 
 
@@ -228,7 +251,9 @@ def _measure(
 ) -> Measured:
     """Train by the protocol and read the test rows once."""
     name = estimator.system_name + ("" if seed is None else f" seed {seed}")
-    hear = stoppable(watch.begin(name, epochs_of(estimator)), stop, kept)
+    hear = stoppable(
+        watch.begin(name, loop_of(estimator, conditions.protocol) or at_once()), stop, kept
+    )
     start = time.perf_counter()
     fit_by(
         conditions.protocol,
@@ -239,14 +264,14 @@ def _measure(
         hear,
     )
     seconds = time.perf_counter() - start
-    report = estimator.evaluate(conditions.test, ks=conditions.ks)
+    report = estimator.evaluate(conditions.test, ks=conditions.lists)
     trained = estimator.trained_ if isinstance(estimator, Learner) else None
     return Measured(
         system=estimator.system_name,
         seed=seed,
         settings=estimator.get_params(),
         metrics=report.means(),
-        per_user=report.per_user[conditions.metric].tolist(),
+        per_user=report.per_user[conditions.sorted_by].tolist(),
         counts=asdict(report.counts),
         definition=report.definition,
         engine=estimator.computed_by if trained is None else trained.engine,

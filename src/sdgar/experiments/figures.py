@@ -15,32 +15,54 @@ if TYPE_CHECKING:
     from sdgar.experiments.standings import Comparison
 
 # Okabe and Ito's colours stay apart for colour-blind readers.
-BLUE, ORANGE = "#0072B2", "#D55E00"
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
 
 
-def draw_training(log: Sequence[EpochRecord], path: Path, *, title: str, metric: str) -> Path:
+def draw_training(
+    log: Sequence[EpochRecord],
+    path: Path,
+    *,
+    title: str,
+    metric: str,
+    popular: float | None = None,
+) -> Path:
     """Write loss and metric over epochs as a PNG."""
-    training_figure(log, title=title, metric=metric).savefig(path)
+    training_figure(log, title=title, metric=metric, popular=popular).savefig(path)
     return path
 
 
-def training_figure(log: Sequence[EpochRecord], *, title: str, metric: str) -> Figure:
-    """Loss of every epoch and the metric of every look, over epochs."""
+def training_figure(
+    log: Sequence[EpochRecord], *, title: str, metric: str, popular: float | None = None
+) -> Figure:
+    """The metric of every look above the loss of every epoch, and where the best one is.
+
+    Each axis shows the range in which its line moves. ``popular`` is the same metric of most
+    popular on the same rows: a line on a strip of its own, as it is mostly far below.
+    """
     looks = [(r.epoch, r.metric) for r in log if r.metric is not None]
-    figure = new_figure()
-    left = figure.subplots()
-    left.plot([e for e, _ in looks], [m for _, m in looks], "o-", color=BLUE, label=metric)
-    left.set(title=title, xlabel="epoch")
-    left.set_ylabel(f"{metric} on validation rows", color=BLUE)
-    right = left.twinx()
-    right.plot([r.epoch for r in log], [r.loss for r in log], color=ORANGE, label="loss")
-    right.set_ylabel("training loss", color=ORANGE)
-    # Limits last: set before the lines are drawn, they would stay as they were without them.
-    left.set_ylim(bottom=0)
-    right.set(xlim=(0, log[-1].epoch + 1), ylim=(0, None))
-    lines = [*left.get_lines(), *right.get_lines()]
-    left.legend(lines, [str(line.get_label()) for line in lines], loc="center right")
-    left.grid(alpha=0.3)
+    chosen = max((r.epoch for r in log if r.best), default=None)
+    figure = new_figure(height=5)
+    above, strip, below = figure.subplots(3, sharex=True, height_ratios=(6, 1, 4))
+    above.plot([e for e, _ in looks], [m for _, m in looks], "o-", color=BLUE, label=metric)
+    below.plot([r.epoch for r in log], [r.loss for r in log], color=ORANGE)
+    if chosen is not None:
+        best = dict(looks)[chosen]
+        for axes in (above, below):
+            axes.axvline(chosen, color=GREEN, alpha=0.6)
+        above.plot(chosen, best, "D", color=GREEN, label=f"chosen: epoch {chosen}, {best:.4f}")
+        above.legend(loc="best")
+    if popular is None:
+        strip.remove()
+    else:
+        strip.axhline(popular, color=GREY, linestyle="--")
+        strip.set_ylim(popular - 1, popular + 1)
+        strip.set_yticks([popular], [f"{popular:.4f}"])
+        strip.set_title("most popular on the same rows", fontsize=8, loc="left", pad=2)
+    above.set(title=title, ylabel=f"{metric} on validation rows")
+    below.set(xlabel="epoch", ylabel="training loss", xlim=(0, log[-1].epoch + 1))
+    for axes in (above, below):
+        axes.margins(y=0.15)
+        axes.grid(alpha=0.3)
     return figure
 
 
@@ -51,21 +73,32 @@ def draw_comparison(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Each system's mean over seeds, its interval over users, and every seed as a small dot."""
+    """Each system's mean over seeds and every seed; beside them the differences to one system.
+
+    Intervals are 95 % over users. Users differ from one another far more than systems do, so the
+    intervals of two values can overlap where that of their paired difference is far from 0.
+    """
     rows = comparison.standings
-    figure = new_figure(height=1.2 + 0.45 * len(rows))
-    axes = figure.subplots()
+    figure = new_figure(width=10, height=1.6 + 0.45 * len(rows))
+    values, differences = figure.subplots(1, 2, sharey=True)
     for place, row in enumerate(rows):
         seeds = [run.metrics[comparison.metric] for run in row.runs]
-        axes.plot([row.low, row.high], [place, place], color=BLUE, linewidth=2, zorder=1)
-        axes.plot(row.means[comparison.metric], place, "D", color=BLUE, zorder=2)
-        axes.plot(seeds, [place] * len(seeds), "o", color=ORANGE, markersize=3, zorder=3)
-    axes.set_yticks(range(len(rows)), [row.system for row in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
-    axes.set_xlabel(
-        f"{comparison.metric} on test rows: mean, 95 % interval over users (blue), seeds (orange)"
-    )
-    axes.grid(axis="x", alpha=0.3)
+        values.plot([row.low, row.high], [place, place], color=BLUE, linewidth=2, zorder=1)
+        values.plot(row.means[comparison.metric], place, "D", color=BLUE, zorder=2)
+        values.plot(seeds, [place] * len(seeds), "o", color=ORANGE, markersize=3, zorder=3)
+        paired = row.versus
+        if paired is not None:
+            differences.plot([paired.low, paired.high], [place, place], color=BLUE, linewidth=2)
+            differences.plot(paired.difference, place, "D", color=BLUE)
+    values.set_yticks(range(len(rows)), [row.system for row in rows])
+    values.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
+    values.set_title("value: mean, interval over users, seeds (orange)", fontsize=9)
+    values.set_xlabel(f"{comparison.metric} on test rows")
+    differences.axvline(0, color=GREY, linestyle="--")
+    differences.set_title("paired difference: mean, interval over users", fontsize=9)
+    differences.set_xlabel(f"{comparison.metric} less that of {comparison.against}")
+    for axes in (values, differences):
+        axes.grid(axis="x", alpha=0.3)
     return figure
 
 

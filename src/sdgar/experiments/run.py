@@ -15,13 +15,14 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError, unknown_name
 from sdgar.estimators import Estimator, Learner
+from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.evaluation.report import Report
 from sdgar.experiments.workspace import Workspace
 from sdgar.printed import command as command_line
 from sdgar.recommender import Recommender, most_popular
 from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
-from sdgar.training.fit import EpochRecord
-from sdgar.training.protocols import OnPhase, Phase, Seconds
+from sdgar.training.fit import EpochRecord, FitOptions
+from sdgar.training.protocols import OnPhase, Phase, Seconds, paper_options
 
 PROTOCOLS = ("validated", "paper")
 _LOGGER = logging.getLogger("sdgar")
@@ -127,6 +128,14 @@ def identity_of(
     }
 
 
+def loop_of(estimator: Estimator, protocol: str = "validated") -> FitOptions | None:
+    """How long an estimator trains and when it looks, by a protocol; None if it has no epochs."""
+    if not isinstance(estimator, Learner):
+        return None
+    options = estimator.fit_options()
+    return paper_options(options) if protocol == "paper" else options
+
+
 def fit_by(
     protocol: str,
     estimator: Estimator,
@@ -174,6 +183,7 @@ def _summary(
         trained = estimator.trained_
         summary |= {
             "engine": trained.engine,
+            "why": trained.why,
             "seed": estimator.seed,
             "epochs": trained.epochs,
             "best_epoch": trained.best_epoch,
@@ -187,6 +197,7 @@ def _summary(
         # What is computed at once has no epochs; the keys are there for who reads them blindly.
         summary |= {
             "engine": estimator.computed_by,
+            "why": "it has no epochs",
             "seed": estimator.get_params().get("seed"),
             "epochs": 0,
             "best_epoch": 0,
@@ -203,5 +214,6 @@ def _summary(
             "test_counts": asdict(report.counts),
             "most_popular": popular.means(),
             "definition": report.definition,
+            "definitions": dict(DEFINITIONS),
         }
     return summary

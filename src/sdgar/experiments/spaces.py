@@ -103,7 +103,7 @@ SPACES: dict[str, Space] = {
         "l2": Range(0.02, 1.0),
     },
     # What else its parts have is for --set: it differs from one composition to the next.
-    "composed": {"learning_rate": RATES["adam"], "n_negatives": Choice((8, 16, 32))},
+    "composed": {"learning_rate": RATES["adam"], "n_negatives": Choice((1, 5, 16, 20, 32))},
 }
 
 

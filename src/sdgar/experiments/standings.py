@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from sdgar.errors import SdgarError
+from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.evaluation.report import Counts, Paired, Report, compare
 from sdgar.experiments.tune import Tuned
 
-_NOT_CHOSEN = ("seed", "engine", "device")
+_NOT_CHOSEN = ("seed", "engine", "device", "metric")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +108,9 @@ class Comparison:
             "trials": self.trials,
             "against": self.against,
             "definition": self.definition,
-            "test": TEST,
-            "counts": self.standings[0].runs[0].counts if self.standings else {},
+            "definitions": dict(DEFINITIONS),
+            "test": self.how_sure,
+            "counts": asdict(self.counts) if self.counts else {},
             "systems": [_as_dict(standing, self.metric) for standing in self.standings],
             "failed": [asdict(failure) for failure in self.failures],
         }
@@ -125,11 +127,24 @@ class Comparison:
         head, rows = self.table()
         rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
         lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-        return "\n".join([*lines, "", f"{self.definition} {TEST}", ""])
+        kinds = [f"- {kind}@k: {said}" for kind, said in DEFINITIONS.items()]
+        said = f"{self.definition} {self.how_sure}"
+        return "\n".join([*lines, "", said, "", *kinds, ""])
+
+    @property
+    def how_sure(self) -> str:
+        """What ± and p mean here."""
+        return TEST if len(self.seeds) > 1 else ONE_SEED
+
+    @property
+    def counts(self) -> Counts | None:
+        """What was evaluated, and what could not be; None if all systems failed."""
+        return Counts(**self.standings[0].runs[0].counts) if self.standings else None
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Head and rows for people."""
-        head = ["system", self.metric, f"vs {self.against}", "p", "seconds", "engine", "settings"]
+        p = "p" if len(self.seeds) > 1 else "p of these runs"
+        head = ["system", self.metric, f"vs {self.against}", p, "seconds", "engine", "settings"]
         rows = [
             [
                 standing.system,
@@ -167,6 +182,11 @@ TEST = (
     "± is the standard deviation over seeds. p is two-sided, of the sign-flip test over users of "
     "the difference between the two systems' means over seeds; it is not corrected for looking "
     "at several systems."
+)
+ONE_SEED = (
+    "With one seed p speaks of these runs only: it is two-sided, of the sign-flip test over users, "
+    "and says nothing of how far another seed of either system would move the difference. Run "
+    "three seeds or more before you believe a small one."
 )
 
 

@@ -13,17 +13,26 @@ from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.estimators import Estimator, Learner
-from sdgar.experiments.run import identity_of
+from sdgar.evaluation.metrics import check_metric
+from sdgar.experiments.run import identity_of, loop_of
 from sdgar.experiments.spaces import Space, space_of
 from sdgar.experiments.study import Proposal, PrunedError, Study, Tried, require_optuna, rounded
-from sdgar.experiments.watch import Stop, Unwatched, Watch, never, require_going, stoppable
+from sdgar.experiments.watch import (
+    Stop,
+    Unwatched,
+    Watch,
+    at_once,
+    never,
+    require_going,
+    stoppable,
+)
+from sdgar.systems import Composition
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import Phase
 
 METRIC = FitOptions().metric
-"""What a look of the training loop compares, and so what is searched for."""
+"""What is searched for unless another metric is named."""
 
-_K = FitOptions().k
 _LOOKS_BEFORE_PRUNING = 3
 
 
@@ -35,6 +44,8 @@ class Tuned:
     trials: tuple[Tried, ...]
     searched: tuple[str, ...]
     """Names of the settings that were searched."""
+    metric: str = METRIC
+    """What the trials were compared by, on validation rows."""
 
     @property
     def best(self) -> Tried:
@@ -52,7 +63,7 @@ class Tuned:
         """Plain values, for JSON."""
         return {
             "system": self.system,
-            "metric": METRIC,
+            "metric": self.metric,
             "best": self.best.as_dict(),
             "defaults": self.trials[0].as_dict(),
             "trials": [tried.as_dict() for tried in self.trials],
@@ -67,6 +78,7 @@ def tune(
     *,
     trials: int = 20,
     fixed: Collection[str] = (),
+    metric: str | None = None,
     seed: int = 0,
     study: Path | None = None,
     overwrite: bool = False,
@@ -75,6 +87,7 @@ def tune(
 ) -> Tuned:
     """Search the settings of ``base`` that are not ``fixed``, for the best validation metric.
 
+    That is ``metric``, or else the one of ``base``, by which its epochs are chosen too.
     The first trial is ``base`` as it is. Without ``valid``, 10 % of the rows are set aside for
     all trials. A trial is given up early if its looks at the validation rows fall behind the
     median of those before it. With ``study`` the search is kept in a file; the same call then
@@ -83,6 +96,11 @@ def tune(
     at_least("trials", trials, 1)
     require_optuna()
     watch = watch or Unwatched()
+    if metric is None:
+        metric = base.metric if isinstance(base, Learner) else METRIC
+    elif isinstance(base, Learner):
+        base = with_settings(base, {"metric": metric})
+    _, k = check_metric(metric)
     space = searched_of(base, fixed)
     if not space:
         rest = " beside those that were given" if fixed else ""
@@ -94,9 +112,9 @@ def tune(
         train, valid = splits.validation(train, seed=seed)
     params = base.get_params() | base.decided(train)
     first = rounded({name: values.nearest(params[name]) for name, values in space.items()})
-    identity = identity_of(base, train, None, valid, "validated", (_K,))
+    identity = identity_of(base, train, None, valid, "validated", (k,))
     identity |= {"searched": {name: repr(values) for name, values in space.items()}}
-    identity |= {"search seed": seed}
+    identity |= {"search seed": seed, "metric": metric}
     looks = params.get("evaluate_every", 1)
     kept = "Nothing was kept; --study FILE keeps a search."
     if study is not None:
@@ -121,9 +139,14 @@ def tune(
             if twin is not None:
                 proposal.repeats(twin)
             else:
-                _try(proposal, base, train, valid, watch, stop, kept)
+                _try(proposal, base, train, valid, metric, watch, stop, kept)
             watch.end("trial", _sentence(base.system_name, search.tried[-1]))
-        tuned = Tuned(system=base.system_name, trials=tuple(search.tried), searched=tuple(space))
+        tuned = Tuned(
+            system=base.system_name,
+            trials=tuple(search.tried),
+            searched=tuple(space),
+            metric=metric,
+        )
     if all(tried.value is None for tried in tuned.trials):
         raise NumericalError(
             f"none of {len(tuned.trials)} trials of {base.system_name} gave a value; the first: "
@@ -135,7 +158,10 @@ def tune(
 
 def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
     """The settings of an estimator that a search would try."""
-    return space_of(base.system_name, base.get_params(), fixed)
+    settings = base.get_params()
+    if isinstance(base, Composition):
+        settings["optimizer"], _ = base.step()
+    return space_of(base.system_name, settings, fixed)
 
 
 def with_settings(base: Estimator, settings: dict[str, Any]) -> Estimator:
@@ -143,16 +169,12 @@ def with_settings(base: Estimator, settings: dict[str, Any]) -> Estimator:
     return type(base)(**(base.get_params() | settings))
 
 
-def epochs_of(estimator: Estimator) -> int:
-    """Most epochs that a fit can take."""
-    return estimator.fit_options().epochs if isinstance(estimator, Learner) else 1
-
-
 def _try(
     proposal: Proposal,
     base: Estimator,
     train: Interactions,
     valid: Interactions,
+    metric: str,
     watch: Watch,
     stop: Stop,
     kept: str,
@@ -161,7 +183,9 @@ def _try(
     start = time.perf_counter()
     estimator = with_settings(base, proposal.settings)
     hear = stoppable(
-        watch.begin(f"{base.system_name} trial {proposal.number}", epochs_of(estimator)), stop, kept
+        watch.begin(f"{base.system_name} trial {proposal.number}", loop_of(estimator) or at_once()),
+        stop,
+        kept,
     )
 
     def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
@@ -178,7 +202,7 @@ def _try(
             estimator.fit(train, looked_at, on_epoch=on_epoch)
         else:
             estimator.fit(train)
-        value = estimator.evaluate(valid, ks=(_K,)).means()[METRIC]
+        value = estimator.evaluate(valid, ks=(check_metric(metric)[1],)).means()[metric]
     except PrunedError:
         proposal.pruned(seconds=seconds())
     except NumericalError as error:

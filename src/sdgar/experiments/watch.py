@@ -7,7 +7,7 @@ from signal import Signals
 from typing import Protocol
 
 from sdgar.errors import StoppedError
-from sdgar.training.fit import EpochRecord
+from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import OnPhase, Phase
 
 Stop = Callable[[], Signals | None]
@@ -17,8 +17,8 @@ Stop = Callable[[], Signals | None]
 class Watch(Protocol):
     """Hears of one piece of work after the other: a trial of a search, a run of a comparison."""
 
-    def begin(self, what: str, epochs: int) -> OnPhase:
-        """A piece begins, of at most so many epochs; returns who wants to hear of them."""
+    def begin(self, what: str, loop: FitOptions) -> OnPhase:
+        """A piece begins, with such epochs; returns who wants to hear of them."""
         ...
 
     def end(self, label: str, said: str) -> None:
@@ -29,12 +29,17 @@ class Watch(Protocol):
 class Unwatched:
     """Nobody looks on."""
 
-    def begin(self, what: str, epochs: int) -> OnPhase:
+    def begin(self, what: str, loop: FitOptions) -> OnPhase:
         """Nobody hears."""
         return lambda phase, epoch: None
 
     def end(self, label: str, said: str) -> None:
         """Nobody hears."""
+
+
+def at_once(epochs: int = 1) -> FitOptions:
+    """The loop of a piece that runs all its epochs, or has none."""
+    return FitOptions(epochs=epochs, early_stopping=False)
 
 
 def never() -> Signals | None:

@@ -13,7 +13,8 @@ from sdgar.arguments import at_least
 from sdgar.contracts import Engine, Learned, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History
-from sdgar.errors import NumericalError, UsageError
+from sdgar.errors import NumericalError
+from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
 from sdgar.samplers.health import complaint
 
@@ -41,14 +42,12 @@ class FitOptions:
         at_least("evaluate_every", self.evaluate_every, 1)
         at_least("patience", self.patience, 1)
         at_least("valid_users", self.valid_users, 1)
-        name, _, k = self.metric.partition("@")
-        if not name or not k.isdigit() or int(k) < 1:
-            raise UsageError(f"metric must look like ndcg@50, got {self.metric!r}.")
+        check_metric(self.metric)
 
     @property
     def k(self) -> int:
         """Length of the lists that a look ranks."""
-        return int(self.metric.partition("@")[2])
+        return check_metric(self.metric)[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,8 +151,8 @@ class Columns:
         return played | {FIELD + name: name for name in self.fields}
 
     def sentence(self) -> str:
-        """One line for people."""
-        parts = [f"{role}={getattr(self, role) or 'none'}" for role in get_args(Role)]
+        """One line for people: the roles that a column has."""
+        parts = [f"{role}={name}" for role in get_args(Role) if (name := getattr(self, role))]
         if not self.guessed:
             return " ".join(parts)
         flags = ", ".join(f"--{role}" for role in self.guessed)

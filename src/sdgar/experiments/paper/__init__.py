@@ -12,8 +12,8 @@ from types import ModuleType
 
 from sdgar.errors import unknown_name
 from sdgar.experiments.paper import items, sensitivity, table1, table2, times, trend
-from sdgar.experiments.paper.pieces import Setting, measured
-from sdgar.experiments.watch import Stop, Watch
+from sdgar.experiments.paper.pieces import Pace, Setting, measured
+from sdgar.experiments.watch import Stop, Watch, at_once
 from sdgar.folders import in_the_way
 
 __all__ = ["EXPERIMENTS", "Setting", "named", "run"]
@@ -38,13 +38,15 @@ def run(
     """Measure what is not measured yet, then write NAME.json, .csv, .md and, if drawn, .png."""
     for experiment in experiments:
         _require_free(out, experiment.NAME)
+    todo = {experiment.NAME: experiment.pieces(setting) for experiment in experiments}
+    pace = Pace(sum(piece.seconds for pieces in todo.values() for piece in pieces))
     written = []
     for experiment in experiments:
         rows = measured(
-            experiment.pieces(setting), out / f"{experiment.NAME}.jsonl", setting,
-            watch=watch, stop=stop,
+            todo[experiment.NAME], out / f"{experiment.NAME}.jsonl", setting,
+            watch=watch, stop=stop, pace=pace,
         )  # fmt: skip
-        watch.begin(f"{experiment.NAME}: tables and figures", 1)
+        watch.begin(f"{experiment.NAME}: tables and figures", at_once())
         experiment.write(rows, out, setting)
         watch.end("written", str(out / f"{experiment.NAME}.md"))
         files = sorted(out.glob(f"{experiment.NAME}*"))

@@ -23,7 +23,7 @@ import torch
 import sdgar
 from sdgar.engines.choose import choose_device
 from sdgar.experiments import lines
-from sdgar.experiments.watch import Stop, Watch, require_going, stoppable
+from sdgar.experiments.watch import Stop, Watch, at_once, require_going, stoppable
 from sdgar.folders import DamagedError, require_sealed, sealed
 from sdgar.training.protocols import OnPhase
 
@@ -64,26 +64,64 @@ class Piece:
     @property
     def label(self) -> str:
         """The key as words."""
-        return " ".join(str(value) for value in self.key.values() if not isinstance(value, dict))
+        words = [_said(name, value) for name, value in self.key.items()]
+        return ", ".join(dict.fromkeys(word for word in words if word))
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long the rest will take here, as far as the pieces before it can tell."""
+
+    guessed: float
+    """Seconds of the pieces that are left, by the guesses made beforehand."""
+    tried: float = 0.0
+    """Seconds of those that were measured now, by the same guesses."""
+    taken: float = 0.0
+    """Seconds that they took."""
+
+    def passed(self, piece: Piece, seconds: float | None) -> None:
+        """A piece is over; without seconds, it was measured earlier."""
+        self.guessed -= piece.seconds
+        if seconds is not None:
+            self.tried += piece.seconds
+            self.taken += seconds
+
+    @property
+    def sentence(self) -> str:
+        """What is left, in words."""
+        if not self.tried or self.guessed < 1e-9:
+            return ""
+        minutes = self.guessed * self.taken / self.tried / 60
+        return f" · some {minutes:.0f} minutes left" if minutes >= 1 else " · under a minute left"
 
 
 def measured(
-    pieces: Sequence[Piece], path: Path, setting: Setting, *, watch: Watch, stop: Stop
+    pieces: Sequence[Piece],
+    path: Path,
+    setting: Setting,
+    *,
+    watch: Watch,
+    stop: Stop,
+    pace: Pace | None = None,
 ) -> list[Row]:
     """The rows of all pieces, then those of other devices; what was measured before is read."""
+    pace = pace or Pace(sum(piece.seconds for piece in pieces))
     kept = f"What is finished is kept in {path}; the same command goes on."
     with lines.held(path, mark={"format": FORMAT}, what="measurements of sdgar paper") as file:
         read = [_described(path, line) for line in lines.read(file, path)]
         found = {_name(line["key"]): line for line in read}
         for piece in pieces:
             line = found.get(_name(piece.key))
+            before = line is not None
             if line is None:
                 require_going(stop, kept)
-                hear = stoppable(watch.begin(piece.label, piece.epochs), stop, kept)
+                hear = stoppable(watch.begin(piece.label, at_once(piece.epochs)), stop, kept)
                 line = measured_line(piece, setting.device, hear)
                 lines.append(file, path, sealed(line))
                 found[_name(piece.key)] = line
-            watch.end("done", f"{piece.label}: {line['seconds']:.1f} s")
+            pace.passed(piece, None if before else line["seconds"])
+            label = "before" if before else "done"
+            watch.end(label, f"{piece.label}: {line['seconds']:.1f} s{pace.sentence}")
     own = {_name(piece.key): _anywhere(piece.key) for piece in pieces}
     other = (
         n for n, line in found.items() if n not in own and _anywhere(line["key"]) in own.values()
@@ -125,6 +163,26 @@ def made_on(device: str) -> dict[str, Any]:
         "device": torch.cuda.get_device_name() if kind == "cuda" else f"{platform.machine()} CPU",
         "threads": torch.get_num_threads(),
     }
+
+
+def _said(name: str, value: Any) -> str:
+    """One value of a key as people say it."""
+    match name, value:
+        case (_, None | dict()) | ("real", True):
+            return ""
+        case "real", _:
+            return "made up"
+        case "users" | "items" | "interactions", _:
+            return f"{value:,} {name}"
+        case "seed", _:
+            return f"seed {value}"
+        case "protocol", _:
+            return f"protocol {value}"
+        case "like", _:
+            return f"the shape of {value}"
+        case "device", _:
+            return f"on {value}"
+    return str(value)
 
 
 def _name(key: dict[str, Any]) -> str:
