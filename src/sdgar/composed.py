@@ -42,24 +42,26 @@ class Composed(Composition):
     system_name: ClassVar[str] = "composed"
 
     discriminator: str = "cosine"
-    """factorization, cosine, metric, lightgcn, two-tower, sequence, or a registered one."""
-    sampler: str = "decomposable"
-    """uniform, popularity, decomposable, adaptive, hardest, first-violation, search, or a
+    """What gives the scores: factorization, cosine, metric, lightgcn, two-tower, sequence, or a
     registered one."""
+    sampler: str = "decomposable"
+    """Who proposes negatives: uniform, popularity, decomposable, adaptive, hardest,
+    first-violation, search, or a registered one."""
     objective: str = "sdsoftmax"
-    """bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
+    """What is minimised: bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the parts, by ``part.name``: {"discriminator.layers": 2, "sampler.states": 32}."""
+    """The settings of the parts by ``part.name``, as in {"discriminator.layers": 2}."""
     learning_rate: float = 0.003
-    """Rate of the optimiser; row-wise Adagrad wants about 0.1."""
+    """The learning rate of the optimiser; row-wise Adagrad wants about 0.1."""
     optimizer: str = "adam"
-    """adam (moves all rows, as networks need), lazy-adam, adagrad or sgd."""
+    """How steps are taken: adam (which moves all rows, as networks need), lazy-adam, adagrad or
+    sgd."""
     n_negatives: int = 16
-    """Negatives drawn for each positive."""
+    """How many negatives are drawn for each positive."""
     l2: float = 0.0
-    """Weight λ of the discriminator's penalty."""
+    """The weight λ of the discriminator's penalty."""
     refit_every: int = 1
-    """Epochs between refits of the sampler."""
+    """How many epochs lie between two refits of the sampler."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts, or say why they do not go together."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import sdgar
+from sdgar import progress
 from sdgar.cli import (
     compare,
     data,
@@ -103,7 +104,7 @@ def _import(name: str) -> None:
 def answer(interrupted: Callable[[], bool]) -> int:
     """Run the command that was given, say what went wrong if something did: the exit code."""
     screen = Screen(as_json="--json" in sys.argv)
-    with warnings_on(screen):
+    with warnings_on(screen), progress.silenced():
         try:
             code = int(app(standalone_mode=False) or 0)
             sys.stdout.flush()
