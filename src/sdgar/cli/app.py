@@ -22,6 +22,7 @@ from sdgar.cli import (
     paper,
     recommend,
     similar,
+    systems,
     train,
     tune,
 )
@@ -53,6 +54,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
 app.add_typer(data.app, name="data")
+app.command("systems")(systems.systems)
 app.command("doctor")(doctor.doctor)
 
 
