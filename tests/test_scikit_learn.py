@@ -82,7 +82,7 @@ def test_rows_that_are_not_there_are_named(rows, says):
 
 
 def test_a_loop_over_rows_is_refused_at_once():
-    with pytest.raises(TypeError, match="not iterable"):
+    with pytest.raises(UsageError, match="rows are chosen by a slice"):
         list(Interactions.from_arrays(["a", "b"], [1, 2]))
 
 

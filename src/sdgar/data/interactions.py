@@ -328,9 +328,6 @@ class Interactions(Described):
         """The number of rows, by which scikit-learn knows that rows can be chosen by number."""
         return (len(self),)
 
-    __iter__ = None
-    """Rows are chosen with [...], and never one by one: a loop over them would be a mistake."""
-
     def __getitem__(self, rows: Any) -> Interactions:
         """Some rows: by a slice, their numbers, or one True or False a row."""
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
