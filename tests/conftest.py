@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +14,8 @@ from hypothesis import HealthCheck, settings
 from sdgar.data.interactions import Interactions
 
 from .last_bits import LastBits
+
+os.environ["SDGAR_VERBOSE"] = "0"  # for child processes too
 
 settings.register_profile(
     "sdgar", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from sdgar.evaluation.report import compare
     from sdgar.parts import register_discriminator, register_objective, register_sampler
+    from sdgar.progress import set_verbose
     from sdgar.recommender import Recommender, load
 
 _HOME = {
@@ -69,6 +70,7 @@ _HOME = {
     "register_discriminator": "sdgar.parts",
     "register_objective": "sdgar.parts",
     "register_sampler": "sdgar.parts",
+    "set_verbose": "sdgar.progress",
     "split": "sdgar.data.splits",
     "synthetic": "sdgar.data.synthetic",
 }
@@ -100,6 +102,7 @@ __all__ = [
     "register_discriminator",
     "register_objective",
     "register_sampler",
+    "set_verbose",
     "split",
     "synthetic",
 ]

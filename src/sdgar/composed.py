@@ -74,29 +74,37 @@ class Composed(Composition):
     rules: ClassVar[Mapping[str, str]] = dict.fromkeys(_LEFT, "the parts")
 
     discriminator: str = "cosine"
-    """factorization, cosine, metric, lightgcn, two-tower, sequence, or a registered one."""
-    sampler: str = "decomposable"
-    """uniform, popularity, decomposable, adaptive, hardest, first-violation, search, or a
+    """What gives the scores: factorization, cosine, metric, lightgcn, two-tower, sequence, or a
     registered one."""
+    sampler: str = "decomposable"
+    """Who proposes negatives: uniform, popularity, decomposable, adaptive, hardest,
+    first-violation, search, or a registered one."""
     objective: str = "sdsoftmax"
-    """bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
+    """What is minimised: bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the parts, by ``part.name``: {"discriminator.layers": 2, "sampler.states": 32}."""
+    """The settings of the parts by ``part.name``, as in {"discriminator.layers": 2}."""
     dim: int | None = None  # type: ignore[assignment]
-    """Embedding size D; 32 for networks."""
+    """The size D of vectors. Without a value it is that of the named system with the same tables of
+    vectors, and 32 for networks."""
     learning_rate: float | None = None  # type: ignore[assignment]
-    """Rate of the optimiser; 0.003 for networks, and for all but adagrad."""
+    """The learning rate of the optimiser. Without a value it is that of the named system with the
+    same tables of vectors, and 0.003 for networks and for all optimisers but adagrad."""
     optimizer: str | None = None  # type: ignore[assignment]
-    """adam (moves all rows, as networks need), lazy-adam, adagrad (one sum of squares a row) or
-    sgd. Without a name it is adagrad for factorization, cosine and metric, and adam for others."""
+    """How steps are taken: adam (which moves all rows, as networks need), lazy-adam, adagrad (one
+    sum of squares a row) or sgd. Without a name it is adagrad for factorization, cosine and metric,
+    and adam for networks."""
     n_negatives: int | None = None  # type: ignore[assignment]
-    """Negatives drawn for each positive; 16 for networks."""
+    """How many negatives are drawn for each positive. Without a value it is that of the named
+    system with the same tables of vectors, and 16 for networks."""
     positives_per_visit: int | None = None  # type: ignore[assignment]
-    """Positives of a user that share one pool of n_negatives; 1 for networks."""
+    """How many positives of a user share one pool of negatives. Without a value it is that of the
+    named system with the same tables of vectors, and 1 for networks."""
     l2: float | None = None
-    """Weight λ of the discriminator's penalty; 0 for networks."""
+    """The weight λ of the discriminator's penalty. Without a value it is that of the named system
+    with the same tables of vectors, and 0 for networks."""
     refit_every: int | None = None
-    """Epochs between refits of the sampler; 1 for networks."""
+    """How many epochs lie between two refits of the sampler. Without a value it is that of the
+    named system with the same tables of vectors, and 1 for networks."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts, or say why they do not go together."""

@@ -11,7 +11,14 @@ from collections.abc import Iterable
 
 
 class SdgarError(Exception):
-    """Base of all errors raised on purpose; anything else is a bug."""
+    """Base of all errors raised on purpose; anything else is a bug.
+
+    >>> try:
+    ...     sdgar.BPR().recommend(["ann"])
+    ... except sdgar.SdgarError as error:
+    ...     print(error.code)
+    not_fitted
+    """
 
     exit_code = 1
 

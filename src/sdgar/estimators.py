@@ -6,17 +6,28 @@ Fitted attributes end in an underscore. Nothing is checked before ``fit``, so th
 
 from __future__ import annotations
 
+import functools
 import json
+import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from numbers import Real
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_type_hints,
+)
 
 import sdgar
-from sdgar import composed, systems
+from sdgar import composed, progress, systems
 from sdgar.artifact import Artifact
 from sdgar.contracts import Model, System
 from sdgar.data import splits
@@ -28,8 +39,10 @@ from sdgar.errors import DataError, SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report, warn_of_known
 from sdgar.memory import require_memory
+from sdgar.printed import Described
 from sdgar.recommender import Histories, Raw, Recommender, require_rows
 from sdgar.rng import check_seed
+from sdgar.settings import described, of_today, renamed
 from sdgar.training import protocols
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import FitOptions
@@ -42,9 +55,28 @@ if TYPE_CHECKING:
 
     import torch
 
+_Class = TypeVar("_Class", bound=type)
 
-@dataclass(kw_only=True, eq=False)
-class Estimator:
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def estimator(kind: _Class) -> _Class:
+    """Make a class of settings, which takes names of earlier days and documents its fields."""
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
+    begin = made.__init__
+
+    @functools.wraps(begin)
+    def take(self: Any, **settings: Any) -> None:
+        begin(self, **renamed(made.system_name, settings))
+
+    made.__init__ = take
+    made.__repr__ = Described.__repr__  # a recipe has one of its own, with all settings
+    recipe = made.__mro__[1]
+    made.__doc__ = described(made, None if issubclass(recipe, Described) else recipe)
+    return made  # type: ignore[no-any-return]
+
+
+@estimator
+class Estimator(Described):
     """What every model shares: parameters, recommending, saving."""
 
     system_name: ClassVar[str] = ""
@@ -66,7 +98,7 @@ class Estimator:
     def set_params(self, **params: Any) -> Self:
         """Change hyper-parameters by name."""
         known = [f.name for f in fields(self)]
-        for name, value in params.items():
+        for name, value in renamed(self.system_name, params).items():
             if name not in known:
                 raise unknown_name(f"parameter of {type(self).__name__}", name, known)
             setattr(self, name, value)
@@ -82,8 +114,9 @@ class Estimator:
         valid: Interactions | None = None,
         *,
         on_epoch: OnPhase | None = None,
+        verbose: bool | None = None,
     ) -> Self:
-        """Learn from interactions."""
+        """Learn from interactions, and tell of it unless ``verbose`` is False."""
         raise NotImplementedError
 
     @property
@@ -136,9 +169,40 @@ class Estimator:
         """Rank all items for every test user; see :meth:`Recommender.evaluate`."""
         return self.recommender_.evaluate(test, ks=ks)
 
+    def score(self, test: Interactions, y: None = None) -> float:
+        """The mean NDCG@50 over test users: what early stopping and a search of settings compare.
+
+        ``y`` is there for scikit-learn, and plays no part.
+        """
+        look = FitOptions()
+        return self.evaluate(test, ks=(look.k,)).means()[look.metric]
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted model as a folder."""
         return self.recommender_.save(path, overwrite=overwrite)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of a model before it searches its settings."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether ``fit`` was called."""
+        return "_recommender" in self.__dict__
+
+    def _lines(self) -> list[str]:
+        """The settings that are not the defaults; once it is fitted, what came of it."""
+        usual = type(self)().get_params()
+        own = [f"{n}={v!r}" for n, v in self.get_params().items() if v != usual[n]]
+        title = f"{type(self).__name__}({', '.join(own)})"
+        if not self.__sklearn_is_fitted__():
+            return [f"{title}, not fitted yet: call fit(train)"]
+        return [f"{title}, fitted", *self.recommender_.summary()]
+
+    def _tell_done(self, seconds: float, verbose: bool | None) -> None:
+        """Tell that the model is there."""
+        progress.tell(f"{self.system_name} is ready after {seconds:.1f} s", verbose=verbose)
 
     def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
         """Refuse parameters and rows of other types, and warn of weights that play no part."""
@@ -175,9 +239,15 @@ class Estimator:
         )
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class MostPopular(Estimator):
-    """Everyone gets the items that most users have: the yardstick of every report."""
+    """Everyone gets the items that most users have: the yardstick of every report.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.MostPopular().fit(data)
+    >>> model.recommend([3], k=2)["item"].to_list()
+    ['b', 'c']
+    """
 
     system_name: ClassVar[str] = "popular"
     uses_weights: ClassVar[bool] = False
@@ -188,14 +258,17 @@ class MostPopular(Estimator):
         valid: Interactions | None = None,
         *,
         on_epoch: OnPhase | None = None,
+        verbose: bool | None = None,
     ) -> Self:
         """Count the users of each item."""
         self._require_sound(train, valid)
+        start = time.perf_counter()
         self._keep(popularity(train.history, train.n_items, train.fields), train, {})
+        self._tell_done(time.perf_counter() - start, verbose)
         return self
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class Yardstick(Estimator):
     """A known model to compare with, computed from all rows at once.
 
@@ -205,7 +278,7 @@ class Yardstick(Estimator):
     """
 
     device: str = "auto"
-    """``auto``, ``cpu`` or ``cuda``."""
+    """Where it is computed: auto, cpu or cuda."""
 
     def solve(self, data: Interactions, *, device: torch.device) -> Model:
         """Compute the model."""
@@ -217,51 +290,74 @@ class Yardstick(Estimator):
         valid: Interactions | None = None,
         *,
         on_epoch: OnPhase | None = None,
+        verbose: bool | None = None,
     ) -> Self:
         """Compute the model from the interactions."""
         self._require_sound(train, valid)
         _require_learnable(train)
         composed.require_looks(self, train)
+        start, how = time.perf_counter(), f"computing {self.system_name} by {self.computed_by}"
+        progress.tell(f"{how} from {train.sizes()}", verbose=verbose)
         model = self.solve(train, device=choose_device(self.device))
         self._keep(model, train, {"computed_by": self.computed_by})
+        self._tell_done(time.perf_counter() - start, verbose)
         return self
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class ItemKNN(item_knn.ItemKNN, Yardstick):
-    """Item-based nearest neighbours, by the cosine of items: a yardstick."""
+    """Item-based nearest neighbours, by the cosine of items: a yardstick.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.ItemKNN(neighbours=2).fit(data)
+    >>> model.similar_items("a", k=1)["item"].to_list()
+    ['b']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class IALS(ials.IALS, Yardstick):
-    """Alternating least squares on all pairs: the yardstick for models with vectors."""
+    """Alternating least squares on all pairs: the yardstick for models with vectors.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.IALS(dim=2).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class EASE(ease.EASE, Yardstick):
-    """Every item predicted from the others by least squares: a yardstick for small catalogues."""
+    """Every item predicted from the others by least squares: a yardstick for small catalogues.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.EASE(l2=1.0).fit(data)
+    >>> model.recommend(history=["a"], k=1)["item"].to_list()  # someone new
+    ['b']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class Learner(Estimator):
     """A model trained by the one loop, with early stopping on validation rows."""
 
     epochs: int = 200
-    """Most passes over the training positives."""
+    """The most passes over the training positives."""
     evaluate_every: int = 5
-    """Epochs between looks at the validation rows."""
+    """How many epochs lie between two looks at the validation rows."""
     patience: int = 3
-    """Looks without a gain before training stops."""
+    """How many looks at the validation rows may bring no gain before training stops."""
     early_stopping: bool = True
-    """Choose the number of epochs on validation rows; otherwise run ``epochs``."""
+    """Whether the number of epochs is chosen on validation rows; otherwise all epochs are run."""
     metric: str = "ndcg@50"
-    """What the best epoch is best at: precision, recall, ndcg, mrr, map or hit, @ any length."""
+    """The metric that the best epoch is best at: precision, recall, ndcg, mrr, map or hit, followed
+    by @ and the length of the lists."""
     seed: int = 0
-    """Fixes everything that is drawn."""
+    """The seed fixes everything that is drawn."""
     engine: str = "auto"
-    """``auto`` or the name of an engine."""
+    """What runs the epochs: auto, fused-cpu, fused-gpu or eager."""
     device: str = "auto"
-    """``auto``, ``cpu`` or ``cuda``."""
+    """Where it is computed: auto, cpu or cuda."""
 
     def compose(
         self, data: Interactions, *, seed: int, device: torch.device = systems.CPU
@@ -281,13 +377,26 @@ class Learner(Estimator):
         refit: bool = False,
         on_epoch: OnPhase | None = None,
         checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
     ) -> Self:
-        """Learn from interactions.
+        """Learn from interactions, and show how far it is unless ``verbose`` is False.
 
         With ``valid`` the epoch is chosen on it and the best weights are kept; ``refit=True``
         then trains once more, as long, on both parts. Without ``valid``, 10 % of the rows are
         set aside to choose the number of epochs, and the model is then trained as long on all.
         ``checkpoints`` keep the run while it trains; it goes on from what they have taken up.
+
+        ``on_epoch`` is called after every epoch, with "choose" while the number of epochs is
+        chosen or "final" while the model that is kept is trained, and with the epoch's record:
+        its number ``epoch``, its ``loss``, and the NDCG@50 on validation rows, ``metric``, which
+        is None unless this epoch had a look at them.
+
+        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> losses = []
+        >>> model = sdgar.BPR(epochs=3, early_stopping=False)
+        >>> model = model.fit(data, on_epoch=lambda phase, record: losses.append(record.loss))
+        >>> len(losses)
+        3
         """
         self._require_sound(train, valid)
         if not self.early_stopping and valid is not None:
@@ -298,18 +407,21 @@ class Learner(Estimator):
                     code="unused_rows",
                 )
             train = train.merge(valid)
-        run = self._run(train, on_epoch, checkpoints)
-        if not self.early_stopping:
-            return self._keep_trained(protocols.fixed(run, train), train)
-        if valid is None:
-            part = splits.validation(train, seed=self.seed)
-            return self._keep_trained(
-                protocols.validated(run, part.train, part.held_out, refit_on=train), train
-            )
-        warn_of_known(HeldOut.of(valid, train), train.history)
-        everything = train.merge(valid) if refit else None
-        trained = protocols.validated(run, train, valid, refit_on=everything)
-        return self._keep_trained(trained, everything or train)
+        run = self._run(train, checkpoints)
+        everything = train
+        if self.early_stopping and valid is not None:
+            warn_of_known(HeldOut.of(valid, train), train.history)
+            everything = train.merge(valid) if refit else train
+        with self._told(run, train, on_epoch, verbose):
+            if not self.early_stopping:
+                trained = protocols.fixed(run, train)
+            elif valid is None:
+                part = splits.validation(train, seed=self.seed)
+                trained = protocols.validated(run, part.train, part.held_out, refit_on=train)
+            else:
+                again = everything if refit else None
+                trained = protocols.validated(run, train, valid, refit_on=again)
+        return self._keep_trained(trained, everything, verbose)
 
     def fit_as_the_paper(
         self,
@@ -318,6 +430,7 @@ class Learner(Estimator):
         *,
         on_epoch: OnPhase | None = None,
         checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
     ) -> Self:
         """Choose the epoch on the TEST rows, as the paper's published logs do.
 
@@ -325,12 +438,30 @@ class Learner(Estimator):
         """
         self._require_sound(train, None)
         require_rows("test", test)
-        run = self._run(train, on_epoch, checkpoints)
-        return self._keep_trained(protocols.paper(run, train, HeldOut.of(test, train)), train)
+        run = self._run(train, checkpoints)
+        with self._told(run, train, on_epoch, verbose):
+            trained = protocols.paper(run, train, HeldOut.of(test, train))
+        return self._keep_trained(trained, train, verbose)
 
-    def _run(
-        self, train: Interactions, on_epoch: OnPhase | None, checkpoints: Checkpoints | None
-    ) -> protocols.Run:
+    @contextmanager
+    def _told(
+        self,
+        run: protocols.Run,
+        train: Interactions,
+        on_epoch: OnPhase | None,
+        verbose: bool | None,
+    ) -> Iterator[None]:
+        """Tell of a run while it trains."""
+        with progress.training(
+            self.system_name,
+            train.sizes(),
+            run.options.epochs,
+            verbose=verbose,
+            on_epoch=on_epoch,
+        ) as run.on_epoch:
+            yield
+
+    def _run(self, train: Interactions, checkpoints: Checkpoints | None) -> protocols.Run:
         _require_learnable(train)
         _require_plain(self.plain_params())
         composed.require_looks(self, train)
@@ -342,7 +473,6 @@ class Learner(Estimator):
             seed=check_seed(self.seed),
             engine=self.engine,
             device=device,
-            on_epoch=on_epoch,
             checkpoints=checkpoints,
         )
 
@@ -356,7 +486,7 @@ class Learner(Estimator):
             metric=self.metric,
         )
 
-    def _keep_trained(self, trained: Trained, train: Interactions) -> Self:
+    def _keep_trained(self, trained: Trained, train: Interactions, verbose: bool | None) -> Self:
         self.trained_ = trained
         self._keep(
             trained.model,
@@ -373,70 +503,141 @@ class Learner(Estimator):
                 "valid": trained.valid,
             },
         )
+        self._tell_done(trained.seconds.total, verbose)
         return self
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class BPR(systems.BPR, Learner):
-    """Bayesian personalised ranking: one uniform negative a positive, pairwise logistic loss."""
+    """Bayesian personalised ranking: one uniform negative a positive, pairwise logistic loss.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.BPR(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
     epochs: int = 300
-    """Most passes over the training positives; with one negative a positive, many are needed."""
+    """The most passes over the training positives; with one negative a positive, many are
+    needed."""
     patience: int = 10
-    """Looks without a gain before training stops; the gains are small and their looks noisy."""
+    """How many looks at the validation rows may bring no gain before training stops; gains are
+    small here, and looks noisy."""
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class AOBPR(systems.AOBPR, Learner):
-    """BPR with adaptive oversampling: negatives that rank high in one of the user's factors."""
+    """BPR with adaptive oversampling: negatives that rank high in one of the user's factors.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.AOBPR(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class WARP(systems.WARP, Learner):
-    """Weighted approximate-rank pairwise loss: draws until one is too close to the positive."""
+    """Weighted approximate-rank pairwise loss: draws until one is too close to the positive.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.WARP(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class CML(systems.CML, Learner):
-    """Collaborative metric learning: points in a unit ball, nearer is better."""
+    """Collaborative metric learning: points in a unit ball, nearer is better.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.CML(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class DNS(systems.DNS, Learner):
-    """Dynamic negative sampling: the hardest of a few uniform negatives."""
+    """Dynamic negative sampling: the hardest of a few uniform negatives.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.DNS(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class IRGAN(systems.IRGAN, Learner):
-    """A generator with a softmax over all items against a discriminator; either can recommend."""
+    """A generator with a softmax over all items against a discriminator; either can recommend.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.IRGAN(dim=2, pretrain=1, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
     evaluate_every: int = 1
-    """Epochs between looks at the validation rows; the generator is best early in its game."""
+    """How many epochs lie between two looks at the validation rows; the generator is best early in
+    its game."""
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class SA(systems.SA, Learner):
-    """Self-adversarial negative sampling: uniform negatives weighted by their own losses."""
+    """Self-adversarial negative sampling: uniform negatives weighted by their own losses.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.SA(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class SDGAR(systems.SDGAR, Learner):
-    """Sampling-decomposable generative adversarial recommender, the paper's system."""
+    """Sampling-decomposable generative adversarial recommender, the paper's system.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.SDGAR(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class SDGARPrinted(systems.SDGARPrinted, Learner):
-    """SD-GAR with the generator's equations as printed, whose generator stays uniform."""
+    """SD-GAR with the generator's equations as printed, whose generator stays uniform.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.SDGARPrinted(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class SDSoftmax(systems.SDSoftmax, Learner):
-    """Sampling-decomposable softmax: cosines, softmax over all items, a generator fitted by EM."""
+    """Sampling-decomposable softmax: cosines, softmax over all items, a generator fitted by EM.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.SDSoftmax(dim=2, states=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
-@dataclass(kw_only=True, eq=False)
+@estimator
 class Composed(composed.Composed, Learner):
-    """Any discriminator with any sampler and any objective, each by its name."""
+    """Any discriminator with any sampler and any objective, each by its name.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> parts = {"discriminator": "metric", "sampler": "uniform", "objective": "cml"}
+    >>> model = sdgar.Composed(**parts, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
 
 
 ESTIMATORS: dict[str, type[Estimator]] = {
@@ -461,7 +662,8 @@ def make(
     kind = ESTIMATORS[system]
     types = get_type_hints(kind)
     known = [f.name for f in fields(kind)]
-    values = {name: value for name, value in (common or {}).items() if name in known}
+    common, settings = of_today(system, common or {}), renamed(system, settings)
+    values = {name: value for name, value in common.items() if name in known}
     of_parts = {name: text for name, text in settings.items() if "." in name}
     for name, text in settings.items():
         if kind is Composed and name in of_parts:

@@ -80,7 +80,26 @@ def is_module(part: Callable[..., Any]) -> bool:
 
 
 def register_discriminator(name: str) -> Callable[[Part], Part]:
-    """Make a module known by a name: a class that is made by (n_users, n_items, *, settings)."""
+    """Make a module known by a name: a class that is made by (n_users, n_items, *, settings).
+
+    >>> import torch
+    >>> @sdgar.register_discriminator("same-for-all")
+    ... class SameForAll(torch.nn.Module):
+    ...     def __init__(self, n_users, n_items):
+    ...         super().__init__()
+    ...         self.n_users, self.item = n_users, torch.nn.Parameter(torch.zeros(n_items, 1))
+    ...
+    ...     def score(self, users_B, items_BN):
+    ...         return self.item[items_BN, 0]
+    ...
+    ...     def vectors(self):
+    ...         return torch.ones(self.n_users, 1), self.item, torch.zeros(len(self.item))
+    >>> parts = {"discriminator": "same-for-all", "sampler": "uniform", "objective": "bpr"}
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.Composed(**parts, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
     register = _registrar(DISCRIMINATORS, "discriminator", name)
 
     def both(part: Part) -> Part:
@@ -93,12 +112,26 @@ def register_discriminator(name: str) -> Callable[[Part], Part]:
 
 
 def register_sampler(name: str) -> Callable[[Part], Part]:
-    """Make a sampler known by a name: a function of a ``Making`` and keyword settings."""
+    """Make a sampler known by a name: a function of a ``Making`` and keyword settings.
+
+    >>> from sdgar.samplers.static import Uniform
+    >>> @sdgar.register_sampler("my-uniform")
+    ... def my_uniform(making):
+    ...     return Uniform()
+    >>> model = sdgar.Composed(sampler="my-uniform")
+    """
     return _registrar(SAMPLERS, "sampler", name)
 
 
 def register_objective(name: str) -> Callable[[Part], Part]:
-    """Make an objective known by a name: a function of a ``Making`` and keyword settings."""
+    """Make an objective known by a name: a function of a ``Making`` and keyword settings.
+
+    >>> from sdgar.objectives import SampledSoftmax
+    >>> @sdgar.register_objective("my-softmax")
+    ... def my_softmax(making, *, rho: float = 0.9):
+    ...     return SampledSoftmax(rho)
+    >>> model = sdgar.Composed(objective="my-softmax", settings={"objective.rho": 0.8})
+    """
     return _registrar(OBJECTIVES, "objective", name)
 
 

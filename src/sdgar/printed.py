@@ -7,6 +7,7 @@ must stay words. Both rules are here, and nowhere else.
 
 from __future__ import annotations
 
+import html
 import os
 import shlex
 import unicodedata
@@ -56,3 +57,20 @@ def _quoted(word: object) -> str:
         chr(b) if 32 <= b < 127 and b not in b"\\'" else f"\\{b:03o}" for b in os.fsencode(text)
     )
     return f"$'{''.join(plain)}'"
+
+
+class Described:
+    """What says in a few lines what it is: at a prompt, and in a notebook as HTML."""
+
+    __slots__ = ()
+
+    def _lines(self) -> list[str]:
+        """A title, and at most four lines about it; no array is among them."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return "\n".join(map(visible, self._lines()))
+
+    def _repr_html_(self) -> str:
+        title, *more = (html.escape(visible(line)) for line in self._lines())
+        return "<br>".join((f"<strong>{title}</strong>", *more))

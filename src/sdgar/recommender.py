@@ -41,6 +41,7 @@ from sdgar.evaluation.report import evaluate as _evaluate
 from sdgar.evaluation.topk import TopK, block_rows, checked, top_k
 from sdgar.fold_in import fold_in
 from sdgar.modules import ModuleScores
+from sdgar.printed import Described
 from sdgar.sparse import SparseMatrix
 
 Raw = str | int | Mapping[str, Any] | Iterable[Any]
@@ -89,8 +90,14 @@ class _Asked:
         return self.rows(self.index_T >= 0) if fallback == "skip" else self
 
 
-class Recommender:
-    """A trained model that answers questions; it needs no data set."""
+class Recommender(Described):
+    """A trained model that answers questions; it needs no data set.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.MostPopular().fit(data).recommender_
+    >>> model.recommend([3], k=1)["item"].to_list()
+    ['b']
+    """
 
     def __init__(self, saved: Artifact) -> None:
         of_kind("saved", saved, Artifact, "Load a saved model with sdgar.load(path).")
@@ -148,6 +155,33 @@ class Recommender:
     def about(self) -> dict[str, Any]:
         """How the model was made."""
         return self._saved.about
+
+    def summary(self) -> list[str]:
+        """What is known of the model, in at most four lines."""
+        about, settings = self.about, _said_under(self.about.get("hyper_parameters"))
+        report = _said_under(about.get("report"))
+        whom = "users" if self.fields is None else "contexts"
+        sizes = f"{len(self.users):,} {whom} × {len(self.items):,} items"
+        found = {
+            "dim": settings.get("dim"),
+            "best epoch": about.get("best_epoch"),
+            "seed": about.get("seed"),
+            "seconds": _said_under(report.get("seconds")).get("total"),
+            "engine": _said_under(about.get("engine")).get("name") or about.get("computed_by"),
+        }
+        facts = " · ".join(f"{name} {value}" for name, value in found.items() if value is not None)
+        measured = _beside(_said_under(report.get("test")), "on test rows")
+        beside = _beside(_said_under(report.get("most_popular")), "for most popular")
+        valid = _beside(_said_under(about.get("valid")), "on validation rows")
+        said = ", ".join(filter(None, (measured, beside if measured else "", valid)))
+        lines = [f"{sizes}, {len(self.history.items_E):,} known rows", facts, said]
+        if self.fields is not None:
+            lines.append(f"a context is {', '.join(self.fields.names)}")
+        return [line for line in lines if line]
+
+    def _lines(self) -> list[str]:
+        folded = ", with users folded in" if self.about.get("folded_in") else ""
+        return [f"Recommender of system {self.about.get('system')}{folded}", *self.summary()]
 
     def recommend(
         self,
@@ -680,8 +714,25 @@ def _pair_scores(
 
 
 def load(path: str | Path) -> Recommender:
-    """Load a saved model; its files are verified first, and no code in them can run."""
+    """Load a saved model; its files are verified first, and no code in them can run.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> _ = sdgar.MostPopular().fit(data).save("popular")
+    >>> sdgar.load("popular")
+    Recommender of system popular
+    3 users × 3 items, 5 known rows
+    """
     return Recommender(artifact.load(a_path("path", path)))
+
+
+def _said_under(value: Any) -> dict[str, Any]:
+    """What a saved model says under a name, if it is a table."""
+    return value if isinstance(value, dict) else {}
+
+
+def _beside(metrics: dict[str, Any], what: str) -> str:
+    value = metrics.get("ndcg@50")
+    return f"NDCG@50 {value:.4f} {what}" if isinstance(value, float) else ""
 
 
 def require_rows(name: str, rows: Any) -> None:

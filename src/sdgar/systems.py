@@ -69,18 +69,18 @@ class Composition:
     """What each setting follows from that can be left to a rule."""
 
     dim: int = 32
-    """Embedding size D."""
+    """The number of coordinates D of the vector of each user and each item."""
     learning_rate: float = 0.1
-    """Rate of the optimiser; Adam wants about 0.004."""
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     optimizer: str = "adagrad"
-    """adagrad (one sum of squares a row), lazy-adam (moves the rows a batch touches), adam (moves
-    all rows) or sgd."""
+    """How steps are taken: adagrad (one sum of squares a row), lazy-adam (which moves the rows
+    that a batch touches), adam (which moves all rows) or sgd."""
     n_negatives: int = 1
-    """Negatives drawn for each positive; the loss is their mean."""
+    """How many negatives are drawn for each positive; the loss is the mean over them."""
     batch_size: int = 2048
-    """Positives a step."""
+    """How many training positives one step of the optimiser learns from."""
     positives_per_visit: int = 1
-    """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
+    """How many positives of a user share one pool of n_negatives; 1 gives each its own."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts."""
@@ -148,9 +148,9 @@ class Factorized(Composition):
     rules: ClassVar[Mapping[str, str]] = {"l2": ROWS, "generator_l2": ROWS}
 
     l2: float | None = None
-    """Weight λ of the squared norm of the rows a batch touches. Without a value it follows from the
-    size of the data: a constant of the system over the square root of the training rows there are
-    for each user and item."""
+    """The weight λ of the squared norm of the rows that a batch touches. Without a value it follows
+    from the size of the data: a constant of the system over the square root of the training rows
+    there are for each user and item."""
 
     def decided(self, data: Interactions) -> dict[str, Any]:
         """λ by its rule, unless it is given."""
@@ -176,7 +176,7 @@ class BPR(Factorized):
     system_name: ClassVar[str] = "bpr"
 
     learning_rate: float = 0.2
-    """Rate of the optimiser; Adam wants about 0.004."""
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, pairwise logistic loss, matrix factorization."""
@@ -194,9 +194,11 @@ class AOBPR(Factorized):
     l2_rule: ClassVar[float] = 0.09
 
     rank_scale: float = 0.05
-    """λ of P(r) ∝ exp(-r/λ), as a share of the items; small draws hard negatives."""
+    """The scale λ of the ranks r that are drawn, P(r) ∝ exp(-r/λ), as a share of the items; a small
+    one draws hard negatives."""
     refit_every: int = 1
-    """Epochs between sorting the orders; the first is before epoch 1."""
+    """How many epochs pass before items are sorted by their factors again; they are sorted first
+    before epoch 1."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals by rank in a factor, pairwise logistic loss, matrix factorization."""
@@ -221,11 +223,11 @@ class WARP(Factorized):
     """Large, since a hinge counts up to log M times."""
 
     learning_rate: float = 0.2
-    """Rate of the optimiser; Adam wants about 0.004."""
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     margin: float = 1.0
-    """By how much a positive should lead."""
+    """By how much the score of a positive should exceed that of a negative."""
     max_tries: int = 30
-    """Most draws for a positive; without a violation it teaches nothing."""
+    """The most draws for a positive; a positive without a violation teaches nothing."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """The first violation, rank-weighted hinge, matrix factorization."""
@@ -252,13 +254,14 @@ class CML(Composition):
     system_name: ClassVar[str] = "cml"
 
     learning_rate: float = 0.2
-    """Rate of the optimiser; Adam wants about 0.004."""
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     n_negatives: int = 20
-    """Negatives drawn for each positive; the nearest is pushed away."""
+    """How many negatives are drawn for each positive; the nearest of them is pushed away."""
     margin: float = 1.0
-    """By how much squared distances should differ; points of the ball differ by at most 4."""
+    """By how much a positive should be nearer than a negative, in squared distances, which are at
+    most 4 in a unit ball."""
     covariance: float = 0.0
-    """Weight λ of the covariances between axes, which keeps them from saying the same."""
+    """The weight λ of the covariances between axes, which keeps axes from saying the same."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, hinge weighted by the share of impostors, points in a unit ball."""
@@ -282,9 +285,9 @@ class DNS(Factorized):
     l2_rule: ClassVar[float] = 0.12
 
     learning_rate: float = 0.2
-    """Rate of the optimiser; Adam wants about 0.004."""
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     candidates: int = 10
-    """Uniform draws for each negative, of which the best scored is kept."""
+    """How many items are drawn uniformly for each negative; the one with the best score is kept."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """The hardest of uniform proposals, pairwise logistic loss, matrix factorization."""
@@ -303,31 +306,32 @@ class IRGAN(Factorized):
     system_name: ClassVar[str] = "irgan"
 
     batch_size: int = 8192
-    """Positives a step."""
+    """How many training positives one step of the optimiser learns from."""
     side: str = "generator"
-    """Who recommends in the end: generator or discriminator."""
+    """Which of the two recommends in the end: generator or discriminator."""
     temperature: float = 0.2
-    """τ of the generator's proposals; it learns at τ = 1."""
+    """The temperature τ of the generator's proposals; the generator itself learns at τ = 1."""
     refit_every: int = 1
-    """Epochs of the discriminator between updates of the generator."""
+    """How many epochs of the discriminator lie between two updates of the generator."""
     pretrain: int = 120
-    """Passes over the contexts in which the generator learns from positives, before epoch 1."""
+    """How often the generator passes over the contexts to learn from positives, before epoch 1."""
     pretrain_rate: float = 0.01
-    """Rate of Adam in those passes."""
+    """The learning rate of Adam while the generator learns from positives, before epoch 1."""
     generator_rate: float = 0.0001
-    """Rate of Adam in the generator's updates."""
+    """The learning rate of Adam in the updates of the generator."""
     generator_l2: float | None = None
-    """Weight λ of the squared norms of the contexts and items a step of the generator draws.
-    Without a value it is 0.8 over the square root of the training rows there are for each user and
-    item."""
+    """The weight λ of the squared norms of the contexts and items that a step of the generator
+    draws. Without a value it is 0.8 over the square root of the training rows there are for each
+    user and item."""
     generator_batch: int = 1024
-    """Contexts a step of the generator."""
+    """How many contexts one step of the generator learns from."""
     generator_samples: int = 64
-    """Items drawn for each context to estimate its gradient."""
+    """How many items are drawn for each context to estimate the gradient of the generator."""
     positive_share: float = 0.2
-    """Share of those that are drawn from the positives, with importance weights."""
+    """The share of generator_samples that is drawn from the positives, with importance weights."""
     reward: str = "sigmoid"
-    """sigmoid (2σ(g) - 1, as in the authors' code) or softplus, of the discriminator's score."""
+    """What the generator is paid of the discriminator's score g: sigmoid (2σ(g) - 1, as in the
+    authors' code) or softplus."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals from the generator, logistic loss, matrix factorization."""
@@ -377,11 +381,12 @@ class SA(Factorized):
     l2_rule: ClassVar[float] = 0.07
 
     learning_rate: float = 0.2
-    """Rate of the optimiser; Adam wants about 0.004."""
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     n_negatives: int = 5
-    """Negatives drawn for each positive."""
+    """How many negatives are drawn for each positive."""
     temperature: float = 0.25
-    """T of the weights ∝ exp(f/T); 1/α of the original."""
+    """The temperature T of the weights of negatives, ∝ exp(f/T) of their losses f; it is 1/α of the
+    original."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Uniform proposals, logistic loss with held softmax weights, matrix factorization."""
@@ -401,30 +406,34 @@ class SDGAR(Factorized):
     l2_rule: ClassVar[float] = 0.07
 
     n_negatives: int = 5
-    """|S_c|: negatives drawn for each positive."""
+    """How many negatives are drawn for each positive: |S_c|."""
     temperature: float = 0.5
-    """T of the target P(i|c) ∝ exp(f_c(i)/T)."""
+    """The temperature T of the distribution that the generator follows, P(i|c) ∝ exp(f_c(i)/T)."""
     hold_weights: bool = False
-    """Stop the gradient at the importance weights."""
+    """Whether the gradient stops at the importance weights."""
     proposal: str = "decomposable"
-    """decomposable, or for ablations: frozen (never updated), scrambled (updated, then dealt to
-    other contexts), uniform, popularity."""
+    """Who proposes negatives: decomposable (the generator), or for ablations frozen (never
+    updated), scrambled (updated, then dealt to other contexts), uniform or popularity."""
     states: int = 64
-    """K: states of the generator."""
+    """The number K of states of the generator."""
     refit_every: int = 5
-    """l_g: epochs between updates of the generator; the first is before epoch 1."""
+    """How many epochs lie between two updates of the generator (l_g); the first update is before
+    epoch 1."""
     lambda_x: float = 0.1
-    """Entropy weight of x_c."""
+    """The weight of the entropy of x_c, the states of a context."""
     lambda_y: float = 1.0
-    """Entropy weight of y_k."""
+    """The weight of the entropy of y_k, the items of a state."""
     generator_samples: int = 64
-    """|S_c| and |S_i| of the generator's update."""
+    """How many draws there are for each context and each item in an update of the generator: |S_c|
+    and |S_i|."""
     target: str = "kl"
-    """kl, or linear as in Eq. 7."""
+    """What the generator minimises: kl (the divergence from its target), or linear as in Eq. 7."""
     integrand: str = "loss"
-    """loss (h = f), or deviation (h = |f - μ|) as in Eq. 7."""
+    """Which function of the loss the generator follows: loss (h = f), or deviation (h = |f - μ|) as
+    in Eq. 7."""
     calibration: str = "line"
-    """line (λ in units of the line's own largest b), relative (of their mean), or literal."""
+    """The unit in which lambda_x and lambda_y are given: line (the largest b of each line),
+    relative (the mean of these), or literal."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals from the generator, importance-weighted logistic loss, factorization."""
@@ -490,39 +499,41 @@ class SDSoftmax(Composition):
     system_name: ClassVar[str] = "sdsoftmax"
 
     dim: int = 128
-    """Embedding size D."""
+    """The number of coordinates D of the vector of each user and each item."""
     learning_rate: float = 0.05
-    """Rate of the optimiser; Adam wants about 0.004."""
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     n_negatives: int = 32
-    """Draws for each visit."""
+    """How many items are drawn for each visit of a user."""
     positives_per_visit: int = 2
-    """Positives of a user that share one pool of n_negatives; 1 gives each its own."""
-    score: str = "cosine"
-    """cosine (over τ), or dot (inner product and bias, whose size l2 holds)."""
+    """How many positives of a user share one pool of n_negatives; 1 gives each its own."""
+    similarity: str = "cosine"
+    """How a user and an item are compared: cosine (over τ), or dot (inner product and bias, whose
+    size l2 holds)."""
     tau: float = 0.12
-    """τ: cosines are divided by it; inner products are not."""
+    """The temperature τ that cosines are divided by; inner products are not."""
     rho: float = 1.0
-    """ρ: temperature of positives over that of negatives."""
+    """The temperature of positives over that of negatives: ρ."""
     bias: bool = True
-    """Whether an item has a bias beside its cosine; inner products always have one."""
+    """Whether an item has a bias beside its cosine; beside inner products there always is one."""
     l2: float = 0.1
-    """Weight λ of the squared biases that a batch touches, and of the vectors of inner products."""
+    """The weight λ of the squared biases that a batch touches, and of the vectors of inner
+    products."""
     proposal: str = "em"
-    """em (the generator), or to compare: uniform, popularity."""
+    """Who proposes negatives: em (the generator), or to compare with it uniform or popularity."""
     states: int = 64
-    """K: states of the generator."""
+    """The number K of states of the generator."""
     refit_every: int = 2
-    """Epochs between steps of EM; the first is before epoch 1."""
+    """How many epochs lie between two steps of EM; the first step is before epoch 1."""
     floor_x: float = 1e-3
-    """Share of every x_c that is spread over all states."""
+    """The share of every x_c, the states of a context, that is spread over all states."""
     floor_y: float = 0.1
-    """Share of every y_k that is spread over all items."""
+    """The share of every y_k, the items of a state, that is spread over all items."""
     generator_samples: int = 64
-    """Draws for each context and each item in a step of EM."""
+    """How many draws there are for each context and each item in a step of EM."""
     pretrain: int = 15
-    """Steps of EM on the positives, before the generator follows the scores."""
+    """How many steps of EM learn from the positives, before the generator follows the scores."""
     sweeps: int = 3
-    """Sweeps of iALS whose directions cosines start from; 0 starts them at random."""
+    """How many sweeps of iALS give the directions that cosines start from; 0 starts at random."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Proposals from the generator, sampled softmax, cosines or inner products."""
@@ -540,7 +551,7 @@ class SDSoftmax(Composition):
     def _discriminator(self, data: Interactions, seed: int, device: torch.device) -> Discriminator:
         row_wise = make_optimizer(*self.step()).row_wise
         size = (data.n_users, data.n_items, self.dim)
-        if one_of("score", self.score, ("cosine", "dot")) == "dot":
+        if one_of("similarity", self.similarity, ("cosine", "dot")) == "dot":
             return MatrixFactorization(*size, seed=seed, sparse=row_wise, fields=data.fields)
         cosine = Cosine(
             *size, seed=seed, tau=self.tau, sparse=row_wise, bias=self.bias, fields=data.fields

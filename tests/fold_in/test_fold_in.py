@@ -111,10 +111,11 @@ def test_users_and_a_history_cannot_both_be_meant(softmax):
 
 
 @pytest.mark.parametrize(
-    "model", [sdgar.BPR(dim=2, **LEARNING), sdgar.SDSoftmax(score="dot", **SOFTMAX, **LEARNING)]
+    "model",
+    [sdgar.BPR(dim=2, **LEARNING), sdgar.SDSoftmax(similarity="dot", **SOFTMAX, **LEARNING)],
 )
 def test_systems_without_a_rule_say_so_and_name_those_that_have_one(model, colours):
-    with pytest.raises(UsageError, match=r"no rule.*sdsoftmax \(with score=cosine\)"):
+    with pytest.raises(UsageError, match=r"no rule.*sdsoftmax \(with similarity=cosine\)"):
         model.fit(colours).recommend(history=["white-2"])
 
 

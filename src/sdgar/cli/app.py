@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import sdgar
+from sdgar import progress
 from sdgar.cli import (
     compare,
     data,
@@ -22,6 +23,7 @@ from sdgar.cli import (
     paper,
     recommend,
     similar,
+    systems,
     train,
     tune,
 )
@@ -54,6 +56,7 @@ app.command("recommend")(recommend.recommend)
 app.command("similar")(similar.similar)
 app.command("info")(info.info)
 app.add_typer(data.app, name="data")
+app.command("systems")(systems.systems)
 app.command("doctor")(doctor.doctor)
 
 
@@ -105,7 +108,7 @@ def _import(name: str) -> None:
 def answer(interrupted: Callable[[], bool]) -> int:
     """Run the command that was given, say what went wrong if something did: the exit code."""
     screen = Screen(as_json="--json" in sys.argv)
-    with warnings_on(screen):
+    with warnings_on(screen), progress.silenced():
         try:
             code = int(app(prog_name="sdgar", standalone_mode=False) or 0)
             sys.stdout.flush()

@@ -153,12 +153,13 @@ def _candidates(names: str, settings: dict[str, str], common: dict[str, Any]) ->
     """Every system with its settings: those of its own, and those of all that it has."""
     from sdgar.estimators import ESTIMATORS, make
     from sdgar.experiments.compare import Candidate
+    from sdgar.settings import RENAMED
 
     systems = [name.strip() for name in names.split(",") if name.strip()]
     for name in systems:
         if name not in ESTIMATORS:
             raise unknown_name("system", name, ESTIMATORS)
-    known = {name: ESTIMATORS[name]().get_params() for name in systems}
+    known = {name: [*ESTIMATORS[name]().get_params(), *RENAMED.get(name, ())] for name in systems}
     for key in settings:
         system, dot, name = key.rpartition(".")
         if dot and system not in systems:

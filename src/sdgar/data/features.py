@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids, held, plain
 from sdgar.errors import DataError
+from sdgar.printed import Described
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """Features of some ids, as CSR: those of ids.values[r] are feature_E[start_R1[r] …]."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Features(Described):
+    """Features of some ids, as CSR: those of ids.values[r] are feature_E[start_R1[r] …].
+
+    >>> sdgar.Features.from_columns(["ann", "bob"], {"city": ["Rome", "Oslo"], "age": [30, None]})
+    Features: 3 of 2 ids, 3 set
+    such as age=30, city=Oslo, city=Rome
+    """
 
     ids: Ids
     names: tuple[str, ...]
@@ -61,6 +67,13 @@ class Features:
     def n_features(self) -> int:
         """Number of distinct features."""
         return len(self.names)
+
+    def _lines(self) -> list[str]:
+        more = ", …" if self.n_features > 3 else ""
+        return [
+            f"Features: {self.n_features:,} of {len(self.ids):,} ids, {len(self.feature_E):,} set",
+            f"such as {', '.join(name[:60] for name in self.names[:3])}{more}",
+        ]
 
     def digest(self) -> bytes:
         """SHA-256 of ids, names and who has what."""

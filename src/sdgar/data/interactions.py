@@ -20,12 +20,15 @@ from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids, common_kind, held
 from sdgar.errors import DataError, UsageError, unknown_name
+from sdgar.printed import Described
 
 Duplicates = Literal["error", "sum", "max", "last"]
 """What to do with rows of one (user, item) whose weights differ."""
 
 _MAX_WEIGHT_RATIO = 1e12
 _FLOAT32 = np.finfo(np.float32)
+_FIRST_DATE, _LAST_DATE = 315_532_800_000_000, 4_102_444_800_000_000
+"""The years 1980 to 2100 in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +86,18 @@ class History:
         return self.items_E[self.indptr_U1[user] : self.indptr_U1[user + 1]]
 
 
-@dataclass(frozen=True)
-class Interactions:
-    """Distinct (context, item) pairs in CSR order by context."""
+@dataclass(frozen=True, repr=False)
+class Interactions(Described):
+    """Distinct (context, item) pairs in CSR order by context.
+
+    >>> data = sdgar.Interactions.from_arrays(["ann", "ann", "bob"], [7, 8, 7])
+    >>> data
+    Interactions: 2 users × 2 items, 3 rows (75.000 % filled)
+    3 rows read = 3 kept
+    no times · no weights
+    >>> len(data[data.users_E == 0])  # the rows of ann
+    2
+    """
 
     users: Ids
     items: Ids
@@ -311,6 +323,52 @@ class Interactions:
         """Number of distinct interactions."""
         return len(self.items_E)
 
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of rows, by which scikit-learn knows that rows can be chosen by number."""
+        return (len(self),)
+
+    def __getitem__(self, rows: Any) -> Interactions:
+        """Some rows: by a slice, their numbers, or one True or False a row."""
+        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
+            rows = rows[0]  # so does scikit-learn ask
+        chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
+        keep_E = np.zeros(len(self), bool)
+        if chosen.dtype == bool and chosen.shape == keep_E.shape:
+            keep_E = chosen
+        elif chosen.dtype.kind in "iu" and chosen.ndim == 1:
+            _require_rows(chosen, len(self))
+            keep_E[chosen] = True
+        else:
+            raise UsageError(
+                f"rows are chosen by a slice, by numbers, or by one True or False for each of "
+                f"{len(self):,} rows, got {rows!r:.60}.",
+                code="bad_index",
+            )
+        return self.subset(keep_E, "not chosen")
+
+    def sizes(self) -> str:
+        """How large the data is, in words."""
+        whom = "users" if self.context == contexts.USER else "contexts"
+        return f"{self.n_users:,} {whom} × {self.n_items:,} items, {len(self):,} rows"
+
+    def _lines(self) -> list[str]:
+        times = weights = features = ""
+        if self.time_E is not None:
+            times = f"times from {_moment(self.time_E.min())} to {_moment(self.time_E.max())}"
+        if self.weight_E is not None:
+            weights = f"weights from {self.weight_E.min():g} to {self.weight_E.max():g}"
+        for what, known in (("users", self.user_features), ("items", self.item_features)):
+            features += "" if known is None else f" · {known.n_features:,} features of {what}"
+        lines = [
+            f"Interactions: {self.sizes()} ({100 * self.stats()['density']:.3f} % filled)",
+            self.rows.sentence(),
+            f"{times or 'no times'} · {weights or 'no weights'}{features}",
+        ]
+        if self.context != contexts.USER:
+            lines.append(f"a context is {', '.join(self.context)}")
+        return lines
+
     @cached_property
     def users_E(self) -> NDArray[np.int64]:
         """Context of each interaction."""
@@ -390,6 +448,28 @@ class Interactions:
             "density": len(self) / (self.n_users * self.n_items),
             "concentration": float(np.sort(per_item)[::-1][:top].sum() / len(self)),
         }
+
+
+def _moment(time: np.int64) -> str:
+    """A time as a date, if it is one in microseconds; any other order is the number it is."""
+    if not _FIRST_DATE <= time < _LAST_DATE:
+        return f"{int(time):,}"
+    return str(np.datetime64(int(time), "us").astype("datetime64[s]")).replace("T", " ")
+
+
+def _require_rows(chosen: NDArray[np.integer[Any]], n: int) -> None:
+    """Refuse numbers of rows that are not there, and those that come twice."""
+    wrong = chosen[(chosen < 0) | (chosen >= n)]
+    if len(wrong):
+        raise UsageError(
+            f"there is no row {int(wrong[0])}: rows are numbered from 0 to {n - 1:,}.",
+            code="bad_index",
+        )
+    if len(np.unique(chosen)) < len(chosen):
+        raise UsageError(
+            "the numbers of rows hold one twice, and a row counts once. Leave repeated ones out.",
+            code="bad_index",
+        )
 
 
 def _require_same_length(lengths: Mapping[str, int]) -> None:

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from sdgar.arguments import of_kind
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError, unknown_name
+from sdgar.printed import Described
 from sdgar.rng import Stream, check_seed, sort_keys
 
 Rule = Literal["paper", "time", "leave-last-out"]
 RULES: tuple[Rule, ...] = ("paper", "time", "leave-last-out")
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+@dataclass(frozen=True, slots=True, repr=False)
+class Split(Described):
     """Training rows, held-out rows, and how they were told apart."""
 
     train: Interactions
@@ -37,6 +38,11 @@ class Split:
         """So that ``train, test = split(data)`` reads well."""
         return iter((self.train, self.held_out))
 
+    def _lines(self) -> list[str]:
+        lines = [f"Split: {self.how}", f"train: {self.train.sizes()}"]
+        lines.append(f"held out: {self.held_out.sizes()}")
+        return lines + ([f"warning: {self.warning}"] if self.warning else [])
+
 
 def default_rule(data: Interactions) -> Rule:
     """By time where there is a time, since a random split lets a model see the future."""
@@ -46,7 +52,13 @@ def default_rule(data: Interactions) -> Rule:
 def split(
     data: Interactions, rule: str | None = None, *, seed: int = 0, share: float | None = None
 ) -> Split:
-    """Hold test rows out by a named rule; without one, by time where there is a time."""
+    """Hold test rows out by a named rule; without one, by time where there is a time.
+
+    >>> rows = {"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"], "time": [10, 20, 30, 40]}
+    >>> train, test = sdgar.split(sdgar.read(rows))
+    >>> len(train), len(test)  # the last row in time is held out
+    (3, 1)
+    """
     of_kind("data", data, Interactions, "Read files and frames with sdgar.read(source).")
     rule = rule or default_rule(data)
     if rule == "paper":

@@ -170,7 +170,11 @@ PRESETS: dict[str, Shape] = {
 
 
 def synthetic(preset: str = "demo", *, seed: int = 0) -> Interactions:
-    """Draw a data set of a known shape, by name."""
+    """Draw a data set of a known shape, by name.
+
+    >>> len(sdgar.synthetic("demo", seed=0))
+    40000
+    """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
     return generate(PRESETS[preset], seed=seed)

@@ -17,6 +17,7 @@ from sdgar.data.interactions import History
 from sdgar.errors import SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks, per_user
 from sdgar.evaluation.topk import top_k
+from sdgar.printed import Described
 from sdgar.rng import check_seed
 
 if TYPE_CHECKING:
@@ -50,13 +51,26 @@ class Counts:
     """Held-out rows that the history holds too: left out of every list, they count as missed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Described):
     """Metrics of one scorer on one held-out set, one value a user."""
 
     users_T: NDArray[np.int64]
     per_user: dict[str, NDArray[np.float64]]
     counts: Counts
+
+    def _lines(self) -> list[str]:
+        n, means = self.counts, self.means()
+        ks = list(dict.fromkeys(name.partition("@")[2] for name in means))
+        lines = [
+            f"Report: {n.users:,} users with {n.rows:,} held-out rows, all {n.items:,} items ranked"
+        ]
+        for k in ks[:3]:
+            at_k = {name: mean for name, mean in means.items() if name.endswith(f"@{k}")}
+            lines.append(" · ".join(f"{name} {mean:.4f}" for name, mean in at_k.items()))
+        more = [f"see means() for @{', @'.join(ks[3:])}"] if ks[3:] else []
+        more += [f"warning: {self.warning}"] if self.warning else []
+        return lines + ["; ".join(more)] * bool(more)
 
     @property
     def warning(self) -> str | None:
@@ -218,6 +232,11 @@ def compare(a: Report, b: Report, metric: str, *, seed: int = 0) -> Paired:
     """Test over users whether ``a`` and ``b`` differ in the mean of ``metric``.
 
     d_u = a_u - b_u,   t = mean(d) / (std(d) / √n)
+
+    >>> train, test = sdgar.split(sdgar.synthetic("demo"))
+    >>> one, two = (kind().fit(train) for kind in (sdgar.ItemKNN, sdgar.MostPopular))
+    >>> sdgar.compare(one.evaluate(test), two.evaluate(test), "ndcg@10").difference > 0
+    True
     """
     for name, report in (("a", a), ("b", b)):
         of_kind(name, report, Report, "Give what evaluate(test) returned.")

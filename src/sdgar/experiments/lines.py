@@ -6,7 +6,6 @@ killed process left of its last line is cut off by the next one.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from sdgar import locks
 from sdgar.data.whole_files import disk_error
 from sdgar.errors import UsageError
 from sdgar.folders import DamagedError
@@ -29,6 +29,7 @@ def held(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[
     ``mark`` is what the first line of such a file holds; a file without it is not touched.
     ``empty`` throws away what is in it.
     """
+    locks.require()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
@@ -36,7 +37,7 @@ def held(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[
         raise disk_error(path, error) from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.take(file)
         except BlockingIOError as error:
             raise UsageError(
                 f"another process is writing to {path}. Wait for it, or choose another place.",

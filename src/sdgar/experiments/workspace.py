@@ -13,7 +13,6 @@ a link, both folders lie where it leads. Files that others put into RUN.partial 
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import secrets
@@ -24,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from sdgar import artifact, folders
+from sdgar import artifact, folders, locks
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.printed import command
 from sdgar.recommender import Recommender
@@ -63,6 +62,7 @@ class Workspace:
         self._lock: IO[str]
 
     def __enter__(self) -> Self:
+        locks.require()
         if self._resume:
             self._reopen()
         else:
@@ -218,7 +218,7 @@ def _take_lock(folder: Path) -> IO[str]:
             raise folders.DamagedError(folder / name, "it is not a file")
     file = path.open("a+")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locks.take(file)
     except BlockingIOError as error:
         file.seek(0)
         holder = file.read()

@@ -27,6 +27,7 @@ from sdgar.errors import DataError, UsageError
 from sdgar.fold_in.sphere import directions
 from sdgar.least_squares import HalfSweep
 from sdgar.modules import Encoder, ModuleScores
+from sdgar.settings import of_today
 from sdgar.sparse import SparseMatrix
 
 SYSTEMS = ("popular", "item-knn", "ease", "ials", "sdsoftmax")
@@ -80,7 +81,8 @@ def _encoded(encoder: Encoder, new: History, in_order_E: NDArray[np.int64] | Non
 
 def _rule(about: dict[str, Any]) -> Callable[[Factors, History, SparseMatrix], Tensor]:
     """How a model of this system finds vectors, from what it was trained on and what is known."""
-    settings = about.get("hyper_parameters", {})
+    given = about.get("hyper_parameters")
+    settings = of_today(about.get("system"), given if isinstance(given, dict) else {})
     match about.get("system"), settings:
         case "popular", _:
             return lambda model, _, known: torch.empty(known.n_rows, 0, device=model.device)
@@ -89,14 +91,15 @@ def _rule(about: dict[str, Any]) -> Callable[[Factors, History, SparseMatrix], T
             "power": int() | float() as power,
         }:  # fmt: skip
             return lambda model, _, known: HalfSweep(alpha, l2, power)(known, model.item_ID)
-        case "sdsoftmax", {"score": "cosine"} if about.get("folded_in"):
+        case "sdsoftmax", {"similarity": "cosine"} if about.get("folded_in"):
             raise UsageError(
                 "this model has users folded in and no longer knows how popular items were in "
                 "training, which new users are found by. Fold into the model it was made from.",
                 code="folded_in",
             )
         case "sdsoftmax", {
-            "score": "cosine", "tau": int() | float() as tau, "rho": int() | float() as rho,
+            "similarity": "cosine", "tau": int() | float() as tau,
+            "rho": int() | float() as rho,
         } if tau > 0:  # fmt: skip
             return partial(_on_the_sphere, tau=float(tau), rho=float(rho))
     raise _refused(about)
@@ -115,7 +118,7 @@ def _refused(about: dict[str, Any]) -> UsageError:
     return UsageError(
         f"new users cannot be folded into a model of system {about.get('system')!r}: it has no "
         f"rule for a vector from a history alone. Systems that have: {', '.join(SYSTEMS)} (with "
-        "score=cosine), and networks with fold_in, such as sequence. Or train again with the new "
-        "users' rows.",
+        "similarity=cosine), and networks with fold_in, such as sequence. Or train again with the "
+        "new users' rows.",
         code="no_fold_in",
     )

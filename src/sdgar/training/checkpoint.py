@@ -34,6 +34,7 @@ from sdgar import folders
 from sdgar.arguments import not_negative
 from sdgar.contracts import Engine, Learned
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, StoppedError
+from sdgar.settings import of_today
 from sdgar.training.fit import EpochRecord, Fitted, Progress
 
 FORMAT = "sdgar-checkpoint"
@@ -297,6 +298,7 @@ def read(folder: Path, identity: Identity, device: torch.device) -> Checkpoint:
 
 def require_same(recorded: Identity, now: Identity, where: Path) -> None:
     """Refuse to go on with other data, settings or code than a run began with, field by field."""
+    recorded = of_today(recorded.get("system"), recorded)
     differ = [
         f"{name} was {recorded.get(name)!r}, is now {now.get(name)!r}"
         for name in sorted({*recorded, *now})

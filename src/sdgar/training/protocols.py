@@ -14,6 +14,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
+from sdgar.printed import Described
 from sdgar.systems import Recipe
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
@@ -43,8 +44,8 @@ class Seconds:
         return {name: round(getattr(self, name), 3) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
+@dataclass(frozen=True, slots=True, repr=False)
+class Trained(Described):
     """A model, and how it came to be."""
 
     model: Learned
@@ -62,6 +63,12 @@ class Trained:
     """Metrics of the chosen epoch on validation rows; empty if there were none."""
     seconds: Seconds
     positives_per_second: float
+
+    def _lines(self) -> list[str]:
+        said = [f"Trained: epoch {self.best_epoch} of {self.epochs} is kept"]
+        said.append(f"{self.seconds.total:.1f} s with engine {self.engine}: {self.why}")
+        valid = self.valid.get("ndcg@50")
+        return said if valid is None else [*said, f"NDCG@50 {valid:.4f} on validation rows"]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -35,9 +35,9 @@ class EASE:
     uses_weights: ClassVar[bool] = False
 
     l2: float = 100.0
-    """λ."""
+    """The weight λ of the squared weights between items."""
     memory_gib: float = 0.0
-    """Most memory it may take; 0 is half of what is free."""
+    """The most memory in GiB that it may take; 0 means half of what is free."""
 
     def solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
         """Count, invert, scale."""

@@ -33,17 +33,17 @@ class IALS:
     computed_by: ClassVar[str] = "alternating least squares"
 
     dim: int = 32
-    """Embedding size D."""
+    """The number of coordinates D of the vector of each user and each item."""
     alpha: float = 0.01
-    """α: weight of every pair towards 0."""
+    """The weight α with which the score of every pair is drawn towards 0."""
     l2: float = 0.01
-    """λ."""
+    """The weight λ of the squared vectors."""
     power: float = 1.0
-    """ν: 0 regularises all rows alike, 1 by how often they are in the sum."""
+    """The power ν of how often a vector is in the sum, by which l2 holds it: 0 holds all alike."""
     sweeps: int = 16
-    """Solutions for contexts and then items."""
+    """How often the vectors of contexts and then those of items are solved for."""
     seed: int = 0
-    """Fixes what v starts from."""
+    """The seed fixes what the vectors of items start from."""
 
     def solve(self, data: Interactions, *, device: torch.device) -> Factors:
         """Start from v ~ N(0, 0.1²/D), then sweep."""

@@ -31,9 +31,10 @@ class ItemKNN:
     uses_weights: ClassVar[bool] = False
 
     neighbours: int = 200
-    """k: most similar items that an item keeps."""
+    """The number k of most similar items that an item keeps."""
     shrink: float = 30.0
-    """Added to the denominator of the cosine, so that rare items are not similar by accident."""
+    """What is added to the denominator of the cosine, so that rare items are not similar by
+    accident."""
 
     def solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
         """Rank all items by similarity for every item, block by block, and keep the best."""

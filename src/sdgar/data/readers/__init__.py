@@ -10,7 +10,6 @@ sources (Parquet, JSON Lines, frames) say themselves what they hold.
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -29,6 +28,7 @@ from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.pieces import Piece, Table
 from sdgar.data.readers.problems import BadRows, Place, Problem, ProblemLog
 from sdgar.errors import DataError, unknown_name
+from sdgar.progress import tell
 
 __all__ = [
     "BadRows",
@@ -55,10 +55,15 @@ class Loaded:
     notes: tuple[str, ...] = ()
 
 
-def read(source: Any, **options: Any) -> Interactions:
+def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interactions:
     """Interactions from a file, several files, or a frame; options as in ``ReadOptions``.
 
-    Which column was taken for what is logged; what a person should be told is a warning.
+    Which column was taken for what and what became of every row is told, unless ``verbose`` is
+    False; what a person should be warned of is a warning.
+
+    >>> data = sdgar.read({"user": ["ann", "ann", "bob"], "item": [7, 8, 7]}, verbose=False)
+    >>> data.n_users, data.n_items
+    (2, 2)
     """
     several = [source] if isinstance(source, _PATHS) else source
     of_paths = isinstance(several, list | tuple) and all(isinstance(p, _PATHS) for p in several)
@@ -68,10 +73,12 @@ def read(source: Any, **options: Any) -> Interactions:
         if of_paths
         else read_frame(source, chosen)
     )
-    logging.getLogger("sdgar").info("columns: %s", loaded.columns.sentence())
+    data = loaded.interactions
+    tell(f"columns: {loaded.columns.sentence()}", verbose=verbose)
+    tell(f"rows: {data.rows.sentence()}; {data.sizes()}", verbose=verbose)
     for note in loaded.notes:
         warnings.warn(note, stacklevel=2)
-    return loaded.interactions
+    return data
 
 
 def read_options(**options: Any) -> ReadOptions:

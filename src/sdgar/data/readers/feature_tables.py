@@ -23,10 +23,15 @@ _SEVERAL = "|"
 def read_features(
     path: str | Path, *, delimiter: str | None = None, max_uncompressed: int | None = None
 ) -> Features:
-    """Features from a CSV, TSV, JSON Lines or Parquet file, plain or compressed.
+    r"""Features from a CSV, TSV, JSON Lines or Parquet file, plain or compressed.
 
     Every value is a feature, ``column=value``; a cell may hold several, as a list or as text with
     ``|`` between them, or none. Numbers are names here: fractions are refused.
+
+    >>> from pathlib import Path
+    >>> _ = Path("people.csv").write_text("user,city\nann,Rome\nbob,Oslo\n")
+    >>> sdgar.read_features("people.csv").names
+    ('city=Oslo', 'city=Rome')
     """
     options = ReadOptions(delimiter=delimiter, max_uncompressed=max_uncompressed)
     file, frame = whole_table(path, options)

@@ -1,0 +1,48 @@
+"""``sdgar systems``: what can be trained, and what its settings mean."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+
+_WIDTH = 96
+
+
+def systems(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One of them; without it, all.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show the systems there are; with a name, its settings and what it can do."""
+    from sdgar.experiments import catalogue
+
+    screen = Screen(as_json=as_json)
+    if name is None:
+        all_of_them = catalogue.summaries()
+        for system, summary in all_of_them.items():
+            screen.line(f"{system:<14} {summary}")
+        screen.say("next", f"sdgar systems {options.DEFAULT_SYSTEM}")
+        screen.result({"systems": all_of_them})
+        return
+    found = catalogue.described(name)
+    screen.line(f"{name}, in Python {found['class']}", style="bold")
+    for line in found["about"].split("\n"):
+        screen.line(line)
+    screen.line("")
+    for setting in found["settings"]:
+        search = f"; a search tries {setting['search']}" if setting["search"] else ""
+        screen.line(
+            f"{setting['name']}: {setting['kind']} = {setting['default']!r}{search}", "cyan"
+        )
+        for line in textwrap.wrap(setting["meaning"], _WIDTH):
+            screen.line(f"    {line}")
+    screen.line("")
+    for what, answer in found["can"].items():
+        screen.line(f"{what}: {answer}")
+    screen.result(found)

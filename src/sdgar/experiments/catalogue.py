@@ -1,0 +1,111 @@
+"""What systems there are, what their settings mean, and what they can do: asked of the classes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from sdgar import fold_in
+from sdgar.contracts import Covered, System
+from sdgar.data.interactions import Interactions
+from sdgar.engines.choose import ENGINES
+from sdgar.errors import unknown_name
+from sdgar.estimators import ESTIMATORS, Composed, Estimator, Learner
+from sdgar.experiments.spaces import SPACES, Choice, Range
+from sdgar.parts import DISCRIMINATORS
+from sdgar.settings import settings_of
+
+_DEVICES = {"fused-cpu": torch.device("cpu"), "fused-gpu": torch.device("cuda")}
+
+
+def summaries() -> dict[str, str]:
+    """One line for each system."""
+    return {name: _words(kind).partition("\n")[0] for name, kind in ESTIMATORS.items()}
+
+
+def described(system: str) -> dict[str, Any]:
+    """Everything about one system, as plain values."""
+    if system not in ESTIMATORS:
+        raise unknown_name("system", system, ESTIMATORS)
+    kind, space = ESTIMATORS[system], SPACES.get(system, {})
+    return {
+        "name": system,
+        "class": f"sdgar.{kind.__name__}",
+        "about": _words(kind),
+        "settings": [
+            asdict(setting) | {"search": _range(space.get(setting.name))}
+            for setting in settings_of(kind)
+        ],
+        "can": _abilities(kind),
+    }
+
+
+def _words(kind: type[Estimator]) -> str:
+    """The docstring without its lists of settings and examples, which are shown on their own."""
+    words = (kind.__doc__ or "").partition("\nParameters\n")[0].partition("\nExamples\n")[0]
+    return words.strip()
+
+
+def _range(values: Choice | Range | None) -> str | None:
+    """What a search tries, in words; None where it leaves a setting as it is."""
+    match values:
+        case Range(low=low, high=high):
+            return f"from {low:g} to {high:g}"
+        case Choice(values=several):
+            return f"one of {', '.join(map(str, several))}"
+    return None
+
+
+def _abilities(kind: type[Estimator]) -> dict[str, str]:
+    """Yes or no, and in what cases, for each thing that one may need."""
+    looking = [n for n, part in DISCRIMINATORS.items() if getattr(part, "looks_at_features", False)]
+    knowing = [n for n, part in DISCRIMINATORS.items() if hasattr(part, "fold_in")]
+    new_users, features = "no: train again with their rows", "no"
+    if kind is Composed:
+        new_users = f"with discriminator {', '.join(knowing)}"
+        features = f"with discriminator {', '.join(looking)}"
+    elif kind.system_name in fold_in.SYSTEMS:
+        new_users = "yes"
+    contexts = "only those that training has seen"
+    if _knows_fields(kind):
+        contexts = "also those that training has not seen"
+    return {
+        "uses row weights": "yes" if kind.uses_weights else "no: every row counts alike",
+        "takes new users by their history": new_users,
+        "looks at features": features,
+        "contexts of several fields": contexts,
+        **_engines(kind),
+    }
+
+
+def _some(*, fields: bool) -> Interactions:
+    """Rows that any system can be made for."""
+    columns = {"user": ["a", "a", "b", "c"]} | ({"place": ["x", "y", "x", "y"]} if fields else {})
+    return Interactions.from_contexts(columns, ["i", "j", "j", "k"])
+
+
+def _system(kind: type[Learner], *, fields: bool = False) -> System:
+    return kind().compose(_some(fields=fields), seed=0)
+
+
+def _knows_fields(kind: type[Estimator]) -> bool:
+    """Whether a model has vectors for the values of fields, and not for whole contexts alone."""
+    if issubclass(kind, Learner):
+        made = _system(kind, fields=True)
+        by_vectors = getattr(made.discriminator, "place_UF", None) is not None
+        return by_vectors and made.recommends is None
+    model = kind().fit(_some(fields=True), verbose=False).recommender_.model
+    return getattr(model, "field_VD", None) is not None
+
+
+def _engines(kind: type[Estimator]) -> dict[str, str]:
+    """What each fused engine says of the system as it is by default."""
+    if not issubclass(kind, Learner):
+        return {"computed by": kind.computed_by}
+    made, said = _system(kind), {}
+    for name, device in _DEVICES.items():
+        answer = ENGINES[name].covers(made, device)
+        said[f"runs on {name}"] = "yes" if isinstance(answer, Covered) else f"no: {answer.why}"
+    return said

@@ -1,0 +1,114 @@
+"""What the settings of a system mean: the texts under their fields, and names of earlier days.
+
+A setting is a field of a dataclass, and the text under it says what it does. ``help`` and ``sdgar
+systems`` show that very text, so that nothing is said in two places.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from itertools import pairwise
+from typing import Any, get_type_hints
+
+from sdgar.errors import SdgarWarning, UsageError
+
+RENAMED: Mapping[str, Mapping[str, str]] = {"sdsoftmax": {"score": "similarity"}}
+"""Settings of each system that had another name once: the old name, and the one of today."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a system, as people are told of it."""
+
+    name: str
+    kind: str
+    """Its type, as one writes it."""
+    default: Any
+    meaning: str
+    """The text under its field; empty where the source of the class cannot be read."""
+
+
+def of_today(system: object, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with the names of today; nothing is said of it, for what is saved stays as it is."""
+    now = RENAMED.get(system, {}) if isinstance(system, str) else {}
+    return {now.get(name, name): value for name, value in settings.items()}
+
+
+def renamed(system: str, settings: Mapping[str, Any], *, stacklevel: int = 3) -> dict[str, Any]:
+    """The same for settings that somebody gives now, who is told the new name."""
+    for old, new in RENAMED.get(system, {}).items():
+        if old not in settings:
+            continue
+        if new in settings:
+            raise UsageError(
+                f"{old} is the old name of {new}, and both are given. Leave {old} out.",
+                code="bad_setting",
+            )
+        warnings.warn(
+            f"the setting {old} of {system} is called {new} now. Write {new} instead.",
+            SdgarWarning,
+            stacklevel=stacklevel,
+        )
+    return of_today(system, settings)
+
+
+def settings_of(kind: type) -> list[Setting]:
+    """The settings of a class in the order of its fields."""
+    types = get_type_hints(kind)
+    texts = {name: text for base in reversed(kind.__mro__) for name, text in _texts(base)}
+    return [
+        Setting(f.name, _written(types[f.name]), _default(f), texts.get(f.name, ""))
+        for f in fields(kind)
+    ]
+
+
+def described(kind: type, recipe: type | None) -> str:
+    """The docstring of a class of settings: its own words, its recipe's, all settings, examples."""
+    summary, _, example = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+    said = [summary] + ([inspect.cleandoc(recipe.__doc__)] if recipe and recipe.__doc__ else [])
+    lines = [
+        f"{s.name} : {s.kind}, default {s.default!r}\n{textwrap.indent(s.meaning, '    ')}".rstrip()
+        for s in settings_of(kind)
+    ]
+    if lines:
+        said.append("\n".join(("Parameters", "----------", *lines)))
+    if example:
+        said.append(f"Examples\n--------\n{example}")
+    return "\n\n".join(said) + "\n"
+
+
+def _written(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default is not MISSING else field.default_factory()
+
+
+def _texts(kind: type) -> Iterator[tuple[str, str]]:
+    """(name, text) of the fields of one class, in words that fill a line of their own."""
+    body = _classes(kind.__module__).get(kind.__qualname__, ())
+    for field, text in pairwise(body):
+        match field, text:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(said))),
+            ):
+                yield name, " ".join(said.split())
+
+
+@functools.cache
+def _classes(module: str) -> Mapping[str, list[ast.stmt]]:
+    """What is in each class at the top of a module, whose source is read once."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (KeyError, OSError, TypeError):  # typed at a prompt, or installed without its source
+        return {}
+    return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}

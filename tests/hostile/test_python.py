@@ -1,0 +1,151 @@
+"""Hostile and unlucky cases of the Python side: wrong words, wrong rows, a system without locks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sdgar as package
+
+from ..cli.test_cli import result_of, sdgar
+from .cases import Case, check, table
+
+ROWS = {"user": ["a", "a", "b", "c"], "item": ["x", "y", "y", "z"]}
+
+
+def _data() -> package.Interactions:
+    return package.read(ROWS)
+
+
+def _without_locks(folder: Path, *words: object) -> Any:
+    """Run a command where there is no fcntl, as on Windows."""
+    events = folder / "events.csv"
+    events.write_text("user,item\na,x\na,y\nb,y\nc,z\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "fcntl", None)
+        done = sdgar(words[0], events, *words[1:], "--out", folder / "out")
+    assert [path.name for path in folder.iterdir()] == ["events.csv"], "something was left behind"
+    return done
+
+
+def _with_environment(value: str) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SDGAR_VERBOSE", value)
+        return _data()
+
+
+NO_LOCKS = ("runs on Linux and macOS", "fcntl", "use WSL")
+CASES = [
+    Case(
+        "A training on a system without locks is refused.",
+        2,
+        NO_LOCKS,
+        lambda folder: _without_locks(folder, "train", "--system", "popular", "--split", "none"),
+    ),
+    Case(
+        "A comparison on a system without locks is refused.",
+        2,
+        NO_LOCKS,
+        lambda folder: _without_locks(folder, "compare", "--systems", "popular"),
+    ),
+    Case(
+        "An unknown system is asked about.",
+        2,
+        ("unknown system 'sdsoftmx'", "Did you mean 'sdsoftmax'?"),
+        lambda folder: sdgar("systems", "sdsoftmx"),
+    ),
+    Case(
+        "A wrong word turns the telling off.",
+        2,
+        ("SDGAR_VERBOSE must be 0 or 1", "'loud'"),
+        lambda folder: _with_environment("loud"),
+    ),
+    Case(
+        "A text turns the telling off.",
+        2,
+        ("must be True or False", "'no'"),
+        lambda folder: package.set_verbose("no"),  # type: ignore[arg-type]
+    ),
+    Case(
+        "A row is chosen that is not there.",
+        2,
+        ("there is no row 9", "from 0 to 3"),
+        lambda folder: _data()[[9]],
+    ),
+    Case("A row is chosen twice.", 2, ("hold one twice", "Leave"), lambda folder: _data()[[1, 1]]),
+    Case(
+        "Rows are chosen by a name.",
+        2,
+        ("by a slice, by numbers", "'user'"),
+        lambda folder: _data()["user"],
+    ),
+    Case(
+        "No row is chosen.",
+        3,
+        ("no row to learn from",),
+        lambda folder: _data()[[False] * 4],
+    ),
+    Case(
+        "A setting is given by its old and its new name.",
+        2,
+        ("score is the old name of similarity", "Leave score out"),
+        lambda folder: package.SDSoftmax(score="dot", similarity="dot"),
+    ),
+    Case(
+        "A model is scored before it is fitted.",
+        2,
+        ("not fitted", "fit(train) first"),
+        lambda folder: package.BPR().score(_data()),
+    ),
+    Case(
+        "A model is scored on a list.",
+        2,
+        ("test must be", "sdgar.read(source)"),
+        lambda folder: package.MostPopular().fit(_data()).score([1, 2]),  # type: ignore[arg-type]
+    ),
+]
+
+
+@table(CASES)
+def test_the_python_side_names_the_value_and_the_cure(case, tmp_path):
+    check(case, tmp_path)
+
+
+def test_the_list_of_systems_has_all_of_them_in_one_line_each():
+    from sdgar.estimators import ESTIMATORS
+
+    done = sdgar("systems", "--json")
+    assert list(result_of(done)["systems"]) == list(ESTIMATORS)
+    shown = sdgar("systems").stdout.splitlines()
+    assert [line.split()[0] for line in shown[:-1]] == list(ESTIMATORS)
+
+
+@pytest.mark.parametrize(
+    "name", ["popular", "ials", "bpr", "cml", "irgan", "sdsoftmax", "composed"]
+)
+def test_a_system_is_described_by_its_class(name):
+    from sdgar.estimators import ESTIMATORS
+
+    done = sdgar("systems", name, "--json")
+    found = result_of(done)
+    assert [s["name"] for s in found["settings"]] == list(ESTIMATORS[name]().get_params())
+    for setting in found["settings"]:
+        assert f"{setting['name']}: {setting['kind']} = {setting['default']!r}" in done.stderr
+    assert f"sdgar.{ESTIMATORS[name].__name__}" == found["class"]
+
+
+def test_what_a_system_can_do_is_what_it_does():
+    can = {name: result_of(sdgar("systems", name, "--json")) for name in ("sdsoftmax", "cml")}
+    softmax, metric = can["sdsoftmax"]["can"], can["cml"]["can"]
+    assert softmax["takes new users by their history"] == "yes"
+    assert softmax["contexts of several fields"] == "also those that training has not seen"
+    assert softmax["runs on fused-cpu"] == "yes"
+    assert metric["runs on fused-cpu"].startswith("no: it has no code for the discriminator Metric")
+    assert metric["contexts of several fields"] == "only those that training has seen"
+    assert metric["takes new users by their history"].startswith("no")
+    tau = next(s for s in can["sdsoftmax"]["settings"] if s["name"] == "tau")
+    assert tau["search"] == "from 0.07 to 0.25"
+    assert tau["default"] == 0.12

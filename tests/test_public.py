@@ -1,0 +1,71 @@
+"""What the package offers in Python explains itself: examples that run, and words for settings."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from dataclasses import make_dataclass
+
+import pytest
+
+import sdgar
+from sdgar.engines import choose
+from sdgar.estimators import ESTIMATORS
+from sdgar.settings import Setting, settings_of
+
+KINDS = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIMATORS)
+
+
+def _examples(name: str) -> list[doctest.DocTest]:
+    """Those of a public name itself, and of the methods of a class."""
+    public = getattr(sdgar, name)
+    homes = {name: public}
+    if inspect.isclass(public):
+        homes |= {f"{name}.{n}": m for n, m in inspect.getmembers(public, inspect.isfunction)}
+    parser, globs = doctest.DocTestParser(), {"sdgar": sdgar}
+    return [
+        parser.get_doctest(inspect.getdoc(home) or "", dict(globs), place, None, 0)
+        for place, home in homes.items()
+        if not place.rpartition(".")[2].startswith("_")
+    ]
+
+
+@pytest.mark.parametrize("name", sdgar.__all__)
+def test_every_public_name_has_an_example_that_is_true(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # The compiled engines take seconds to compile, and are tested elsewhere.
+    monkeypatch.setattr(choose, "ENGINES", {"eager": choose.ENGINES["eager"]})
+    before = sdgar.progress._setting.on
+    own, *methods = _examples(name)
+    assert own.examples, f"sdgar.{name} has no example"
+    said: list[str] = []
+    for test in (own, *methods):
+        if name != "BPR" and test.name.endswith(".fit"):
+            continue  # all learners share it
+        doctest.DocTestRunner().run(test, out=said.append)
+    sdgar.progress._setting.on = before
+    assert not said, "".join(said)
+
+
+@KINDS
+def test_help_explains_every_setting_in_a_sentence(kind):
+    shown = inspect.getdoc(kind) or ""
+    for setting in settings_of(kind):
+        assert re.match(r"[A-Z].*\.$", setting.meaning), f"{kind.__name__}.{setting.name}"
+        assert len(setting.meaning.split()) >= 5, f"{kind.__name__}.{setting.name}"
+        assert f"{setting.name} : {setting.kind}, default {setting.default!r}" in shown
+        assert setting.meaning in shown
+
+
+def test_help_has_the_equation_of_the_recipe_and_the_settings_of_all_bases():
+    shown = inspect.getdoc(sdgar.IALS) or ""
+    assert "Σ_{(c,i) ∈ S} w_ci (1 - u_c · v_i)²" in shown
+    printed = {s.name: s for s in settings_of(sdgar.SDGARPrinted)}
+    assert printed["target"].default == "linear"
+    assert "Eq. 7" in printed["target"].meaning  # said where the field is first declared
+
+
+def test_the_settings_of_a_class_without_source_have_no_words():
+    own = make_dataclass("Own", [("dim", int, 3)])
+    assert settings_of(own) == [Setting("dim", "int", 3, "")]
