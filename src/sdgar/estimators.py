@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from pathlib import Path
 from types import NoneType
@@ -442,6 +442,36 @@ class Learner(Estimator):
         with self._told(run, train, on_epoch, verbose):
             trained = protocols.paper(run, train, HeldOut.of(test, train))
         return self._keep_trained(trained, train, verbose)
+
+    def fit_all(
+        self,
+        everything: Interactions,
+        *,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Train anew for the number of epochs that was chosen before, on all rows.
+
+        This is for after a measurement, when the rows that it was made on can be learned from too.
+        ``trained_`` then still says how the number of epochs was chosen.
+        """
+        before = self.trained_
+        run = self._run(everything, checkpoints)
+        run.options = replace(run.options, epochs=before.best_epoch, early_stopping=False)
+        with self._told(run, everything, on_epoch, verbose):
+            after = protocols.fixed(run, everything, "all")
+        seconds = before.seconds.plus(after.seconds)
+        if checkpoints is not None:  # whose clock runs from the beginning of the whole run
+            seconds = replace(seconds, total=after.seconds.total)
+        again = replace(
+            before,
+            model=after.model,
+            log=before.log + after.log,
+            generator=after.generator,
+            seconds=seconds,
+        )
+        return self._keep_trained(again, everything, verbose)
 
     @contextmanager
     def _told(

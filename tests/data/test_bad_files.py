@@ -50,8 +50,17 @@ WHOLE_FILES = [
     case(1, "x.csv", b"\n\r\n\n", "empty_input", "blank lines"),
     case(1, "x.jsonl", b"\n\n", "empty_input", "blank lines"),
     case(2, "x.csv", b"user,item\n", "no_rows", "0 rows read"),
-    case(11, "x.csv", b"user,item,plays\n1,2,3\n1,2,4\n", "differing_weights", "--duplicates"),
-    case(17, "x.csv", b"user,item,plays\n1,2,1e30\n1,3,1\n", "weight_range", "1e12"),
+    case(
+        11,
+        "x.csv",
+        b"user,item,plays\n1,2,3\n1,2,4\n",
+        "differing_weights",
+        "--duplicates",
+        weight="plays",
+    ),
+    case(
+        17, "x.csv", b"user,item,plays\n1,2,1e30\n1,3,1\n", "weight_range", "1e12", weight="plays"
+    ),
     case(
         18,
         "x.csv",
@@ -130,7 +139,14 @@ WHOLE_FILES = [
         "unsupported_type",
         "Date",
     ),
-    case(65, "x.parquet", parquet(user=[1], item=[2], plays=[True]), "unsupported_type", "weight"),
+    case(
+        65,
+        "x.parquet",
+        parquet(user=[1], item=[2], plays=[True]),
+        "unsupported_type",
+        "weight",
+        weight="plays",
+    ),
     case(68, "x.xlsx", b"PK", "unknown_format", ".parquet", error=UsageError),
     case(68, "x.parquet.gz", gzip.compress(b"1"), "unknown_format", "Unpack", error=UsageError),
     case(68, "x.jsonl", b"[1, 2]\n", "bad_json", "must be an object"),
@@ -171,14 +187,14 @@ WEIGHTED = b"user,item,plays\n1,2,3\n"
 TIMED = b"user,item,ts\n1,2,1704110400\n"
 
 ROWS = [
-    row(13, WEIGHTED + b"1,3,-2\n", "negative_weight", 3, "'-2'"),
-    row(15, WEIGHTED + b"1,3,NaN\n", "nonfinite_weight", 3, "'NaN'"),
-    row(15, WEIGHTED + b"1,3,-inf\n", "nonfinite_weight", 3, "'-inf'"),
-    row(15, WEIGHTED + b"1,3,1e400\n", "nonfinite_weight", 3, "'1e400'"),
-    row(15, WEIGHTED + b"1,3,lots\n", "bad_weight", 3, "'lots'"),
-    row(15, WEIGHTED + b"1,3,\n", "missing_weight", 3, "''"),
-    row(16, WEIGHTED + b"1,3,1e-320\n", "weight_underflow", 3, "'1e-320'"),
-    row(16, WEIGHTED + b"1,3,0.1e-400\n", "weight_underflow", 3, "'0.1e-400'"),
+    row(13, WEIGHTED + b"1,3,-2\n", "negative_weight", 3, "'-2'", weight="plays"),
+    row(15, WEIGHTED + b"1,3,NaN\n", "nonfinite_weight", 3, "'NaN'", weight="plays"),
+    row(15, WEIGHTED + b"1,3,-inf\n", "nonfinite_weight", 3, "'-inf'", weight="plays"),
+    row(15, WEIGHTED + b"1,3,1e400\n", "nonfinite_weight", 3, "'1e400'", weight="plays"),
+    row(15, WEIGHTED + b"1,3,lots\n", "bad_weight", 3, "'lots'", weight="plays"),
+    row(15, WEIGHTED + b"1,3,\n", "missing_weight", 3, "''", weight="plays"),
+    row(16, WEIGHTED + b"1,3,1e-320\n", "weight_underflow", 3, "'1e-320'", weight="plays"),
+    row(16, WEIGHTED + b"1,3,0.1e-400\n", "weight_underflow", 3, "'0.1e-400'", weight="plays"),
     row(18, b"user,item,stars\n1,2,3\n1,3,\n", "missing_rating", 3, "''", min_rating=1),
     row(18, b"user,item,stars\n1,2,3\n1,3,nan\n", "bad_rating", 3, "'nan'", min_rating=1),
     row(19, GOOD + b",5\n", "missing_user", 4, "''"),

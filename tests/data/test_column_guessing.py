@@ -34,7 +34,9 @@ def test_names_people_use_are_known(
     names: str, user: str, item: str, time: str | None, weight: str | None
 ) -> None:
     columns, _ = resolve(names.split(), ReadOptions())
-    assert (columns.user, columns.item, columns.time, columns.weight) == (user, item, time, weight)
+    assert (columns.user, columns.item, columns.time) == (user, item, time)
+    assert columns.weight is None
+    assert columns.offered == (() if weight is None else (weight,))
     assert columns.guessed[:2] == ("user", "item")
 
 

@@ -101,7 +101,10 @@ def test_a_missing_id_is_missing_and_never_the_text_nan(missing: Any) -> None:
 
 def test_a_missing_weight_of_pandas_is_refused() -> None:
     with pytest.raises(BadRows, match="nonfinite_weight"):
-        read_frame(pd.DataFrame({"user": [1, 2], "item": [1, 2], "plays": [1.0, None]}))
+        read_frame(
+            pd.DataFrame({"user": [1, 2], "item": [1, 2], "plays": [1.0, None]}),
+            ReadOptions(weight="plays"),
+        )
 
 
 def test_columns_without_any_value_are_refused() -> None:
@@ -109,7 +112,9 @@ def test_columns_without_any_value_are_refused() -> None:
     nothing = pl.Series([None, None])
     for name, code in (("plays", "missing_weight"), ("ts", "missing_timestamp")):
         with pytest.raises(BadRows) as caught:
-            read_frame({**rows, name: nothing})
+            read_frame(
+                {**rows, name: nothing}, ReadOptions(weights="auto" if name == "plays" else None)
+            )
         assert [(p.code, p.count) for p in caught.value.problems] == [(code, 2)]
 
 

@@ -228,7 +228,7 @@ def test_a_blank_among_long_integers_costs_no_digit(load: Load) -> None:
 
 def test_a_row_that_is_left_out_does_not_turn_integers_into_text(load: Load) -> None:
     rows = "user,item,plays\n1,2,3\nuser,item,plays\n"
-    assert load(rows, allow_bad_rows=True).interactions.users.kind == "int64"
+    assert load(rows, allow_bad_rows=True, weight="plays").interactions.users.kind == "int64"
 
 
 def test_integers_of_several_widths_are_one_column(tmp_path: Path) -> None:
@@ -256,13 +256,15 @@ def test_equal_duplicates_collapse_and_are_counted(load: Load) -> None:
 @pytest.mark.parametrize(("duplicates", "weight"), [("sum", 5.0), ("max", 3.0), ("last", 2.0)])
 def test_differing_weights_are_merged_as_asked(load: Load, duplicates: str, weight: float) -> None:
     rows = "user,item,plays\n1,2,3\n1,2,2\n"
-    merged = load(rows, duplicates=duplicates).interactions
+    merged = load(rows, duplicates=duplicates, weight="plays").interactions
     assert merged.weight_E is not None
     assert merged.weight_E.tolist() == [weight]
 
 
 def test_a_zero_weight_is_filtered_not_rejected(load: Load) -> None:
-    rows = load("user,item,plays\n1,2,0\n1,3,-0.0\n1,4,0e5\n1,5,1\n").interactions.rows
+    content = "user,item,plays\n1,2,0\n1,3,-0.0\n1,4,0e5\n1,5,1\n"
+    assert load(content).interactions.rows.kept == 4  # not played is still bought
+    rows = load(content, weight="plays").interactions.rows
     assert (rows.kept, rows.filtered) == (1, {"zero_weight": 3})
 
 
@@ -291,7 +293,9 @@ def test_weights_of_several_numeric_types_are_one_column(tmp_path: Path) -> None
     for name, plays in (("1", [2]), ("2", [0.5])):
         frame = pl.DataFrame({"user": [int(name)], "item": [1], "plays": plays})
         frame.write_parquet(tmp_path / f"{name}.parquet")
-    weights = read_files([tmp_path / "*.parquet"]).interactions.weight_E
+    weights = read_files(
+        [tmp_path / "*.parquet"], ReadOptions(weight="plays")
+    ).interactions.weight_E
     assert weights is not None
     assert weights.tolist() == [2, 0.5]
 
@@ -401,13 +405,15 @@ def test_fourteen_kinds_of_defects_are_counted_exactly_in_one_report(load: Load)
     np.random.default_rng(1).shuffle(rows)
     content = "\n".join(["user,item,plays,rating,ts", *rows]).encode("utf-8", "surrogateescape")
     with pytest.raises(BadRows) as caught:
-        load(content, min_rating=1)
+        load(content, min_rating=1, weight="plays")
     assert {p.code: p.count for p in caught.value.problems} == {k: len(v) for k, v in bad.items()}
     assert all(len(p.places) >= 1 for p in caught.value.problems)
     assert sum(len(p.places) for p in caught.value.problems) <= 20
     for problem in caught.value.problems:
         assert rows[problem.places[0].row - 2] in bad[problem.code]
-    account = load(content, min_rating=1, allow_bad_rows=True, duplicates="last").interactions.rows
+    account = load(
+        content, min_rating=1, weight="plays", allow_bad_rows=True, duplicates="last"
+    ).interactions.rows
     assert account.rejected == {k: len(v) for k, v in bad.items()}
     assert account.read == len(rows)
 
@@ -420,7 +426,7 @@ def test_many_places_of_one_kind_are_cut_to_twenty(load: Load) -> None:
 
 def test_the_message_names_file_line_column_value_and_cure(load: Load) -> None:
     with pytest.raises(BadRows, match=r"x\.csv, line 2, column plays: 'a\\u202eb'") as caught:
-        load("user,item,plays\n1,2,a\u202eb\n")
+        load("user,item,plays\n1,2,a\u202eb\n", weight="plays")
     assert "1 of 1 rows cannot be used" in str(caught.value)
     assert str(caught.value).endswith("--allow-bad-rows (allow_bad_rows=True).")
     assert caught.value.code == "bad_rows"
@@ -434,5 +440,5 @@ def test_a_long_value_is_cut_in_the_report(load: Load) -> None:
 
 def test_rows_that_are_all_left_out_are_an_error_that_says_why(load: Load) -> None:
     with pytest.raises(DataError, match=r"1 filtered \(zero_weight\)") as caught:
-        load("user,item,plays\n1,2,0\n")
+        load("user,item,plays\n1,2,0\n", weight="plays")
     assert caught.value.code == "no_rows"

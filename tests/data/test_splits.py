@@ -85,11 +85,22 @@ def test_a_split_by_time_has_no_training_row_after_a_test_row():
 
 
 def test_rows_of_one_moment_stay_together():
-    data = Interactions.from_arrays([1, 2, 3, 4], [1, 2, 3, 4], time=[1, 5, 5, 5])
+    data = Interactions.from_arrays([1, 1, 2, 2], [1, 2, 3, 4], time=[1, 5, 5, 5])
     parts = splits.by_time(data, share=0.25)
     assert parts.train.time_E.tolist() == [1]
     with pytest.raises(DataError, match="no row left to train on"):
-        splits.by_time(Interactions.from_arrays([1, 2], [1, 2], time=[5, 5]))
+        splits.by_time(Interactions.from_arrays([1, 1], [1, 2], time=[5, 5]))
+
+
+@pytest.mark.parametrize("rule", splits.RULES)
+def test_no_rule_takes_the_only_row_of_a_user(rule):
+    users = [*range(50), *[50] * 10, *[51] * 10]
+    data = Interactions.from_arrays(
+        users, [*range(50), *range(20)], time=[*range(0, 500, 10), *range(490, 510)]
+    )
+    parts = splits.split(data, rule, seed=3)
+    assert set(range(50)) <= set(parts.train.users.values.tolist())
+    assert set(parts.held_out.users.values.tolist()) <= {50, 51}
 
 
 def test_leave_last_out_takes_the_latest_row_of_each_user_and_warns_of_leakage():

@@ -221,7 +221,7 @@ CASES: list[Case] = [
          frame(pd.DataFrame({"user": pd.array([1, None], dtype="Int64"), "item": [1, 2]}))),
     Case("a missing nullable weight is a bad row", 3, ("missing_weight", "row 2"),
          frame(pd.DataFrame({"user": [1, 2], "item": [1, 2],
-                             "weight": pd.array([1.5, None], dtype="Float64")}))),
+                             "weight": pd.array([1.5, None], dtype="Float64")}), weight="weight")),
     Case("a missing category is a bad row", 3, ("missing_user", "row 2"),
          frame(pd.DataFrame({"user": pd.Categorical(["a", None]), "item": [1, 2]}))),
     Case("nullable flags are no ids", 3, ("'user'", "cannot be ids"),
@@ -418,7 +418,9 @@ def test_a_file_named_twice_is_read_once_and_that_is_said(tmp_path: Path) -> Non
     (tmp_path / "hard.csv").hardlink_to(path)
     shutil.copy(path, tmp_path / "copy.csv")
     names = [path, tmp_path / "." / "x.csv", tmp_path / "link.csv", tmp_path / "hard.csv"]
-    loaded = read_files([*names, str(tmp_path / "x*.csv")], ReadOptions(duplicates="sum"))
+    loaded = read_files(
+        [*names, str(tmp_path / "x*.csv")], ReadOptions(duplicates="sum", weight="plays")
+    )
     assert loaded.interactions.rows.read == 1
     assert loaded.interactions.weight_E is not None
     assert loaded.interactions.weight_E.tolist() == [3.0]
@@ -529,11 +531,13 @@ def test_two_marks_split_alike_on_the_fast_and_on_the_slow_way(tmp_path: Path) -
 
 def test_files_of_lastfm_are_read(tmp_path: Path) -> None:
     (tmp_path / "user_artists.dat").write_text("userID\tartistID\tweight\n2\t51\t13883\n")
-    artists = library.read(tmp_path / "user_artists.dat")
+    artists = library.read(tmp_path / "user_artists.dat", weights="raw")
     assert artists.weight_E is not None
     assert artists.weight_E.tolist() == [13883.0]
     (tmp_path / "plays.tsv").write_text(PLAYS)
-    plays = library.read(tmp_path / "plays.tsv", header_columns=("user", "item", "name", "plays"))
+    plays = library.read(
+        tmp_path / "plays.tsv", header_columns=("user", "item", "name", "plays"), weights="raw"
+    )
     assert plays.weight_E is not None
     assert plays.weight_E.tolist() == [2137.0]
     (tmp_path / "listens.tsv").write_text(LISTENS)

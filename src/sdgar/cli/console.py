@@ -134,6 +134,8 @@ class Screen:
         )
         self.say("columns", loaded.columns.sentence())
         self.say("rows", loaded.interactions.rows.sentence())
+        if loaded.weighting:
+            self.say("weights", loaded.weighting)
         for note in loaded.notes:
             self.say("note", note)
 
@@ -364,8 +366,8 @@ class _Pieces:
         end = _End(loop)
 
         def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
-            again = phase == "final" and end.best > 0
-            said = f"{what}, on all rows" if again else what
+            again = phase != "choose" and end.best > 0
+            said = f"{what}, on all training rows" if again else what
             last = end.best if again else end.after(epoch)
             self._bar.update(
                 one, completed=epoch.epoch, total=last, description=said, unit="epochs"
@@ -384,6 +386,13 @@ class _Pieces:
         self._lines.said()
 
 
+_PASSES = {
+    "choose": "training",
+    "final": "training on all training rows",
+    "all": "training on all rows",
+}
+
+
 class _Epochs:
     """Called after each epoch; seconds are summed between two lines."""
 
@@ -395,13 +404,17 @@ class _Epochs:
         self._task = bar.add_task("starting", total=None, unit="")
         self._end = _End(loop)
         self._again = False
+        self._measured = False
         self._lines = _Lines(screen)
         self._train = 0.0
         self._complaints: set[str] = set()
 
     def __call__(self, phase: Phase, epoch: EpochRecord) -> None:
+        if phase == "all" and not self._measured:
+            self._measured = True
+            self._screen.say("", "measured; training as long on all rows, to be saved")
         last = self._end.best if self._again else self._end.after(epoch)
-        what = "training on all rows" if self._again else "training"
+        what = _PASSES[phase] if self._again else "training"
         self._bar.update(
             self._task,
             completed=epoch.epoch,
@@ -427,7 +440,7 @@ class _Epochs:
         self._train = 0.0
         if self._end.reached(epoch):
             self._again = True
-            said = "training on all rows as long"
+            said = "training as long on all training rows"
             self._bar.update(self._task, total=None, description=said, unit="")
             self._screen.say("", f"the best epoch is {self._end.best}; {said}")
         self._lines.said()

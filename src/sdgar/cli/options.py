@@ -32,7 +32,21 @@ Item = Annotated[
     str | None, typer.Option("--item", help="Column of items.", rich_help_panel=_COLUMNS)
 ]
 Weight = Annotated[
-    str | None, typer.Option("--weight", help="Column of weights.", rich_help_panel=_COLUMNS)
+    str | None,
+    typer.Option(
+        "--weight",
+        help="Column of weights; without it every row counts once.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="HOW",
+        help="What is made of them: log, bm25, raw, or auto (raw, or log if they range widely).",
+        rich_help_panel=_COLUMNS,
+    ),
 ]
 Time = Annotated[
     str | None, typer.Option("--time", help="Column of times.", rich_help_panel=_COLUMNS)
@@ -170,6 +184,7 @@ def _reading(
     user: User = None,
     item: Item = None,
     weight: Weight = None,
+    weights: Weights = None,
     time: Time = None,
     rating: Rating = None,
     min_rating: MinRating = None,
@@ -188,6 +203,7 @@ def _reading(
         user=user,
         item=item,
         weight=weight,
+        weights=weights,  # type: ignore[arg-type]
         time=time,
         rating=rating,
         min_rating=min_rating,

@@ -51,6 +51,8 @@ class Job:
     item_features: str | None = None
     metric: str | None = None
     """What epochs are chosen by, if it was named: it is then the main one of the report."""
+    keep: str = "measured"
+    """The model that is saved: the measured one, or one trained on all rows after that."""
 
 
 @options.reads_files
@@ -116,6 +118,15 @@ def train(
     seed: options.Seed = 0,
     protocol: options.Protocol = "validated",
     split: options.Split = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="WHICH",
+            help="What is saved: all (trained on all rows after the measurement; the default where "
+            "test rows are split off), or measured.",
+        ),
+    ] = None,
     engine: options.Engine = "auto",
     device: options.Device = "auto",
     settings: options.Settings = None,
@@ -150,7 +161,8 @@ def train(
     """Train a model on files of (user, item) events and measure it.
 
     CSV, TSV, JSONL and Parquet, plain or compressed. Without --test, test rows are split off:
-    by time if there is a time column, else 20 % of each user's rows.
+    by time if there is a time column, else 20 % of each user's rows. The model is measured on
+    them, and then trained on all rows for as many epochs: that one is saved.
 
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
@@ -220,6 +232,7 @@ def train(
         user_features=str(user_features.absolute()) if user_features else None,
         item_features=str(item_features.absolute()) if item_features else None,
         metric=metric,
+        keep=keep or _kept(test, split, protocol),
     )
     _train(screen, job, out, resume=False, explain=explain, verbose=verbose)
 
@@ -261,6 +274,7 @@ def _train(
             stop=stop,
             command=asdict(job),
             tell=lambda note: screen.say("resume", note),
+            keep=job.keep,
         )
     _report(screen, job, out, result, explain=explain)
 
@@ -277,9 +291,21 @@ def _report(screen: Screen, job: Job, out: Path, result: RunResult, *, explain: 
         f"{result.summary['positives_per_second']:,} positives a second",
     )
     screen.say("engine", f"{result.summary['engine']}: {result.summary['why']}")
-    screen.say("saved", str(out))
+    kept = result.summary["kept"]
+    how = f"trained on all {kept['interactions']:,} rows"
+    if kept["rows"] != "all":
+        how = "the model that was measured"
+    elif result.test is not None:
+        how += " after it was measured; --keep measured saves the measured one"
+    screen.say("saved", f"{out} ({how})")
     screen.say("next", command("sdgar", "recommend", out, *_someone(result)))
     screen.result(result.summary | {"out": str(out)})
+
+
+def _kept(test: list[Path] | None, split: str | None, protocol: str) -> str:
+    """All rows where the test rows come from the same file; else the model that was measured."""
+    split_off_here = not test and split != "none"
+    return "all" if split_off_here and protocol != "paper" else "measured"
 
 
 def _someone(result: RunResult) -> list[str]:

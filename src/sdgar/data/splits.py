@@ -1,7 +1,9 @@
 """Ways to hold rows out, all seeded: the paper's, by time, and the last row of each user.
 
 A split is two sets of interactions. Users and items that keep no training row lose their
-place in the training data, so nothing is learned or recommended about them by accident.
+place in the training data, so nothing is learned or recommended about them by accident. The only
+row of a user stays in the training data, whatever the rule: without it nothing can be measured for
+that user anyway.
 """
 
 from __future__ import annotations
@@ -84,13 +86,13 @@ def validation(data: Interactions, *, seed: int = 0, share: float = 0.1) -> Spli
 
 
 def per_user(data: Interactions, *, share: float = 0.2, seed: int = 0) -> Split:
-    """The paper's rule: of each user's n rows, ⌈share · n⌉ at random are held out."""
+    """The paper's rule: of each user's n rows, ⌈share · n⌉ at random are held out, not all."""
     _check_share(share)
     key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(data)))
     rank_E = _rank_within_user(data, key_E)
     n_U = np.diff(data.indptr_U1)
     # The product is rounded first: 0.1 · 30 is 3.0000000000000004 in floating point.
-    quota_U = np.array([math.ceil(round(share * n, 9)) for n in n_U.tolist()])
+    quota_U = np.array([min(math.ceil(round(share * n, 9)), n - 1) for n in n_U.tolist()])
     how = f"per user, ceil({share:g} n) rows at random, seed {seed}"
     return _split(data, rank_E < quota_U[data.users_E], how)
 
@@ -112,14 +114,15 @@ def by_time(data: Interactions, *, share: float = 0.1) -> Split:
     _check_share(share)
     time_E = _time_of(data)
     cut = np.sort(time_E)[min(math.ceil((1 - share) * len(data)), len(data) - 1)]
-    return _split(data, time_E >= cut, f"by time, last {share:.0%} of the rows")
+    return _split(
+        data, (time_E >= cut) & ~_only_rows(data), f"by time, last {share:.0%} of the rows"
+    )
 
 
 def leave_last_out(data: Interactions) -> Split:
     """The last row of each user with at least two; equal times are ordered by item."""
     rank_E = _rank_within_user(data, -_time_of(data), later_first=True)
-    lonely_U = np.diff(data.indptr_U1) < 2
-    held_E = (rank_E == 0) & ~lonely_U[data.users_E]
+    held_E = (rank_E == 0) & ~_only_rows(data)
     return _split(
         data,
         held_E,
@@ -142,6 +145,12 @@ def _split(
             code="empty_split",
         )
     return Split(data.subset(~held_E, "held out"), data.subset(held_E, "training"), how, warning)
+
+
+def _only_rows(data: Interactions) -> NDArray[np.bool_]:
+    """Which rows are the only ones of their users."""
+    only_E: NDArray[np.bool_] = (np.diff(data.indptr_U1) == 1)[data.users_E]
+    return only_E
 
 
 def _rank_within_user(

@@ -19,8 +19,9 @@ from sdgar.systems import Recipe
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
 
-Phase = Literal["choose", "final"]
-"""Choosing the number of epochs, or training the model that is kept."""
+Phase = Literal["choose", "final", "all"]
+"""Choosing the number of epochs; training the model that is measured; then the same on all rows,
+those that it was measured on among them."""
 
 OnPhase = Callable[[Phase, EpochRecord], None]
 
@@ -42,6 +43,10 @@ class Seconds:
     def as_dict(self) -> dict[str, float]:
         """Rounded, for JSON."""
         return {name: round(getattr(self, name), 3) for name in self.__slots__}
+
+    def plus(self, other: Seconds) -> Seconds:
+        """The time of both."""
+        return Seconds(*(getattr(self, n) + getattr(other, n) for n in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -189,9 +194,9 @@ def validated(
     return run.done(kept, chosen, valid_means)
 
 
-def fixed(run: Run, train: Interactions) -> Trained:
+def fixed(run: Run, train: Interactions, phase: Phase = "final") -> Trained:
     """Train for exactly ``run.options.epochs``; nothing is held out."""
-    fitted = run.fit("final", train, run.options, None)
+    fitted = run.fit(phase, train, run.options, None)
     return run.done(fitted, fitted, {})
 
 

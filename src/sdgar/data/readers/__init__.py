@@ -1,6 +1,6 @@
 """Files and frames of interactions, read with every row accounted for.
 
-    loaded = read_files(["plays.csv.gz"], ReadOptions(weight="plays"))
+    loaded = read_files(["plays.csv.gz"], ReadOptions(weight="plays", weights="log"))
     loaded.interactions.rows.sentence()   # 1,000 rows read = 990 kept + 10 duplicates
 
 Ids come out as they went in. Text has no types: a column of ids is held as integers if all of
@@ -27,6 +27,7 @@ from sdgar.data.readers.json_lines import JsonLinesFile
 from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.pieces import Piece, Table
 from sdgar.data.readers.problems import BadRows, Place, Problem, ProblemLog
+from sdgar.data.weighting import WEIGHTINGS, weigh
 from sdgar.errors import DataError, unknown_name
 from sdgar.progress import tell
 
@@ -53,6 +54,8 @@ class Loaded:
     interactions: Interactions
     columns: Columns
     notes: tuple[str, ...] = ()
+    weighting: str = ""
+    """What was made of the weights; empty where no column has or looks like any."""
 
 
 def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interactions:
@@ -76,6 +79,8 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
     data = loaded.interactions
     tell(f"columns: {loaded.columns.sentence()}", verbose=verbose)
     tell(f"rows: {data.rows.sentence()}; {data.sizes()}", verbose=verbose)
+    if loaded.weighting:
+        tell(f"weights: {loaded.weighting}", verbose=verbose)
     for note in loaded.notes:
         warnings.warn(note, stacklevel=2)
     return data
@@ -108,7 +113,7 @@ def read_files(paths: Sequence[str | Path], options: ReadOptions = _DEFAULTS) ->
     notes += told
     untyped = files[0].format == "delimited"
     interactions = to_interactions(Table(pieces), columns, options, log, notes, untyped=untyped)
-    return Loaded(interactions, columns, tuple(notes))
+    return _loaded(interactions, columns, options, notes)
 
 
 def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
@@ -118,7 +123,17 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
     notes = list(told)
     table = Table([source.piece(columns.used)])
     interactions = to_interactions(table, columns, options, ProblemLog(), notes, untyped=False)
-    return Loaded(interactions, columns, tuple(notes))
+    return _loaded(interactions, columns, options, notes)
+
+
+def _loaded(
+    interactions: Interactions, columns: Columns, options: ReadOptions, notes: list[str]
+) -> Loaded:
+    if columns.weight is None:
+        return Loaded(interactions, columns, tuple(notes), columns.offer())
+    weighed, said = weigh(interactions, options.weights or "auto")
+    said = f"{columns.weight}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
+    return Loaded(weighed, columns, tuple(notes), said)
 
 
 class _Source(Protocol):

@@ -13,7 +13,8 @@ from typing import Literal, get_args
 
 from sdgar.data import contexts
 from sdgar.data.interactions import Duplicates
-from sdgar.errors import DataError, UsageError
+from sdgar.data.weighting import WEIGHTINGS, Weighting
+from sdgar.errors import DataError, UsageError, unknown_name
 
 Role = Literal["user", "item", "weight", "time", "rating"]
 FIELD = "field:"
@@ -69,7 +70,11 @@ class ReadOptions:
     """Column of the user ids; ``None`` guesses."""
     item: str | None = None
     weight: str | None = None
-    """Column of the weights; ``"none"`` uses no column, even where one looks like a weight."""
+    """Column of the weights. Without it every row counts once, also where a column looks like a
+    weight, unless ``weights`` asks for it; ``"none"`` says so aloud."""
+    weights: Weighting | None = None
+    """How the weights are used: ``"log"``, ``"bm25"``, ``"raw"``, or ``"auto"``, which takes them
+    as they are unless they range too widely, and then ``"log"``. See ``sdgar.data.weighting``."""
     time: str | None = None
     rating: str | None = None
     """Column that ``min_rating`` looks at."""
@@ -99,6 +104,14 @@ class ReadOptions:
         if self.delimiter is not None and not _fit_delimiter(self.delimiter):
             raise UsageError(
                 f"delimiter must be one character (or 'tab', or '::'), got {self.delimiter!r}.",
+                code="bad_option",
+            )
+        if self.weights is not None and self.weights not in WEIGHTINGS:
+            raise unknown_name("weighting", str(self.weights), WEIGHTINGS)
+        if self.weights is not None and self.weight == "none":
+            raise UsageError(
+                f"weights={self.weights!r} asks for weights and weight='none' for none. Leave one "
+                "of them out.",
                 code="bad_option",
             )
         limit = self.max_uncompressed
@@ -141,6 +154,8 @@ class Columns:
     guessed: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     """Columns that are fields of the context, beside the user."""
+    offered: tuple[str, ...] = ()
+    """Columns that look like a weight and are not used."""
 
     @property
     def used(self) -> dict[str, str]:
@@ -158,6 +173,17 @@ class Columns:
         flags = ", ".join(f"--{role}" for role in self.guessed)
         return f"{' '.join(parts)} (guessed: {', '.join(self.guessed)}; set with {flags})"
 
+    def offer(self) -> str:
+        """How to use a column that looks like a weight and is not used."""
+        if not self.offered:
+            return ""
+        which = " and ".join(map(repr, self.offered))
+        looks = "look like weights" if len(self.offered) > 1 else "looks like a weight"
+        return (
+            f"every row counts once. {which} {looks}, and --weight {self.offered[0]} "
+            f"(weight={self.offered[0]!r} in Python) uses it"
+        )
+
 
 def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[str, ...]]:
     """Find the part of each column, and what a person should be told about the guess."""
@@ -171,6 +197,12 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
     guess = _Guess(names, taken=set(given.values()))
     notes: list[str] = []
     optional = {role: guess.optional(role, notes) for role in _optional(options, given)}
+    if options.weights is not None and not (given.get("weight") or optional.get("weight")):
+        raise UsageError(
+            f"--weights {options.weights} needs a column of weights, and no single column looks "
+            f"like one. Name it with --weight NAME. Columns: {_listed(names)}.",
+            code="missing_column",
+        )
     parts: dict[Role, str | None] = {**given, **optional, **_rating_part(guess, options, given)}
     user = given.get("user") or guess.needed("user")
     item = given.get("item") or guess.needed("item")
@@ -181,7 +213,10 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
         )
     columns = Columns(user, item, parts.get("weight"), parts.get("time"), parts["rating"])
     guessed = tuple(role for role in columns.used if role not in given)
-    return replace(columns, guessed=guessed, fields=_fields(names, options)), tuple(notes)
+    unused = columns.weight is None and options.weight is None
+    offered = tuple(n for n in guess.alike("weight") if n not in columns.used.values())
+    columns = replace(columns, guessed=guessed, offered=offered if unused else ())
+    return replace(columns, fields=_fields(names, options)), tuple(notes)
 
 
 def column_of(role: Literal["user", "item"], names: Sequence[str], options: ReadOptions) -> str:
@@ -317,8 +352,12 @@ def _named(role: Role, names: Sequence[str], options: ReadOptions) -> str | None
 
 
 def _optional(options: ReadOptions, given: Collection[Role]) -> list[Role]:
-    roles: tuple[Role, ...] = ("weight", "time")
-    return [role for role in roles if role not in given and getattr(options, role) != "none"]
+    wanted: list[Role] = []
+    if options.weights is not None:
+        wanted.append("weight")
+    if options.time != "none":
+        wanted.append("time")
+    return [role for role in wanted if role not in given]
 
 
 def _rating_part(

@@ -1,0 +1,125 @@
+"""What is saved is what one would deploy: a model of all rows, with its measurement beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from signal import SIGTERM
+
+import polars as pl
+import pytest
+
+from sdgar.data import splits
+from sdgar.data.interactions import Interactions
+from sdgar.data.synthetic import Shape, generate
+from sdgar.errors import StoppedError, UsageError
+from sdgar.estimators import BPR, EASE
+from sdgar.experiments.run import run
+from sdgar.recommender import load
+
+from ..cli.test_cli import result_of, sdgar
+
+QUICK = {"epochs": 4, "evaluate_every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return generate(Shape(users=60, items=40, interactions=900, concentration=0.1), seed=0)
+
+
+@pytest.fixture(scope="module")
+def parts(data) -> splits.Split:
+    return splits.split(data, "paper", seed=0)
+
+
+def trained(estimator, parts, out, **more):
+    return run(
+        estimator, parts.train, test=parts.held_out, valid=None, out=out,
+        **{"keep": "all", "protocol": "validated", **more},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("estimator", [BPR(**QUICK), EASE()], ids=["bpr", "ease"])
+def test_the_saved_model_has_learned_all_rows_and_says_what_was_measured(
+    data, parts, tmp_path, estimator
+):
+    measured = trained(estimator, parts, tmp_path / "measured", keep="measured")
+    result = trained(estimator, parts, tmp_path / "all")
+    assert result.summary["test"] == measured.summary["test"]
+    assert result.summary["data"] == measured.summary["data"]
+    assert result.summary["kept"] == {
+        "rows": "all", "users": data.n_users, "items": data.n_items, "interactions": len(data),
+    }  # fmt: skip
+    saved = load(tmp_path / "all")
+    assert saved.users.values.tolist() == data.users.values.tolist()
+    assert saved.items.values.tolist() == data.items.values.tolist()
+    assert saved.history.items_E.tolist() == data.items_E.tolist()
+    assert saved.about["data"]["fingerprint"] == data.fingerprint()
+    assert saved.about["report"]["test"] == result.summary["test"]
+
+
+def test_it_is_the_model_of_all_rows_for_the_chosen_number_of_epochs(data, parts, tmp_path):
+    result = trained(BPR(**QUICK), parts, tmp_path / "all")
+    alone = BPR(**QUICK | {"epochs": result.summary["best_epoch"]}, early_stopping=False)
+    alone.fit(parts.train.merge(parts.held_out))
+    assert (alone.recommend(k=5)["item"] == result.model.recommend(k=5)["item"]).all()
+
+
+def test_a_run_that_is_stopped_in_its_last_pass_goes_on_to_the_same_bytes(parts, tmp_path):
+    trained(BPR(**QUICK), parts, tmp_path / "whole")
+    passes = []
+
+    def stop():
+        return SIGTERM if passes and passes[-1] == "all" else None
+
+    with pytest.raises(StoppedError):
+        trained(
+            BPR(**QUICK), parts, tmp_path / "broken", checkpoint_every=0.0, stop=stop,
+            on_epoch=lambda phase, epoch: passes.append(phase),
+        )  # fmt: skip
+    assert passes.count("all") == 1
+    trained(BPR(**QUICK), parts, tmp_path / "broken", checkpoint_every=0.0, resume=True)
+    one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "broken"))
+    assert one == two
+
+
+def test_the_papers_protocol_keeps_what_it_measured(parts, tmp_path):
+    with pytest.raises(UsageError, match="Keep the measured model"):
+        trained(BPR(**QUICK), parts, tmp_path / "run", protocol="paper")
+    with pytest.raises(UsageError, match="Did you mean 'measured'"):
+        trained(BPR(**QUICK), parts, tmp_path / "run", keep="measure")
+
+
+@pytest.fixture(scope="module")
+def events(data, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("events") / "events.csv"
+    frame = pl.DataFrame({"user": data.users.at(data.users_E), "item": data.items.at(data.items_E)})
+    lonely = pl.DataFrame({"user": ["only one row"], "item": ["nobody else's"]})
+    frame.cast(pl.String).vstack(lonely).write_csv(path)
+    return path
+
+
+def test_a_file_alone_gives_a_model_that_knows_everyone_and_recommends_nothing_they_have(
+    events, tmp_path
+):
+    words = ("--system", "bpr", "--set", "epochs=3", "--engine", "eager")
+    done = sdgar("train", events, "--out", tmp_path / "run", *words)
+    assert done.returncode == 0, done.stderr
+    assert "after it was measured; --keep measured saves the measured one" in done.stdout
+    frame = pl.read_csv(events, infer_schema=False)
+    model = load(tmp_path / "run")
+    assert set(model.users.values) == set(frame["user"])
+    assert set(model.items.values) == set(frame["item"])
+    lists = model.recommend(k=10).select("user", "item").drop_nulls()
+    assert len(lists.join(frame, on=["user", "item"])) == 0
+    assert len(lists.filter(pl.col("user") == "only one row")) == 10
+
+
+def test_the_measured_model_is_kept_if_asked_for_or_if_the_test_rows_have_a_file(events, tmp_path):
+    words = ("--system", "bpr", "--set", "epochs=3", "--engine", "eager", "--json")
+    kept = result_of(sdgar("train", events, "--out", tmp_path / "a", *words, "--keep", "measured"))
+    assert kept["kept"]["rows"] == "measured"
+    assert kept["kept"]["interactions"] == kept["data"]["interactions"]
+    kept = result_of(sdgar("train", events, "--test", events, "--out", tmp_path / "b", *words))
+    assert kept["kept"]["rows"] == "measured"
+    kept = result_of(sdgar("train", events, "--split", "none", "--out", tmp_path / "c", *words))
+    assert kept["kept"]["rows"] == "all"
