@@ -34,7 +34,7 @@ def parts(data) -> splits.Split:
 def trained(estimator, parts, out, **more):
     return run(
         estimator, parts.train, test=parts.held_out, valid=None, out=out,
-        **{"keep": "all", "protocol": "validated", **more},
+        **{"protocol": "validated", **more},
     )  # fmt: skip
 
 
@@ -42,8 +42,8 @@ def trained(estimator, parts, out, **more):
 def test_the_saved_model_has_learned_all_rows_and_says_what_was_measured(
     data, parts, tmp_path, estimator
 ):
-    measured = trained(estimator, parts, tmp_path / "measured", keep="measured")
-    result = trained(estimator, parts, tmp_path / "all")
+    measured = trained(estimator, parts, tmp_path / "measured")
+    result = trained(estimator, parts, tmp_path / "all", everything=data)
     assert result.summary["test"] == measured.summary["test"]
     assert result.summary["data"] == measured.summary["data"]
     assert result.summary["kept"] == {
@@ -58,14 +58,15 @@ def test_the_saved_model_has_learned_all_rows_and_says_what_was_measured(
 
 
 def test_it_is_the_model_of_all_rows_for_the_chosen_number_of_epochs(data, parts, tmp_path):
-    result = trained(BPR(**QUICK), parts, tmp_path / "all")
+    result = trained(BPR(**QUICK), parts, tmp_path / "all", everything=data)
     alone = BPR(**QUICK | {"epochs": result.summary["best_epoch"]}, early_stopping=False)
-    alone.fit(parts.train.merge(parts.held_out))
+    alone.fit(data)
     assert (alone.recommend(k=5)["item"] == result.model.recommend(k=5)["item"]).all()
 
 
-def test_a_run_that_is_stopped_in_its_last_pass_goes_on_to_the_same_bytes(parts, tmp_path):
-    trained(BPR(**QUICK), parts, tmp_path / "whole")
+def test_a_run_that_is_stopped_in_its_last_pass_goes_on_to_the_same_bytes(data, parts, tmp_path):
+    often = {"everything": data, "checkpoint_every": 0.0}
+    trained(BPR(**QUICK), parts, tmp_path / "whole", **often)
     passes = []
 
     def stop():
@@ -73,20 +74,18 @@ def test_a_run_that_is_stopped_in_its_last_pass_goes_on_to_the_same_bytes(parts,
 
     with pytest.raises(StoppedError):
         trained(
-            BPR(**QUICK), parts, tmp_path / "broken", checkpoint_every=0.0, stop=stop,
+            BPR(**QUICK), parts, tmp_path / "broken", stop=stop, **often,
             on_epoch=lambda phase, epoch: passes.append(phase),
         )  # fmt: skip
     assert passes.count("all") == 1
-    trained(BPR(**QUICK), parts, tmp_path / "broken", checkpoint_every=0.0, resume=True)
+    trained(BPR(**QUICK), parts, tmp_path / "broken", resume=True, **often)
     one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "broken"))
     assert one == two
 
 
-def test_the_papers_protocol_keeps_what_it_measured(parts, tmp_path):
+def test_the_papers_protocol_keeps_what_it_measured(data, parts, tmp_path):
     with pytest.raises(UsageError, match="Keep the measured model"):
-        trained(BPR(**QUICK), parts, tmp_path / "run", protocol="paper")
-    with pytest.raises(UsageError, match="Did you mean 'measured'"):
-        trained(BPR(**QUICK), parts, tmp_path / "run", keep="measure")
+        trained(BPR(**QUICK), parts, tmp_path / "run", protocol="paper", everything=data)
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +122,10 @@ def test_the_measured_model_is_kept_if_asked_for_or_if_the_test_rows_have_a_file
     assert kept["kept"]["rows"] == "measured"
     kept = result_of(sdgar("train", events, "--split", "none", "--out", tmp_path / "c", *words))
     assert kept["kept"]["rows"] == "all"
+    for more, said in (
+        (("--keep", "measure"), "Did you mean 'measured'"),
+        (("--keep", "all", "--split", "none"), "--split none holds none out"),
+    ):
+        done = sdgar("train", events, "--out", tmp_path / "d", *words, *more)
+        assert done.returncode == 2
+        assert said in done.stderr

@@ -51,7 +51,7 @@ def demo(
             out=out,
             overwrite=overwrite,
             on_epoch=on_epoch,
-            keep="all",
+            everything=data,
         )
     if result.test is not None and result.popular is not None:
         screen.report(result.test, result.popular, estimator.system_name, explain=explain)

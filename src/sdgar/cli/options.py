@@ -203,7 +203,7 @@ def _reading(
         user=user,
         item=item,
         weight=weight,
-        weights=weights,  # type: ignore[arg-type]
+        weights=weights,
         time=time,
         rating=rating,
         min_rating=min_rating,

@@ -12,7 +12,7 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
-from sdgar.errors import UsageError
+from sdgar.errors import UsageError, unknown_name
 from sdgar.printed import command
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def train(
         user_features=str(user_features.absolute()) if user_features else None,
         item_features=str(item_features.absolute()) if item_features else None,
         metric=metric,
-        keep=keep or _kept(test, split, protocol),
+        keep=_kept(keep, test, split, protocol),
     )
     _train(screen, job, out, resume=False, explain=explain, verbose=verbose)
 
@@ -253,6 +253,7 @@ def _train(
             _features(screen, "item", job.item_features, data.items.values, job.reading),
         )
     held_out = _read(screen, "test", job.test, job.reading) if job.test else None
+    everything = data if job.keep == "all" else None
     if held_out is None and job.split != "none":
         data, held_out = split_off(screen, data, job.split, job.seed)
     validation = _read(screen, "valid", job.valid, job.reading) if job.valid else None
@@ -274,7 +275,7 @@ def _train(
             stop=stop,
             command=asdict(job),
             tell=lambda note: screen.say("resume", note),
-            keep=job.keep,
+            everything=everything,
         )
     _report(screen, job, out, result, explain=explain)
 
@@ -302,10 +303,19 @@ def _report(screen: Screen, job: Job, out: Path, result: RunResult, *, explain: 
     screen.result(result.summary | {"out": str(out)})
 
 
-def _kept(test: list[Path] | None, split: str | None, protocol: str) -> str:
+def _kept(keep: str | None, test: list[Path] | None, split: str | None, protocol: str) -> str:
     """All rows where the test rows come from the same file; else the model that was measured."""
+    choices = ("all", "measured")
+    if keep not in (None, *choices):
+        raise unknown_name("choice of --keep", str(keep), choices)
     split_off_here = not test and split != "none"
-    return "all" if split_off_here and protocol != "paper" else "measured"
+    if keep == "all" and not split_off_here:
+        why = "--test names the test rows" if test else "--split none holds none out"
+        raise UsageError(
+            f"--keep all trains on the rows that were split off, and {why}. Leave it out.",
+            code="bad_option",
+        )
+    return keep or ("all" if split_off_here and protocol != "paper" else "measured")
 
 
 def _someone(result: RunResult) -> list[str]:

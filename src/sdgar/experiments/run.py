@@ -25,7 +25,6 @@ from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import OnPhase, Phase, Seconds, paper_options
 
 PROTOCOLS = ("validated", "paper")
-KEEPS = ("all", "measured")
 _LOGGER = logging.getLogger("sdgar")
 
 
@@ -57,12 +56,12 @@ def run(
     stop: Callable[[], Signals | None] = lambda: None,
     command: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _LOGGER.info,
-    keep: str = "measured",
+    everything: Interactions | None = None,
 ) -> RunResult:
     """Train by a protocol, read the test rows once, save.
 
-    What is saved is the model that was measured, or with ``keep="all"`` one that was then trained
-    as long on all rows, the test rows among them: the one to put into use.
+    What is saved is the model that was measured; or, if ``everything`` is given, one that was then
+    trained as long on these rows, the test rows among them: the one to put into use.
 
     While it trains, the run is kept in OUT.partial: every ``checkpoint_every`` seconds, at the
     end of a pass, and when ``stop`` names a signal, which ends the run after the current epoch
@@ -71,15 +70,14 @@ def run(
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
-    if keep not in KEEPS:
-        raise unknown_name("model to keep", keep, KEEPS)
-    if keep == "all" and protocol == "paper":
+    if everything is not None and protocol == "paper":
         raise UsageError(
             "the paper's protocol is for comparing with its tables, and chooses its epoch on the "
             "test rows. Keep the measured model, or train with the protocol validated.",
             code="keep_with_paper",
         )
-    identity = identity_of(estimator, train, test, valid, protocol, ks) | {"keep": keep}
+    identity = identity_of(estimator, train, test, valid, protocol, ks)
+    identity["all data"] = None if everything is None else everything.fingerprint()
     with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
 
         def watch(phase: Phase, epoch: EpochRecord) -> None:
@@ -109,19 +107,20 @@ def run(
         report = None if test is None else model.evaluate(test, ks=tuple(ks))
         evaluate_seconds = time.perf_counter() - before_test
         popular = None if test is None else most_popular(model).evaluate(test, ks=tuple(ks))
-        kept = train
-        if keep == "all" and test is not None:
-            kept = (train if valid is None else train.merge(valid)).merge(test)
+        if everything is not None:
             if isinstance(estimator, Learner):
-                estimator.fit_all(kept, on_epoch=watch, checkpoints=checkpoints)
+                estimator.fit_all(everything, on_epoch=watch, checkpoints=checkpoints)
             else:
-                estimator.fit(kept)
+                estimator.fit(everything)
             model = estimator.recommender_
         summary = _summary(estimator, train, report, popular, protocol, fit_seconds)
-        summary["kept"] = {"rows": keep if test is not None else "all", **_sizes(kept)}
+        summary["kept"] = {
+            "rows": "measured" if everything is None and test is not None else "all",
+            **_sizes(everything or train),
+        }
         seconds = summary["seconds"]
         seconds["evaluate"] = round(seconds["evaluate"] + evaluate_seconds, 3)
-        if kept is train:  # else the pass on all rows came after the test, and has counted it
+        if everything is None:  # else the pass on all rows came after the test, and has counted it
             seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
         workspace.commit(model, {"report": summary})
     log = estimator.trained_.log if isinstance(estimator, Learner) else ()
