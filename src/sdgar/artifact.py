@@ -2,7 +2,8 @@
 
     model.safetensors      vectors of users and items, or weights from item to item
     ids.safetensors        user and item ids, as integers or as UTF-8 bytes with offsets
-    history.safetensors    the training positives as CSR, so that seen items can be left out
+    history.safetensors    the training positives as CSR, so that seen items can be left out, and
+                           what users know and do not like, if there is such a thing
     manifest.json          format version, what the model is, sizes, SHA-256 of each file, how the
                            model was made, and the seal of all that
 
@@ -36,6 +37,7 @@ FORMAT = "sdgar-model"
 FORMAT_VERSION = 1
 _MODEL, _IDS, _HISTORY = "model.safetensors", "ids.safetensors", "history.safetensors"
 _FILES = (_MODEL, _IDS, _HISTORY)
+_SEEN_ROWS, _SEEN = "seen_indptr_U1", "seen_items_E"
 _ATTACHED = ("log.jsonl", "training.png")
 """What commands put beside a model, which manifests did not always name."""
 _UNSEALED = ("format", "format_version", "model", "sizes", "ids", "files", "about")
@@ -52,6 +54,8 @@ class Artifact:
     history: History
     about: dict[str, Any] = field(default_factory=dict)
     """How the model was made: system, hyper-parameters, engine, seed, data, metrics."""
+    seen: History | None = None
+    """What users know beside their history and do not like, which is not recommended either."""
 
 
 def save(
@@ -169,6 +173,7 @@ def load(path: str | Path) -> Artifact:
     sizes = manifest["sizes"]
     n_users, n_items, n_rows = (sizes[name] for name in ("users", "items", "interactions"))
     history = tensors[_HISTORY]
+    seen = _take_seen(folder / _HISTORY, history, n_users, n_items)
     model_file.expect(
         folder / _HISTORY,
         history,
@@ -183,11 +188,28 @@ def load(path: str | Path) -> Artifact:
     model = model_file.from_tensors(
         folder / _MODEL, manifest["model"], sizes, tensors[_MODEL], history, manifest["about"]
     )
-    return Artifact(model, users, items, History(indptr_U1, items_E), manifest["about"])
+    own = History(indptr_U1, items_E)
+    return Artifact(model, users, items, own, manifest["about"], seen)
 
 
 def _history_tensors(artifact: Artifact) -> Tensors:
-    return {"indptr_U1": artifact.history.indptr_U1, "items_E": artifact.history.items_E}
+    own = artifact.history
+    tensors: Tensors = {"indptr_U1": own.indptr_U1, "items_E": own.items_E}
+    if artifact.seen is not None:
+        tensors |= {_SEEN_ROWS: artifact.seen.indptr_U1, _SEEN: artifact.seen.items_E}
+    return tensors
+
+
+def _take_seen(path: Path, tensors: Tensors, n_users: int, n_items: int) -> History | None:
+    """What users know and do not like; models from before there was such a thing have none."""
+    found = {name: tensors.pop(name) for name in (_SEEN_ROWS, _SEEN) if name in tensors}
+    if not found:
+        return None
+    n_seen = len(found.get(_SEEN, ()))
+    rows, items = (np.int64, (n_users + 1,)), (np.int32, (n_seen,))
+    model_file.expect(path, found, {_SEEN_ROWS: rows, _SEEN: items})
+    model_file.check_csr(path, _SEEN_ROWS, found[_SEEN_ROWS], found[_SEEN], n_items)
+    return History(found[_SEEN_ROWS], found[_SEEN])
 
 
 def _id_tensors(artifact: Artifact) -> Tensors:

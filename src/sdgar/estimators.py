@@ -235,6 +235,7 @@ class Estimator(Described):
                     "context": list(train.context),
                     **about,
                 },
+                seen=train.seen,
             )
         )
 

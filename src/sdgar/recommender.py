@@ -137,6 +137,11 @@ class Recommender(Described):
         return self._saved.history
 
     @cached_property
+    def _known(self) -> History:
+        """All that is left out of a list: what a user has, and what they saw and do not like."""
+        return self.history.union(self._saved.seen)
+
+    @cached_property
     def fields(self) -> Fields | None:
         """The fields of contexts, if they have several."""
         names = tuple(self.about.get("context", USER))
@@ -380,7 +385,7 @@ class Recommender(Described):
         """Those users, or all; a warning tells of those that the model does not know."""
         if users is None:
             columns = _by_field(self.fields, self.users.values.tolist())
-            return _Asked(self.model, self.history, columns, np.arange(len(self.users)))
+            return _Asked(self.model, self._known, columns, np.arange(len(self.users)))
         asked = _several(users, "users")
         if self.fields is not None and asked:
             return self._in_contexts(self.fields, asked, fallback)
@@ -394,7 +399,7 @@ class Recommender(Described):
         columns = {"user": _labels(self.users, asked, index_T)}
         if self.fields is not None:
             columns = _by_field(self.fields, [])
-        return _Asked(self.model, self.history, columns, index_T)
+        return _Asked(self.model, self._known, columns, index_T)
 
     def _strangers(self, rows: Interactions, fallback: str) -> _Asked:
         """New users, folded in; those without any item that the model knows are unknown."""
@@ -409,7 +414,7 @@ class Recommender(Described):
         else:
             _warn(f"{_without_items(rows.users.values[~known_U])} {_INSTEAD[fallback]}")
             if not known_U.any():
-                return _Asked(self.model, self.history, columns, _numbered(known_U))
+                return _Asked(self.model, self._known, columns, _numbered(known_U))
             some = rows.subset(known_U[rows.users_E], "unknown_items")
             folded = self.fold_in(some, skip_unknown=True)
         return _Asked(folded.model, folded.history, columns, _numbered(known_U))

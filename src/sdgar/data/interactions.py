@@ -81,9 +81,32 @@ class History:
         """Number of contexts."""
         return len(self.indptr_U1) - 1
 
+    @classmethod
+    def of_pairs(
+        cls, users_E: NDArray[np.int64], items_E: NDArray[np.int64], n_users: int
+    ) -> History:
+        """Build from pairs in any order, each as often as it comes."""
+        most = int(items_E.max(initial=0)) + 1
+        users_E, items_E = np.divmod(np.unique(users_E * most + items_E), most)
+        counts = np.bincount(users_E, minlength=n_users)
+        return cls(np.concatenate(([0], np.cumsum(counts))), items_E.astype(np.int32))
+
+    @property
+    def users_E(self) -> NDArray[np.int64]:
+        """Context of each pair."""
+        return np.repeat(np.arange(self.n_users), np.diff(self.indptr_U1))
+
     def of(self, user: int) -> NDArray[np.int32]:
         """Items of one context."""
         return self.items_E[self.indptr_U1[user] : self.indptr_U1[user + 1]]
+
+    def union(self, other: History | None) -> History:
+        """The pairs of both, of the same contexts."""
+        if other is None:
+            return self
+        users_E = np.concatenate((self.users_E, other.users_E))
+        items_E = np.concatenate((self.items_E, other.items_E)).astype(np.int64)
+        return History.of_pairs(users_E, items_E, self.n_users)
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,6 +136,9 @@ class Interactions(Described):
     item_features: Features | None = None
     context: tuple[str, ...] = contexts.USER
     """The fields of a context; with the default, ``users`` are users."""
+    seen: History | None = None
+    """Pairs that users know and do not like, such as films they rated low: nothing is learned from
+    them, and they are not recommended."""
 
     @classmethod
     def from_contexts(
@@ -296,7 +322,7 @@ class Interactions(Described):
             duplicates="last",
             account=RowAccount(read=n + len(other), kept=n + len(other)),
         )
-        return self._alike(merged)
+        return other._seen_in(self._alike(merged))
 
     def _kinds(self) -> dict[str, str]:
         """How users (or the fields of contexts) and items are held."""
@@ -304,6 +330,20 @@ class Interactions(Described):
         if self.fields is not None:
             fields = dict(zip(self.fields.names, self.fields.values, strict=True))
         return {name: ids.kind for name, ids in (fields | {"items": self.items}).items()}
+
+    def with_seen(self, users: NDArray[Any], items: NDArray[Any]) -> Interactions:
+        """The same rows, with pairs of raw ids that users know and do not like.
+
+        Users and items that have no row here, and pairs that are rows, are left out.
+        """
+        users_E, items_E = self.users.index_of(users), self.items.index_of(items)
+        known = (users_E >= 0) & (items_E >= 0)
+        pairs = users_E[known] * self.n_items + items_E[known]
+        pairs = np.setdiff1d(pairs, self.users_E * self.n_items + self.items_E)
+        if not len(pairs):
+            return self
+        seen = History.of_pairs(pairs // self.n_items, pairs % self.n_items, self.n_users)
+        return replace(self, seen=seen.union(self.seen))
 
     def with_features(self, users: Features | None, items: Features | None) -> Interactions:
         """The same rows, with what is known of users and items."""
@@ -416,12 +456,19 @@ class Interactions(Described):
 
     def _alike(self, other: Interactions) -> Interactions:
         """Other rows of the same kind of contexts, with the same features."""
-        return replace(
+        alike = replace(
             other,
             user_features=self.user_features,
             item_features=self.item_features,
             context=self.context,
         )
+        return self._seen_in(alike)
+
+    def _seen_in(self, other: Interactions) -> Interactions:
+        """Other rows, with what is seen here and not liked."""
+        if self.seen is None:
+            return other
+        return other.with_seen(self.users.at(self.seen.users_E), self.items.at(self.seen.items_E))
 
     def fingerprint(self) -> str:
         """SHA-256 of ids, pairs, weights, times and features: equal for equal data."""
@@ -435,6 +482,8 @@ class Interactions(Described):
         for features in (self.user_features, self.item_features):
             if features is not None:
                 digest.update(features.digest())
+        if self.seen is not None:
+            digest.update(b"seen" + self.seen.indptr_U1.tobytes() + self.seen.items_E.tobytes())
         return digest.hexdigest()
 
     def stats(self) -> dict[str, float]:

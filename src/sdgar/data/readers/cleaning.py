@@ -86,7 +86,32 @@ def to_interactions(
         duplicates=options.duplicates,
         account=account,
     )
-    return replace(made, context=options.context)
+    made = replace(made, context=options.context)
+    low = [at for at, check in enumerate(checks) if check.role == "rating" and not check.rejects]
+    if not low or options.context != contexts.USER:
+        return made
+    below = frame.filter(verdict == low[0])
+    pairs = pl.DataFrame(
+        {"user": _as_held(below["user"], users), "item": _as_held(below["item"], items)}
+    ).drop_nulls()
+    made = made.with_seen(pairs["user"].to_numpy(), pairs["item"].to_numpy())
+    if made.seen is not None:
+        notes.append(
+            f"{len(made.seen.items_E):,} pairs rated below {options.min_rating:g} are seen: they "
+            "are not learned from, and not recommended again."
+        )
+    return made
+
+
+def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
+    """Ids as those of the kept rows are held; missing where they cannot be one of them."""
+    if like.kind == "text":
+        return ids.cast(pl.String)
+    integers = ids.cast(pl.Int64 if like.kind == "int64" else pl.UInt64, strict=False)
+    if ids.dtype != pl.String:
+        return integers
+    same = integers.cast(pl.String) == ids  # 007 is no 7
+    return pl.select(pl.when(same).then(integers)).to_series()
 
 
 def _with_parsed(frame: pl.DataFrame) -> pl.DataFrame:

@@ -1,0 +1,119 @@
+"""Seen is not liked: rows below a threshold are not learned from, and not recommended again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sdgar
+from sdgar.data import splits
+from sdgar.data.interactions import History, Interactions
+from sdgar.data.readers import ReadOptions, read_frame
+from sdgar.folders import DamagedError, sealed, seals
+
+RATED = {
+    "user": ["a", "a", "a", "b", "b", "c", "c", "d"],
+    "item": ["1", "2", "3", "1", "2", "3", "1", "4"],
+    "rating": [5, 2, 4, 4, 5, 5, 1, 1],
+}
+
+
+@pytest.fixture
+def data() -> Interactions:
+    return read_frame(RATED, ReadOptions(min_rating=4)).interactions
+
+
+def pairs(data: Interactions) -> set[tuple[str, str]]:
+    seen = data.seen
+    if seen is None:
+        return set()
+    return set(zip(data.users.at(seen.users_E), data.items.at(seen.items_E), strict=True))
+
+
+def test_rows_below_the_threshold_are_seen_where_user_and_item_are_known(data):
+    assert pairs(data) == {("a", "2"), ("c", "1")}
+    assert len(data) == 5
+    assert data.rows.filtered == {"rating_below_4": 3}
+
+
+def test_it_is_said(data):
+    notes = read_frame(RATED, ReadOptions(min_rating=4)).notes
+    assert "2 pairs rated below 4 are seen" in notes[-1]
+
+
+@pytest.mark.parametrize("file", ["x.csv", "x.parquet"])
+def test_ids_of_files_are_matched_as_they_are_held(tmp_path, file):
+    frame = pl.DataFrame({"user": [1, 1, 2, 2], "item": [10, 11, 10, 11], "rating": [5, 1, 5, 5]})
+    frame.write_csv(tmp_path / file) if file.endswith("csv") else frame.write_parquet(
+        tmp_path / file
+    )
+    with pytest.warns(UserWarning, match="1 pairs rated below 4"):
+        read = sdgar.read(tmp_path / file, min_rating=4)
+    assert pairs(read) == {(1, 11)}
+
+
+def test_a_pair_that_is_liked_in_another_row_is_liked():
+    rows = {"user": [1, 1, 2], "item": [1, 1, 2], "rating": [1, 5, 5]}
+    assert read_frame(rows, ReadOptions(min_rating=4)).interactions.seen is None
+
+
+def test_what_is_seen_follows_its_rows_through_splits_and_back(data):
+    keep = data.users_E < 2
+    part, rest = data.subset(keep, "x"), data.subset(~keep, "y")
+    assert pairs(part) == {("a", "2")}
+    assert pairs(part.merge(rest)) <= pairs(data)
+    assert (
+        data.fingerprint()
+        != Interactions.from_arrays(
+            data.users.at(data.users_E), data.items.at(data.items_E)
+        ).fingerprint()
+    )
+
+
+def test_nothing_seen_is_recommended_also_after_saving(data, tmp_path):
+    model = sdgar.EASE(device="cpu").fit(data)
+    for fitted in (model, sdgar.load(model.save(tmp_path / "model"))):
+        lists = fitted.recommend(k=4).drop_nulls()
+        found = set(zip(lists["user"], lists["item"], strict=True))
+        assert not found & pairs(data)
+        assert ("b", "3") in found
+        everything = fitted.recommend(k=4, exclude_seen=False)
+        assert ("a", "2") in set(zip(everything["user"], everything["item"], strict=True))
+
+
+def test_what_was_seen_can_still_be_a_test_row(data):
+    train, test = splits.split(data, "paper", seed=0)
+    sdgar.EASE(device="cpu").fit(train).evaluate(test)
+
+
+def test_damage_to_what_was_seen_is_noticed(data, tmp_path):
+    import safetensors.numpy
+
+    folder = sdgar.EASE(device="cpu").fit(data).save(tmp_path / "model")
+    path = folder / "history.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    tensors["seen_items_E"][0] = 99
+    path.write_bytes(safetensors.numpy.save(tensors))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["seal"]
+    manifest["files"] |= seals({path.name: path.read_bytes()})
+    (folder / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    with pytest.raises(DamagedError, match="outside the catalogue"):
+        sdgar.load(folder)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7))), st.integers(0, 9))
+def test_a_union_of_histories_has_the_pairs_of_both_in_order(found, cut):
+    def history(some):
+        users, items = (np.array([p[i] for p in some], np.int64) for i in (0, 1))
+        return History.of_pairs(users, items, 6)
+
+    both = history(found[:cut]).union(history(found[cut:]))
+    together = list(zip(both.users_E.tolist(), both.items_E.tolist(), strict=True))
+    assert together == sorted(set(found))
+    assert both.n_users == 6
