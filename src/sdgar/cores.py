@@ -67,13 +67,14 @@ def threads() -> int:
 
 
 @contextmanager
-def torch_threads(most: int) -> Iterator[None]:
-    """Let torch use no more than so many threads meanwhile, and so ``threads`` too."""
+def torch_threads(most: int | None = None) -> Iterator[None]:
+    """Let torch use no more threads than ``most`` meanwhile, or than there are cores to use."""
     before = torch.get_num_threads()
-    if most >= before:
+    meanwhile = min(before, threads() if most is None else most)
+    if meanwhile == before:
         yield
         return
-    torch.set_num_threads(most)
+    torch.set_num_threads(meanwhile)
     try:
         yield
     finally:
@@ -151,7 +152,7 @@ def _mounts(root: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _plain(name: str) -> str:
-    """The name of a folder, in which the kernel writes a blank as \\040."""
+    """The name of a folder, in which the kernel writes a blank as its octal number."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), name)
 
 

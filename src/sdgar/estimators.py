@@ -13,7 +13,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 import sdgar
-from sdgar import composed, systems
+from sdgar import composed, cores, systems
 from sdgar.artifact import Artifact
 from sdgar.contracts import Model, System
 from sdgar.data import splits
@@ -185,7 +185,8 @@ class Yardstick(Estimator):
         """Compute the model from the interactions."""
         _require_learnable(train)
         composed.require_looks(self, train)
-        model = self.solve(train, device=choose_device(self.device))
+        with cores.torch_threads():
+            model = self.solve(train, device=choose_device(self.device))
         self._keep(model, train, {"computed_by": self.computed_by})
         return self
 

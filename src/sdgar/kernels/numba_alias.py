@@ -70,9 +70,7 @@ def _sweep(first: Any, last: Any, mass_RN: Any, bin_RN: Any) -> Any:
 
 
 @outer
-def _quantize(
-    first: Any, last: Any, weight_RN: Any, top_R: Any, scale: Any, mass_RN: Any
-) -> Any:
+def _quantize(first: Any, last: Any, weight_RN: Any, top_R: Any, scale: Any, mass_RN: Any) -> Any:
     """Some rows."""
     n = weight_RN.shape[1]
     for r in range(first, last):
