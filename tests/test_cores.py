@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar import cores
@@ -103,6 +103,7 @@ def test_without_groups_there_is_no_quota(tmp_path):
     assert quota(tmp_path) is None
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=60), st.text(max_size=200), st.text(max_size=30))
 def test_no_content_of_these_files_is_an_error(own, mounts, content):
     with tempfile.TemporaryDirectory() as folder:
@@ -119,6 +120,7 @@ def test_no_content_of_these_files_is_an_error(own, mounts, content):
             assert found is None or found > 0
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.none() | st.tuples(st.integers(1000, 10**7), st.integers(1000, 10**6)), max_size=5)
 )
@@ -198,6 +200,18 @@ def test_torch_is_held_back_for_a_while_only():
         with pytest.raises(ZeroDivisionError), cores.torch_threads(1):
             _ = 1 / 0
         assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+def test_kernels_keep_their_threads_while_torch_stands_aside():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        with cores.torch_aside():
+            assert (torch.get_num_threads(), cores.threads()) == (1, 4)
+        assert (torch.get_num_threads(), cores.threads()) == (4, 4)
     finally:
         torch.set_num_threads(before)
 

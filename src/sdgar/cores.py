@@ -12,11 +12,15 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import torch
+
+_asked: ContextVar[int | None] = ContextVar("asked", default=None)
+"""The threads that were asked for, while torch is kept to fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,8 @@ class Cores:
 def found() -> Cores:
     """The cores as they are now; only the quota is read once a process."""
     machine = os.cpu_count() or 1
-    return Cores(machine, _affinity() or machine, _own_quota(), torch.get_num_threads())
+    asked = _asked.get() or torch.get_num_threads()
+    return Cores(machine, _affinity() or machine, _own_quota(), asked)
 
 
 def threads() -> int:
@@ -79,6 +84,21 @@ def torch_threads(most: int | None = None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def torch_aside() -> Iterator[None]:
+    """Let torch use one thread meanwhile, and compiled kernels as many as before.
+
+    For work that goes back and forth between the two: after every operation, torch's workers spin
+    for milliseconds on the cores that the threads of the kernel are waiting for.
+    """
+    token = _asked.set(threads())
+    try:
+        with torch_threads(1):
+            yield
+    finally:
+        _asked.reset(token)
 
 
 def _affinity() -> int | None:

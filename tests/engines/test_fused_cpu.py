@@ -426,6 +426,10 @@ def test_a_refit_gives_the_same_bytes_for_any_number_of_threads(make):
             torch.set_num_threads(threads)
             engine = make(data, sampler="decomposable")
             found.append((engine.refit(1), engine.state()))
+        engine = fused(data, sampler="decomposable")
+        engine._refit_pace.usual = 1
+        if make is fused:
+            found.append((engine.refit(1), engine.state()))
     finally:
         torch.set_num_threads(before)
     assert_same_bytes(found)
@@ -489,23 +493,23 @@ def test_another_number_of_threads_in_every_epoch_changes_no_bit():
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
-def test_a_refit_uses_no_more_threads_than_the_epochs_do(monkeypatch):
-    engine, used = fused(some_data(), sampler="decomposable"), []
-    engine._pace = Pace(4)
-    engine._pace.usual = 2
-    monkeypatch.setattr(
-        engine._system.sampler,
-        "refit",
-        lambda score, *, seed, epoch: used.append((torch.get_num_threads(), cores.threads())),
-    )
-    before = torch.get_num_threads()
+@pytest.mark.parametrize(("choice", "torch_uses"), [(1, 1), (2, 4)])
+def test_a_refit_may_keep_torch_from_the_cores_of_the_kernels(choice, torch_uses, monkeypatch):
+    before, used = torch.get_num_threads(), []
     try:
         torch.set_num_threads(4)
+        engine = fused(some_data(), sampler="decomposable")
+        engine._refit_pace.usual = choice
+        monkeypatch.setattr(
+            engine._system.sampler,
+            "refit",
+            lambda score, *, seed, epoch: used.append((torch.get_num_threads(), cores.threads())),
+        )
         engine.refit(1)
-        assert torch.get_num_threads() == 4
+        assert (torch.get_num_threads(), cores.threads()) == (4, 4)
     finally:
         torch.set_num_threads(before)
-    assert used == [(2, 2)]
+    assert used == [(torch_uses, 4)]
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -68,7 +69,7 @@ class FusedCpuEngine:
         self._scores = _scores(self._model, system)
         self._moves = _moves(self._model, system)
         self._scratch = _scratch(self._model, system, self._batch)
-        self._pace = Pace(cores.threads())
+        self._pace, self._refit_pace = _paces()
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -156,7 +157,7 @@ class FusedCpuEngine:
         from sdgar.kernels.numba_epoch import own, run_batches
 
         if self._pace.most != cores.threads():  # the user has asked for another number
-            self._pace = Pace(cores.threads())
+            self._pace, self._refit_pace = _paces()
         room = (
             self._model.user_UD.shape[1],
             self._system.positives_per_visit,
@@ -184,8 +185,12 @@ class FusedCpuEngine:
             tables = factors.user_UD, factors.item_ID, factors.bias_I
             return numba_mixtures.score(*tables, users_B, items_BN)
 
-        with cores.torch_threads(self._pace.usual):
-            return self._system.sampler.refit(score, seed=self._seed, epoch=epoch)
+        start, cpu_start = time.perf_counter(), time.process_time()
+        with cores.torch_aside() if self._refit_pace.threads == 1 else nullcontext():
+            health = self._system.sampler.refit(score, seed=self._seed, epoch=epoch)
+        cpu_seconds = (time.process_time() - cpu_start) / self._pace.most
+        self._refit_pace.note(1, time.perf_counter() - start, 2 * cpu_seconds)
+        return health
 
     @torch.no_grad()
     def _unpack(self) -> None:
@@ -224,6 +229,15 @@ class FusedCpuEngine:
         self._system.sampler.load_state(
             {k.removeprefix("sampler."): v for k, v in state.items() if k.startswith("sampler.")}
         )
+
+
+def _paces() -> tuple[Pace, Pace]:
+    """One for epochs, and one for refits.
+
+    That for refits asks for 1 or 2: the kernels alone use all threads, or torch does so too.
+    """
+    threads = cores.threads()
+    return Pace(threads), Pace(min(threads, 2))
 
 
 def _rows(data: Interactions) -> numba_epoch.Rows:

@@ -26,7 +26,7 @@ class Pace:
         self.usual = most
         """The number that was fastest of late."""
         self._trial: int | None = None
-        self._trials = 0
+        self._fewer_first = True
         self._stretches_to_trial, self._wait = 0, _FIRST_WAIT
         self._rate, self._usual_rate = 0.0, 0.0
         """Work a second of the last stretch, and of the last with the usual number."""
@@ -61,20 +61,21 @@ class Pace:
             return
         if self._rate > self._usual_rate:
             self.usual, self._usual_rate = self._trial, self._rate
-            self._wait = _FIRST_WAIT
+            self._stretches_to_trial, self._wait = 0, _FIRST_WAIT
         else:
-            self._wait = min(2 * self._wait, _LONGEST_WAIT)
-        self._stretches_to_trial, self._trial = self._wait, None
+            self._fewer_first = not self._fewer_first
+            self._stretches_to_trial = self._wait = min(2 * self._wait, _LONGEST_WAIT)
+        self._trial = None
 
     def _other(self) -> int | None:
-        """The number to try: half as many where threads waited, or twice as many, by turns."""
-        others = []
-        if self.usual > 1 and self._cpu_seconds < _BUSY * self._seconds * self.usual:
-            others.append(self.usual // 2)
-        if self.usual < self.most:
-            others.append(min(2 * self.usual, self.most))
-        self._trials += 1
-        return others[self._trials % len(others)] if others else None
+        """The number to try: half as many where threads waited, or twice as many.
+
+        A trial that won is followed by one the same way, a trial that lost by one the other way.
+        """
+        waited = self._cpu_seconds < _BUSY * self._seconds * self.usual
+        fewer = self.usual // 2 if waited and self.usual > 1 else None
+        more = min(2 * self.usual, self.most) if self.usual < self.most else None
+        return (fewer or more) if self._fewer_first else (more or fewer)
 
     def _start(self) -> None:
         self._done, self._seconds, self._cpu_seconds = 0, 0.0, 0.0
