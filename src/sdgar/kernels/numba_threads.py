@@ -225,6 +225,12 @@ def share(kernel: Callable[..., object], rows: int, numbers: int, *args: Any) ->
         return
     parts = min(threads * _PARTS_A_THREAD, rows)
     edges = [rows * p // parts for p in range(parts + 1)]
+    left = iter(list(itertools.pairwise(edges)))
+
+    def take(_: int) -> None:
+        for first, last in left:
+            kernel(first, last, *args)
+
     with ThreadPoolExecutor(threads) as pool:
-        for part in [pool.submit(kernel, a, b, *args) for a, b in itertools.pairwise(edges)]:
-            part.result()
+        for _ in pool.map(take, range(threads)):
+            pass
