@@ -28,7 +28,7 @@ REPORT = Path(__file__).parent / "reports" / "busy_neighbour.json"
 LASTFM = ROOT.parent / "shared" / "data" / "lastfm-2k" / "interactions.parquet"
 NEIGHBOURS = (0, 1, 2, 4)
 THREADS = (1, 2)
-DIM, EPOCHS, ITERATIONS = 64, 2, 12
+DIM, EPOCHS, ITERATIONS = 64, 1, 8
 COUNT = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100000))"
 """A neighbour ends with whoever started it."""
 NAMES = {
