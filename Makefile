@@ -36,6 +36,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/cpu_engine.py
 	$(BIN)/python benchmarks/time_to_quality.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/busy_neighbour.py
 
 $(VENV)/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

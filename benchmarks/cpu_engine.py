@@ -56,12 +56,15 @@ Rounds = dict[str, list[float]]
 
 
 def about() -> dict[str, Any]:
-    packages = ("sdgar", "torch", "numpy", "numba", "implicit", "lightfm-next")
+    return {**machine("implicit", "lightfm-next"), "threads": THREADS}
+
+
+def machine(*peers: str) -> dict[str, Any]:
+    packages = ("sdgar", "torch", "numpy", "numba", *peers)
     return {
         "command": " ".join(["python", *sys.argv]),
         "commit": _say("git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"),
         "cpu": _cpu(),
-        "threads": THREADS,
         "python": platform.python_version(),
         "versions": {name: version(name) for name in packages},
     }

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from sdgar import cores
 from sdgar.data.interactions import Interactions
 
 from .last_bits import LastBits
@@ -46,6 +47,13 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the real data sets are not on this machine (../shared/data)")
     return SHARED_DATA
+
+
+@pytest.fixture
+def plenty_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many threads run as torch is told to use, however few cores this machine has."""
+    monkeypatch.setattr(cores, "_affinity", lambda: 64)
+    monkeypatch.setattr(cores, "_own_quota", lambda: None)
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from typing import (
 )
 
 import sdgar
-from sdgar import composed, progress, systems
+from sdgar import composed, cores, progress, systems
 from sdgar.artifact import Artifact
 from sdgar.contracts import Model, System
 from sdgar.data import splits
@@ -299,7 +299,8 @@ class Yardstick(Estimator):
         composed.require_looks(self, train)
         start, how = time.perf_counter(), f"computing {self.system_name} by {self.computed_by}"
         progress.tell(f"{how} from {train.sizes()}", verbose=verbose)
-        model = self.solve(train, device=choose_device(self.device))
+        with cores.torch_threads():
+            model = self.solve(train, device=choose_device(self.device))
         self._keep(model, train, {"computed_by": self.computed_by})
         self._tell_done(time.perf_counter() - start, verbose)
         return self

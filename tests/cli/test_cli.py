@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from sdgar import cores
 from sdgar.cli import main
 from sdgar.data.synthetic import Shape, generate
 from sdgar.estimators import ESTIMATORS
@@ -260,6 +261,16 @@ def test_doctor_shows_versions_and_devices():
     found = result_of(sdgar("doctor", "--json"))
     assert found["packages"]["torch"]
     assert "eager" in found["engines"]
+    assert 1 <= found["threads"] <= found["affinity"] <= found["cores"]
+    assert found["threads_why"]
+
+
+def test_doctor_says_why_there_are_no_more_threads(monkeypatch):
+    monkeypatch.setattr(cores, "found", lambda: cores.Cores(64, 16, 2.5, 16))
+    assert (
+        "64 cores, of which this process may run on 16, with a quota of 2.5; 3 threads used "
+        "(the quota of this container is 2.5 cores)"
+    ) in " ".join(sdgar("doctor").stdout.split())
 
 
 def test_stats_are_those_of_the_data(events):

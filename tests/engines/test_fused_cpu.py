@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from itertools import product
 
@@ -10,13 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from sdgar import cores
 from sdgar.contracts import Covered, EpochStats, NotCovered, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.engines import fused_cpu
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
+from sdgar.engines.pace import Pace
 from sdgar.errors import NumericalError, UsageError
 from sdgar.objectives import (
     Logistic,
@@ -381,6 +385,7 @@ def test_a_sampler_that_follows_is_followed_alike():
         ("decomposable", "weighted", "adagrad"),
     ],
 )
+@pytest.mark.usefixtures("plenty_of_cores")
 def test_the_number_of_threads_changes_no_bit(sampler, objective, optimizer, per_visit):
     data = some_data(users=300, items=200, density=0.03)
     parts = {
@@ -410,6 +415,7 @@ def assert_same_bytes(found: list[tuple[object, dict[str, Tensor]]]) -> None:
         assert all(torch.equal(state[k], found[0][1][k]) for k in state)
 
 
+@pytest.mark.usefixtures("plenty_of_cores")
 @pytest.mark.parametrize("make", [eager, fused])
 def test_a_refit_gives_the_same_bytes_for_any_number_of_threads(make):
     data = some_data(users=300, items=200, density=0.03)
@@ -420,9 +426,90 @@ def test_a_refit_gives_the_same_bytes_for_any_number_of_threads(make):
             torch.set_num_threads(threads)
             engine = make(data, sampler="decomposable")
             found.append((engine.refit(1), engine.state()))
+        engine = fused(data, sampler="decomposable")
+        engine._refit_pace.usual = 1
+        if make is fused:
+            found.append((engine.refit(1), engine.state()))
     finally:
         torch.set_num_threads(before)
     assert_same_bytes(found)
+
+
+class Restless(Pace):
+    """Another number of threads after every few batches."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.turns = itertools.cycle(range(1, most + 1))
+        self.ran: set[int] = set()
+
+    @property
+    def threads(self) -> int:
+        return next(self.turns)
+
+    def work(self) -> int:
+        return 3
+
+    def note(self, work: int, seconds: float, cpu_seconds: float) -> None:
+        self.ran.add(work)
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_threads_that_come_and_go_within_an_epoch_change_no_bit(optimizer, monkeypatch):
+    data = some_data(users=300, items=200, density=0.03)
+    parts = {"sampler": "decomposable", "optimizer": OPTIMIZERS[optimizer], "batch_size": 100}
+    found = []
+    before = torch.get_num_threads()
+    try:
+        for pace in (Pace, Restless):
+            torch.set_num_threads(1 if pace is Pace else 4)
+            monkeypatch.setattr(fused_cpu, "Pace", pace)
+            engine = fused(data, **parts)
+            stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
+            found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
+    finally:
+        torch.set_num_threads(before)
+    assert engine._pace.ran >= {3}
+    assert_same_bytes(found)
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+def test_another_number_of_threads_in_every_epoch_changes_no_bit():
+    data = some_data(users=300, items=200, density=0.03)
+    found = []
+    before = torch.get_num_threads()
+    try:
+        for numbers in ((1, 1, 1), (3, 1, 4), (2, 5, 1)):
+            engine, stats = fused(data, sampler="decomposable", batch_size=100), []
+            for epoch, threads in enumerate(numbers, start=1):
+                torch.set_num_threads(threads)
+                stats.append((engine.refit(epoch), engine.run_epoch(epoch).loss))
+                assert engine._pace.most == threads
+            found.append((stats, engine.state()))
+    finally:
+        torch.set_num_threads(before)
+    assert_same_bytes(found)
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+@pytest.mark.parametrize(("choice", "torch_uses"), [(1, 1), (2, 4)])
+def test_a_refit_may_keep_torch_from_the_cores_of_the_kernels(choice, torch_uses, monkeypatch):
+    before, used = torch.get_num_threads(), []
+    try:
+        torch.set_num_threads(4)
+        engine = fused(some_data(), sampler="decomposable")
+        engine._refit_pace.usual = choice
+        monkeypatch.setattr(
+            engine._system.sampler,
+            "refit",
+            lambda score, *, seed, epoch: used.append((torch.get_num_threads(), cores.threads())),
+        )
+        engine.refit(1)
+        assert (torch.get_num_threads(), cores.threads()) == (4, 4)
+    finally:
+        torch.set_num_threads(before)
+    assert used == [(torch_uses, 4)]
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

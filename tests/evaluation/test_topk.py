@@ -82,6 +82,7 @@ def test_blocks_do_not_change_the_lists(problem: Problem) -> None:
     assert_array_equal(whole.items_TK, single.items_TK)
 
 
+@pytest.mark.usefixtures("plenty_of_cores")
 @pytest.mark.parametrize("threads", [1, 2, 3, 64])
 def test_the_number_of_threads_does_not_change_the_lists(threads: int) -> None:
     table = Table(torch.randint(0, 9, (10, 300), generator=torch.Generator().manual_seed(1)))

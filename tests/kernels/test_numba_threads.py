@@ -2,70 +2,179 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
 
 import numba
 import numpy as np
 import pytest
+import torch
 from numba.core.errors import TypingError
 
 from sdgar.kernels import numba_threads
 
-
-@numba.njit(nogil=True)
-def relay(t, threads, barrier_2, seen_T, meetings, wrong_T):
-    """Every thread counts; all must see the same counts of all others after a meeting."""
-    for meeting in range(meetings):
-        seen_T[t] += 1
-        numba_threads.meet(barrier_2, threads)
-        for other in range(threads):
-            if seen_T[other] != meeting + 1:
-                wrong_T[t] += 1
-        numba_threads.meet(barrier_2, threads)
-    return
+NAPPING = numba_threads._meeting(numba_threads._nap, numba_threads._let_nap)
+"""The barrier of systems on which a thread cannot be woken."""
 
 
-@numba.njit(nogil=True)
-def hand_over(t, threads, barrier_2, total_1, meetings):
-    """One thread at a time adds to one number without any lock, in turns kept by meetings."""
-    for meeting in range(meetings):
-        if meeting % threads == t:
-            total_1[0] += 1
-        numba_threads.meet(barrier_2, threads)
-    return
+def relay_of(meet):
+    @numba.njit(nogil=True)
+    def relay(t, threads, barrier_3, seen_T, meetings, wrong_T):
+        """Every thread counts; all must see the same counts of all others after a meeting."""
+        for meeting in range(meetings):
+            seen_T[t] += 1
+            meet(barrier_3, threads)
+            for other in range(threads):
+                if seen_T[other] != meeting + 1:
+                    wrong_T[t] += 1
+            meet(barrier_3, threads)
+        return
+
+    return relay
 
 
+def hand_over_of(meet):
+    @numba.njit(nogil=True)
+    def hand_over(t, threads, barrier_3, total_1, meetings):
+        """One thread at a time adds to one number without any lock, in turns kept by meetings."""
+        for meeting in range(meetings):
+            if meeting % threads == t:
+                total_1[0] += 1
+            meet(barrier_3, threads)
+        return
+
+    return hand_over
+
+
+RELAYS = {"woken": relay_of(numba_threads.meet), "napping": relay_of(NAPPING)}
+HAND_OVERS = {"woken": hand_over_of(numba_threads.meet), "napping": hand_over_of(NAPPING)}
+
+
+@pytest.fixture
+def neighbour():
+    """A process that wants a core all the time, and ends with this one."""
+    count = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+    process = subprocess.Popen([sys.executable, "-S", "-c", count])
+    yield
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("way", RELAYS)
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_nobody_passes_a_meeting_before_all_are_there(threads):
+def test_nobody_passes_a_meeting_before_all_are_there(threads, way):
     # More threads than cores: they must give the core away while they wait.
-    meetings = 500
+    meetings = 500 if threads < 8 else 100
     seen_T, wrong_T = np.zeros(threads, np.int64), np.zeros(threads, np.int64)
-    numba_threads.run(relay, threads, seen_T, meetings, wrong_T)
+    numba_threads.run(RELAYS[way], threads, seen_T, meetings, wrong_T)
     assert seen_T.tolist() == [meetings] * threads
     assert wrong_T.tolist() == [0] * threads
 
 
+@pytest.mark.usefixtures("neighbour")
+@pytest.mark.parametrize("way", RELAYS)
+def test_many_threads_meet_beside_a_neighbour(way):
+    threads, meetings = 16, 50
+    seen_T, wrong_T = np.zeros(threads, np.int64), np.zeros(threads, np.int64)
+    numba_threads.run(RELAYS[way], threads, seen_T, meetings, wrong_T)
+    assert seen_T.tolist() == [meetings] * threads
+    assert wrong_T.tolist() == [0] * threads
+
+
+@pytest.mark.parametrize("way", HAND_OVERS)
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_no_update_is_lost_between_meetings(threads):
+def test_no_update_is_lost_between_meetings(threads, way):
     total_1 = np.zeros(1, np.int64)
-    numba_threads.run(hand_over, threads, total_1, 2000)
-    assert total_1[0] == 2000
+    numba_threads.run(HAND_OVERS[way], threads, total_1, 500)
+    assert total_1[0] == 500
+
+
+@pytest.mark.parametrize("way", HAND_OVERS)
+def test_a_thread_that_waits_for_long_uses_no_core(way):
+    """One thread comes to the meeting late; the other's CPU time stays a small part of that."""
+    kernel, late = HAND_OVERS[way], 0.4
+
+    def part(t, threads, barrier_3, total_1):
+        time.sleep(late * t)
+        kernel(t, threads, barrier_3, total_1, 1)
+
+    kernel(0, 1, np.zeros(3, np.int32), np.zeros(1, np.int64), 1)  # it is compiled
+    assert numba_threads.run(part, 2, np.zeros(1, np.int64)) < late / 4
+
+
+def test_a_meeting_that_counts_past_the_largest_number_is_a_meeting_still():
+    barrier_3, total_1 = np.array([0, 2**31 - 3, 0], np.int32), np.zeros(1, np.int64)
+    kernel = HAND_OVERS["woken"]
+    others = [
+        threading.Thread(target=kernel, args=(t, 3, barrier_3, total_1, 10)) for t in range(3)
+    ]
+    for thread in others:
+        thread.start()
+    for thread in others:
+        thread.join()
+    assert total_1[0] == 10
+    assert barrier_3.tolist() == [0, -(2**31) + 7, 0]
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+@pytest.mark.parametrize("numbers", [0, 10**6])
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 1000])
+def test_every_row_is_taken_once_whoever_takes_it(rows, numbers, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    count_R = np.zeros(rows, np.int64)
+
+    def kernel(first, last, step):
+        count_R[first:last] += step
+
+    numba_threads.share(kernel, rows, numbers, 2)
+    assert count_R.tolist() == [2] * rows
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+def test_a_thread_that_is_held_up_keeps_others_from_no_part_but_its_own(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    rest_done, taken, lock = threading.Event(), [], threading.Lock()
+
+    def kernel(first, last):
+        with lock:
+            taken.append(first)
+            if len(taken) == 16:
+                rest_done.set()
+        if first == 0:
+            assert rest_done.wait(20)
+
+    numba_threads.share(kernel, 160, 10**6)
+    assert sorted(taken) == list(range(0, 160, 10))
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+def test_an_error_in_a_part_reaches_the_caller(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+    def kernel(first, last):
+        if last == 100:
+            raise ValueError("told")
+
+    with pytest.raises(ValueError, match="told"):
+        numba_threads.share(kernel, 100, 10**6)
 
 
 def test_every_thread_is_called_once_with_its_number():
     calls, lock = [], threading.Lock()
 
-    def kernel(t, threads, barrier_2, what):
+    def kernel(t, threads, barrier_3, what):
         with lock:
-            calls.append((t, threads, what, barrier_2.tolist()))
+            calls.append((t, threads, what, barrier_3.tolist()))
 
     numba_threads.run(kernel, 4, "work")
-    assert sorted(calls) == [(t, 4, "work", [0, 0]) for t in range(4)]
+    assert sorted(calls) == [(t, 4, "work", [0, 0, 0]) for t in range(4)]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_in_a_thread_reaches_the_caller(threads):
-    def kernel(t, threads, barrier_2):
+    def kernel(t, threads, barrier_3):
         if t == threads - 1:
             raise ValueError("told")
 
@@ -75,8 +184,8 @@ def test_an_error_in_a_thread_reaches_the_caller(threads):
 
 def test_a_barrier_of_other_numbers_is_refused():
     @numba.njit
-    def kernel(barrier_2):
-        numba_threads.meet(barrier_2, 2)
+    def kernel(barrier_3):
+        numba_threads.meet(barrier_3, 2)
 
-    with pytest.raises(TypingError, match="a barrier is an array of int64"):
-        kernel(np.zeros(2, np.int32))
+    with pytest.raises(TypingError, match="a barrier is an array of int32"):
+        kernel(np.zeros(3, np.int64))

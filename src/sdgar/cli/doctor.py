@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sdgar
 from sdgar.cli import options
 from sdgar.cli.console import Screen
+
+if TYPE_CHECKING:
+    from sdgar.cores import Cores
 
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
 _EXTRAS = {"plot": "matplotlib", "tune": "optuna", "ann": "faiss"}
@@ -21,23 +23,28 @@ def doctor(as_json: options.Json = False) -> None:
     """Show versions, devices, engines and what is missing."""
     import torch
 
+    from sdgar import cores
     from sdgar.engines.choose import ENGINES
 
     screen = Screen(as_json=as_json)
+    cpu = cores.found()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     found: dict[str, Any] = {
         "sdgar": sdgar.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        "cores": cpu.machine,
+        "affinity": cpu.affinity,
+        "quota": cpu.quota,
+        "threads": cpu.threads,
+        "threads_why": cpu.why,
         "gpu": gpu,
         "packages": {name: _version(name) for name in _CORE},
         "extras": {e: find_spec(module) is not None for e, module in _EXTRAS.items()},
         "engines": _engines(ENGINES),
     }
     screen.say("sdgar", f"{found['sdgar']} on Python {found['python']}, {found['machine']}")
-    screen.say("cpu", f"{found['cores']} cores, {found['threads']} threads used")
+    screen.say("cpu", _cpu(cpu))
     screen.say("gpu", gpu or "none found: training on the CPU")
     screen.say("core", " · ".join(f"{n} {v or 'MISSING'}" for n, v in found["packages"].items()))
     for extra, there in found["extras"].items():
@@ -46,6 +53,13 @@ def doctor(as_json: options.Json = False) -> None:
     for name, why in found["engines"].items():
         screen.say("engine", f"{name}: {why}")
     screen.result(found)
+
+
+def _cpu(cpu: Cores) -> str:
+    """The cores, what bounds their use, and the threads that are left."""
+    quota = "no quota" if cpu.quota is None else f"a quota of {cpu.quota:g}"
+    may = f"{cpu.machine} cores, of which this process may run on {cpu.affinity}, with {quota}"
+    return f"{may}; {cpu.threads} threads used ({cpu.why})"
 
 
 def _engines(engines: Mapping[str, Any]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,11 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sdgar import cores
 from sdgar.contracts import Covered, EpochStats, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.fused import OBJECTIVES, OPTIMIZERS, SAMPLERS, misfit
+from sdgar.engines.pace import Pace
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.errors import NumericalError
 from sdgar.objectives import Logistic, RankHingeByTries, SampledSoftmax, WeightedLogistic
@@ -66,6 +69,7 @@ class FusedCpuEngine:
         self._scores = _scores(self._model, system)
         self._moves = _moves(self._model, system)
         self._scratch = _scratch(self._model, system, self._batch)
+        self._pace, self._refit_pace = _paces()
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -101,23 +105,14 @@ class FusedCpuEngine:
 
     def run_epoch(self, epoch: int) -> EpochStats:
         """One pass over the positives in a fresh order."""
-        from sdgar.kernels import numba_epoch
         from sdgar.kernels.compiled import note_kept
 
         start = time.perf_counter()
-        threads = torch.get_num_threads()
         keys = Permutation.of(
             len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
         ).keys
         self._scratch.totals_3[:] = 0
-        room = (
-            self._model.user_UD.shape[1],
-            self._system.positives_per_visit,
-            self._system.n_negatives,
-            self._batch,
-        )
-        numba_epoch.run_epoch(
-            [numba_epoch.own(*room) for _ in range(threads)],
+        self._run_batches(
             np.array(keys, np.uint64),
             tail(Stream.NEGATIVES, epoch),
             tail(Stream.DEAL, epoch),
@@ -133,7 +128,7 @@ class FusedCpuEngine:
             self._scratch,
         )
         note_kept("epoch", _variants(self._system))
-        self._steps += -(-len(self._visits) // self._batch)
+        self._steps += self._batches
         self._unpack()
         total, effective, unanswered = self._scratch.totals_3.tolist()
         loss = total / self._n_rows
@@ -153,6 +148,32 @@ class FusedCpuEngine:
             effective / self._n_rows if weighs else None,
         )
 
+    @property
+    def _batches(self) -> int:
+        return -(-len(self._visits) // self._batch)
+
+    def _run_batches(self, *args: Any) -> None:
+        """All batches, by as many threads as the pace says from stretch to stretch."""
+        from sdgar.kernels.numba_epoch import own, run_batches
+
+        if self._pace.most != cores.threads():  # the user has asked for another number
+            self._pace, self._refit_pace = _paces()
+        room = (
+            self._model.user_UD.shape[1],
+            self._system.positives_per_visit,
+            self._system.n_negatives,
+            self._batch,
+        )
+        own_T = [own(*room) for _ in range(self._pace.most)]
+        run_batches(0, 0, own_T[:1], *args)  # it is compiled before it is timed
+        done = 0
+        while done < self._batches:
+            upto = min(done + self._pace.work(), self._batches)
+            start = time.perf_counter()
+            cpu_seconds = run_batches(done, upto, own_T[: self._pace.threads], *args)
+            self._pace.note(upto - done, time.perf_counter() - start, cpu_seconds)
+            done = upto
+
     @torch.no_grad()
     def refit(self, epoch: int) -> dict[str, float]:
         """Let the sampler follow the discriminator, and say how its proposals are."""
@@ -164,7 +185,12 @@ class FusedCpuEngine:
             tables = factors.user_UD, factors.item_ID, factors.bias_I
             return numba_mixtures.score(*tables, users_B, items_BN)
 
-        return self._system.sampler.refit(score, seed=self._seed, epoch=epoch)
+        start, cpu_start = time.perf_counter(), time.process_time()
+        with cores.torch_aside() if self._refit_pace.threads == 1 else nullcontext():
+            health = self._system.sampler.refit(score, seed=self._seed, epoch=epoch)
+        cpu_seconds = (time.process_time() - cpu_start) / self._pace.most
+        self._refit_pace.note(1, time.perf_counter() - start, 2 * cpu_seconds)
+        return health
 
     @torch.no_grad()
     def _unpack(self) -> None:
@@ -203,6 +229,15 @@ class FusedCpuEngine:
         self._system.sampler.load_state(
             {k.removeprefix("sampler."): v for k, v in state.items() if k.startswith("sampler.")}
         )
+
+
+def _paces() -> tuple[Pace, Pace]:
+    """One for epochs, and one for refits.
+
+    That for refits asks for 1 or 2: the kernels alone use all threads, or torch does so too.
+    """
+    threads = cores.threads()
+    return Pace(threads), Pace(min(threads, 2))
 
 
 def _rows(data: Interactions) -> numba_epoch.Rows:

@@ -10,7 +10,6 @@ come in blocks of users; a block is reduced to its k best before the next one is
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sdgar import cores
 from sdgar.errors import NumericalError, UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def top_k(
     scores_TK = np.full((len(users_T), k), -np.inf, np.float32)
     kernel = _kernel() if scorer.device.type == "cpu" else None
     rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=kernel is not None)
-    with torch.no_grad(), ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
+    with torch.no_grad(), cores.torch_threads():
         if kernel is None and len(users_T) > 0:
             found = _OnDevice(scorer, users_T, kept, seen, blocked_I).rank(rows)
             items_TK[:, :kept], scores_TK[:, :kept] = found
@@ -80,7 +80,7 @@ def top_k(
             scores_BI = checked(scores_BI, len(users_B), n_items)
             block = slice(start, start + len(users_B))
             assert kernel is not None
-            found = _select_numba(kernel, pool, scores_BI, users_B, kept, seen, blocked_I)
+            found = _select_numba(kernel, scores_BI, users_B, kept, seen, blocked_I)
             items_TK[block, :kept], scores_TK[block, :kept] = found
     return TopK(items_TK, scores_TK)
 
@@ -146,7 +146,6 @@ def _kernel() -> Callable[..., int] | None:
 
 def _select_numba(
     kernel: Callable[..., int],
-    pool: ThreadPoolExecutor,
     scores_BI: Tensor,
     users_B: NDArray[np.int64],
     k: int,
@@ -154,6 +153,8 @@ def _select_numba(
     blocked_I: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The k best of each row, rows split over threads; see ``kernels/numba_topk.py``."""
+    from sdgar.kernels.numba_threads import share
+
     n_rows = len(users_B)
     items_BK, top_BK = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
     if seen is None:
@@ -165,15 +166,12 @@ def _select_numba(
     blocked = np.empty(0, np.bool_) if blocked_I is None else np.ascontiguousarray(blocked_I)
     scores = scores_BI.detach().numpy()
 
-    def part(first: int, last: int) -> int:
-        return kernel(scores, starts_B, ends_B, seen_E, blocked, first, last, items_BK, top_BK)
+    bad: list[int] = []
 
-    parts = min(n_rows, torch.get_num_threads())
-    if parts == 1:
-        bad = [part(0, n_rows)]
-    else:
-        edges = [n_rows * p // parts for p in range(parts + 1)]
-        bad = list(pool.map(part, edges[:-1], edges[1:]))
+    def part(first: int, last: int) -> None:
+        bad.append(kernel(scores, starts_B, ends_B, seen_E, blocked, first, last, items_BK, top_BK))
+
+    share(part, n_rows, scores.size)
     first_bad = min((row for row in bad if row >= 0), default=None)
     if first_bad is not None:
         raise _not_finite(scores_BI[first_bad], int(users_B[first_bad]))

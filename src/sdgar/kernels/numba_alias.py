@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba_threads import run
+from sdgar.kernels.numba_threads import share
 
 _FULL, _HALF = np.int64(1 << 32), np.int64(32)
 
@@ -18,14 +18,15 @@ def quantize(weight_RN: Tensor, top_R1: Tensor, scale: float) -> Tensor:
     """The masses of ``samplers.alias.quantize``, number by number."""
     mass_RN = torch.empty(weight_RN.shape, dtype=torch.int64)
     arrays = weight_RN.contiguous().numpy(), top_R1[:, 0].numpy(), scale, mass_RN.numpy()
-    run(_quantize, torch.get_num_threads(), *arrays)
+    share(_quantize, len(mass_RN), mass_RN.numel(), *arrays)
     return mass_RN
 
 
 def build(mass_RN: Tensor) -> Tensor:
     """Bins that draw these masses."""
     bin_RN = torch.empty_like(mass_RN, memory_format=torch.contiguous_format)
-    run(_sweep, torch.get_num_threads(), mass_RN.contiguous().numpy(), bin_RN.numpy())
+    arrays = mass_RN.contiguous().numpy(), bin_RN.numpy()
+    share(_sweep, len(bin_RN), bin_RN.numel(), *arrays)
     return bin_RN
 
 
@@ -37,14 +38,14 @@ def _next_heavy(mass_RN: Any, r: Any, start: Any) -> Any:
 
 
 @outer
-def _sweep(t: Any, threads: Any, barrier_2: Any, mass_RN: Any, bin_RN: Any) -> Any:
-    """Split every bin of 2^32 between its own entry and one heavy entry, in thread t's rows.
+def _sweep(first: Any, last: Any, mass_RN: Any, bin_RN: Any) -> Any:
+    """Split every bin of 2^32 between its own entry and one heavy entry, in some rows.
 
     Lights (mass < 2^32) are served in order by the current heavy; a heavy that has given more
     than its excess keeps what is left and is itself served by the next heavy.
     """
-    rows, n = mass_RN.shape
-    for r in range(rows * t // threads, rows * (t + 1) // threads):
+    n = mass_RN.shape[1]
+    for r in range(first, last):
         heavy = _next_heavy(mass_RN, r, 0)
         left = mass_RN[r, heavy]
         light = 0
@@ -69,12 +70,10 @@ def _sweep(t: Any, threads: Any, barrier_2: Any, mass_RN: Any, bin_RN: Any) -> A
 
 
 @outer
-def _quantize(
-    t: Any, threads: Any, barrier_2: Any, weight_RN: Any, top_R: Any, scale: Any, mass_RN: Any
-) -> Any:
-    """Thread t's rows."""
-    rows, n = weight_RN.shape
-    for r in range(rows * t // threads, rows * (t + 1) // threads):
+def _quantize(first: Any, last: Any, weight_RN: Any, top_R: Any, scale: Any, mass_RN: Any) -> Any:
+    """Some rows."""
+    n = weight_RN.shape[1]
+    for r in range(first, last):
         total, quanta = np.int64(0), np.int64(0)
         for i in range(n):
             weight = np.float64(weight_RN[r, i])

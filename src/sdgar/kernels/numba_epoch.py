@@ -16,6 +16,7 @@ so nothing is added up in memory and a row is read and written once a batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -386,18 +387,24 @@ def _move_users(
 
 @outer
 def epoch(
-    t: Any, threads: Any, barrier_2: Any, keys: Any, tail: Any, deal: Any, steps_before: Any,
-    rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any, steps: Any,
-    tables: Any, scratch: Any, own: Any,
+    t: Any, threads: Any, barrier_3: Any, first: Any, last: Any, keys: Any, tail: Any, deal: Any,
+    steps_before: Any, rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any,
+    steps: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
-    """Thread t's part of an epoch; sums of loss and counts are left in ``scratch``."""
-    for begin in range(0, order.n_visits, order.batch):
+    """Thread t's part of batches first … last - 1 of an epoch.
+
+    ``scratch`` is left with the sums of loss and counts; ``steps_before`` counts from the epoch's
+    start.
+    """
+    steps_before += first
+    for batch in range(first, last):
+        begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)
         _score_part(
             visits * t // threads, visits * (t + 1) // threads, begin, keys, tail, deal, rows,
             known, order, proposal, scores, loss, tables, scratch, own,
         )  # fmt: skip
-        meet(barrier_2, threads)
+        meet(barrier_3, threads)
         positives = 0
         for v in range(visits):
             positives += scratch.count_V[v]
@@ -421,14 +428,14 @@ def epoch(
             t, threads, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
             own.g_D,
         )  # fmt: skip
-        meet(barrier_2, threads)
+        meet(barrier_3, threads)
     return None
 
 
-def run_epoch(own_T: list[Any], *args: Any) -> None:
-    """One epoch by as many threads as there is room of their own for."""
+def run_batches(first: int, last: int, own_T: Sequence[Own], *args: Any) -> float:
+    """Some batches by as many threads as there is room of their own for; the CPU seconds of all."""
 
-    def part(t: int, threads: int, barrier_2: NDArray[np.int64]) -> None:
-        epoch(t, threads, barrier_2, *args, own_T[t])
+    def part(t: int, threads: int, barrier_3: NDArray[np.int32]) -> None:
+        epoch(t, threads, barrier_3, first, last, *args, own_T[t])
 
-    run(part, len(own_T))
+    return run(part, len(own_T))

@@ -12,7 +12,7 @@ from sdgar.kernels.compiled import outer
 from sdgar.kernels.numba_draws import draw_block
 from sdgar.kernels.numba_draws import mix as mix_one
 from sdgar.kernels.numba_math import exp_negative
-from sdgar.kernels.numba_threads import run
+from sdgar.kernels.numba_threads import share
 
 _BLOCK = 128
 """Draws whose table entries are asked for at once."""
@@ -28,9 +28,12 @@ def draw(
     wide = (t.expand(shape) for t in (rows, addresses, slots))
     flat = [_flat(t) for t in (state_bins, entry_bins, *wide, drawn)]
     sizes = state_bins.shape[1], entry_bins.shape[1]
-    threads = torch.get_num_threads()
-    room = (np.empty((threads, _BLOCK), np.uint64) for _ in range(3))
-    run(_draw, threads, np.uint64(seed), tail, *sizes, *flat, *room)
+
+    def part(first: int, last: int) -> None:
+        room = (np.empty(_BLOCK, np.uint64) for _ in range(3))
+        _draw(first, last, np.uint64(seed), tail, *sizes, *flat, *room)
+
+    share(part, drawn.numel(), drawn.numel())
     return drawn
 
 
@@ -38,7 +41,7 @@ def mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) ->
     """Σ_k left_rk right_nk."""
     mixed_BS = torch.empty(others_BS.shape)
     arrays = (t.contiguous().numpy() for t in (left_RK, rows_B, right_NK, others_BS, mixed_BS))
-    run(_mix, torch.get_num_threads(), *arrays)
+    share(_mix, len(rows_B), mixed_BS.numel() * left_RK.shape[1], *arrays)
     return mixed_BS
 
 
@@ -53,7 +56,7 @@ def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor
     shift_B1 = torch.where(torch.isfinite(top_B1), top_B1, 0.0)
     sum_BK = torch.zeros(len(term_BS), weight_NK.shape[1])
     arrays = (t.contiguous().numpy() for t in (term_BS - shift_B1, weight_NK, others_BS, sum_BK))
-    run(_average, torch.get_num_threads(), *arrays)
+    share(_average, len(term_BS), term_BS.numel() * weight_NK.shape[1], *arrays)
     sum_BK[torch.isneginf(top_B1[:, 0])] = 0
     return sum_BK.div_(term_BS.shape[1]).log_().add_(shift_B1)
 
@@ -71,12 +74,10 @@ def _flat(tensor: Tensor) -> Any:
 
 @outer
 def _draw(
-    t: Any, threads: Any, barrier_2: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any,
-    state_bins: Any, entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, drawn_B: Any,
-    place_TB: Any, fraction_TB: Any, rest_TB: Any,
+    first: Any, last: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
+    entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, drawn_B: Any, place_B: Any,
+    fraction_B: Any, rest_B: Any,
 ) -> Any:  # fmt: skip
-    place_B, fraction_B, rest_B = place_TB[t], fraction_TB[t], rest_TB[t]
-    first, last = len(row_B) * t // threads, len(row_B) * (t + 1) // threads
     for start in range(first, last, _BLOCK):
         draw_block(
             min(_BLOCK, last - start), start, seed, tail, n_states, n_entries, state_bins,
@@ -87,10 +88,9 @@ def _draw(
 
 @outer
 def _mix(
-    t: Any, threads: Any, barrier_2: Any, left_RK: Any, row_B: Any, right_NK: Any, other_BS: Any,
-    mixed_BS: Any,
-) -> Any:  # fmt: skip
-    for b in range(len(row_B) * t // threads, len(row_B) * (t + 1) // threads):
+    first: Any, last: Any, left_RK: Any, row_B: Any, right_NK: Any, other_BS: Any, mixed_BS: Any
+) -> Any:
+    for b in range(first, last):
         for s in range(other_BS.shape[1]):
             mixed_BS[b, s] = mix_one(left_RK, right_NK, row_B[b], other_BS[b, s])
     return None
@@ -98,10 +98,10 @@ def _mix(
 
 @outer
 def _average(
-    t: Any, threads: Any, barrier_2: Any, term_BS: Any, weight_NK: Any, other_BS: Any, sum_BK: Any
+    first: Any, last: Any, term_BS: Any, weight_NK: Any, other_BS: Any, sum_BK: Any
 ) -> Any:
-    n, states = len(term_BS), weight_NK.shape[1]
-    for b in range(n * t // threads, n * (t + 1) // threads):
+    states = weight_NK.shape[1]
+    for b in range(first, last):
         for s in range(term_BS.shape[1]):
             e, other = exp_negative(term_BS[b, s]), other_BS[b, s]
             for k in range(states):

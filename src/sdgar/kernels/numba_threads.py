@@ -1,12 +1,18 @@
-"""Threads that meet: a barrier and a prefetch for Numba kernels, and the pool that runs them.
+"""Threads that meet, and parts of work that threads take; and a prefetch for Numba kernels.
 
 A kernel is started once in every thread and meets the others at barriers, which costs less than
-a microsecond; a parallel region of Numba's own costs some hundred on a busy machine, and takes
-ten times as long to compile.
+a microsecond where all of them have a core; a parallel region of Numba's own costs some hundred on
+a busy machine, and takes ten times as long to compile. A thread that has looked at the barrier for
+a while gives its core away until the last one is there: on shared cores that one may be waiting
+for just this core.
 """
 
 from __future__ import annotations
 
+import itertools
+import platform
+import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,56 +23,90 @@ from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
+from sdgar import cores
 from sdgar.kernels.compiled import inner
 
-_SPINS = 2000
-"""Looks at the barrier before the core is offered to others: about 10 microseconds."""
+_SPINS = 4000
+"""Looks at the barrier before the core is given away: about 20 microseconds, what it costs to give
+a core away and get it back."""
+_FUTEX_CALLS = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
+"""The number of Linux's call by which a thread waits for a change of a word in memory."""
+_FUTEX = _FUTEX_CALLS.get(platform.machine(), 0) if sys.platform == "linux" else 0
+_WAIT, _WAKE = 128, 129
+"""What that call is asked for; both are for threads of one process."""
+_NAP, _LONGEST_NAP = 20, 500
+"""Microseconds of the first and the longest nap, where there is no such call."""
+_PARTS_A_THREAD = 8
+"""Parts of work a thread: few enough to cost nothing, enough for others to take over most of the
+work of a thread that lost its core."""
+_WORTH_THREADS = 4096
+"""Numbers to compute that are worth starting threads for, which takes a tenth of a millisecond."""
 
 
 def _word(builder: Any, context: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Pointer to one int64 of an array."""
+    """Pointer to one int32 of an array."""
     struct = context.make_array(array_type)(context, builder, array)
     return cgutils.get_item_pointer(context, builder, array_type, struct, [index], wraparound=False)
 
 
-def _require_int64(array: Any) -> None:
-    if not (isinstance(array, types.Array) and array.dtype == types.int64):
-        msg = "a barrier is an array of int64"
+def _require_int32(array: Any) -> None:
+    if not (isinstance(array, types.Array) and array.dtype == types.int32):
+        msg = "a barrier is an array of int32"
         raise TypingError(msg)
 
 
 @intrinsic
 def _add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """Atomic add; returns what was there before."""
-    _require_int64(array)
+    _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _word(builder, context, signature.args[0], args[0], args[1])
-        return builder.atomic_rmw("add", pointer, args[2], "acq_rel")
+        return builder.atomic_rmw("add", pointer, args[2], "seq_cst")
 
-    return types.int64(array, types.int64, types.int64), code
+    return types.int32(array, types.int64, types.int32), code
 
 
 @intrinsic
 def _load(typing_context: Any, array: Any, index: Any) -> Any:
-    _require_int64(array)
+    _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _word(builder, context, signature.args[0], args[0], args[1])
-        return builder.load_atomic(pointer, "acquire", 8)
+        return builder.load_atomic(pointer, "seq_cst", 4)
 
-    return types.int64(array, types.int64), code
+    return types.int32(array, types.int64), code
 
 
 @intrinsic
-def _yield_core(typing_context: Any) -> Any:
+def _futex(typing_context: Any, array: Any, index: Any, what: Any, value: Any) -> Any:
+    """Sleep while a word has a value, or wake so many of those that sleep on it."""
+    _require_int32(array)
+
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(32), [])
-        function = cgutils.get_or_insert_function(builder.module, kind, "sched_yield")
-        builder.call(function, [])
+        int64 = ir.IntType(64)
+        pointer = _word(builder, context, signature.args[0], args[0], args[1])
+        kind = ir.FunctionType(int64, [int64], var_arg=True)
+        function = cgutils.get_or_insert_function(builder.module, kind, "syscall")
+        builder.call(function, [int64(_FUTEX), pointer, args[2], args[3], int64(0)])
         return context.get_dummy_value()
 
-    return types.void(), code
+    return types.void(array, types.int64, types.int32, types.int32), code
+
+
+@intrinsic
+def _sleep(typing_context: Any, microseconds: Any) -> Any:
+    """Sleep by the C library; Windows counts in milliseconds."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        int32 = ir.IntType(32)
+        kind = ir.FunctionType(int32, [int32])
+        name, unit = ("Sleep", 1000) if sys.platform == "win32" else ("usleep", 1)
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        builder.call(function, [builder.udiv(args[0], int32(unit))])
+        return context.get_dummy_value()
+
+    return types.void(types.int32), code
 
 
 @intrinsic
@@ -95,30 +135,102 @@ def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
 
 
 @inner
-def meet(barrier_2: Any, threads: Any) -> Any:
-    """Wait until all threads are here; what they wrote before is seen after."""
-    if threads == 1:
-        return None
-    generation = _load(barrier_2, 1)
-    if _add(barrier_2, 0, 1) == threads - 1:
-        _add(barrier_2, 0, -threads)
-        _add(barrier_2, 1, 1)
-    else:
-        spins = 0
-        while _load(barrier_2, 1) == generation:
-            spins += 1
-            if spins > _SPINS:
-                _yield_core()
+def _sleep_until_woken(barrier_3: Any, generation: Any) -> Any:
+    """Give the core away until the last one wakes all that sleep."""
+    _add(barrier_3, 2, 1)
+    while _load(barrier_3, 1) == generation:
+        _futex(barrier_3, 1, _WAIT, generation)
+    _add(barrier_3, 2, -1)
     return None
 
 
-def run(kernel: Callable[..., object], threads: int, *args: Any) -> None:
-    """Call kernel(t, threads, barrier_2, *args) in every thread t, and wait for all."""
-    barrier_2 = np.zeros(2, np.int64)
+@inner
+def _wake(barrier_3: Any) -> Any:
+    if _load(barrier_3, 2) > 0:
+        _futex(barrier_3, 1, _WAKE, np.int32(0x7FFFFFFF))
+    return None
+
+
+@inner
+def _nap(barrier_3: Any, generation: Any) -> Any:
+    """Give the core away again and again, for longer and longer."""
+    microseconds = _NAP
+    while _load(barrier_3, 1) == generation:
+        _sleep(microseconds)
+        microseconds = min(2 * microseconds, _LONGEST_NAP)
+    return None
+
+
+@inner
+def _let_nap(barrier_3: Any) -> Any:
+    return None
+
+
+def _meeting(wait: Any, wake: Any) -> Any:
+    """Make the barrier, by a way to wait for the others and a way to wake them.
+
+    The words are: how many have arrived, how often all have met, and how many sleep. Who is about
+    to sleep says so before a last look at the second word, and who changes that word looks for
+    sleepers after it, so nobody sleeps through a meeting.
+    """
+
+    @inner
+    def meet(barrier_3: Any, threads: Any) -> Any:
+        """Wait until all threads are here; what they wrote before is seen after."""
+        if threads == 1:
+            return None
+        generation = _load(barrier_3, 1)
+        if _add(barrier_3, 0, 1) == threads - 1:
+            _add(barrier_3, 0, -threads)
+            _add(barrier_3, 1, 1)
+            wake(barrier_3)
+        else:
+            spins = 0
+            while spins < _SPINS and _load(barrier_3, 1) == generation:
+                spins += 1
+            if spins == _SPINS:
+                wait(barrier_3, generation)
+        return None
+
+    return meet
+
+
+meet = _meeting(_sleep_until_woken, _wake) if _FUTEX else _meeting(_nap, _let_nap)
+
+
+def run(kernel: Callable[..., object], threads: int, *args: Any) -> float:
+    """Call kernel(t, threads, barrier_3, *args) in every thread t; the CPU seconds of all."""
+    barrier_3 = np.zeros(3, np.int32)
+
+    def part(t: int) -> float:
+        start = time.thread_time()
+        kernel(t, threads, barrier_3, *args)
+        return time.thread_time() - start
+
     if threads == 1:
-        kernel(0, 1, barrier_2, *args)
-        return
+        return part(0)
     with ThreadPoolExecutor(threads) as pool:
-        jobs = [pool.submit(kernel, t, threads, barrier_2, *args) for t in range(threads)]
-        for job in jobs:
-            job.result()
+        return sum(pool.map(part, range(threads)))
+
+
+def share(kernel: Callable[..., object], rows: int, numbers: int, *args: Any) -> None:
+    """Call kernel(first, last, *args) for parts of the rows, each taken by a thread that is free.
+
+    A thread that has to wait for a core holds up one part, not an equal share of all rows.
+    ``numbers`` is how many numbers there are to compute in all.
+    """
+    threads = min(cores.threads(), rows) if numbers >= _WORTH_THREADS else 1
+    if threads <= 1:
+        kernel(0, rows, *args)
+        return
+    parts = min(threads * _PARTS_A_THREAD, rows)
+    edges = [rows * p // parts for p in range(parts + 1)]
+    left = iter(list(itertools.pairwise(edges)))
+
+    def take(_: int) -> None:
+        for first, last in left:
+            kernel(first, last, *args)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(take, range(threads)):
+            pass

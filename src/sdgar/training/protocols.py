@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 
+from sdgar import cores
 from sdgar.contracts import Engine, Learned, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
@@ -101,6 +102,7 @@ class Run:
         if self.checkpoints is not None:
             self.started = self.checkpoints.started
 
+    @cores.torch_threads()
     def fit(
         self, phase: Phase, data: Interactions, options: FitOptions, held_out: HeldOut | None
     ) -> Fitted:

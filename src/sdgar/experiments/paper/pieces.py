@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 import sdgar
+from sdgar import cores
 from sdgar.engines.choose import choose_device
 from sdgar.experiments import lines
 from sdgar.experiments.watch import Stop, Watch, at_once, require_going, stoppable
@@ -161,7 +162,7 @@ def made_on(device: str) -> dict[str, Any]:
         "sdgar": sdgar.__version__,
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if kind == "cuda" else f"{platform.machine()} CPU",
-        "threads": torch.get_num_threads(),
+        "threads": cores.threads(),
     }
 
 

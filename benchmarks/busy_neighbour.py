@@ -1,0 +1,275 @@
+"""One and two threads beside neighbours that want the same cores, and implicit's beside them.
+
+    python benchmarks/busy_neighbour.py [--json FILE] [--rounds N] [--before SRC]
+    python benchmarks/busy_neighbour.py show docs/benchmarks.md     # fills in the page's table
+
+0, 1, 2 and 4 processes that do nothing but count run beside each measurement. Every contestant is
+a process that waits until it is its turn: SD-Softmax's epochs, its generator's updates, a full
+ranking, and implicit's BPR, by one and by two threads in turns. ``--before`` names the ``src``
+folder of another version of sdgar, which then takes turns with this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+REPORT = Path(__file__).parent / "reports" / "busy_neighbour.json"
+LASTFM = ROOT.parent / "shared" / "data" / "lastfm-2k" / "interactions.parquet"
+NEIGHBOURS = (0, 1, 2, 4)
+THREADS = (1, 2)
+DIM, EPOCHS, ITERATIONS = 64, 1, 8
+COUNT = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100000))"
+"""A neighbour ends with whoever started it."""
+NAMES = {
+    "epochs": "epochs of SD-Softmax",
+    "refit": "an update of its generator",
+    "ranking": "full ranking",
+    "implicit": "implicit's BPR",
+}
+MARKS = "<!-- busy-neighbour -->", "<!-- /busy-neighbour -->"
+
+
+# What a contestant does when it is its turn
+
+
+def lastfm() -> tuple[str, Any]:
+    """(source, interactions); a made-up set of its size where the real one is not there."""
+    from sdgar.data.interactions import Interactions
+    from sdgar.data.synthetic import Shape, generate
+
+    if not LASTFM.exists():
+        shape = Shape(users=1_892, items=17_632, interactions=92_834, concentration=0.35)
+        return "made up, Last.fm's size", generate(shape, seed=0)
+    import polars as pl
+
+    rows = pl.read_parquet(LASTFM)
+    users, items = (rows[name].to_numpy() for name in rows.columns[:2])
+    return "Last.fm", Interactions.from_arrays(users, items)
+
+
+def sdgar_turns() -> Callable[[int], dict[str, float]]:
+    import numpy as np
+    import torch
+
+    from sdgar.engines.choose import ENGINES
+    from sdgar.evaluation.topk import top_k
+    from sdgar.systems import SDSoftmax
+
+    data = lastfm()[1]
+    device = torch.device("cpu")
+    systems = {n: SDSoftmax(dim=DIM).compose(data, seed=0) for n in THREADS}
+    engines = {
+        n: ENGINES["fused-cpu"](system, data, seed=0, device=device)
+        for n, system in systems.items()
+    }
+    epochs = dict.fromkeys(THREADS, 0)
+
+    def turn(threads: int) -> dict[str, float]:
+        torch.set_num_threads(threads)
+        engine, found = engines[threads], dict.fromkeys(("epochs", "refit", "ranking"), 0.0)
+        start = time.perf_counter()
+        engine.refit(epochs[threads] + 1)
+        found["refit"] = time.perf_counter() - start
+        for _ in range(EPOCHS):
+            epochs[threads] += 1
+            found["epochs"] += engine.run_epoch(epochs[threads]).seconds
+        start = time.perf_counter()
+        top_k(systems[threads].learned(), np.arange(data.n_users), 50, seen=data.history)
+        found["ranking"] = time.perf_counter() - start
+        return found
+
+    return turn
+
+
+def implicit_turns() -> Callable[[int], dict[str, float]]:
+    import numpy as np
+    from implicit.cpu.bpr import BayesianPersonalizedRanking
+    from scipy.sparse import csr_matrix
+    from threadpoolctl import threadpool_limits
+
+    data = lastfm()[1]
+    ones_E, indptr_U1 = np.ones(len(data), np.float32), data.indptr_U1.astype(np.int32)
+    matrix = csr_matrix((ones_E, data.items_E, indptr_U1), shape=(data.n_users, data.n_items))
+    threadpool_limits(1, "blas")  # as implicit asks for
+
+    def turn(threads: int) -> dict[str, float]:
+        model = BayesianPersonalizedRanking(
+            factors=DIM, iterations=ITERATIONS, num_threads=threads, random_state=0
+        )
+        start = time.perf_counter()
+        model.fit(matrix, show_progress=False)
+        return {"implicit": time.perf_counter() - start}
+
+    return turn
+
+
+def contestant(name: str) -> None:
+    """Answer each line, a number of threads, with the seconds that its turn took."""
+    turn = implicit_turns() if name == "implicit" else sdgar_turns()
+    for threads in THREADS:
+        turn(threads)  # uncounted
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(turn(int(line))), flush=True)
+
+
+# Turns
+
+
+@contextmanager
+def started(name: str, source: Path) -> Iterator[Callable[[int], dict[str, float]]]:
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    environment.pop("OMP_NUM_THREADS", None)
+    process = subprocess.Popen(
+        [sys.executable, __file__, "contestant", name],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline()) == "ready"
+
+    def turn(threads: int) -> dict[str, float]:
+        process.stdin.write(f"{threads}\n")
+        process.stdin.flush()
+        return dict(json.loads(process.stdout.readline()))
+
+    try:
+        yield turn
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+@contextmanager
+def neighbours(n: int) -> Iterator[None]:
+    """Processes in sessions of their own, as jobs of others are: Linux is fair among sessions."""
+    command = [sys.executable, "-S", "-c", COUNT]
+    team = [subprocess.Popen(command, start_new_session=True) for _ in range(n)]
+    try:
+        time.sleep(0.5 if n else 0)
+        yield
+    finally:
+        for process in team:
+            process.kill()
+            process.wait()
+
+
+def measure(rounds: int, before: Path | None) -> list[dict[str, Any]]:
+    """One row for each contestant's work and number of neighbours."""
+    sources = {"sdgar": ROOT / "src", "implicit": ROOT / "src"}
+    if before is not None:
+        sources["before"] = before
+    seconds: dict[tuple[str, str, int], dict[int, list[float]]] = {}
+    with _all_started(sources) as turns:
+        for n in NEIGHBOURS:
+            with neighbours(n):
+                for number in range(rounds):
+                    for threads in THREADS if number % 2 == 0 else THREADS[::-1]:
+                        for name, turn in turns.items():
+                            for work, found in turn(threads).items():
+                                lists = seconds.setdefault(
+                                    (name, work, n), {t: [] for t in THREADS}
+                                )
+                                lists[threads].append(found)
+            for (name, work, beside), lists in seconds.items():
+                if beside == n:
+                    found = {k: v for k, v in summary(lists).items() if k != "seconds"}
+                    print(n, name, work, found, file=sys.stderr)
+    return [
+        {"contestant": name, "work": work, "neighbours": n, **summary(of_threads)}
+        for (name, work, n), of_threads in seconds.items()
+    ]
+
+
+@contextmanager
+def _all_started(
+    sources: dict[str, Path],
+) -> Iterator[dict[str, Callable[[int], dict[str, float]]]]:
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(started(name, source)) for name, source in sources.items()}
+
+
+def summary(of_threads: dict[int, list[float]]) -> dict[str, Any]:
+    one, two = (of_threads[t] for t in THREADS)
+    ratios = sorted(a / b for a, b in zip(one, two, strict=True))
+    return {
+        "seconds_one": statistics.median(one),
+        "seconds_two": statistics.median(two),
+        "one_over_two": statistics.median(one) / statistics.median(two),
+        "least": ratios[0],
+        "most": ratios[-1],
+        "seconds": {str(t): [round(s, 4) for s in found] for t, found in of_threads.items()},
+    }
+
+
+# Output
+
+
+def table(report: dict[str, Any]) -> str:
+    """Markdown: seconds of one and of two threads, and their ratio with its spread."""
+    rows = {(r["contestant"], r["work"], r["neighbours"]): r for r in report["rows"]}
+    heads = " | ".join(f"{n} beside" for n in NEIGHBOURS)
+    lines = [f"| seconds of one → of two threads | {heads} |", "|---" * (len(NEIGHBOURS) + 1) + "|"]
+    for name, work in dict.fromkeys((c, w) for c, w, _ in rows):
+        cells = []
+        for n in NEIGHBOURS:
+            r = rows[name, work, n]
+            spread = f"{r['one_over_two']:.2f} ({r['least']:.2f}–{r['most']:.2f})"
+            cells.append(f"{r['seconds_one']:.2f} → {r['seconds_two']:.2f}: {spread}")
+        before = ", the version before" if name == "before" else ""
+        lines.append(f"| {NAMES[work]}{before} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def fill_in(page: Path, text: str) -> None:
+    """Put the table between its marks."""
+    begin, end = MARKS
+    whole = page.read_text()
+    first, last = whole.index(begin) + len(begin), whole.index(end)
+    page.write_text(f"{whole[:first]}\n{text}\n{whole[last:]}")
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["contestant"]:
+        contestant(sys.argv[2])
+        return
+    if sys.argv[1:2] == ["show"]:
+        fill_in(Path(sys.argv[2]), table(json.loads(REPORT.read_text())))
+        return
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--before", type=Path, metavar="SRC")
+    options = parser.parse_args()
+    from cpu_engine import machine
+
+    source, data = lastfm()
+    report = {
+        **machine("implicit"),
+        "source": source,
+        "positives": len(data),
+        "dim": DIM,
+        "rounds": options.rounds,
+        "load_before": os.getloadavg()[0],
+        "rows": measure(options.rounds, options.before),
+    }
+    print(table(report))
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""How many threads are worth having: the cores that this process may really use.
+
+A process may run on fewer cores than the machine has: its affinity names the cores, a container's
+quota bounds the CPU seconds a second, and OMP_NUM_THREADS or ``torch.set_num_threads`` say what
+the user wants. The least of them counts, and ``torch.get_num_threads`` alone knows no quota.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+
+_asked: ContextVar[int | None] = ContextVar("asked", default=None)
+"""The threads that were asked for, while torch is kept to fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """What there is, what this process may use of it, and what is asked for."""
+
+    machine: int
+    """Cores that the machine has."""
+    affinity: int
+    """Cores that the process may run on."""
+    quota: float | None
+    """CPU seconds a second that its control groups allow; None if they set no bound."""
+    asked: int
+    """Threads that torch uses, by OMP_NUM_THREADS or by a call if one of them says so."""
+
+    @property
+    def usable(self) -> int:
+        """The threads that can run at once: part of a core is worth a thread."""
+        most = math.inf if self.quota is None else max(1, math.ceil(self.quota))
+        return int(min(self.affinity, most))
+
+    @property
+    def threads(self) -> int:
+        """The threads to use."""
+        return max(1, min(self.usable, self.asked))
+
+    @property
+    def why(self) -> str:
+        """The bound that decides."""
+        if self.asked < self.usable:
+            return "OMP_NUM_THREADS or torch asks for no more"
+        if self.usable < self.affinity:
+            return f"the quota of this container is {self.quota:g} cores"
+        if self.affinity < self.machine:
+            return f"this process may run on {self.affinity} cores"
+        return "one for each core"
+
+
+def found() -> Cores:
+    """The cores as they are now; only the quota is read once a process."""
+    machine = os.cpu_count() or 1
+    asked = _asked.get() or torch.get_num_threads()
+    return Cores(machine, _affinity() or machine, _own_quota(), asked)
+
+
+def threads() -> int:
+    """How many threads to use now."""
+    return found().threads
+
+
+@contextmanager
+def torch_threads(most: int | None = None) -> Iterator[None]:
+    """Let torch use no more threads than ``most`` meanwhile, or than there are cores to use."""
+    before = torch.get_num_threads()
+    meanwhile = min(before, threads() if most is None else most)
+    if meanwhile == before:
+        yield
+        return
+    torch.set_num_threads(meanwhile)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def torch_aside() -> Iterator[None]:
+    """Let torch use one thread meanwhile, and compiled kernels as many as before.
+
+    For work that goes back and forth between the two: after every operation, torch's workers spin
+    for milliseconds on the cores that the threads of the kernel are waiting for.
+    """
+    token = _asked.set(threads())
+    try:
+        with torch_threads(1):
+            yield
+    finally:
+        _asked.reset(token)
+
+
+def _affinity() -> int | None:
+    for name in ("process_cpu_count", "sched_getaffinity"):  # Python 3.13; Linux
+        if (ask := getattr(os, name, None)) is not None:
+            answer = ask() if name == "process_cpu_count" else len(ask(0))
+            return int(answer) if answer else None
+    return None
+
+
+@cache
+def _own_quota() -> float | None:
+    return quota(Path("/"))
+
+
+def quota(root: Path) -> float | None:
+    """The tightest quota of the control groups that this process is in, in cores.
+
+    A group is bound by its own quota and by those of all groups above it. Version 2 writes
+    "QUOTA PERIOD" into ``cpu.max``, version 1 has a file for each; "max" and -1 mean no bound.
+    """
+    quotas = [q for folder in _groups(root) if (q := _quota_of(folder)) is not None]
+    return min(quotas, default=None)
+
+
+def _quota_of(group: Path) -> float | None:
+    whole = _text(group / "cpu.max").split()
+    parts = whole or [
+        _text(group / name).strip() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    ]
+    try:
+        allowed, period = (float(part) for part in parts)
+    except ValueError:  # "max", or there is no such file
+        return None
+    return allowed / period if allowed > 0 and period > 0 else None
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """The folders of this process's groups, and of all above them as far as they are mounted."""
+    mounts = list(_mounts(root))
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for kind, top, place in mounts:
+            if (kind == "cgroup") != bool(controllers):
+                continue
+            # In a container the tree is mounted from the container's own group on.
+            inside = path[len(top.rstrip("/")) :] if _is_under(path, top) else ""
+            folder = root / place.lstrip("/")
+            yield folder
+            for name in (name for name in inside.split("/") if name):
+                folder = folder / name
+                yield folder
+
+
+def _is_under(path: str, top: str) -> bool:
+    return ".." not in path.split("/") and f"{path}/".startswith(f"{top.rstrip('/')}/")
+
+
+def _mounts(root: Path) -> Iterator[tuple[str, str, str]]:
+    """(kind, what of the tree is mounted, where) of each tree of groups that bounds the CPU."""
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        where, kind = left.split(" "), right.split(" ")
+        if len(where) < 5 or len(kind) < 3:
+            continue
+        if kind[0] == "cgroup2" or (kind[0] == "cgroup" and "cpu" in kind[2].split(",")):
+            yield kind[0], _plain(where[3]), _plain(where[4])
+
+
+def _plain(name: str) -> str:
+    """The name of a folder, in which the kernel writes a blank as its octal number."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), name)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except (OSError, ValueError):  # no such file, no right to read it, or no possible name
+        return ""

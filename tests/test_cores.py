@@ -1,0 +1,228 @@
+"""Threads are as many as the process may use, by affinity, quota and what is asked for."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdgar import cores
+from sdgar.cores import Cores, quota
+
+V2 = "33 25 0:30 {top} {place} rw,relatime shared:4 - cgroup2 cgroup2 rw\n"
+V1 = "34 33 0:31 {top} {place} rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
+OTHERS = (
+    "30 25 0:29 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
+    "36 33 0:33 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+)
+
+
+def machine(root: Path, own: str, mounts: str, files: dict[str, str], *, cpuset: str = "/") -> Path:
+    """A made-up machine whose groups have these files."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(f"4:cpuset:{cpuset}\n{own}\n")
+    (root / "proc/self/mountinfo").write_text(OTHERS + mounts)
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return root
+
+
+def v2(root: Path, files: dict[str, str], own: str = "/a/b/c", top: str = "/") -> float | None:
+    place = "sys/fs/cgroup"
+    mounts = V2.format(top=top, place=f"/{place}")
+    return quota(machine(root, f"0::{own}", mounts, {f"{place}{k}": v for k, v in files.items()}))
+
+
+def v1(root: Path, files: dict[str, str], own: str = "/a/b", top: str = "/") -> float | None:
+    place = "sys/fs/cgroup/cpu"
+    mounts = V1.format(top=top, place=f"/{place}")
+    files = {f"{place}{k}": v for k, v in files.items()}
+    return quota(machine(root, f"5:cpu,cpuacct:{own}", mounts, files))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"/a/b/c/cpu.max": "max 100000\n"}, None),
+        ({"/a/b/c/cpu.max": "150000 100000\n"}, 1.5),
+        ({"/a/b/c/cpu.max": "max 100000\n", "/a/cpu.max": "50000 100000\n"}, 0.5),
+        ({"/a/b/c/cpu.max": "400000 100000\n", "/a/b/cpu.max": "50000 25000\n"}, 2.0),
+        ({"/cpu.max": "300000 100000\n"}, 3.0),
+        ({"/a/b/c/d/cpu.max": "100000 100000\n", "/e/cpu.max": "100000 100000\n"}, None),
+        ({"/a/cpu.max": "what is this"}, None),
+        ({"/a/cpu.max": "100000 0"}, None),
+        ({"/a/cpu.max": ""}, None),
+        ({}, None),
+    ],
+)
+def test_the_tightest_quota_on_the_way_up_counts(files, expected, tmp_path):
+    assert v2(tmp_path, files) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"/a/b/cpu.cfs_quota_us": "-1\n", "/a/b/cpu.cfs_period_us": "100000\n"}, None),
+        ({"/a/b/cpu.cfs_quota_us": "250000\n", "/a/b/cpu.cfs_period_us": "100000\n"}, 2.5),
+        ({"/a/cpu.cfs_quota_us": "100000\n", "/a/cpu.cfs_period_us": "100000\n"}, 1.0),
+        ({"/a/cpu.cfs_quota_us": "100000\n"}, None),
+    ],
+)
+def test_the_first_version_of_groups_has_two_files(files, expected, tmp_path):
+    assert v1(tmp_path, files) == expected
+
+
+@pytest.mark.parametrize("own", ["/docker/abc", "/docker/abc/inner", "/", "/../other", "/dock"])
+def test_a_container_sees_its_own_group_at_the_top(own, tmp_path):
+    files = {"/cpu.max": "200000 100000", "/inner/cpu.max": "100000 100000"}
+    expected = 1.0 if own.endswith("inner") else 2.0
+    assert v2(tmp_path, files, own, top="/docker/abc") == expected
+
+
+def test_a_folder_with_a_blank_in_its_name_is_found(tmp_path):
+    mounts = V2.format(top="/", place="/my\\040groups")
+    root = machine(tmp_path, "0::/a", mounts, {"my groups/a/cpu.max": "100000 50000"})
+    assert quota(root) == 2.0
+
+
+def test_another_tree_of_groups_bounds_nothing(tmp_path):
+    files = {"sys/fs/cgroup/cpuset/x/cpu.cfs_quota_us": "100000",
+             "sys/fs/cgroup/cpuset/x/cpu.cfs_period_us": "100000"}  # fmt: skip
+    assert quota(machine(tmp_path, "0::/x", "", files, cpuset="/x")) is None
+
+
+def test_without_groups_there_is_no_quota(tmp_path):
+    assert quota(tmp_path) is None
+
+
+@settings(max_examples=40)
+@given(st.text(max_size=60), st.text(max_size=200), st.text(max_size=30))
+def test_no_content_of_these_files_is_an_error(own, mounts, content):
+    with tempfile.TemporaryDirectory() as folder:
+        files = {"sys/fs/cgroup/cpu.max": content}
+        root = Path(folder)
+        for text in (mounts, V2.format(top="/", place="/sys/fs/cgroup") + mounts):
+            (root / "proc/self").mkdir(parents=True, exist_ok=True)
+            (root / "proc/self/cgroup").write_text(f"0::{own}", errors="replace")
+            (root / "proc/self/mountinfo").write_text(text, errors="replace")
+            for name, one in files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(one, errors="replace")
+            found = quota(root)
+            assert found is None or found > 0
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.none() | st.tuples(st.integers(1000, 10**7), st.integers(1000, 10**6)), max_size=5)
+)
+def test_the_quota_is_the_least_of_all_groups(levels):
+    with tempfile.TemporaryDirectory() as folder:
+        files = {
+            f"{'/g' * depth}/cpu.max": "max 100000" if level is None else f"{level[0]} {level[1]}"
+            for depth, level in enumerate(levels)
+        }
+        found = v2(Path(folder), files, own="/g" * max(0, len(levels) - 1) or "/")
+    assert found == min((a / b for a, b in filter(None, levels)), default=None)
+
+
+@given(
+    machine=st.integers(1, 256),
+    share=st.floats(0.01, 1),
+    quota=st.none() | st.floats(0.01, 300),
+    asked=st.integers(1, 256),
+)
+def test_no_bound_is_passed_and_one_of_them_is_reached(machine, share, quota, asked):
+    affinity = max(1, round(share * machine))
+    found = Cores(machine, affinity, quota, asked)
+    bounds = [affinity, asked, *([] if quota is None else [max(1, math.ceil(quota))])]
+    assert found.threads == min(bounds)
+
+
+@pytest.mark.parametrize(
+    ("found", "threads", "why"),
+    [
+        (Cores(8, 8, None, 8), 8, "one for each core"),
+        (Cores(8, 8, None, 16), 8, "one for each core"),
+        (Cores(8, 3, None, 3), 3, "this process may run on 3 cores"),
+        (Cores(8, 8, 1.5, 8), 2, "the quota of this container is 1.5 cores"),
+        (Cores(64, 64, 0.5, 64), 1, "the quota of this container is 0.5 cores"),
+        (Cores(8, 4, 2.0, 1), 1, "OMP_NUM_THREADS or torch asks for no more"),
+        (Cores(8, 4, 6.0, 8), 4, "this process may run on 4 cores"),
+    ],
+)
+def test_the_reason_is_the_bound_that_decides(found, threads, why):
+    assert (found.threads, found.why) == (threads, why)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
+def test_the_affinity_of_this_process_counts(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    monkeypatch.setattr(cores, "_own_quota", lambda: None)
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert cores.threads() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert cores.threads() == len(before)
+
+
+def test_systems_that_know_no_affinity_use_all_cores(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.delattr(os, "process_cpu_count", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert cores.found().affinity == 6
+
+
+def test_newer_versions_of_python_are_asked_by_their_own_name(monkeypatch):
+    monkeypatch.setattr(os, "process_cpu_count", lambda: 5, raising=False)
+    assert cores.found().affinity == 5
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+def test_torch_is_held_back_for_a_while_only():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        with cores.torch_threads(2):
+            assert (torch.get_num_threads(), cores.threads()) == (2, 2)
+            with cores.torch_threads(3):
+                assert torch.get_num_threads() == 2
+        with pytest.raises(ZeroDivisionError), cores.torch_threads(1):
+            _ = 1 / 0
+        assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+def test_kernels_keep_their_threads_while_torch_stands_aside():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        with cores.torch_aside():
+            assert (torch.get_num_threads(), cores.threads()) == (1, 4)
+        assert (torch.get_num_threads(), cores.threads()) == (4, 4)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_torch_learns_of_the_quota_that_it_does_not_know(monkeypatch):
+    monkeypatch.setattr(cores, "_affinity", lambda: 64)
+    monkeypatch.setattr(cores, "_own_quota", lambda: 1.5)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with cores.torch_threads():
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
