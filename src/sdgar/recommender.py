@@ -18,9 +18,9 @@ from sdgar.artifact import Artifact
 from sdgar.contracts import Factors, ItemWeights, Model, Scorer
 from sdgar.data.contexts import USER, Fields
 from sdgar.data.held_out import HeldOut
-from sdgar.data.ids import Ids
+from sdgar.data.ids import Ids, plain, require_column
 from sdgar.data.interactions import History, Interactions
-from sdgar.errors import ArtifactError, UsageError
+from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
@@ -82,10 +82,10 @@ class Recommender:
             return None
         try:
             return Fields.of(names, self.users)
-        except (IndexError, TypeError, ValueError) as error:
+        except (DataError, TypeError, ValueError) as error:
             raise ArtifactError(
                 f"the model's contexts should be {', '.join(names)}, and are not: "
-                f"{self.users.values[:1].tolist()!r}. Train it again.",
+                f"{self.users.values[:1].tolist()!r} ({error}). Train it again.",
                 code="damaged",
             ) from error
 
@@ -117,19 +117,19 @@ class Recommender:
         """
         if users is not None and history is not None:
             raise UsageError("give users or a history, not both.", code="whom")
-        asked = None if users is None else _several(users)
+        asked = None if users is None else _several(users, "users")
         if asked and self.fields is not None:
             return self._in_contexts(asked).recommend(
                 k=k, items=items, exclude=exclude, exclude_seen=exclude_seen
             )
         if history is not None:
-            new = self.fold_in({"new": _several(history)})
+            new = self.fold_in({"new": _several(history, "history")})
             return new.recommend(k=k, items=items, exclude=exclude, exclude_seen=exclude_seen)
         index_T = np.arange(len(self.users)) if asked is None else self._users_of(asked)
         top = top_k(
             self.model,
             index_T,
-            min(k, self.model.n_items) if k > 0 else k,
+            _places(k, self.model.n_items),
             seen=self.history if exclude_seen else None,
             blocked_I=self._blocked(items, exclude),
         )
@@ -164,12 +164,12 @@ class Recommender:
 
         Where there are weights from item to item, the k items that the item speaks for most.
         """
-        index_T = self._items_of(_several(items))
+        index_T = self._items_of(_several(items, "items"))
         itself = History(np.arange(len(index_T) + 1), index_T.astype(np.int32))
         top = top_k(
             self._similarity(itself),
             np.arange(len(index_T)),
-            min(k, self.model.n_items) if k > 0 else k,
+            _places(k, self.model.n_items),
             seen=itself,
         )
         return self._frame("like", self.items.at(index_T), top, k, like=items)
@@ -284,9 +284,9 @@ class Recommender:
         blocked_I = np.zeros(self.model.n_items, bool)
         if allow is not None:
             blocked_I[:] = True
-            blocked_I[self._items_of(_several(allow))] = False
+            blocked_I[self._items_of(_several(allow, "items"))] = False
         if exclude is not None:
-            blocked_I[self._items_of(_several(exclude))] = True
+            blocked_I[self._items_of(_several(exclude, "items to exclude"))] = True
         return blocked_I
 
     def _frame(self, key: str, asked_T: NDArray[Any], top: TopK, k: int, *, like: object) -> Any:
@@ -317,7 +317,16 @@ class Recommender:
 
 def load(path: str | Path) -> Recommender:
     """Load a saved model; its files are verified first, and no code in them can run."""
-    return Recommender(artifact.load(path))
+    loaded = Recommender(artifact.load(path))
+    n_values = 0 if loaded.fields is None else loaded.fields.n_values
+    vectors = getattr(loaded.model, "field_VD", None)
+    if vectors is not None and len(vectors) != n_values:
+        raise ArtifactError(
+            f"{path} is damaged: it has {len(vectors)} vectors for {n_values} values of fields. "
+            "Restore the folder from a copy, or train again.",
+            code="damaged",
+        )
+    return loaded
 
 
 def most_popular(model: Recommender) -> Recommender:
@@ -331,12 +340,18 @@ def _rows_of(histories: Histories) -> Interactions:
     """One row for every item of every new user."""
     if isinstance(histories, Interactions):
         return histories
-    named = histories if isinstance(histories, Mapping) else dict(enumerate(histories))
-    if any(isinstance(items, str | bytes) for items in named.values()):
-        raise UsageError(
-            "a history is a list of items, and this is text: say [['a', 'b']] for one user.",
-            code="bad_history",
-        )
+    if not isinstance(histories, Mapping):
+        require_column(histories, "histories")
+        histories = dict(enumerate(histories))
+    named: Mapping[Any, Iterable[Any]] = histories
+    for items in named.values():
+        if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+            raise UsageError(
+                "a history is a list of items, and this is "
+                f"{'text' if isinstance(items, str | bytes) else repr(items)[:60]}: say "
+                "[['a', 'b']] for one user.",
+                code="bad_history",
+            )
     lists = {user: list(items) for user, items in named.items()}
     bare = [user for user, items in lists.items() if not items]
     if bare or not lists:
@@ -371,8 +386,19 @@ def _in_order(rows: Interactions, items: Ids) -> NDArray[np.int64] | None:
     return items_E[items_E >= 0]
 
 
-def _several(raw: Raw) -> list[Any]:
-    return [raw] if isinstance(raw, str | int | Mapping) else list(raw)
+def _several(raw: Raw, what: str) -> list[Any]:
+    """One id as a list of one, and several as a list; what is neither is refused."""
+    if isinstance(raw, str | bytes | int | np.generic | Mapping):
+        return [plain(raw)]
+    require_column(raw, what)
+    return list(raw)
+
+
+def _places(k: int, n_items: int) -> int:
+    """How many places a list has at most; a number below 1 is left for ``top_k`` to refuse."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+        raise UsageError(f"k must be a whole number of at least 1, got {k!r}.", code="bad_k")
+    return min(int(k), n_items)
 
 
 def _indices(ids: Ids, raw: Iterable[Any], what: str) -> NDArray[np.int64]:

@@ -43,12 +43,14 @@ INTEGERS: dict[str, Any] = {
 TEXTS: dict[str, Any] = {
     repr(text): text
     for text in (
-        "a", "b", "7", "007", "-7", "7.0", " 7", "None", "nan", "NaN", "True", "b'a'", "é", "e\u0301",
-        "🙂", "\ufeff", "a b", "9223372036854775808", "null", "[7]", "x" * 256, "١٢", "\u2028",
+        "a", "b", "7", "007", "-7", "7.0", " 7", "None", "nan", "NaN", "True", "b'a'", "é",
+        "e\u0301", "🙂", "\ufeff", "a b", "9223372036854775808", "null", "[7]", "x" * 256, "١٢",
+        "\u2028",
     )
 } | {"np.str_('a')": np.str_("a")}  # fmt: skip
 ODD: dict[str, Any] = {
-    "None": None, "nan": float("nan"), "inf": float("inf"), "7.0": 7.0, "np.float32(7)": np.float32(7),
+    "None": None, "nan": float("nan"), "inf": float("inf"), "7.0": 7.0,
+    "np.float32(7)": np.float32(7), "np.array(None)": np.array(None), "list": list,
     "True": True, "np.True_": np.True_, "b'a'": b"a", "2**64": 2**64, "-2**63-1": -(2**63) - 1,
     "10**400": 10**400, "''": "", "'\\0'": "\0", "'a\\0'": "a\0", "lone surrogate": "\ud800",
     "x257": "x" * 257, "()": (), "[7]": [7], "{}": {}, "pd.NA": pd.NA, "pd.NaT": pd.NaT,
@@ -93,7 +95,7 @@ def _one_kind(values: Sequence[Any]) -> bool:
     if isinstance(values[0], str):
         return True
     least, most = min(map(int, values)), max(map(int, values))
-    return -(2**63) <= least and most < (2**63 if least < 0 else 2**64)
+    return least >= -(2**63) and most < (2**63 if least < 0 else 2**64)
 
 
 def _objects(values: list[Any]) -> Any:
@@ -182,6 +184,9 @@ def _frames(random: Random) -> Files:
     for name, odd in (("weight", 0.3), ("timestamp", 0.3), ("city", 0.2)):
         if random.random() < 0.3:
             case["columns"][name] = _column(random, n, odd)
+    if random.random() < 0.2:
+        unit = random.choice(("Y", "W", "D", "s", "ms", "us", "ns"))
+        case["dates"] = unit, [random.choice((0, 10**9, 2**62, -(2**63))) for _ in range(n)]
     case["context"] = ["user", "city"] if "city" in case["columns"] else ["user"]
     return {_CASE: json.dumps(case).encode()}
 
@@ -214,6 +219,9 @@ def _try_frames(folder: Path) -> None:
     case = json.loads((folder / _CASE).read_bytes())
     columns = {name: _values(names) for name, names in case["columns"].items()}
     frame = _framed(case["as"], columns)
+    if "dates" in case:
+        unit, counts = case["dates"]
+        frame = columns | {"timestamp": np.array(counts).view(f"M8[{unit}]")}
     n = len(columns["user"])
     options = ReadOptions(
         allow_bad_rows=case["allow_bad_rows"], context=tuple(case["context"]), duplicates="sum"
@@ -281,7 +289,7 @@ _QUESTIONS: dict[str, Callable[[Recommender, Any, int], Any]] = {
         model.evaluate(
             Interactions.from_arrays(
                 asked,
-                model.items.values[:1].tolist() * (len(asked) if hasattr(asked, "__len__") else 1),
+                model.items.values[:1].tolist() * np.size(asked),
             )
         ).counts
     ),

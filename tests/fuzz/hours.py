@@ -91,6 +91,7 @@ def run(
     number = 0
     while number < cases and time.monotonic() < until:
         number = _one_child(targets, seed, number, out, limits, found, until, cases)
+        (out / "so-far.json").write_text(json.dumps([found.cases, found.bugs], indent=2))
     return found
 
 
@@ -120,37 +121,40 @@ def _one_child(
     ]
     command += ["--first", str(number), "--mib", str(limits.mib), *targets]
     path = os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))
+    few_threads = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
     with (folder / "stderr").open("w+b") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT,
             bufsize=0,  # or select() would not see a line that was read together with another
-            env=os.environ | {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2", "PYTHONPATH": path},
+            env=os.environ | few_threads | {"PYTHONPATH": path, "TMPDIR": str(folder)},
         )  # fmt: skip
         assert process.stdin is not None
-        tried = ""
+        tried, at_work = "", True
         try:
             for word, name, at, told in _said(process, limits.seconds):
                 if word == "try":
-                    tried, number = name, int(at) + 1
+                    tried, at_work, number = name, True, int(at) + 1
                     continue
                 kind, details = json.loads(told)
                 outcome = Outcome(kind, details)
                 _note(found, tried, seed, number - 1, outcome, out)
-                tried = ""
+                at_work = False
                 if outcome.is_bug:
                     process.stdin.write(b"\n")
                     process.stdin.flush()
                 if number >= cases or time.monotonic() > until:
                     return number
             ended = process.poll()
-            if tried:
-                how = "no answer in time" if ended is None else f"the interpreter died ({ended})"
-                errors.seek(0)
-                said = errors.read().decode(errors="replace")[-6000:]
-                _note(found, tried, seed, number - 1, Outcome(how, said), out)
-            elif ended != 0:
-                errors.seek(0)
-                raise RuntimeError(f"the fuzzer itself failed: {errors.read().decode()[-6000:]}")
+            if ended == 0:
+                return number
+            errors.seek(0)
+            said = errors.read().decode(errors="replace")[-6000:]
+            if not tried or ended == 1:
+                raise RuntimeError(f"the fuzzer itself failed: {said}")
+            how = "no answer in time" if ended is None else f"the interpreter died ({ended})"
+            if not at_work:  # memory was spoilt before, by this case or by one before it
+                how += " between two cases"
+            _note(found, tried, seed, number - 1, Outcome(how, said), out)
         finally:
             process.kill()
             process.wait()
@@ -183,7 +187,8 @@ def _note(found: Found, name: str, seed: int, number: int, outcome: Outcome, out
         return
     kept = out / f"{name.replace(' ', '-')}-{number}"
     shutil.rmtree(kept, ignore_errors=True)
-    shutil.copytree(out / "now" / "case", kept / "case")
+    if (case := out / "now" / "case").exists():
+        shutil.copytree(case, kept / "case")
     told = {"target": name, "seed": seed, "number": number, "kind": outcome.kind}
     (kept / "finding.json").write_text(json.dumps(told, indent=2))
     (kept / "details.txt").write_text(outcome.details)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -90,13 +91,18 @@ _CHANGES: list[Callable[[bytes, Random], bytes]] = [
 
 def mutated_json(value: Any, random: Random) -> Any:
     """A copy of a JSON value in which one to three entries are other ones, gone, new or swapped."""
-    value = json.loads(json.dumps(value))
+    value = deepcopy(value)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         holders = [one for one in _walk(value) if one]
         if not holders:
-            return random.choice(ODD_VALUES)
+            return _odd(random)
         value = _changed(value, holders, random)
     return value
+
+
+def _odd(random: Random) -> Any:
+    """A copy, or a change of it would change what other cases are made of."""
+    return deepcopy(random.choice(ODD_VALUES))
 
 
 def _walk(value: Any) -> list[Any]:
@@ -114,25 +120,20 @@ def _changed(value: Any, holders: list[Any], random: Random) -> Any:
         case 0:
             del table[key]
         case 1 if isinstance(table, dict):
-            table[random.choice(("", "x", "é", "seal", str(key) + "x"))] = random.choice(ODD_VALUES)
+            table[random.choice(("", "x", "é", "seal", str(key) + "x"))] = _odd(random)
         case 2:
             own = table[key]
-            table[key] = _plain(other[other_key])
-            other[other_key] = _plain(own)
+            table[key] = deepcopy(other[other_key])
+            other[other_key] = deepcopy(own)
         case 3 if isinstance(table[key], int | float):
             table[key] += random.choice((-1, 1, 2**31, 2**40, -(2**40), 0.5))
         case _:
-            table[key] = random.choice(ODD_VALUES)
+            table[key] = _odd(random)
     return value
 
 
 def _key(table: Any, random: Random) -> Any:
     return random.choice(list(table)) if isinstance(table, dict) else random.randrange(len(table))
-
-
-def _plain(value: Any) -> Any:
-    """A copy, so that nothing comes to hold itself."""
-    return json.loads(json.dumps(value))
 
 
 def as_bytes(value: Any) -> bytes:

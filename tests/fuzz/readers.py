@@ -149,7 +149,7 @@ def _parquet_bytes(columns: dict[str, Any], random: Random) -> bytes:
     sink = BytesIO()
     rows = random.choice((None, 3, 50))
     if random.random() < 0.4:
-        pl.DataFrame(columns).write_parquet(
+        pl.DataFrame(columns | _dates(columns, random)).write_parquet(
             sink,
             compression=random.choice(("uncompressed", "snappy", "gzip", "zstd", "lz4")),
             statistics=random.choice((True, False, "full")),
@@ -173,6 +173,17 @@ def _parquet_bytes(columns: dict[str, Any], random: Random) -> bytes:
         **more,
     )
     return sink.getvalue()
+
+
+def _dates(columns: Columns, random: Random) -> dict[str, pl.Series]:
+    """Times as dates of some unit, among them the first and the last that there are."""
+    if "timestamp" not in columns or random.random() < 0.5:
+        return {}
+    unit = random.choice((pl.Datetime("ms"), pl.Datetime("us"), pl.Datetime("ns"), pl.Date()))
+    most = 2**31 - 1 if unit == pl.Date else 2**63 - 1
+    odd = random.choice((0, most, -most, most // 1000))
+    counts = [min(n, most // 2) for n in columns["timestamp"]]
+    return {"timestamp": pl.Series([*counts[1:], odd], dtype=unit)}
 
 
 def _encoding(values: list[Any], random: Random) -> str:

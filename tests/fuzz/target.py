@@ -7,6 +7,8 @@ all; trying one takes nothing but the files, so that a finding can be tried agai
 from __future__ import annotations
 
 import importlib
+import shutil
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
@@ -26,7 +28,7 @@ class Target:
 
     make: Callable[[Random], Files]
     try_: Callable[[Path], None]
-    """Returns if all is well, raises an ``SdgarError`` if the input is refused; all else is a bug."""
+    """Returns if all is well, and raises an ``SdgarError`` if the input is refused."""
 
 
 ROOMS = {
@@ -70,12 +72,12 @@ class Outcome:
 
 
 def judged(name: str, folder: Path) -> Outcome:
-    """Try a case; anything but a right answer or an ``SdgarError`` with a message is a bug."""
+    """Try a copy of a case; all but a right answer or an ``SdgarError`` with a message is a bug."""
     try:
-        with warnings.catch_warnings():
+        with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", RuntimeWarning)  # numbers that are not what they seem
-            target_of(name).try_(folder)
+            target_of(name).try_(shutil.copytree(folder, Path(place) / "case"))
     except SdgarError as error:
         if len(str(error)) < 10 or error.code == "out_of_memory":
             return _bug(error)
