@@ -22,7 +22,7 @@ from sdgar.data.contexts import USER, Fields
 from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import Ids, plain
 from sdgar.data.interactions import History, Interactions
-from sdgar.errors import ArtifactError, SdgarWarning, UsageError
+from sdgar.errors import ArtifactError, DataError, SdgarWarning, UsageError
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
@@ -85,10 +85,10 @@ class Recommender:
             return None
         try:
             return Fields.of(names, self.users)
-        except (IndexError, TypeError, ValueError) as error:
+        except (DataError, TypeError, ValueError) as error:
             raise ArtifactError(
                 f"the model's contexts should be {', '.join(names)}, and are not: "
-                f"{self.users.values[:1].tolist()!r}. Train it again.",
+                f"{self.users.values[:1].tolist()!r} ({error}). Train it again.",
                 code="damaged",
             ) from error
 
@@ -331,7 +331,16 @@ class Recommender:
 
 def load(path: str | Path) -> Recommender:
     """Load a saved model; its files are verified first, and no code in them can run."""
-    return Recommender(artifact.load(a_path("path", path)))
+    loaded = Recommender(artifact.load(a_path("path", path)))
+    n_values = 0 if loaded.fields is None else loaded.fields.n_values
+    vectors = getattr(loaded.model, "field_VD", None)
+    if vectors is not None and len(vectors) != n_values:
+        raise ArtifactError(
+            f"{path} is damaged: it has {len(vectors)} vectors for {n_values} values of fields. "
+            "Restore the folder from a copy, or train again.",
+            code="damaged",
+        )
+    return loaded
 
 
 def require_rows(name: str, rows: Any) -> None:
