@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from sdgar import folders, model_file
 from sdgar.contracts import Factors, Model
+from sdgar.data.contexts import require_fields
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, DataError, ResourceError, UsageError
@@ -277,11 +278,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
                 raise DamagedError(path, f"{name}.{key} is missing or not of type {kind.__name__}")
     if any(not isinstance(size, int) or size < 0 for size in manifest["sizes"].values()):
         raise DamagedError(path, "a size is not a number of at least 0")
-    match manifest["about"].get("context", ["user"]):
-        case [str(), *others] if all(isinstance(name, str) for name in others):
-            return manifest
-        case context:
-            raise DamagedError(path, f"about.context is {context!r}, not a list of names")
+    context = manifest["about"].get("context", ["user"])
+    if not isinstance(context, list) or not all(isinstance(name, str) for name in context):
+        raise DamagedError(path, f"about.context is {context!r}, not a list of names")
+    try:
+        require_fields(context)
+    except UsageError as error:
+        raise DamagedError(path, f"about.context is wrong: {error}".rstrip(".")) from error
+    return manifest
 
 
 def _read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids:

@@ -255,8 +255,10 @@ def _fits(value: object, hint: Any) -> bool:
         return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
     if kind is dict:
         return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
-    if hint in (int, float):
-        return isinstance(value, int | hint) and not isinstance(value, bool)
+    if hint is float and isinstance(value, int):
+        return not isinstance(value, bool) and value.bit_length() <= 1023  # or it is no float
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, hint)
 
 

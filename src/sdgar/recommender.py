@@ -149,10 +149,10 @@ class Recommender(Described):
             return None
         try:
             return Fields.of(names, self.users)
-        except (IndexError, TypeError, ValueError) as error:
+        except (DataError, TypeError, ValueError) as error:
             raise ArtifactError(
                 f"the model's contexts should be {', '.join(names)}, and are not: "
-                f"{self.users.values[:1].tolist()!r}. Train it again.",
+                f"{self.users.values[:1].tolist()!r} ({error}). Train it again.",
                 code="damaged",
             ) from error
 
@@ -727,7 +727,16 @@ def load(path: str | Path) -> Recommender:
     Recommender of system popular
     3 users × 3 items, 5 known rows
     """
-    return Recommender(artifact.load(a_path("path", path)))
+    loaded = Recommender(artifact.load(a_path("path", path)))
+    n_values = 0 if loaded.fields is None else loaded.fields.n_values
+    vectors = getattr(loaded.model, "field_VD", None)
+    if vectors is not None and len(vectors) != n_values:
+        raise ArtifactError(
+            f"{path} is damaged: it has {len(vectors)} vectors for {n_values} values of fields. "
+            "Restore the folder from a copy, or train again.",
+            code="damaged",
+        )
+    return loaded
 
 
 def _said_under(value: Any) -> dict[str, Any]:

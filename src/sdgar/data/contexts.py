@@ -46,6 +46,8 @@ class Fields:
     def of(cls, names: tuple[str, ...], contexts: Ids) -> Fields:
         """Taken apart from the ids of contexts."""
         rows = [json.loads(text) for text in contexts.values]
+        if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+            raise ValueError(f"a context is not a list of {len(names)} values")
         columns = [_ids([row[f] for row in rows]) for f in range(len(names))]
         index_UF = np.stack([index for _, index in columns], axis=1)
         return cls(names, tuple(ids for ids, _ in columns), index_UF)

@@ -28,6 +28,10 @@ def is_missing(value: Any) -> bool:
     return bool(value != value) if isinstance(value, float | np.floating) else False
 
 
+def _can_be_id(value: Any) -> bool:
+    return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
+
+
 def held(raw: Sequence[Any] | NDArray[Any], what: str = "ids") -> NDArray[Any]:
     """Ids as they are held: int64, uint64, or an object array of text; all others are refused."""
     array = one_dimensional(raw, what)
@@ -62,7 +66,8 @@ def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
 
 def require_column(raw: Any, what: str) -> None:
     """Refuse one value where many are meant, even a text, which is a sequence of characters."""
-    if isinstance(raw, str | bytes) or not hasattr(raw, "__iter__"):
+    single = isinstance(raw, str | bytes | bytearray) or getattr(raw, "ndim", 1) == 0
+    if single or not isinstance(raw, Iterable):
         raise UsageError(
             f"the {what} must be a list or an array with one value a row; got the "
             f"{type(raw).__name__} {str(raw)[:60]!r}.",
@@ -148,7 +153,9 @@ class Ids:
         if len(wrong):
             before, after = self.values[wrong[0] : wrong[0] + 2].tolist()
             found = f"{after} comes after {before}" if after < before else f"{after} occurs twice"
-            raise DataError(f"ids must be distinct and ascend, and {found}.", code="unsorted_ids")
+            raise DataError(
+                f"ids must be distinct and ascending, and {found}.", code="unsorted_ids"
+            )
 
     @classmethod
     def of(cls, values: NDArray[Any], what: str = "ids") -> Ids:
@@ -173,9 +180,10 @@ class Ids:
         """Index of each raw id, -1 where it is unknown.
 
         An integer and its plain decimal spelling name the same id, so that ``17`` typed on a
-        command line finds the integer 17, while ``017`` and ``17.0`` do not.
+        command line finds the integer 17, while ``017`` and ``17.0`` do not. Whatever is neither
+        an integer nor a text is unknown: None is not the text "None".
         """
-        array = raw if isinstance(raw, np.ndarray) else np.asarray(list(raw), dtype=object)
+        array = raw if isinstance(raw, np.ndarray) else np.array([*raw, None], dtype=object)[:-1]
         if self.kind != "text" and array.dtype.kind in "iu":
             # Both sides must be of one type: NumPy compares int64 and uint64 as float64.
             own = np.iinfo(self.values.dtype)
@@ -184,7 +192,8 @@ class Ids:
             at = np.searchsorted(self.values, wanted).clip(max=max(len(self) - 1, 0))
             found = fits & (self.values[at] == wanted) if len(self) else np.zeros_like(fits)
             return np.where(found, at, -1).astype(np.int64)
-        return np.fromiter((self._index.get(str(v), -1) for v in array), np.int64, len(array))
+        found_at = (self._index.get(str(v), -1) if _can_be_id(v) else -1 for v in array)
+        return np.fromiter(found_at, np.int64, len(array))
 
     @cached_property
     def _index(self) -> dict[str, int]:

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from sdgar.data.ids import is_missing, one_dimensional
 from sdgar.errors import DataError
 
+BEYOND = np.iinfo(np.int64).max
+"""What stands for microseconds that int64 cannot count."""
+
 
 def weights(raw: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
     """Weights as float64, all of them finite and not negative."""
@@ -48,8 +51,29 @@ def times(raw: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
         raise _missing_time(at + 1, array[at])
     if array.dtype.kind in "uf" and ((array >= 2**63) | (array < -(2**63))).any():
         raise _not_numbers(array, "times must fit int64", "bad_timestamp")
-    whole = array.astype("M8[us]") if array.dtype.kind == "M" else array
-    return whole.astype(np.int64)
+    if array.dtype.kind != "M":
+        return array.astype(np.int64)
+    micros_E = microseconds(array)
+    if (beyond := micros_E == BEYOND).any():
+        at = int(np.flatnonzero(beyond)[0])
+        raise DataError(
+            f"times must fit int64 in microseconds, and that in row {at + 1} is {array[at]}. "
+            "Leave such rows out.",
+            code="bad_timestamp",
+        )
+    return micros_E
+
+
+def microseconds(dates_E: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    """Microseconds since 1970 of NumPy's dates, and ``BEYOND`` where int64 cannot count them.
+
+    NumPy itself would wrap around, from the year 500000 to a time before the first of our era.
+    """
+    micros_E = dates_E.astype("M8[us]")
+    if np.datetime_data(dates_E.dtype)[0] in ("ns", "ps", "fs", "as"):  # which reach less far
+        return micros_E.astype(np.int64)
+    counted = np.isnat(dates_E) | (micros_E.astype(dates_E.dtype) == dates_E)
+    return np.where(counted, micros_E.astype(np.int64), BEYOND)
 
 
 def _from_objects(values: list[Any]) -> NDArray[Any]:

@@ -103,6 +103,9 @@ class AdaptiveOrder:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Take back what ``state`` gave."""
-        self.factor_of = AliasTables(state["factor_bin_UK"])
-        self.downward_UK = state["downward_UK"]
-        self.order_KI = state["order_KI"]
+        factor_of, order_KI = AliasTables(state["factor_bin_UK"]), state["order_KI"]
+        if factor_of.alias_RN.amin() < 0 or factor_of.alias_RN.amax() >= factor_of.n:
+            raise ValueError("a bin of the factors leads nowhere")
+        if (order_KI.sort(dim=1).values != torch.arange(self.rank_of.n).to(order_KI)).any():
+            raise ValueError("an order of the items does not hold each of them once")
+        self.factor_of, self.downward_UK, self.order_KI = factor_of, state["downward_UK"], order_KI

@@ -113,5 +113,5 @@ class Decomposable:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Build the tables that had these masses."""
-        self._take_x(AliasTables.from_mass(state["x_mass_UK"]))
-        self._take_y(AliasTables.from_mass(state["y_mass_KI"]))
+        self._take_x(AliasTables.restored(state["x_mass_UK"]))
+        self._take_y(AliasTables.restored(state["y_mass_KI"]))

@@ -122,7 +122,10 @@ class NearTop:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Take back what ``state`` gave."""
-        self._take(state["best_UM"])
+        best_UM = state["best_UM"]
+        if best_UM.amin() < -1 or best_UM.amax() >= self._discriminator.n_items:
+            raise ValueError("one of the best items is none")
+        self._take(best_UM)
 
     def _take(self, best_UM: Tensor) -> None:
         self.best_UM = best_UM

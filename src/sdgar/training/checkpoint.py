@@ -161,6 +161,7 @@ class Checkpoints:
             return Progress()
         require_same({"engine": left.engine}, {"engine": engine.name}, self._folder)
         try:
+            _require_alike(left.state, engine.state())
             engine.load_state(left.state)
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise self._foreign(error) from error
@@ -168,8 +169,10 @@ class Checkpoints:
 
     def _model(self, like: Callable[[], Learned], named: dict[str, Tensor]) -> Learned:
         try:
-            return like().with_tensors(named)
-        except (RuntimeError, TypeError) as error:
+            model = like()
+            _require_alike(named, model.tensors())
+            return model.with_tensors(named)
+        except (RuntimeError, TypeError, ValueError) as error:
             raise self._foreign(error) from error
 
     def _foreign(self, error: Exception) -> ArtifactError:
@@ -279,11 +282,7 @@ def read(folder: Path, identity: Identity, device: torch.device) -> Checkpoint:
             engine=_text(loop["engine"]),
             state=_part("engine.", tensors),
             finished={
-                phase: Finished(
-                    _part(f"finished.{phase}.", tensors),
-                    int(over["best_epoch"]),
-                    _log(folder / _LOOP, over["log"]),
-                )
+                phase: _finished(folder / _LOOP, over, _part(f"finished.{phase}.", tensors))
                 for phase, over in loop["finished"].items()
             },
             seconds=_seconds(loop["seconds"]),
@@ -315,6 +314,16 @@ def require_same(recorded: Identity, now: Identity, where: Path) -> None:
 def as_json(table: Mapping[str, Any]) -> dict[str, Any]:
     """The table as it will be read back, so that a tuple equals the list it becomes."""
     return dict(json.loads(json.dumps(table)))
+
+
+def _require_alike(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """Refuse a state in which a tensor is missing, or is of another type or shape."""
+    for name, like in wanted.items():
+        if name not in found:
+            raise ValueError(f"{name} is missing")
+        said = f"{found[name].dtype} {tuple(found[name].shape)}"
+        if said != (expected := f"{like.dtype} {tuple(like.shape)}"):
+            raise ValueError(f"{name} is {said}, expected {expected}")
 
 
 def _files_of(folder: Path) -> dict[str, Any]:
@@ -373,7 +382,19 @@ def _log(path: Path, records: object) -> list[EpochRecord]:
     log = [folders.read_record(path, EpochRecord, record) for record in records]
     if [record.epoch for record in log] != list(range(1, len(log) + 1)):
         raise ValueError("the epochs of a log do not follow each other")
+    for record in log:
+        for seconds in (record.train_seconds, record.refit_seconds, record.evaluate_seconds):
+            _seconds(seconds)
     return log
+
+
+def _finished(path: Path, over: Mapping[str, Any], model: dict[str, Tensor]) -> Finished:
+    """A pass that is over; how long the next one is hangs on its best epoch."""
+    log = _log(path, over["log"])
+    best_epoch = Progress(log).best_epoch or len(log)
+    if over["best_epoch"] != best_epoch:
+        raise ValueError(f"its best epoch is {best_epoch}, not {over['best_epoch']!r}")
+    return Finished(model, best_epoch, log)
 
 
 def _text(value: object) -> str:

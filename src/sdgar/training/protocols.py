@@ -176,7 +176,7 @@ class Run:
                 evaluate=sum(r.evaluate_seconds for r in records),
                 total=time.perf_counter() - self.started,
             ),
-            positives_per_second=self.positives / train,
+            positives_per_second=self.positives / train if train else 0.0,
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from sdgar.data.ids import plain, require_column
+from sdgar.data.numbers import microseconds
 from sdgar.data.readers.pieces import Piece, id_column, is_id, typed_piece, value_column
 from sdgar.errors import DataError, UsageError
 
@@ -54,9 +55,12 @@ class Frame:
             values = _pandas_values(values)
         if isinstance(values, pl.Series):
             return values
-        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-            return pl.Series(values.astype("M8[us]"))  # Polars knows no whole seconds
-        if isinstance(values, np.ndarray) and values.dtype.kind not in "OT":
+        kind = values.dtype.kind if isinstance(values, np.ndarray) else "O"
+        if kind == "M":  # of any unit, of which Polars knows only some
+            return pl.Series(microseconds(values).view("M8[us]"))
+        if kind == "m":
+            return pl.Series(values.astype("m8[us]"))
+        if kind not in "OTU":
             return pl.Series(values)
         made = id_column if is_id(role) else value_column
         return made([plain(v) for v in values], name, _SOURCE)

@@ -12,10 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data.ids import int_overflow
+from sdgar.data.numbers import BEYOND
 from sdgar.data.readers.columns import FIELD, Role
 from sdgar.data.readers.problems import Place, shown
+from sdgar.data.readers.times import YEAR_10000
 from sdgar.errors import DataError
 
+_YEAR_1 = -62_135_596_800_000_000
+"""In microseconds from 1970."""
 ID_ROLES: tuple[Role, Role] = ("user", "item")
 
 
@@ -50,10 +54,18 @@ class Table:
         at = int(np.searchsorted(self._starts, row, side="right")) - 1
         piece = self._pieces[at]
         number = int(piece.rows[row - int(self._starts[at])])
-        value = self.frame[role][row]
+        value = _value(self.frame[role], row)
         return Place(
             piece.source, number, piece.unit, column, shown("" if value is None else value)
         )
+
+
+def _value(column: pl.Series, row: int) -> Any:
+    """What stands in a row; Python has no dates before the year 1 or after 9999."""
+    count = column.to_physical()[row] if column.dtype == pl.Datetime else None
+    if count is None or _YEAR_1 <= count < YEAR_10000:
+        return column[row]
+    return f"{count:,} microseconds from 1970"
 
 
 def typed_piece(frame: pl.DataFrame, used: dict[str, str], source: str) -> Piece:
@@ -113,7 +125,7 @@ def _typed_ids(ids: pl.Series, source: str) -> pl.Series:
 def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
     dtype = values.dtype
     if role == "time" and dtype in (pl.Date, pl.Datetime):
-        return values.cast(pl.Datetime("us"))
+        return _microseconds(values)
     if dtype == pl.Decimal or (role == "rating" and dtype == pl.Boolean):
         return values.cast(pl.Float64)
     if dtype in (pl.Categorical, pl.Enum):
@@ -127,6 +139,13 @@ def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
         "Cast it to numbers (or a time to dates) where it is made.",
         code="unsupported_type",
     )
+
+
+def _microseconds(dates: pl.Series) -> pl.Series:
+    """Dates in microseconds, the last there is where int64 cannot count them."""
+    micros = dates.cast(pl.Datetime("us"), strict=False)
+    beyond = micros.is_null() & dates.is_not_null()
+    return micros.to_physical().set(beyond, BEYOND).cast(pl.Datetime("us"))
 
 
 def _refused(column: str, source: str, kind: str, is_float: bool) -> DataError:

@@ -34,7 +34,7 @@ MEANING = {
     "weight_underflow": "a weight too small for float32, which would become 0",
     "missing_timestamp": "no time",
     "bad_timestamp": "a time that is neither a number nor ISO 8601",
-    "timestamp_range": "a time before 1970, or in another unit than most times",
+    "timestamp_range": "a time before 1970 or after 9999, or in another unit than most times",
 }
 
 

@@ -12,6 +12,9 @@ _FINER_FROM = (10**11, 10**14, 10**17)
 _MICROS = (10**6, 10**3, 1, 1)
 _NANOS = 3
 
+YEAR_10000 = 253_402_300_800_000_000
+"""In microseconds; a time from then on is none that anybody meant."""
+
 # Tried in turn on text with a blank for `T`, and `+00:00` for `Z` and `UTC`.
 _WITH_ZONE = ("%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z")
 _WITHOUT_ZONE = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
@@ -90,4 +93,4 @@ def _most_common(units: pl.Series) -> int:
 
 
 def _in_range(micros: pl.Series) -> Times:
-    return Times(micros, micros < 0)
+    return Times(micros, (micros < 0) | (micros >= YEAR_10000))

@@ -1,0 +1,354 @@
+"""Saved models, unfinished runs and their checkpoints, damaged in every place.
+
+With sums and seals as they were, a change must be noticed. With sums and seals computed anew, the
+checks behind them must refuse what cannot be used: what loads gives finite scores and recommends
+items it knows, and a run that goes on ends with such a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+from signal import SIGTERM, Signals
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sdgar import folders
+from sdgar.artifact import Artifact
+from sdgar.cli.train import _job_of
+from sdgar.contracts import Factors, ItemWeights, Model
+from sdgar.data.contexts import key
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import History, Interactions
+from sdgar.data.readers import read_options
+from sdgar.discriminators.sequence import Sequence
+from sdgar.errors import SdgarError, StoppedError
+from sdgar.estimators import BPR, SDGAR, Learner
+from sdgar.experiments.run import run
+from sdgar.experiments.workspace import Workspace
+from sdgar.modules import MODULES, Encoder, ModuleScores
+from sdgar.recommender import Recommender, load, most_popular
+from sdgar.sparse import SparseMatrix
+
+from .mutations import as_bytes, mutated, mutated_json
+from .target import Files, Target
+
+_CPU = torch.device("cpu")
+_USERS, _ITEMS, _DIM = 4, 6, 4
+_HISTORY = History(np.array([0, 2, 3, 3, 5]), np.array([0, 1, 2, 3, 5], np.int32))
+_HONEST = "honest"
+"""A file of a case that is there if its sums and seals were not computed anew."""
+
+
+class _Bilinear(nn.Module):
+    """A network without vectors, as a user of the package may have."""
+
+    def __init__(self, n_users: int, n_items: int, *, dim: int = 2) -> None:
+        super().__init__()
+        self.user_UD = nn.Parameter(torch.ones(n_users, dim))
+        self.item_ID = nn.Parameter(torch.ones(n_items, dim))
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        return self.user_UD[users_B] @ self.item_ID.T
+
+
+MODULES["bilinear"] = _Bilinear
+
+
+def _factors(dim: int = _DIM) -> Factors:
+    random = torch.Generator().manual_seed(dim)
+    sides = (torch.randn(n, dim, generator=random) for n in (_USERS, _ITEMS))
+    return Factors(*sides, torch.arange(_ITEMS) / 10)
+
+
+def _model(kind: str) -> Model:
+    has = SparseMatrix.of(_HISTORY.indptr_U1, _HISTORY.items_E, _ITEMS, device=_CPU)
+    if kind == "ease":
+        return ItemWeights(has, torch.eye(_ITEMS).roll(1, 0) - 0.1)
+    if kind == "item-knn":
+        near = np.arange(1, _ITEMS + 1) % _ITEMS
+        weight_E = np.linspace(0.1, 1, _ITEMS, dtype=np.float32)
+        return ItemWeights(
+            has, SparseMatrix.of(np.arange(_ITEMS + 1), near, _ITEMS, weight_E, device=_CPU)
+        )
+    if kind == "sequence":
+        settings = {"dim": _DIM, "blocks": 1, "length": 5}
+        made = Sequence(_USERS, _ITEMS, **settings)
+        return Factors(
+            *_factors().tensors().values(), encoder=Encoder(made, _USERS, _ITEMS, kind, settings)
+        )
+    if kind == "bilinear":
+        return ModuleScores(_Bilinear(_USERS, _ITEMS), _USERS, _ITEMS, kind, {"dim": 2})
+    if kind == "fields":
+        return Factors(*_factors().tensors().values(), torch.ones(4, _DIM), torch.ones(1))
+    return _factors(0 if kind == "popular" else _DIM)
+
+
+_KINDS: dict[str, dict[str, Any]] = {
+    "popular": {}, "bpr": {}, "ease": {}, "item-knn": {}, "sequence": {}, "bilinear": {},
+    "fields": {"context": ["user", "city"]},
+    "ials": {"hyper_parameters": {"alpha": 0.1, "l2": 0.01, "power": 1.0}},
+    "sdsoftmax": {"hyper_parameters": {"score": "cosine", "tau": 0.1, "rho": 0.5}},
+}  # fmt: skip
+"""Models of every kind, and what is said of how they were made."""
+
+
+def _texts(words: list[str]) -> Ids:
+    return Ids(np.array([*words, None], dtype=object)[:-1])
+
+
+@cache
+def _saved(kind: str) -> Files:
+    """A whole model folder."""
+    users = Ids(np.arange(_USERS)) if kind != "bpr" else _texts(["a", "b", "ß", "é"])
+    if kind == "fields":
+        users = _texts(
+            [key(("ann", c)) for c in ("Oslo", "Rome")]
+            + [key(("bob", c)) for c in ("Oslo", "Rome")]
+        )
+    items = (
+        Ids(np.arange(_ITEMS).astype(np.uint64) + 2**63)
+        if kind == "ease"
+        else _texts(list("abcdef"))
+    )
+    about = {"system": kind, "seed": 0, "data": {"rows": [1, 2]}, **_KINDS[kind]}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Recommender(Artifact(_model(kind), users, items, _HISTORY, about)).save(
+            Path(folder) / "model", attachments={"log.jsonl": b"{}\n"}
+        )
+        return {f"model/{one.name}": one.read_bytes() for one in sorted(path.iterdir())}
+
+
+def _resealed(table: Any) -> Any:
+    """A table with the seal that it would have; anything else is no table and stays as it is."""
+    if not isinstance(table, dict):
+        return table
+    try:
+        return folders.sealed({name: value for name, value in table.items() if name != "seal"})
+    except (ValueError, RecursionError):
+        return table
+
+
+def _manifests(random: Random) -> Files:
+    files = dict(_saved(random.choice(list(_KINDS))))
+    name = "model/manifest.json"
+    return _changed_table(files, name, random)
+
+
+def _changed_table(files: Files, name: str, random: Random) -> Files:
+    """The files with a table damaged: its bytes, its values, or its values sealed anew."""
+    match random.randrange(4):
+        case 0:
+            files[name] = mutated(files[name], random)
+        case 1:
+            files[name] = as_bytes(mutated_json(json.loads(files[name]), random))
+        case _:
+            files[name] = as_bytes(_resealed(mutated_json(json.loads(files[name]), random)))
+            return files
+    return files | {_HONEST: b""}
+
+
+def _tensors(random: Random) -> Files:
+    files = dict(_saved(random.choice(list(_KINDS))))
+    manifest = json.loads(files["model/manifest.json"])
+    name = random.choice(("model.safetensors", "ids.safetensors", "history.safetensors"))
+    data = _changed_tensors(files[f"model/{name}"], random)
+    files[f"model/{name}"] = data
+    if random.random() < 0.1:
+        return files | {_HONEST: b""}
+    manifest["files"][name] = _sum(data)
+    files["model/manifest.json"] = as_bytes(_resealed(manifest))
+    return files
+
+
+def _sum(data: bytes) -> dict[str, Any]:
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _changed_tensors(data: bytes, random: Random) -> bytes:
+    """A safetensors file with its header, its numbers or any of its bytes changed."""
+    size = int.from_bytes(data[:8], "little")
+    header, numbers = data[8 : 8 + size], data[8 + size :]
+    match random.randrange(4):
+        case 0:
+            return mutated(data, random)
+        case 1:
+            header = as_bytes(mutated_json(json.loads(header), random))
+        case 2 if numbers:
+            at = random.randrange(len(numbers)) & ~3
+            odd = random.choice((np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, 0.0, -1.0))
+            word = random.choice((np.float32(odd).tobytes(), random.randbytes(4), b"\xff" * 8))
+            numbers = (numbers[:at] + word + numbers[at + len(word) :])[: len(numbers)]
+        case _:
+            header = mutated(header, random)
+    return len(header).to_bytes(8, "little") + header + numbers
+
+
+def _try_model(folder: Path) -> None:
+    model = load(folder / "model")
+    if (folder / _HONEST).exists():
+        _require_noticed(folder)
+    require_usable(model)
+    path = model.save(folder / "again")
+    again = load(path)
+    assert again.items.values.tolist() == model.items.values.tolist()
+    assert again.users.values.tolist() == model.users.values.tolist()
+
+
+def _require_noticed(folder: Path) -> None:
+    """A model that loads though something was changed, and sums and seals were not."""
+    found = json.loads((folder / "model/manifest.json").read_bytes())
+    same = any(json.loads(_saved(kind)["model/manifest.json"]) == found for kind in _KINDS)
+    assert same or "seal" not in found, "a change of the manifest was not noticed"
+    for name, said in found["files"].items():
+        assert _sum((folder / "model" / name).read_bytes()) == said, f"{name} is not what is said"
+
+
+def require_usable(model: Recommender) -> None:
+    """What was loaded answers every question with what it knows, or says why it cannot."""
+    users, items = model.users.values.tolist(), model.items.values.tolist()
+    _require_lists(model.recommend(k=3), users, items)
+    _require_lists(model.recommend(k=3, exclude_seen=False), users, items)
+    questions: list[Callable[[], Any]] = [
+        lambda: _require_lists(model.similar_items(items[0], k=2), [items[0]], items, "like"),
+        lambda: _require_lists(model.fold_in({"new": items[:2]}).recommend(k=2), ["new"], items),
+        lambda: most_popular(model).recommend(k=1),
+        lambda: model.recommend([{"user": "ann", "city": "Rome"}], k=2),
+        lambda: model.evaluate(_first_rows(model, items)).means(),
+    ]
+    for ask in questions:
+        with suppress(SdgarError):
+            ask()
+
+
+def _first_rows(model: Recommender, items: list[Any]) -> Interactions:
+    users = model.users.values[:2].tolist()
+    if model.fields is None:
+        return Interactions.from_arrays(users, items[:1] * len(users))
+    rows = [json.loads(text) for text in users]
+    columns = {name: [row[f] for row in rows] for f, name in enumerate(model.fields.names)}
+    return Interactions.from_contexts(columns, items[:1] * len(users))
+
+
+def _require_lists(lists: Any, asked: list[Any], items: list[Any], column: str = "user") -> None:
+    rows = lists.to_dicts()
+    for row in rows:
+        assert row["item"] is None or row["item"] in items
+        assert row["score"] is None or np.isfinite(row["score"])
+    if list(lists.columns)[:2] == [column, "rank"]:  # and no fields of a context
+        assert set(lists[column].to_list()) == set(asked)
+
+
+def _data() -> Interactions:
+    pairs = [(u, i) for u in range(12) for i in range(9) if (u + i) % 3 and (u * i) % 5 != 1]
+    users, items = zip(*pairs, strict=True)
+    return Interactions.from_arrays(users, items)
+
+
+_QUICK: dict[str, Any] = {"epochs": 3, "evaluate_every": 1, "dim": 2, "batch_size": 32}
+_LEARNERS: dict[str, Callable[[], Learner]] = {
+    "bpr": lambda: BPR(**_QUICK, engine="eager"),
+    "bpr, fused": lambda: BPR(**_QUICK, engine="fused-cpu"),
+    "sdgar, fused": lambda: SDGAR(
+        **_QUICK, engine="fused-cpu", states=2, generator_samples=4, refit_every=1
+    ),
+}
+
+
+def _train(kind: str, out: Path, stop: Callable[[], Signals | None], *, resume: bool) -> None:
+    run(
+        _LEARNERS[kind](), _data(), test=None, valid=None, protocol="validated", out=out,
+        checkpoint_every=0.0, stop=stop, resume=resume,
+    )  # fmt: skip
+
+
+@cache
+def _interrupted(kind: str, epochs: int) -> Files:
+    """The folder of a run that was stopped after some epochs; the first pass has three."""
+    left = [epochs]
+
+    def stop() -> Signals | None:
+        left[0] -= 1
+        return None if left[0] else SIGTERM
+
+    with tempfile.TemporaryDirectory() as folder:
+        with suppress(StoppedError):
+            _train(kind, Path(folder) / "run", stop, resume=False)
+        found = sorted(p for p in (Path(folder) / "run.partial").rglob("*") if p.is_file())
+        return {str(p.relative_to(folder)): p.read_bytes() for p in found if p.name != "lock"}
+
+
+def _checkpoints(random: Random) -> Files:
+    """The run of a learner whose newest checkpoint, and no other, is there and damaged."""
+    kind = random.choice(list(_LEARNERS))
+    files = dict(_interrupted(kind, random.choice((1, 2, 4))))
+    newest = max(name.split("/")[1] for name in files if "/checkpoint-" in name)
+    files = {n: d for n, d in files.items() if "/checkpoint-" not in n or newest in n}
+    files["kind"] = kind.encode()
+    place = f"run.partial/{newest}"
+    name = random.choice(
+        ("manifest.json", "loop.json", "loop.json", "state.safetensors", "state.safetensors")
+    )
+    path = f"{place}/{name}"
+    if name == "manifest.json":
+        return _changed_table(files, path, random)
+    files[path] = (
+        _changed_tensors(files[path], random)
+        if name == "state.safetensors"
+        else as_bytes(mutated_json(json.loads(files[path]), random))
+    )
+    manifest = json.loads(files[f"{place}/manifest.json"])
+    manifest["files"][name] = _sum(files[path])
+    files[f"{place}/manifest.json"] = as_bytes(_resealed(manifest))
+    return files
+
+
+def _try_resuming(folder: Path) -> None:
+    out = folder / "run"
+    _train((folder / "kind").read_text(), out, lambda: None, resume=True)
+    require_usable(load(out))
+
+
+@cache
+def _described() -> bytes:
+    """The description of a run that a command began."""
+    command = {
+        "files": ["x.csv"], "test": [], "valid": [], "reading": {"user": "u", "context": ["user"]},
+        "system": "bpr", "settings": {"dim": 4, "l2": 0.1}, "seed": 0, "engine": "eager",
+        "device": "cpu", "protocol": "validated", "split": None, "ks": [10], "overwrite": False,
+        "checkpoint_every": 30.0, "user_features": None, "item_features": None,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Workspace(Path(folder) / "run", {"seed": 0}, command=command)
+        with workspace:
+            return (workspace.folder / "run.json").read_bytes()
+
+
+def _runs(random: Random) -> Files:
+    return _changed_table({"run.partial/run.json": _described()}, "run.partial/run.json", random)
+
+
+def _try_run(folder: Path) -> None:
+    job = _job_of(folder / "run", {})
+    reading = {k: tuple(v) if isinstance(v, list) else v for k, v in job.reading.items()}
+    read_options(**reading)
+    if (folder / _HONEST).exists():
+        found = json.loads((folder / "run.partial/run.json").read_bytes())
+        assert found == json.loads(_described()) or "seal" not in found, "a change was not noticed"
+
+
+TARGETS = {
+    "manifests": Target(_manifests, _try_model),
+    "tensors": Target(_tensors, _try_model),
+    "checkpoints": Target(_checkpoints, _try_resuming),
+    "runs": Target(_runs, _try_run),
+}
