@@ -32,7 +32,7 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError
-from sdgar.estimators import AOBPR, BPR, SDGAR, Learner
+from sdgar.estimators import AOBPR, BPR, SDGAR, Composed, Learner
 from sdgar.experiments.run import run
 from sdgar.experiments.workspace import Workspace
 from sdgar.modules import MODULES, Encoder, ModuleScores
@@ -259,6 +259,7 @@ _LEARNERS: dict[str, Callable[[], Learner]] = {
     "bpr": lambda: BPR(**_QUICK, engine="eager"),
     "bpr, fused": lambda: BPR(**_QUICK, engine="fused-cpu"),
     "aobpr": lambda: AOBPR(**_QUICK, engine="eager"),
+    "search": lambda: Composed(**_QUICK, engine="eager", sampler="search"),
     "sdgar, fused": lambda: SDGAR(
         **_QUICK, engine="fused-cpu", states=2, generator_samples=4, refit_every=1
     ),

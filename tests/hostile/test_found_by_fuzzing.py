@@ -47,6 +47,10 @@ def asked(ask: Callable[[Recommender], Any], users: Any = (7, 8, 55)) -> Callabl
     return lambda _: ask(model(list(users)))
 
 
+def measured(ks: Any) -> Callable[[Path], Any]:
+    return asked(lambda m: m.evaluate(Interactions.from_arrays([7], [8]), ks=ks))
+
+
 def odd(value: Any) -> Callable[[Path], Any]:
     """Ask for something whose spelling is an id, and which is none."""
     return asked(lambda m: m.recommend([value]), ODD_TEXTS)
@@ -116,6 +120,10 @@ def with_order(tensors: State, loop: State) -> None:
     tensors["engine.sampler.order_KI"][0, 0] = 10**9
 
 
+def with_best_item(tensors: State, loop: State) -> None:
+    tensors["engine.sampler.best_UM"][0, 0] = 10**9
+
+
 def with_bin(tensors: State, loop: State) -> None:
     tensors["engine.sampler.factor_bin_UK"][0, 0] = 2**40
 
@@ -158,6 +166,10 @@ CASES: list[Case] = [
             asked(lambda m, k=k: m.recommend(k=k)),
         )
         for k in ("3", 2.5, None, True)
+    ),
+    *(
+        Case(f"list lengths are {ks!r}", 2, (says,), measured(ks))
+        for ks, says in ((("3",), "got '3'"), ((2.5,), "got 2.5"), (5, "got 5"), ((), "got ()"))
     ),
     Case("similar items are 2.5", 2, ("k must be",), asked(lambda m: m.similar_items(7, k=2.5))),
     Case("a history is a number", 2, ("list of items", "7"), asked(lambda m: m.fold_in({"n": 7}))),
@@ -236,6 +248,7 @@ CASES: list[Case] = [
     Case("an epoch took less than no time", 4, ("seconds",), resumed("bpr", 1, with_seconds(-1.0))),
     Case("masses do not add up", 4, ("add up",), resumed("sdgar, fused", 1, with_mass)),
     Case("an order names no item", 4, ("order of the items",), resumed("aobpr", 1, with_order)),
+    Case("a best item is none", 4, ("best items",), resumed("search", 1, with_best_item)),
     Case("a bin leads nowhere", 4, ("leads nowhere",), resumed("aobpr", 1, with_bin)),
     Case("a moment is missing", 4, ("optimizer.1.sum",), resumed("bpr", 1, without_moment)),
     Case("a moment is of one item", 4, ("sum_I", "(1,)"), resumed("bpr, fused", 1, with_few_items)),
@@ -250,7 +263,9 @@ def test_what_was_found_is_refused_in_words(case, tmp_path):
     check(case, tmp_path)
 
 
-@pytest.mark.parametrize("user", [7, "7", np.int8(7), np.uint64(7), np.str_("7"), np.array(7)], ids=repr)
+@pytest.mark.parametrize(
+    "user", [7, "7", np.int8(7), np.uint64(7), np.str_("7"), np.array(7)], ids=repr
+)
 def test_one_known_id_of_any_type_is_found(user):
     assert model([7, 8]).recommend(user)["user"].to_list() == [7]
     assert model([7, 8]).similar_items(user)["like"].to_list() == [7]
