@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sdgar import folders
@@ -65,6 +66,10 @@ def stumbling(head: bytes, source: str) -> None:
         raise KeyError(255)
 
 
+def spelled(values: list[object], what: str) -> np.ndarray:
+    return np.array([*map(str, values), None], dtype=object)[:-1]
+
+
 def without_last(block: bytes) -> list[bytes]:
     return block.splitlines()[:-1]
 
@@ -75,7 +80,7 @@ def without_last(block: bytes) -> list[bytes]:
         ("delimited", delimited, "check_encoding", stumbling, "KeyError"),
         ("json lines", json_lines, "_lines", without_last, "lines were read"),
         ("manifests", folders, "require_sealed", lambda *_: None, "was not noticed"),
-        ("questions", ids, "_can_be_id", lambda _: True, "no known id was answered"),
+        ("ids", ids, "_from_objects", spelled, "taken for one"),
     ],
     ids=["a reader that stumbles", "a lost row", "a seal that is not looked at", "None as an id"],
 )
