@@ -78,9 +78,11 @@ def _say(*words: str) -> None:
 
 
 def _bound_address_space(mib: int) -> None:
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (mib << 20), used + (mib << 20)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not (pages := Path("/proc/self/statm")).exists():  # only Linux says what is in use
+        return
+    most = int(pages.read_text().split()[0]) * resource.getpagesize() + (mib << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def run(
@@ -110,17 +112,8 @@ def _one_child(
     folder = out / "now"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    command = [
-        sys.executable,
-        "-m",
-        "tests.fuzz",
-        "--child",
-        "--seed",
-        str(seed),
-        "--out",
-        str(folder),
-    ]
-    command += ["--first", str(number), "--mib", str(limits.mib), *targets]
+    said = f"--child --seed {seed} --first {number} --mib {limits.mib}".split()
+    command = [sys.executable, "-m", "tests.fuzz", *said, "--out", str(folder), *targets]
     path = os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))
     few_threads = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
     with ExitStack() as stack, (folder / "stderr").open("w+b") as errors:
