@@ -112,8 +112,8 @@ def _one_child(
     folder = out / "now"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    said = f"--child --seed {seed} --first {number} --mib {limits.mib}".split()
-    command = [sys.executable, "-m", "tests.fuzz", *said, "--out", str(folder), *targets]
+    options = f"--child --seed {seed} --first {number} --mib {limits.mib}".split()
+    command = [sys.executable, "-m", "tests.fuzz", *options, "--out", str(folder), *targets]
     path = os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))
     few_threads = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
     with ExitStack() as stack, (folder / "stderr").open("w+b") as errors:
