@@ -35,7 +35,7 @@ def _examples(name: str) -> list[doctest.DocTest]:
 def test_every_public_name_has_an_example_that_is_true(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # The compiled engines take seconds to compile, and are tested elsewhere.
-    monkeypatch.setattr(choose, "ENGINES", {"eager": choose.ENGINES["eager"]})
+    monkeypatch.setattr(choose, "FUSED", dict.fromkeys(choose.FUSED, "eager"))
     before = sdgar.progress._setting.on
     own, *methods = _examples(name)
     assert own.examples, f"sdgar.{name} has no example"

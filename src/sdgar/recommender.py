@@ -26,7 +26,7 @@ from sdgar.artifact import Artifact
 from sdgar.contracts import Factors, ItemWeights, Model, Scorer
 from sdgar.data.contexts import USER, Fields
 from sdgar.data.held_out import HeldOut
-from sdgar.data.ids import Ids, held, plain
+from sdgar.data.ids import Ids, held, is_column, plain
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import (
     ArtifactError,
@@ -785,7 +785,7 @@ def _rows_of(histories: Histories) -> Interactions:
 def _lists_of(histories: Any) -> dict[Any, list[Any]]:
     """The items of each new user, in their order."""
     if not isinstance(histories, Mapping):
-        if not isinstance(histories, Iterable) or isinstance(histories, str | bytes):
+        if not is_column(histories):
             raise _bad_history(histories)
         if hasattr(histories, "columns"):
             raise UsageError(
@@ -796,7 +796,7 @@ def _lists_of(histories: Any) -> dict[Any, list[Any]]:
         histories = dict(enumerate(histories))
     lists = {}
     for user, items in histories.items():
-        if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        if not is_column(items):
             raise _bad_history(items)
         if isinstance(items, Mapping):
             _warn_of_weights()
@@ -853,7 +853,7 @@ def _several(raw: Raw, name: str) -> list[Any]:
     raw = plain(raw)
     if isinstance(raw, str | int | Mapping):
         return [raw]
-    if isinstance(raw, Iterable) and not isinstance(raw, bytes):
+    if is_column(raw):
         ids = [plain(one) for one in raw]
         if all(isinstance(one, str | int | Mapping) for one in ids):
             return ids

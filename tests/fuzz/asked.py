@@ -23,7 +23,7 @@ import torch
 
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
-from sdgar.data.ids import plain
+from sdgar.data.ids import is_column, plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import SdgarError
@@ -289,12 +289,17 @@ _QUESTIONS: dict[str, Callable[[Recommender, Any, int], Any]] = {
         model.evaluate(
             Interactions.from_arrays(
                 asked,
-                model.items.values[:1].tolist() * np.size(asked),
+                model.items.values[:1].tolist() * (len(asked) if is_column(asked) else 1),
             )
         ).counts
     ),
 }
 """Ways to ask; the ids are those of users in ``recommend`` and ``evaluate``, else of items."""
+
+
+def _alone(value: Any) -> Any:
+    """One value, of which NumPy may have made something of its own."""
+    return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else plain(value)
 
 
 def _try_questions(folder: Path) -> None:
@@ -304,7 +309,7 @@ def _try_questions(folder: Path) -> None:
     ids = model.users if how in ("recommend", "evaluate") else model.items
     alone = case["in"] == "alone"
     asked = values[0] if alone else _contained(case["in"], values)
-    meant = [plain(values[0])] if alone else _held_by(asked)
+    meant = [_alone(asked)] if alone else _held_by(asked)
     known = {str(value) for value in ids.values.tolist()}
     everyone = alone and values[0] is None
     can_answer = all(is_id(v) and str(v) in known for v in meant) or (everyone and how != "similar")

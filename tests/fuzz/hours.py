@@ -17,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,9 +78,11 @@ def _say(*words: str) -> None:
 
 
 def _bound_address_space(mib: int) -> None:
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (mib << 20), used + (mib << 20)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not (pages := Path("/proc/self/statm")).exists():  # only Linux says what is in use
+        return
+    most = int(pages.read_text().split()[0]) * resource.getpagesize() + (mib << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def run(
@@ -109,55 +112,43 @@ def _one_child(
     folder = out / "now"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    command = [
-        sys.executable,
-        "-m",
-        "tests.fuzz",
-        "--child",
-        "--seed",
-        str(seed),
-        "--out",
-        str(folder),
-    ]
-    command += ["--first", str(number), "--mib", str(limits.mib), *targets]
+    options = f"--child --seed {seed} --first {number} --mib {limits.mib}".split()
+    command = [sys.executable, "-m", "tests.fuzz", *options, "--out", str(folder), *targets]
     path = os.pathsep.join((str(ROOT / "src"), os.environ.get("PYTHONPATH", "")))
     few_threads = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "2"}
-    with (folder / "stderr").open("w+b") as errors:
-        process = subprocess.Popen(
+    with ExitStack() as stack, (folder / "stderr").open("w+b") as errors:
+        process = stack.enter_context(subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT,
             bufsize=0,  # or select() would not see a line that was read together with another
             env=os.environ | few_threads | {"PYTHONPATH": path, "TMPDIR": str(folder)},
-        )  # fmt: skip
+        ))  # fmt: skip
+        stack.callback(process.kill)
         assert process.stdin is not None
         tried, at_work = "", True
-        try:
-            for word, name, at, told in _said(process, limits.seconds):
-                if word == "try":
-                    tried, at_work, number = name, True, int(at) + 1
-                    continue
-                kind, details = json.loads(told)
-                outcome = Outcome(kind, details)
-                _note(found, tried, seed, number - 1, outcome, out)
-                at_work = False
-                if outcome.is_bug:
-                    process.stdin.write(b"\n")
-                    process.stdin.flush()
-                if number >= cases or time.monotonic() > until:
-                    return number
-            ended = process.poll()
-            if ended == 0:
+        for word, name, at, told in _said(process, limits.seconds):
+            if word == "try":
+                tried, at_work, number = name, True, int(at) + 1
+                continue
+            kind, details = json.loads(told)
+            outcome = Outcome(kind, details)
+            _note(found, tried, seed, number - 1, outcome, out)
+            at_work = False
+            if outcome.is_bug:
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+            if number >= cases or time.monotonic() > until:
                 return number
-            errors.seek(0)
-            said = errors.read().decode(errors="replace")[-6000:]
-            if not tried or ended == 1:
-                raise RuntimeError(f"the fuzzer itself failed: {said}")
-            how = "no answer in time" if ended is None else f"the interpreter died ({ended})"
-            if not at_work:  # memory was spoilt before, by this case or by one before it
-                how += " between two cases"
-            _note(found, tried, seed, number - 1, Outcome(how, said), out)
-        finally:
-            process.kill()
-            process.wait()
+        ended = process.poll()
+        if ended == 0:
+            return number
+        errors.seek(0)
+        said = errors.read().decode(errors="replace")[-6000:]
+        if not tried or ended == 1:
+            raise RuntimeError(f"the fuzzer itself failed: {said}")
+        how = "no answer in time" if ended is None else f"the interpreter died ({ended})"
+        if not at_work:  # memory was spoilt before, by this case or by one before it
+            how += " between two cases"
+        _note(found, tried, seed, number - 1, Outcome(how, said), out)
     return number
 
 

@@ -32,7 +32,7 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError
-from sdgar.estimators import BPR, SDGAR, Learner
+from sdgar.estimators import AOBPR, BPR, SDGAR, Composed, Learner
 from sdgar.experiments.run import run
 from sdgar.experiments.workspace import Workspace
 from sdgar.modules import MODULES, Encoder, ModuleScores
@@ -128,7 +128,7 @@ def _saved(kind: str) -> Files:
         return {f"model/{one.name}": one.read_bytes() for one in sorted(path.iterdir())}
 
 
-def _resealed(table: Any) -> Any:
+def resealed(table: Any) -> Any:
     """A table with the seal that it would have; anything else is no table and stays as it is."""
     if not isinstance(table, dict):
         return table
@@ -152,7 +152,7 @@ def _changed_table(files: Files, name: str, random: Random) -> Files:
         case 1:
             files[name] = as_bytes(mutated_json(json.loads(files[name]), random))
         case _:
-            files[name] = as_bytes(_resealed(mutated_json(json.loads(files[name]), random)))
+            files[name] = as_bytes(resealed(mutated_json(json.loads(files[name]), random)))
             return files
     return files | {_HONEST: b""}
 
@@ -165,12 +165,12 @@ def _tensors(random: Random) -> Files:
     files[f"model/{name}"] = data
     if random.random() < 0.1:
         return files | {_HONEST: b""}
-    manifest["files"][name] = _sum(data)
-    files["model/manifest.json"] = as_bytes(_resealed(manifest))
+    manifest["files"][name] = summed(data)
+    files["model/manifest.json"] = as_bytes(resealed(manifest))
     return files
 
 
-def _sum(data: bytes) -> dict[str, Any]:
+def summed(data: bytes) -> dict[str, Any]:
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
@@ -210,7 +210,7 @@ def _require_noticed(folder: Path) -> None:
     same = any(json.loads(_saved(kind)["model/manifest.json"]) == found for kind in _KINDS)
     assert same or "seal" not in found, "a change of the manifest was not noticed"
     for name, said in found["files"].items():
-        assert _sum((folder / "model" / name).read_bytes()) == said, f"{name} is not what is said"
+        assert summed((folder / "model" / name).read_bytes()) == said, f"{name} is not what is said"
 
 
 def require_usable(model: Recommender) -> None:
@@ -258,13 +258,15 @@ _QUICK: dict[str, Any] = {"epochs": 3, "evaluate_every": 1, "dim": 2, "batch_siz
 _LEARNERS: dict[str, Callable[[], Learner]] = {
     "bpr": lambda: BPR(**_QUICK, engine="eager"),
     "bpr, fused": lambda: BPR(**_QUICK, engine="fused-cpu"),
+    "aobpr": lambda: AOBPR(**_QUICK, engine="eager"),
+    "search": lambda: Composed(**_QUICK, engine="eager", sampler="search"),
     "sdgar, fused": lambda: SDGAR(
         **_QUICK, engine="fused-cpu", states=2, generator_samples=4, refit_every=1
     ),
 }
 
 
-def _train(kind: str, out: Path, stop: Callable[[], Signals | None], *, resume: bool) -> None:
+def train(kind: str, out: Path, stop: Callable[[], Signals | None], *, resume: bool) -> None:
     run(
         _LEARNERS[kind](), _data(), test=None, valid=None, protocol="validated", out=out,
         checkpoint_every=0.0, stop=stop, resume=resume,
@@ -272,7 +274,7 @@ def _train(kind: str, out: Path, stop: Callable[[], Signals | None], *, resume: 
 
 
 @cache
-def _interrupted(kind: str, epochs: int) -> Files:
+def interrupted(kind: str, epochs: int) -> Files:
     """The folder of a run that was stopped after some epochs; the first pass has three."""
     left = [epochs]
 
@@ -282,7 +284,7 @@ def _interrupted(kind: str, epochs: int) -> Files:
 
     with tempfile.TemporaryDirectory() as folder:
         with suppress(StoppedError):
-            _train(kind, Path(folder) / "run", stop, resume=False)
+            train(kind, Path(folder) / "run", stop, resume=False)
         found = sorted(p for p in (Path(folder) / "run.partial").rglob("*") if p.is_file())
         return {str(p.relative_to(folder)): p.read_bytes() for p in found if p.name != "lock"}
 
@@ -290,7 +292,7 @@ def _interrupted(kind: str, epochs: int) -> Files:
 def _checkpoints(random: Random) -> Files:
     """The run of a learner whose newest checkpoint, and no other, is there and damaged."""
     kind = random.choice(list(_LEARNERS))
-    files = dict(_interrupted(kind, random.choice((1, 2, 4))))
+    files = dict(interrupted(kind, random.choice((1, 2, 4))))
     newest = max(name.split("/")[1] for name in files if "/checkpoint-" in name)
     files = {n: d for n, d in files.items() if "/checkpoint-" not in n or newest in n}
     files["kind"] = kind.encode()
@@ -307,14 +309,14 @@ def _checkpoints(random: Random) -> Files:
         else as_bytes(mutated_json(json.loads(files[path]), random))
     )
     manifest = json.loads(files[f"{place}/manifest.json"])
-    manifest["files"][name] = _sum(files[path])
-    files[f"{place}/manifest.json"] = as_bytes(_resealed(manifest))
+    manifest["files"][name] = summed(files[path])
+    files[f"{place}/manifest.json"] = as_bytes(resealed(manifest))
     return files
 
 
 def _try_resuming(folder: Path) -> None:
     out = folder / "run"
-    _train((folder / "kind").read_text(), out, lambda: None, resume=True)
+    train((folder / "kind").read_text(), out, lambda: None, resume=True)
     require_usable(load(out))
 
 

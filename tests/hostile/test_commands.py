@@ -7,9 +7,11 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
@@ -317,7 +319,7 @@ def test_systems_that_do_not_use_weights_say_so(name, tmp_path):
         ESTIMATORS[name]().fit(weighted)
     frame_of(weighted).with_columns(weight=weighted.weight_E).write_csv(tmp_path / "w.csv")
     words = ("train", tmp_path / "w.csv", "--split", "none", "--out", tmp_path / "run")
-    done = sdgar(*words, "--system", name)
+    done = sdgar(*words, "--system", name, "--weight", "weight")
     assert f"warning {name} does not use the weights of rows" in done.stdout
 
 
@@ -594,6 +596,15 @@ def test_closed_streams_are_no_reason_to_fail():
     assert done.stdout.split() == ["0", "sdgar", package.__version__, "0"]
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Interrupts are heard here and in children, also where the shell has them ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_an_interrupt_during_imports_is_one_line(tmp_path):
     # The first import of the command line, and one that turns an interrupt into something else.
     for body in ("", "\nexcept KeyboardInterrupt:\n    raise ImportError('half done')"):
@@ -604,6 +615,7 @@ def test_an_interrupt_during_imports_is_one_line(tmp_path):
         assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
+@pytest.mark.usefixtures("heard")
 def test_an_interrupt_inside_a_command_is_one_line(tmp_path):
     (tmp_path / "slow_parts.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)")
     done = sdgar("--import", "slow_parts", "doctor", cwd=tmp_path)

@@ -116,7 +116,7 @@ def test_an_epoch_is_one_line_of_80_columns_and_verbose_adds_to_it(metric):
     lines = shown[False].splitlines()
     assert len(lines) == 6  # the head, four looks, and what comes next
     assert all(len(line) <= 80 for line in lines)
-    assert "the best epoch is 5; training on all rows" in lines[-1]
+    assert "the best epoch is 5; training as long on all training rows" in lines[-1]
     assert "ess" not in shown[False]
     assert "ess 20.00 · Q 9/12,000 · KL 0.50" in shown[True]
 

@@ -145,7 +145,9 @@ def test_a_row_without_a_violation_teaches_nothing_and_is_not_reported_as_unansw
 
 
 def test_dynamic_sampling_with_one_candidate_is_bpr_to_the_bit(checkerboard):
-    one, other = (engine_of(recipe, checkerboard) for recipe in (DNS(candidates=1), BPR()))
+    alike = {"l2": 0.02, "learning_rate": 0.1}
+    recipes = (DNS(candidates=1, **alike), BPR(**alike))
+    one, other = (engine_of(recipe, checkerboard) for recipe in recipes)
     for epoch in (1, 2):
         assert one.run_epoch(epoch).loss == other.run_epoch(epoch).loss
 

@@ -136,6 +136,8 @@ class Screen:
         self.say("rows", loaded.interactions.rows.sentence())
         if loaded.weighting:
             self.say("weights", loaded.weighting)
+        if loaded.seen:
+            self.say("seen", loaded.seen)
         for note in loaded.notes:
             self.say("note", note)
 

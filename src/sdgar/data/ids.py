@@ -64,10 +64,15 @@ def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
     return array
 
 
+def is_column(raw: Any) -> bool:
+    """Whether it is many values; a text is one, though it is a sequence of characters."""
+    one = isinstance(raw, str | bytes | bytearray) or getattr(raw, "ndim", 1) == 0
+    return isinstance(raw, Iterable) and not one
+
+
 def require_column(raw: Any, what: str) -> None:
-    """Refuse one value where many are meant, even a text, which is a sequence of characters."""
-    single = isinstance(raw, str | bytes | bytearray) or getattr(raw, "ndim", 1) == 0
-    if single or not isinstance(raw, Iterable):
+    """Refuse one value where many are meant."""
+    if not is_column(raw):
         raise UsageError(
             f"the {what} must be a list or an array with one value a row; got the "
             f"{type(raw).__name__} {str(raw)[:60]!r}.",

@@ -56,6 +56,8 @@ class Loaded:
     notes: tuple[str, ...] = ()
     weighting: str = ""
     """What was made of the weights; empty where no column has or looks like any."""
+    seen: str = ""
+    """What was made of rows below the threshold; empty where there are none."""
 
 
 def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interactions:
@@ -81,6 +83,8 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
     tell(f"rows: {data.rows.sentence()}; {data.sizes()}", verbose=verbose)
     if loaded.weighting:
         tell(f"weights: {loaded.weighting}", verbose=verbose)
+    if loaded.seen:
+        tell(f"seen: {loaded.seen}", verbose=verbose)
     for note in loaded.notes:
         warnings.warn(note, stacklevel=2)
     return data
@@ -129,11 +133,17 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
 def _loaded(
     interactions: Interactions, columns: Columns, options: ReadOptions, notes: list[str]
 ) -> Loaded:
+    seen = ""
+    if interactions.seen is not None:
+        seen = (
+            f"{len(interactions.seen.items_E):,} pairs rated below {options.min_rating:g} are not "
+            "learned from, and not recommended again"
+        )
     if columns.weight is None:
-        return Loaded(interactions, columns, tuple(notes), columns.offer())
+        return Loaded(interactions, columns, tuple(notes), columns.offer(), seen)
     weighed, said = weigh(interactions, options.weights or "auto")
     said = f"{columns.weight}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
-    return Loaded(weighed, columns, tuple(notes), said)
+    return Loaded(weighed, columns, tuple(notes), said, seen)
 
 
 class _Source(Protocol):

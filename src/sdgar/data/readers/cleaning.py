@@ -94,13 +94,7 @@ def to_interactions(
     pairs = pl.DataFrame(
         {"user": _as_held(below["user"], users), "item": _as_held(below["item"], items)}
     ).drop_nulls()
-    made = made.with_seen(pairs["user"].to_numpy(), pairs["item"].to_numpy())
-    if made.seen is not None:
-        notes.append(
-            f"{len(made.seen.items_E):,} pairs rated below {options.min_rating:g} are seen: they "
-            "are not learned from, and not recommended again."
-        )
-    return made
+    return made.with_seen(pairs["user"].to_numpy(), pairs["item"].to_numpy())
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:

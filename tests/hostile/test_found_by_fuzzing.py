@@ -1,0 +1,288 @@
+"""What the fuzzer of ``tests/fuzz`` has found, each as a case of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import safetensors.numpy
+import torch
+
+import sdgar
+from sdgar import artifact, folders
+from sdgar.contracts import Factors
+from sdgar.data.interactions import Interactions
+from sdgar.recommender import Recommender
+
+from ..fuzz.saved import interrupted, train
+from .cases import Case, check, table
+
+ODD_TEXTS = ["7.0", "None", "True", "[7]", "b'a'", "nan"]
+LAST = 2**63 - 1
+
+
+def model(users: list[Any], **about: Any) -> Recommender:
+    """A model in which user number n has item number n, by vectors."""
+    data = Interactions.from_arrays(users, users)
+    ones = torch.ones(len(users), 2)
+    factors = Factors(ones, ones.clone(), torch.zeros(len(users)))
+    least_squares = {"hyper_parameters": {"alpha": 0.1, "l2": 0.1, "power": 1.0}}
+    return Recommender(
+        artifact.Artifact(
+            factors,
+            data.users,
+            data.items,
+            data.history,
+            {"system": "ials"} | least_squares | about,
+        )
+    )
+
+
+def asked(ask: Callable[[Recommender], Any], users: Any = (7, 8, 55)) -> Callable[[Path], Any]:
+    return lambda _: ask(model(list(users)))
+
+
+def measured(ks: Any) -> Callable[[Path], Any]:
+    return asked(lambda m: m.evaluate(Interactions.from_arrays([7], [8]), ks=ks))
+
+
+def odd(value: Any) -> Callable[[Path], Any]:
+    """Ask for something whose spelling is an id, and which is none."""
+    return asked(lambda m: m.recommend([value]), ODD_TEXTS)
+
+
+def read(**columns: Any) -> Callable[[Path], Any]:
+    return lambda _: sdgar.read({"user": ["a"], "item": ["b"]} | columns)
+
+
+def loaded(context: list[str], ids: list[str], *, vectors: int = 2) -> Callable[[Path], Any]:
+    """Load a model whose contexts are said to have these fields."""
+
+    def act(folder: Path) -> Any:
+        made = model(ids, context=context)
+        fields = {"field_VD": torch.ones(vectors, 2), "scale": torch.ones(1)}
+        of_fields = Factors(**made.factors.tensors(), **fields)
+        saved = artifact.Artifact(of_fields, made.users, made.items, made.history, made.about)
+        return sdgar.load(artifact.save(saved, folder / "model"))
+
+    return act
+
+
+State = dict[str, Any]
+
+
+def resumed(kind: str, epochs: int, change: Callable[[State, State], Any]) -> Callable[[Path], Any]:
+    """Go on with a run whose only checkpoint was changed and sealed anew.
+
+    The change is given the tensors of the checkpoint, and what it says of the run.
+    """
+
+    def act(folder: Path) -> Any:
+        files = interrupted(kind, epochs)
+        newest = max(name.split("/")[1] for name in files if "checkpoint-" in name)
+        place = folder / "run.partial" / newest
+        place.mkdir(parents=True)
+        (folder / "run.partial/run.json").write_bytes(files["run.partial/run.json"])
+        state, said = (
+            files[f"run.partial/{newest}/{n}"] for n in ("state.safetensors", "loop.json")
+        )
+        tensors, loop = safetensors.numpy.load(state), json.loads(said)
+        change(tensors, loop)
+        state, said = safetensors.numpy.save(tensors), json.dumps(loop).encode()
+        contents = {"state.safetensors": state, "loop.json": said}
+        manifest = {"format": "sdgar-checkpoint", "files": folders.seals(contents)}
+        contents["manifest.json"] = json.dumps(folders.sealed(manifest)).encode()
+        for name, data in contents.items():
+            (place / name).write_bytes(data)
+        train(kind, folder / "run", lambda: None, resume=True)
+
+    return act
+
+
+def with_best_epoch(tensors: State, loop: State) -> None:
+    loop["finished"]["choose"]["best_epoch"] = 10**9
+
+
+def with_seconds(seconds: Any) -> Callable[[State, State], None]:
+    return lambda _, loop: loop["log"][0].update(train_seconds=seconds)
+
+
+def with_mass(tensors: State, loop: State) -> None:
+    tensors["engine.sampler.x_mass_UK"][6, 1] = 2**62
+
+
+def with_order(tensors: State, loop: State) -> None:
+    tensors["engine.sampler.order_KI"][0, 0] = 10**9
+
+
+def with_best_item(tensors: State, loop: State) -> None:
+    tensors["engine.sampler.best_UM"][0, 0] = 10**9
+
+
+def with_bin(tensors: State, loop: State) -> None:
+    tensors["engine.sampler.factor_bin_UK"][0, 0] = 2**40
+
+
+def without_moment(tensors: State, loop: State) -> None:
+    del tensors["engine.optimizer.1.sum"]
+
+
+def with_few_items(tensors: State, loop: State) -> None:
+    tensors["engine.optimizer.sum_I"] = np.ones(1, np.float32)  # which NumPy would spread
+
+
+def with_other_best(tensors: State, loop: State) -> None:
+    tensors["best.user_UD"] = np.ones((3, 2), np.float32)
+
+
+RANGE = ("timestamp_range", "row 1")
+PLACES = ['["ann","Oslo"]']
+
+CASES: list[Case] = [
+    Case("a user is 7.5", 2, ("users", "7.5"), asked(lambda m: m.recommend(7.5))),
+    Case("a user is bytes", 2, ("each a text", "b'7'"), asked(lambda m: m.recommend(b"7"))),
+    Case("no item is asked for", 2, ("items", "None"), asked(lambda m: m.similar_items(None))),
+    Case("items are a class", 2, ("items",), asked(lambda m: m.recommend(items=list))),
+    Case(
+        "the excluded are a number",
+        2,
+        ("exclude", "0.5"),
+        asked(lambda m: m.recommend(exclude=0.5)),
+    ),
+    *(
+        Case(f"{value!r} is asked for where its spelling is an id", 2, ("ids",), odd(value))
+        for value in (7.0, None, True, [7], b"a", np.nan, np.array([7]))
+    ),
+    *(
+        Case(
+            f"k is {k!r}",
+            2,
+            ("k must be an integer", repr(k)),
+            asked(lambda m, k=k: m.recommend(k=k)),
+        )
+        for k in ("3", 2.5, None, True)
+    ),
+    *(
+        Case(f"list lengths are {ks!r}", 2, (says,), measured(ks))
+        for ks, says in ((("3",), "got '3'"), ((2.5,), "got 2.5"), (5, "got 5"), ((), "got ()"))
+    ),
+    Case("similar items are 2.5", 2, ("k must be",), asked(lambda m: m.similar_items(7, k=2.5))),
+    Case("a history is a number", 2, ("list of items", "7"), asked(lambda m: m.fold_in({"n": 7}))),
+    Case("histories are a number", 2, ("list of items", "7"), asked(lambda m: m.fold_in(7))),
+    Case("histories are numbers", 2, ("list of items",), asked(lambda m: m.fold_in([7, 8]))),
+    Case(
+        "a history is an array without an axis",
+        2,
+        ("list of items",),
+        asked(lambda m: m.fold_in([np.array(7)])),
+    ),
+    Case(
+        "an array has half a surrogate pair",
+        3,
+        ("'user'", "Unicode"),
+        read(user=np.array(["\ud800"])),
+    ),
+    Case("ids are lengths of time", 3, ("Duration",), read(user=np.array([7], "m8[s]"))),
+    Case("a column has no axis", 2, ("'user'", "7"), read(user=np.array(7))),
+    Case("a column of objects has no axis", 2, ("'user'",), read(user=np.array(None))),
+    *(
+        Case(
+            f"a time is the last {unit} of {count}",
+            3,
+            RANGE,
+            read(timestamp=pl.Series([count], dtype=unit)),
+        )
+        for unit in (pl.Date, pl.Datetime("ms"), pl.Datetime("us"))
+        for count in ((2**31 - 1, -(2**31)) if unit == pl.Date else (LAST, -LAST))
+    ),
+    *(
+        Case(
+            f"a time of NumPy is {count} {unit}",
+            3,
+            RANGE,
+            read(timestamp=np.array([count]).view(f"M8[{unit}]")),
+        )
+        for unit, count in (("s", 2**44), ("W", 2**62 + 12345), ("Y", -(2**62)))
+    ),
+    Case(
+        "a time of an array cannot be counted",
+        3,
+        ("row 2", "500000-01-01"),
+        lambda _: Interactions.from_arrays(
+            [1, 2], [1, 2], time=np.array(["2020-01-01", "500000-01-01"], "M8[s]")
+        ),
+    ),
+    Case("a context has its user twice", 4, ("each once",), loaded(["user", "user"], PLACES)),
+    Case("a context has no user", 4, ("the user",), loaded(["city", "time"], PLACES)),
+    Case("a field is called item", 4, ("'item'",), loaded(["user", "item"], PLACES)),
+    Case(
+        "a context has more fields than values",
+        4,
+        ("3 values",),
+        loaded(["user", "city", "x"], PLACES),
+    ),
+    Case("a context is no list", 4, ("2 values",), loaded(["user", "city"], ['"ab"'])),
+    Case(
+        "values of fields lack vectors",
+        4,
+        ("1 vectors",),
+        loaded(["user", "city"], PLACES, vectors=1),
+    ),
+    Case(
+        "a pass had its best epoch later",
+        4,
+        ("best epoch", "1000000000"),
+        resumed("bpr", 4, with_best_epoch),
+    ),
+    Case(
+        "an epoch took 10^400 seconds",
+        4,
+        ("train_seconds",),
+        resumed("bpr", 1, with_seconds(10**400)),
+    ),
+    Case("an epoch took less than no time", 4, ("seconds",), resumed("bpr", 1, with_seconds(-1.0))),
+    Case("masses do not add up", 4, ("add up",), resumed("sdgar, fused", 1, with_mass)),
+    Case("an order names no item", 4, ("order of the items",), resumed("aobpr", 1, with_order)),
+    Case("a best item is none", 4, ("best items",), resumed("search", 1, with_best_item)),
+    Case("a bin leads nowhere", 4, ("leads nowhere",), resumed("aobpr", 1, with_bin)),
+    Case("a moment is missing", 4, ("optimizer.1.sum",), resumed("bpr", 1, without_moment)),
+    Case("a moment is of one item", 4, ("sum_I", "(1,)"), resumed("bpr, fused", 1, with_few_items)),
+    Case(
+        "the best model is of others", 4, ("user_UD", "(3, 2)"), resumed("bpr", 1, with_other_best)
+    ),
+]
+
+
+@table(CASES)
+def test_what_was_found_is_refused_in_words(case, tmp_path):
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "user", [7, "7", np.int8(7), np.uint64(7), np.str_("7"), np.array(7)], ids=repr
+)
+def test_one_known_id_of_any_type_is_found(user):
+    assert model([7, 8]).recommend(user)["user"].to_list() == [7]
+    assert model([7, 8]).similar_items(user)["like"].to_list() == [7]
+
+
+@pytest.mark.parametrize("k", [np.int64(1), np.uint8(1), 1], ids=repr)
+def test_a_whole_number_of_any_type_says_how_many(k):
+    assert len(model([7, 8, 9]).recommend(7, k=k)) == 1
+
+
+def test_a_row_with_a_time_beyond_all_dates_is_left_out_alone():
+    times = np.array(["2020-01-01", "500000-01-01"], "M8[s]")
+    found = sdgar.read({"user": [1, 2], "item": [1, 2], "time": times}, allow_bad_rows=True)
+    assert found.rows.rejected == {"timestamp_range": 1}
+    assert found.time_E.tolist() == [1_577_836_800_000_000]
+
+
+def test_a_last_day_that_databases_write_for_never_is_a_time():
+    found = sdgar.read({"user": [1], "item": [1], "time": np.array(["9999-12-31"], "M8[D]")})
+    assert found.time_E.tolist() == [253_402_214_400_000_000]
