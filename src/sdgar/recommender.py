@@ -851,11 +851,11 @@ def _several(raw: Raw, name: str) -> list[Any]:
     if isinstance(raw, np.ndarray) and raw.ndim == 0:
         raw = raw.item()
     raw = plain(raw)
-    if isinstance(raw, str | int | Mapping):
+    if isinstance(raw, str | int | Mapping) and not isinstance(raw, bool):
         return [raw]
-    if is_column(raw):
+    if not isinstance(raw, int) and is_column(raw):
         ids = [plain(one) for one in raw]
-        if all(isinstance(one, str | int | Mapping) for one in ids):
+        if all(isinstance(i, str | int | Mapping) and not isinstance(i, bool) for i in ids):
             return ids
     raise UsageError(
         f"{name} must be ids, each a text or an integer, got {raw!r:.60}.", code="bad_ids"

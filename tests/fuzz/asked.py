@@ -278,11 +278,11 @@ def _model(users: list[Any], items: list[Any]) -> Recommender:
 
 
 _QUESTIONS: dict[str, Callable[[Recommender, Any, int], Any]] = {
-    "recommend": lambda model, asked, k: model.recommend(asked, k=k),
-    "similar": lambda model, asked, k: model.similar_items(asked, k=k),
-    "allow": lambda model, asked, k: model.recommend(k=k, items=asked),
-    "exclude": lambda model, asked, k: model.recommend(k=k, exclude=asked),
-    "history": lambda model, asked, k: model.recommend(k=k, history=asked),
+    "recommend": lambda model, asked, k: model.recommend(asked, k=k, fallback="error"),
+    "similar": lambda model, asked, k: model.similar_items(asked, k=k, fallback="error"),
+    "allow": lambda model, asked, k: model.recommend(k=k, items=asked, fallback="error"),
+    "exclude": lambda model, asked, k: model.recommend(k=k, exclude=asked, fallback="error"),
+    "history": lambda model, asked, k: model.recommend(k=k, history=asked, fallback="error"),
     "fold in": lambda model, asked, k: model.fold_in({"new": asked}).recommend(k=k),
     "fold in lists": lambda model, asked, k: model.fold_in([asked, asked]).recommend(k=k),
     "evaluate": lambda model, asked, k: (
