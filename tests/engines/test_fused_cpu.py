@@ -175,7 +175,8 @@ def steps(data: Interactions, system: System) -> int:
     return -(-int(visits.sum()) // system.visits_per_step)
 
 
-@pytest.mark.parametrize("per_visit", [1, 3])
+# Pools that several positives share are tried with the softmax below, and here exhaustively.
+@pytest.mark.parametrize("per_visit", [1, pytest.param(3, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(("sampler", "objective", "optimizer"), COMBINATIONS)
 def test_fifty_steps_are_those_of_the_eager_engine(sampler, objective, optimizer, per_visit):
     data = some_data(weighted=per_visit == 3)
@@ -455,7 +456,13 @@ class Restless(Pace):
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        pytest.param(name, marks=() if name == "adagrad" else pytest.mark.exhaustive)
+        for name in OPTIMIZERS
+    ],
+)
 def test_threads_that_come_and_go_within_an_epoch_change_no_bit(optimizer, monkeypatch):
     data = some_data(users=300, items=200, density=0.03)
     parts = {"sampler": "decomposable", "optimizer": OPTIMIZERS[optimizer], "batch_size": 100}
