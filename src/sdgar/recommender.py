@@ -832,9 +832,7 @@ def _history_of(seen: Interactions, users: Ids, items: Ids) -> History:
     users_E = users.index_of(seen.users.values)[seen.users_E]
     items_E = items.index_of(seen.items.values)[seen.items_E]
     known = (users_E >= 0) & (items_E >= 0)
-    order = np.lexsort((items_E[known], users_E[known]))
-    counts = np.bincount(users_E[known], minlength=len(users))
-    return History(np.concatenate(([0], np.cumsum(counts))), items_E[known][order].astype(np.int32))
+    return History.of_pairs(users_E[known], items_E[known], len(users))
 
 
 def _in_order(rows: Interactions, items: Ids) -> NDArray[np.int64] | None:

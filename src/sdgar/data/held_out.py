@@ -117,8 +117,7 @@ def _rows_in(
 ) -> int:
     """How many pairs are pairs of the history."""
     can_be_E = (users_E < history.n_users) & (items_E < n_items)
-    owner_E = np.repeat(np.arange(history.n_users), np.diff(history.indptr_U1))
-    known = owner_E * n_items + history.items_E  # ascends, as rows are in CSR order
+    known = history.users_E * n_items + history.items_E  # ascends, as rows are in CSR order
     wanted = users_E[can_be_E] * n_items + items_E[can_be_E]
     at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))
     return int((known[at] == wanted).sum()) if len(known) else 0

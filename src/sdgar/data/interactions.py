@@ -412,7 +412,7 @@ class Interactions(Described):
     @cached_property
     def users_E(self) -> NDArray[np.int64]:
         """Context of each interaction."""
-        return np.repeat(np.arange(self.n_users), np.diff(self.indptr_U1))
+        return self.history.users_E
 
     @cached_property
     def fields(self) -> Fields | None:
