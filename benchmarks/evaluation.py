@@ -106,7 +106,7 @@ def main() -> None:
         torch.randn(N_ITEMS, DIM, generator=generator),
         torch.zeros(N_ITEMS),
     )
-    rows = block_rows(N_ITEMS, memory_bytes=128 << 20, compiled=True)
+    rows = block_rows(N_ITEMS, memory_bytes=64 << 20, compiled=True)
 
     def product() -> None:
         for block in torch.tensor(users_T).split(rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from unittest.mock import patch
 
 import numpy as np
@@ -87,8 +88,40 @@ def test_blocks_do_not_change_the_lists(problem: Problem) -> None:
 def test_the_number_of_threads_does_not_change_the_lists(threads: int) -> None:
     table = Table(torch.randint(0, 9, (10, 300), generator=torch.Generator().manual_seed(1)))
     with patch.object(torch, "get_num_threads", return_value=threads):
-        best = top_k(table, np.arange(10), 7)
+        best = top_k(table, np.arange(10), 7, memory_bytes=300 * 8 * 2)  # two users at once
     assert_array_equal(best.items_TK, ranked("torch", table, np.arange(10), 7).items_TK)
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+def test_threads_name_the_first_user_whose_scores_are_no_numbers() -> None:
+    scores_UI = torch.zeros(40, 300)
+    scores_UI[7, 5] = scores_UI[31, 2] = torch.nan
+    with (
+        patch.object(torch, "get_num_threads", return_value=3),
+        pytest.raises(NumericalError, match="user index 7 for item index 5 is nan"),
+    ):
+        top_k(Table(scores_UI), np.arange(40), 3, memory_bytes=300 * 8 * 4)
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+def test_an_error_of_the_model_ends_all_threads_soon() -> None:
+    calls = []
+
+    class Failing(Table):
+        def score_all(self, users_B: Tensor) -> Tensor:
+            calls.append(int(users_B[0]))
+            time.sleep(0.001)
+            if int(users_B[0]) == 3:
+                raise ZeroDivisionError
+            return super().score_all(users_B)
+
+    with (
+        patch.object(torch, "get_num_threads", return_value=3),
+        pytest.raises(ZeroDivisionError),
+    ):
+        top_k(Failing(torch.zeros(2000, 300)), np.arange(2000), 3, memory_bytes=1)
+    assert 3 in calls
+    assert len(calls) < 2000
 
 
 def test_a_model_that_is_being_trained_can_be_ranked_with() -> None:
@@ -223,7 +256,7 @@ def test_a_scorer_that_gives_the_wrong_shape_is_named() -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("n_items", [1, 1_682, 40_988, 10_000_000])
 def test_a_block_fits_the_memory_it_is_given(n_items: int, compiled: bool) -> None:
-    for memory_bytes in (1, 1 << 20, 128 << 20):
+    for memory_bytes in (1, 1 << 20, 64 << 20):
         rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=compiled)
         assert rows >= 1
         assert rows == 1 or rows * n_items * (8 if compiled else 32) <= memory_bytes

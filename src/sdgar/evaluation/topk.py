@@ -4,7 +4,8 @@
     ordered by score descending, then item index ascending
 
 The order is total, so no tie depends on a thread, a block or a partition algorithm. Scores
-come in blocks of users; a block is reduced to its k best before the next one is computed.
+come in blocks of users, and a block is reduced to its k best as soon as it is computed. On the
+CPU every thread scores and reduces blocks of its own, so no thread waits for another one.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 # and, where there are ties, a sort with int64 indices.
 _KERNEL_BYTES_PER_SCORE = 8
 _TORCH_BYTES_PER_SCORE = 32
+# Users that a thread of the CPU scores at once, at most: enough for a fast matrix product, few
+# enough that all threads end at about the same time.
+_MOST_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,12 @@ def top_k(
 
     A seen or blocked item is never returned, nor one with the score -inf: the row is padded
     instead. A score that is NaN or +inf anywhere in the catalogue is an error, since every rank
-    below it would be meaningless. ``memory_bytes`` bounds a block of scores: 128 MiB on the CPU,
-    where more only leaves the caches, and 4 GiB on a GPU, where less only costs launches.
+    below it would be meaningless. ``memory_bytes`` bounds a block of scores: 64 MiB for each
+    thread of the CPU, where more only leaves the caches, and 4 GiB on a GPU, where less only costs
+    launches. On the CPU, ``scorer.score_all`` is called by several threads at once.
     """
     if memory_bytes is None:
-        memory_bytes = 128 << 20 if scorer.device.type == "cpu" else 4 << 30
+        memory_bytes = 64 << 20 if scorer.device.type == "cpu" else 4 << 30
     n_items = scorer.n_items
     users_T = np.ascontiguousarray(users_T, np.int64)
     _check(users_T, k, n_items, seen, blocked_I)
@@ -69,26 +74,22 @@ def top_k(
     scores_TK = np.full((len(users_T), k), -np.inf, np.float32)
     kernel = _kernel() if scorer.device.type == "cpu" else None
     rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=kernel is not None)
+    if len(users_T) == 0:
+        return TopK(items_TK, scores_TK)
     with torch.no_grad(), cores.torch_threads():
-        if kernel is None and len(users_T) > 0:
+        if kernel is None:
             found = _OnDevice(scorer, users_T, kept, seen, blocked_I).rank(rows)
-            items_TK[:, :kept], scores_TK[:, :kept] = found
-            return TopK(items_TK, scores_TK)
-        for start in range(0, len(users_T), rows):
-            users_B = users_T[start : start + rows]
-            scores_BI = scorer.score_all(torch.tensor(users_B, device=scorer.device))
-            scores_BI = checked(scores_BI, len(users_B), n_items)
-            block = slice(start, start + len(users_B))
-            assert kernel is not None
-            found = _select_numba(kernel, scores_BI, users_B, kept, seen, blocked_I)
-            items_TK[block, :kept], scores_TK[block, :kept] = found
+        else:
+            found = _OnThreads(scorer, users_T, kept, seen, blocked_I).rank(kernel, rows)
+    items_TK[:, :kept], scores_TK[:, :kept] = found
     return TopK(items_TK, scores_TK)
 
 
 def block_rows(n_items: int, *, memory_bytes: int, compiled: bool) -> int:
     """Users a block: as many as ``memory_bytes`` hold by either path, at least one."""
     per_score = _KERNEL_BYTES_PER_SCORE if compiled else _TORCH_BYTES_PER_SCORE
-    return max(1, memory_bytes // (per_score * n_items))
+    rows = max(1, memory_bytes // (per_score * n_items))
+    return min(rows, _MOST_ROWS) if compiled else rows
 
 
 def _check(
@@ -144,38 +145,71 @@ def _kernel() -> Callable[..., int] | None:
     return compiled
 
 
-def _select_numba(
-    kernel: Callable[..., int],
-    scores_BI: Tensor,
-    users_B: NDArray[np.int64],
-    k: int,
-    seen: History | None,
-    blocked_I: NDArray[np.bool_] | None,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The k best of each row, rows split over threads; see ``kernels/numba_topk.py``."""
-    from sdgar.kernels.numba_threads import share
+class _OnThreads:
+    """The k best of each row by threads of the CPU; see ``kernels/numba_topk.py``.
 
-    n_rows = len(users_B)
-    items_BK, top_BK = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
-    if seen is None:
-        starts_B = ends_B = np.zeros(n_rows, np.int64)
-        seen_E = np.empty(0, np.int32)
-    else:
-        starts_B, ends_B = seen.indptr_U1[users_B], seen.indptr_U1[users_B + 1]
-        seen_E = np.ascontiguousarray(seen.items_E)
-    blocked = np.empty(0, np.bool_) if blocked_I is None else np.ascontiguousarray(blocked_I)
-    scores = scores_BI.detach().numpy()
+    Blocks have the same rows for any number of threads, so scores have the same bytes.
+    """
 
-    bad: list[int] = []
+    def __init__(
+        self,
+        scorer: Scorer,
+        users_T: NDArray[np.int64],
+        k: int,
+        seen: History | None,
+        blocked_I: NDArray[np.bool_] | None,
+    ) -> None:
+        self._scorer, self._users_T = scorer, users_T
+        self._items_TK = np.empty((len(users_T), k), np.int32)
+        self._top_TK = np.empty((len(users_T), k), np.float32)
+        if seen is None:
+            self._starts_T = self._ends_T = np.zeros(len(users_T), np.int64)
+            self._seen_E = np.empty(0, np.int32)
+        else:
+            self._starts_T = seen.indptr_U1[users_T]
+            self._ends_T = seen.indptr_U1[users_T + 1]
+            self._seen_E = np.ascontiguousarray(seen.items_E)
+        self._blocked_I = (
+            np.empty(0, np.bool_) if blocked_I is None else np.ascontiguousarray(blocked_I)
+        )
 
-    def part(first: int, last: int) -> None:
-        bad.append(kernel(scores, starts_B, ends_B, seen_E, blocked, first, last, items_BK, top_BK))
+    def rank(
+        self, kernel: Callable[..., int], rows: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Items and scores, best first, ``rows`` users at a time in every thread."""
+        from sdgar.kernels.numba_threads import share
 
-    share(part, n_rows, scores.size)
-    first_bad = min((row for row in bad if row >= 0), default=None)
-    if first_bad is not None:
-        raise _not_finite(scores_BI[first_bad], int(users_B[first_bad]))
-    return items_BK, top_BK
+        bad: list[tuple[int, int]] = []
+
+        def part(first: int, last: int) -> None:
+            row = self._rank_block(kernel, slice(first, last))
+            if row >= 0:
+                bad.append((first, row))
+
+        n_users, n_items = len(self._users_T), self._scorer.n_items
+        if n_users <= rows:
+            part(0, n_users)
+        else:
+            with cores.torch_aside():
+                share(part, n_users, n_users * n_items, at_once=rows)
+        if bad:
+            first, row = min(bad)
+            users_B = self._users_T[first : first + rows]
+            raise _not_finite(self._scores(users_B)[row], int(users_B[row]))
+        return self._items_TK, self._top_TK
+
+    def _rank_block(self, kernel: Callable[..., int], block: slice) -> int:
+        """Rank one block; the first of its rows that cannot be ranked, or -1."""
+        scores_BI = self._scores(self._users_T[block]).detach().numpy()
+        return kernel(
+            scores_BI, self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I,
+            0, len(scores_BI), self._items_TK[block], self._top_TK[block],
+        )  # fmt: skip
+
+    def _scores(self, users_B: NDArray[np.int64]) -> Tensor:
+        with torch.no_grad():  # a setting of each thread
+            scores_BI = self._scorer.score_all(torch.tensor(users_B, device=self._scorer.device))
+        return checked(scores_BI, len(users_B), self._scorer.n_items)
 
 
 class _OnDevice:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import platform
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -213,24 +214,45 @@ def run(kernel: Callable[..., object], threads: int, *args: Any) -> float:
         return sum(pool.map(part, range(threads)))
 
 
-def share(kernel: Callable[..., object], rows: int, numbers: int, *args: Any) -> None:
+def share(
+    kernel: Callable[..., object], rows: int, numbers: int, *args: Any, at_once: int | None = None
+) -> None:
     """Call kernel(first, last, *args) for parts of the rows, each taken by a thread that is free.
 
     A thread that has to wait for a core holds up one part, not an equal share of all rows.
-    ``numbers`` is how many numbers there are to compute in all.
+    ``numbers`` is how many numbers there are to compute in all. ``at_once`` sets the rows of a
+    part, for a kernel whose last bits depend on them; else there are some parts for each thread.
     """
     threads = min(cores.threads(), rows) if numbers >= _WORTH_THREADS else 1
+    if at_once is not None:
+        edges = [*range(0, rows, at_once), rows]
+    elif threads > 1:
+        parts = min(threads * _PARTS_A_THREAD, rows)
+        edges = [rows * p // parts for p in range(parts + 1)]
+    else:
+        edges = [0, rows]
+    left = itertools.pairwise(edges)
     if threads <= 1:
-        kernel(0, rows, *args)
-        return
-    parts = min(threads * _PARTS_A_THREAD, rows)
-    edges = [rows * p // parts for p in range(parts + 1)]
-    left = iter(list(itertools.pairwise(edges)))
-
-    def take(_: int) -> None:
         for first, last in left:
             kernel(first, last, *args)
+        return
+    lock, ended = threading.Lock(), threading.Event()
+
+    def take(_: int) -> None:
+        while not ended.is_set():
+            with lock:
+                part = next(left, None)
+            if part is None:
+                return
+            try:
+                kernel(*part, *args)
+            except BaseException:
+                ended.set()
+                raise
 
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(take, range(threads)):
-            pass
+        try:
+            for _ in pool.map(take, range(threads)):
+                pass
+        finally:
+            ended.set()  # after Ctrl-C, no thread takes another part
