@@ -106,7 +106,7 @@ def test_child_processes_are_silent(as_users_have_it, monkeypatch):
 def test_a_log_file_gets_a_line_every_few_seconds(monkeypatch, capsys):
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
-    with progress.training("bpr", "9 rows", 40, verbose=True) as hears:
+    with progress.training("bpr", "9 rows", 40, metric="ndcg@20", verbose=True) as hears:
         for number in range(1, 13):
             clock.now += 1.0
             looked = {"metric": 0.25, "best": True} if number == 4 else {}
@@ -115,15 +115,15 @@ def test_a_log_file_gets_a_line_every_few_seconds(monkeypatch, capsys):
         hears("final", EpochRecord(2, 0.25, 1.0))
     assert capsys.readouterr().err.splitlines() == [
         "sdgar: training bpr on 9 rows",
-        "sdgar: bpr: epoch 5 of at most 40, loss 0.5000, best NDCG@50 0.2500 in epoch 4",
-        "sdgar: bpr: epoch 10 of at most 40, loss 0.5000, best NDCG@50 0.2500 in epoch 4",
+        "sdgar: bpr: epoch 5 of at most 40, loss 0.5000, best ndcg@20 0.2500 in epoch 4",
+        "sdgar: bpr: epoch 10 of at most 40, loss 0.5000, best ndcg@20 0.2500 in epoch 4",
         "sdgar: bpr on all rows: epoch 2 of 4, loss 0.2500",
     ]
 
 
 def test_what_is_wrong_with_a_generator_is_told_once(capsys):
     ill = EpochRecord(1, 0.5, 1.0, complaint="the generator has collapsed: x is one-hot.")
-    with progress.training("sdgar", "9 rows", 40, verbose=True) as hears:
+    with progress.training("sdgar", "9 rows", 40, metric="ndcg@50", verbose=True) as hears:
         hears("choose", ill)
         hears("choose", ill)
     assert capsys.readouterr().err.count("the generator has collapsed: x is one-hot.") == 1
@@ -132,7 +132,7 @@ def test_what_is_wrong_with_a_generator_is_told_once(capsys):
 def test_a_terminal_gets_a_bar_that_goes_away(monkeypatch, capsys):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "120")
-    with progress.training("bpr", "9 rows", 2, verbose=True) as hears:
+    with progress.training("bpr", "9 rows", 2, metric="ndcg@50", verbose=True) as hears:
         hears("final", EpochRecord(2, 0.5, 1.0))
     err = capsys.readouterr().err
     assert "epoch 2 of at most 2, loss 0.5000" in err
@@ -153,7 +153,7 @@ def test_a_notebook_gets_one_line_that_changes_in_its_place(monkeypatch, capsys)
     monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     monkeypatch.setattr("builtins.get_ipython", lambda: shell, raising=False)
-    with progress.training("bpr", "9 rows", 4, verbose=True) as hears:
+    with progress.training("bpr", "9 rows", 4, metric="ndcg@50", verbose=True) as hears:
         hears("final", EpochRecord(4, 0.5, 1.0))
     assert lines[-1] == "█" * 24 + " bpr: epoch 4 of at most 4, loss 0.5000"
     assert capsys.readouterr().err == "sdgar: training bpr on 9 rows\n"

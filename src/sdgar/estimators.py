@@ -488,6 +488,7 @@ class Learner(Estimator):
             self.system_name,
             train.sizes(),
             run.options.epochs,
+            metric=run.options.metric,
             verbose=verbose,
             on_epoch=on_epoch,
         ) as run.on_epoch:

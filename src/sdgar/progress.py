@@ -108,13 +108,14 @@ def training(
     rows: str,
     epochs: int,
     *,
+    metric: str,
     verbose: bool | None,
     on_epoch: OnPhase | None = None,
 ) -> Iterator[OnPhase]:
     """Tell of a training while it lasts; what it yields must hear of every epoch."""
     tell(f"training {what} on {rows}", verbose=verbose)
     with _screen(_is_shown(verbose)) as show:
-        watch = _Watch(what, epochs, show, lambda text: tell(text, verbose=verbose))
+        watch = _Watch(what, epochs, metric, show, lambda text: tell(text, verbose=verbose))
 
         def both(phase: Phase, epoch: EpochRecord) -> None:
             watch(phase, epoch)
@@ -128,9 +129,9 @@ class _Watch:
     """Turns epochs into a bar, or into a line every few seconds."""
 
     def __init__(
-        self, what: str, epochs: int, show: Show | None, say: Callable[[str], None]
+        self, what: str, epochs: int, metric: str, show: Show | None, say: Callable[[str], None]
     ) -> None:
-        self._what, self._epochs = what, epochs
+        self._what, self._epochs, self._metric = what, epochs, metric
         self._show, self._say = show, say
         self._best: EpochRecord | None = None
         self._complaints: set[str] = set()
@@ -145,7 +146,7 @@ class _Watch:
         text = f"{self._what}{' on all rows' if again else ''}: epoch {epoch.epoch} of "
         text += f"{'' if again else 'at most '}{total}, loss {epoch.loss:.4f}"
         if self._best is not None and not again:
-            text += f", best NDCG@50 {self._best.metric:.4f} in epoch {self._best.epoch}"
+            text += f", best {self._metric} {self._best.metric:.4f} in epoch {self._best.epoch}"
         if self._show is not None:
             self._show(text, epoch.epoch, total)
         elif time.monotonic() - self._said >= _SECONDS:

@@ -64,7 +64,7 @@ WHOLE_FILES = [
     case(
         18,
         "x.csv",
-        b"user,item,Rating\n1,2,3\n",
+        b"user,item,Rating\n1,2,-3\n",
         "threshold_required",
         "--min-rating 4 keeps ratings of 4 and above",
         error=UsageError,

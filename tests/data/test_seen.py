@@ -9,11 +9,14 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import sdgar
+from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.interactions import History, Interactions
 from sdgar.data.readers import ReadOptions, read_frame
+from sdgar.errors import UsageError
 from sdgar.folders import DamagedError, sealed, seals
 
 RATED = {
@@ -44,6 +47,51 @@ def test_rows_below_the_threshold_are_seen_where_user_and_item_are_known(data):
 def test_it_is_said(data):
     said = read_frame(RATED, ReadOptions(min_rating=4)).seen
     assert said == "2 pairs rated below 4 are not learned from, and not recommended again"
+
+
+@pytest.mark.parametrize(
+    ("ratings", "least"),
+    [
+        ([1, 2, 3, 4, 5], 4),
+        ([0.5, 3.0, 3.5, 4.0, 5.0], 3.5),
+        ([0, 6, 7, 8, 10], 7),
+        ([True, False, True, True, False], 1),
+        ([-1, 1, 1, -1, 1], 1),
+        ([3, 3, 3, 3, 3], 3),
+        ([20, 65, 70, 99, 100], 70),
+    ],
+)
+def test_without_a_threshold_ratings_near_the_highest_are_likings(ratings, least):
+    rows = {"user": [1, 1, 1, 2, 2], "item": [1, 2, 3, 1, 2], "rating": ratings}
+    loaded = read_frame(rows)
+    kept = [rating for rating in ratings if rating >= least]
+    assert loaded.min_rating == least
+    assert len(loaded.interactions) == len(kept)
+    assert loaded.seen.startswith(
+        f"ratings of {least:g} and above count as likings (70% of the highest one; "
+        "--min-rating says otherwise)"
+    )
+
+
+@pytest.mark.parametrize("ratings", [[-1, -2], [0, 0], [1000, *[5] * 98, 4]])
+def test_ratings_that_are_no_scale_are_not_guessed(ratings):
+    rows = {"user": list(range(len(ratings))), "item": [1] * len(ratings), "rating": ratings}
+    with pytest.raises(UsageError, match="does not tell which are likings") as caught:
+        read_frame(rows)
+    assert caught.value.code == "threshold_required"
+
+
+def test_test_rows_are_judged_by_the_threshold_of_the_training_rows(tmp_path):
+    rows = [(u, i, 1 + (u + i) % 5) for u in range(12) for i in range(10)]
+    for name, some in (("train.csv", rows[::2]), ("test.csv", [r for r in rows[1::2] if r[2] < 5])):
+        lines = ["user,item,stars", *(",".join(map(str, row)) for row in some)]
+        (tmp_path / name).write_text("\n".join(lines))
+    done = CliRunner().invoke(
+        app, ["train", str(tmp_path / "train.csv"), "--test", str(tmp_path / "test.csv"),
+              "--system", "popular", "--out", str(tmp_path / "run")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert done.output.count("pairs rated below 4 are not") == 2
 
 
 @pytest.mark.parametrize("file", ["x.csv", "x.parquet"])

@@ -108,6 +108,10 @@ def with_best_epoch(tensors: State, loop: State) -> None:
     loop["finished"]["choose"]["best_epoch"] = 10**9
 
 
+def with_an_unmeasured_best(tensors: State, loop: State) -> None:
+    loop["log"][0].update(best=True, metric=None)
+
+
 def with_seconds(seconds: Any) -> Callable[[State, State], None]:
     return lambda _, loop: loop["log"][0].update(train_seconds=seconds)
 
@@ -244,6 +248,12 @@ CASES: list[Case] = [
         4,
         ("train_seconds",),
         resumed("bpr", 1, with_seconds(10**400)),
+    ),
+    Case(
+        "the best epoch was not measured",
+        4,
+        ("epoch 1", "not measured"),
+        resumed("bpr", 1, with_an_unmeasured_best),
     ),
     Case("an epoch took less than no time", 4, ("seconds",), resumed("bpr", 1, with_seconds(-1.0))),
     Case("masses do not add up", 4, ("add up",), resumed("sdgar, fused", 1, with_mass)),

@@ -88,10 +88,10 @@ def command(name: str, content: bytes | str, *words: str) -> Callable[[Path], An
 
 def rated(column: str) -> Case:
     return Case(
-        f"ratings called {column} ask for a threshold",
+        f"ratings called {column} that are no scale ask for a threshold",
         2,
         (repr(column), "--min-rating", f"--weight {column}"),
-        file("x.csv", f"user,item,{column}\n1,2,1\n"),
+        file("x.csv", f"user,item,{column}\n1,2,-1\n"),
     )
 
 
@@ -128,7 +128,7 @@ CASES: list[Case] = [
         ("star_rating", "Book-Rating", "user_rating", "review_score", "stars", "score", "Overall",
          "my_score", "movieRating", "review/overall", "rating:float"),
     ),
-    Case("a true or false recommendation asks for a threshold", 2,
+    Case("recommendations that are all false ask for a threshold", 2,
          ("'recommended'", "--min-rating 1"), file("x.csv", "user,item,recommended\n1,2,False\n")),
     # Arrays
     Case("a user that is None is refused", 3, ("user ids", "row 2", "None"), arrays([1, None])),

@@ -10,8 +10,8 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
-from sdgar.cli.train import split_off
-from sdgar.cli.tune import read, train_line
+from sdgar.cli.train import read_events, split_off
+from sdgar.cli.tune import train_line
 from sdgar.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ def compare(
     )
     if metric is not None:
         check_metric(metric)
-    data = read(screen, "data", files, reading)
-    held_out = read(screen, "test", test, reading) if test else None
+    data, reading = read_events(screen, "data", files, reading)
+    held_out = read_events(screen, "test", test, reading)[0] if test else None
     if held_out is None:
         data, held_out = split_off(screen, data, split, seed)
     conditions = comparing.Conditions(
         train=data,
         test=held_out,
-        valid=read(screen, "valid", valid, reading) if valid else None,
+        valid=read_events(screen, "valid", valid, reading)[0] if valid else None,
         protocol=protocol,
         ks=options.lists_of(ks),
         seeds=all_seeds,

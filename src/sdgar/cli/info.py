@@ -141,7 +141,8 @@ def _unfinished(screen: Screen, out: Path) -> None:
 def _so_far(found: Mapping[str, Any]) -> str:
     if not found["epoch"]:
         return "no epoch is over"
-    best = "" if found["best"] is None else f", best NDCG@50 {_rounded(found['best'])}"
+    metric = found["settings"].get("metric", "ndcg@50")
+    best = "" if found["best"] is None else f", best {metric} {_rounded(found['best'])}"
     return (
         f"epoch {found['epoch']} of pass {found['phase']!r}, loss {_rounded(found['loss'])}{best}"
     )

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -58,7 +58,8 @@ MinRating = Annotated[
     str | None,
     typer.Option(
         "--min-rating",
-        help="Keep ratings of at least this; 'none' counts every row.",
+        help="Learn from ratings of at least this (default: 70% of the highest one); 'none' "
+        "counts every row.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -216,12 +217,18 @@ def _reading(
     )
 
 
-def reading_of(*, min_rating: str | None, columns: str | None, **others: Any) -> Reading:
-    """The record that readers take, from options as they are written on a command line."""
+def reading_of(
+    *, min_rating: str | None, columns: str | None, by_rule: bool = True, **others: Any
+) -> Reading:
+    """The record that readers take, from options as they are written on a command line.
+
+    Without ``by_rule``, ratings that no threshold is given for are refused.
+    """
     from sdgar.data.readers import ReadOptions
 
+    unsaid: Literal["auto", "unset"] = "auto" if by_rule else "unset"
     return ReadOptions(
-        min_rating="unset" if min_rating is None else _threshold(min_rating),
+        min_rating=unsaid if min_rating is None else _threshold(min_rating),
         header_columns=None if columns is None else tuple(columns.split(",")),
         **others,
     )

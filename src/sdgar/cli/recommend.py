@@ -146,7 +146,8 @@ def recommend(
     titles = options.names_of(names, name_column)
     reading = options.reading_of(
         user=user_column, item=item_column, time=time, rating=rating, min_rating=min_rating,
-        delimiter=delimiter, columns=columns, allow_bad_rows=allow_bad_rows, duplicates="last",
+        by_rule=False, delimiter=delimiter, columns=columns, allow_bad_rows=allow_bad_rows,
+        duplicates="last",
     )  # fmt: skip
     new: Histories | None = named(history) if history else None
     if histories:

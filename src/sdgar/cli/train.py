@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sdgar.data.features import Features
     from sdgar.data.interactions import Interactions
+    from sdgar.data.readers import ReadOptions
     from sdgar.experiments.run import RunResult
 
 _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json")
@@ -246,17 +247,17 @@ def _train(
     from sdgar.experiments.run import loop_of, run
 
     estimator = make(job.system, {}, common=job.settings)
-    data = _read(screen, "data", job.files, job.reading)
+    data, reading = _read(screen, "data", job.files, job.reading)
     if job.user_features or job.item_features:
         data = data.with_features(
             _features(screen, "user", job.user_features, np.unique(data.user_U), job.reading),
             _features(screen, "item", job.item_features, data.items.values, job.reading),
         )
-    held_out = _read(screen, "test", job.test, job.reading) if job.test else None
+    held_out = _read(screen, "test", job.test, reading)[0] if job.test else None
     everything = data if job.keep == "all" else None
     if held_out is None and job.split != "none":
         data, held_out = split_off(screen, data, job.split, job.seed)
-    validation = _read(screen, "valid", job.valid, job.reading) if job.valid else None
+    validation = _read(screen, "valid", job.valid, reading)[0] if job.valid else None
     screen.system(estimator, data)
     loop = loop_of(estimator, job.protocol)
     with HeldBack() as stop, screen.training(loop, verbose=verbose) as on_epoch:
@@ -359,15 +360,33 @@ def _absolute(files: list[Path] | None) -> list[str]:
     return [str(file.absolute()) for file in files or []]
 
 
-def _read(screen: Screen, label: str, files: list[str], reading: dict[str, Any]) -> Interactions:
-    from sdgar.data.readers import read_files, read_options
+def _read(
+    screen: Screen, label: str, files: list[str], reading: dict[str, Any]
+) -> tuple[Interactions, dict[str, Any]]:
+    """Interactions, and how to read others like them."""
+    from sdgar.data.readers import read_options
 
     # Lists if they come from JSON, which knows no tuples.
     tuples = {k: v and tuple(v) for k, v in reading.items() if k in ("header_columns", "context")}
-    chosen = read_options(**reading | tuples)
-    loaded = read_files(files, chosen)
-    screen.loaded(label, loaded, ", ".join(Path(file).name for file in files))
-    return loaded.interactions
+    options = read_options(**reading | tuples)
+    data, options = read_events(screen, label, [Path(file) for file in files], options)
+    return data, asdict(options)
+
+
+def read_events(
+    screen: Screen, label: str, files: list[Path], reading: ReadOptions
+) -> tuple[Interactions, ReadOptions]:
+    """Read files of events and say what was in them; also, how to read others like them.
+
+    A rating that counts as a liking here does so in test rows too.
+    """
+    from sdgar.data.readers import read_files
+
+    loaded = read_files(files, reading)
+    screen.loaded(label, loaded, ", ".join(file.name for file in files))
+    if loaded.min_rating is not None:
+        reading = replace(reading, min_rating=loaded.min_rating)
+    return loaded.interactions, reading
 
 
 def _features(

@@ -5,19 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
-from sdgar.cli.train import split_off
+from sdgar.cli.train import read_events, split_off
 from sdgar.cli.train import train as train_command
 from sdgar.printed import command
-
-if TYPE_CHECKING:
-    from sdgar.data.interactions import Interactions
 
 
 @options.reads_files
@@ -90,13 +87,13 @@ def tune(
     base = make(system, fixed, common=common)
     options.require_one_test(test, split)
     options.require_heeded(options.given(context), [base], metric_is_searched=True)
-    data = read(screen, "data", files, reading)
+    data, reading = read_events(screen, "data", files, reading)
     if test:
-        elsewhere = read(screen, "test", test, reading)
+        elsewhere, _ = read_events(screen, "test", test, reading)
         warn_of_known(HeldOut.of(elsewhere, data), data.history)
     elif split != "none":
         data, _ = split_off(screen, data, split, seed)
-    validation = read(screen, "valid", valid, reading) if valid else None
+    validation = read_events(screen, "valid", valid, reading)[0] if valid else None
     with HeldBack() as stop, screen.work(trials) as watch:
         found = tuning.tune(
             base,
@@ -126,15 +123,6 @@ def tune(
         found.as_dict()
         | {"seed": seed, "study": None if study is None else str(study), "command": line}
     )
-
-
-def read(screen: Screen, label: str, files: list[Path], reading: Any) -> Interactions:
-    """Read files of events and say what was in them."""
-    from sdgar.data.readers import read_files
-
-    loaded = read_files(files, reading)
-    screen.loaded(label, loaded, ", ".join(file.name for file in files))
-    return loaded.interactions
 
 
 def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:

@@ -385,6 +385,8 @@ def _log(path: Path, records: object) -> list[EpochRecord]:
     for record in log:
         for seconds in (record.train_seconds, record.refit_seconds, record.evaluate_seconds):
             _seconds(seconds)
+        if record.best and record.metric is None:
+            raise ValueError(f"epoch {record.epoch} is called the best, and was not measured")
     return log
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sdgar.data.interactions import Interactions
-from sdgar.data.readers.cleaning import to_interactions
+from sdgar.data.ratings import SHARE_OF_HIGHEST
+from sdgar.data.readers.cleaning import to_interactions, with_threshold
 from sdgar.data.readers.columns import Columns, ReadOptions, resolve
 from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import SourceFile, find_files, reading
@@ -57,7 +58,9 @@ class Loaded:
     weighting: str = ""
     """What was made of the weights; empty where no column has or looks like any."""
     seen: str = ""
-    """What was made of rows below the threshold; empty where there are none."""
+    """What was made of ratings; empty where none were looked at."""
+    min_rating: float | None = None
+    """The least rating that counts as a liking, if ratings were looked at."""
 
 
 def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interactions:
@@ -115,9 +118,9 @@ def read_files(paths: Sequence[str | Path], options: ReadOptions = _DEFAULTS) ->
             notes.append(f"{file.name} has no row that can be read.")
         pieces += found
     notes += told
-    untyped = files[0].format == "delimited"
-    interactions = to_interactions(Table(pieces), columns, options, log, notes, untyped=untyped)
-    return _loaded(interactions, columns, options, notes)
+    return _loaded(
+        Table(pieces), columns, options, log, notes, untyped=files[0].format == "delimited"
+    )
 
 
 def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
@@ -126,24 +129,49 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
     columns, told = resolve(source.names, options)
     notes = list(told)
     table = Table([source.piece(columns.used)])
-    interactions = to_interactions(table, columns, options, ProblemLog(), notes, untyped=False)
-    return _loaded(interactions, columns, options, notes)
+    return _loaded(table, columns, options, ProblemLog(), notes, untyped=False)
 
 
 def _loaded(
-    interactions: Interactions, columns: Columns, options: ReadOptions, notes: list[str]
+    table: Table,
+    columns: Columns,
+    options: ReadOptions,
+    log: ProblemLog,
+    notes: list[str],
+    *,
+    untyped: bool,
 ) -> Loaded:
-    seen = ""
-    if interactions.seen is not None:
-        seen = (
-            f"{len(interactions.seen.items_E):,} pairs rated below {options.min_rating:g} are not "
-            "learned from, and not recommended again"
+    decided = with_threshold(table, columns, options)
+    interactions = to_interactions(table, columns, decided, log, notes, untyped=untyped)
+    least = decided.min_rating if isinstance(decided.min_rating, int | float) else None
+    said = columns.offer()
+    if columns.weight is not None:
+        interactions, said = weigh(interactions, options.weights or "auto")
+        said = f"{columns.weight}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
+    return Loaded(
+        interactions,
+        columns,
+        tuple(notes),
+        weighting=said,
+        seen=_seen(interactions, least, by_rule=options.min_rating == "auto"),
+        min_rating=least,
+    )
+
+
+def _seen(data: Interactions, least: float | None, *, by_rule: bool) -> str:
+    """What was made of ratings, in a sentence."""
+    parts = []
+    if least is not None and by_rule:
+        parts.append(
+            f"ratings of {least:g} and above count as likings ({SHARE_OF_HIGHEST:.0%} of the "
+            "highest one; --min-rating says otherwise)"
         )
-    if columns.weight is None:
-        return Loaded(interactions, columns, tuple(notes), columns.offer(), seen)
-    weighed, said = weigh(interactions, options.weights or "auto")
-    said = f"{columns.weight}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
-    return Loaded(weighed, columns, tuple(notes), said, seen)
+    if least is not None and data.seen is not None:
+        parts.append(
+            f"{len(data.seen.items_E):,} pairs rated below {least:g} are not learned from, and not "
+            "recommended again"
+        )
+    return "; ".join(parts)
 
 
 class _Source(Protocol):

@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data import contexts
+from sdgar.data import contexts, ratings
 from sdgar.data.ids import MAX_BYTES, Ids, int_overflow
 from sdgar.data.interactions import Interactions, RowAccount
-from sdgar.data.readers.columns import FIELD, Columns, ReadOptions, Role
+from sdgar.data.readers.columns import FIELD, Columns, ReadOptions, Role, threshold_required
 from sdgar.data.readers.pieces import Table
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog
 from sdgar.data.readers.times import parse_times
@@ -24,6 +24,22 @@ from sdgar.errors import DataError
 _FLOAT32 = np.finfo(np.float32)
 _FLAGS = {"true": 1.0, "false": 0.0}
 """What a rating may be beside a number."""
+
+
+def with_threshold(table: Table, columns: Columns, options: ReadOptions) -> ReadOptions:
+    """The same options with the rating that counts as a liking, decided by the ratings."""
+    if options.min_rating != "auto" or columns.rating is None:
+        return options
+    rating_E = table.frame.select(_number(table.frame, "rating"))["rating"].drop_nulls().to_numpy()
+    if len(rating_E) == 0:  # every rating is missing or no number, which is refused row by row
+        return replace(options, min_rating=0.0)
+    least = ratings.threshold(rating_E)
+    if least is None:
+        raise threshold_required(
+            columns.rating,
+            f"its highest value, {rating_E.max():g}, does not tell which are likings",
+        )
+    return replace(options, min_rating=least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +132,22 @@ def _with_parsed(frame: pl.DataFrame) -> pl.DataFrame:
     )
     for role in ("weight", "rating"):
         if role in frame.columns:
-            number = pl.col(role).cast(pl.Float64, strict=False)
-            if role == "rating" and frame[role].dtype == pl.String:
-                number = number.fill_null(
-                    pl.col(role).str.to_lowercase().replace_strict(_FLAGS, default=None)
-                )
-            frame = frame.with_columns(number.alias(f"{role}_number"))
+            frame = frame.with_columns(_number(frame, role).alias(f"{role}_number"))
     if "time" in frame.columns:
         times = parse_times(frame["time"])
         frame = frame.with_columns(
             times.micros.alias("time_us"), times.out_of_range.alias("time_odd")
         )
     return frame
+
+
+def _number(frame: pl.DataFrame, role: str) -> pl.Expr:
+    """The number that a weight or a rating means; missing where it means none."""
+    number = pl.col(role).cast(pl.Float64, strict=False)
+    if role == "rating" and frame[role].dtype == pl.String:
+        flags = pl.col(role).str.to_lowercase().replace_strict(_FLAGS, default=None)
+        return number.fill_null(flags)
+    return number
 
 
 def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:

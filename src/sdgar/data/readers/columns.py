@@ -78,8 +78,9 @@ class ReadOptions:
     time: str | None = None
     rating: str | None = None
     """Column that ``min_rating`` looks at."""
-    min_rating: float | Literal["unset"] | None = "unset"
-    """Keep rows rated at least so; ``None`` counts every row, whatever its rating."""
+    min_rating: float | Literal["auto", "unset"] | None = "auto"
+    """Learn from rows rated at least so. ``"auto"`` takes 0.7 of the highest rating (see
+    ``sdgar.data.ratings``), ``None`` counts every row, ``"unset"`` refuses ratings."""
     delimiter: str | None = None
     """One character, ``"tab"`` or ``"::"``; ``None`` takes it from the file extension."""
     header_columns: tuple[str, ...] | None = None
@@ -120,7 +121,7 @@ class ReadOptions:
                 f"max_uncompressed must be a number of bytes of at least 1, got {limit!r}.",
                 code="bad_option",
             )
-        named = self.min_rating not in (None, "unset")
+        named = self.min_rating not in (None, "auto", "unset")
         if named and not (
             isinstance(self.min_rating, (int, float)) and math.isfinite(self.min_rating)
         ):
@@ -363,20 +364,16 @@ def _optional(options: ReadOptions, given: Collection[Role]) -> list[Role]:
 def _rating_part(
     guess: _Guess, options: ReadOptions, given: dict[Role, str]
 ) -> dict[Role, str | None]:
-    """The rating column if a threshold asks for it; an error if ratings are there and none does."""
+    """The column of ratings, if a threshold looks at one."""
     alike = guess.alike("rating")
     if options.min_rating is None:
         return {"rating": None}
-    if options.min_rating == "unset":
+    if options.min_rating in ("auto", "unset"):
         rated = given.get("rating") or (alike[0] if alike else None)
         if rated is None or _squash(given.get("weight", "")) in _KNOWN["rating"]:
             return {"rating": None}
-        raise UsageError(
-            f"column {rated!r} looks like a rating, and a low rating is not a liking. Say what is "
-            f"meant: {_threshold_for(rated)}, --min-rating none counts every "
-            f"row, --weight {rated} uses the rating as the weight.",
-            code="threshold_required",
-        )
+        if options.min_rating == "unset":
+            raise threshold_required(rated)
     if "rating" in given:
         return {"rating": given["rating"]}
     if _squash(given.get("weight", "")) in _KNOWN["rating"]:
@@ -388,6 +385,16 @@ def _rating_part(
         f"--min-rating needs a rating, and {what}. "
         "Name it with --rating NAME (rating=… in Python).",
         code="ambiguous_column" if alike else "missing_column",
+    )
+
+
+def threshold_required(column: str, why: str = "a low rating is not a liking") -> UsageError:
+    """The error for ratings that nobody can tell likings from."""
+    return UsageError(
+        f"column {column!r} looks like a rating, and {why}. Say what is meant: "
+        f"{_threshold_for(column)}, --min-rating none counts every row, --weight {column} uses "
+        "the rating as the weight.",
+        code="threshold_required",
     )
 
 

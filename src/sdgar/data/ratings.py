@@ -1,0 +1,29 @@
+"""Which ratings are likings: those near the top of their scale.
+
+    liked  ⇔  rating ≥ t,   t = the least rating given that is at least 0.7 · the highest one given
+
+This is 4 of 5 stars, 3.5 where there are half stars, 7 of 10 points, and true of true or false. A
+threshold that fewer than one row in twenty reaches was computed from a scale that is none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHARE_OF_HIGHEST = 0.7
+_LEAST_LIKED = 0.05
+
+
+def threshold(rating_E: NDArray[np.float64]) -> float | None:
+    """The least rating that counts as a liking, or None if these numbers are no scale.
+
+    >>> import numpy as np
+    >>> threshold(np.array([1.0, 3.0, 4.0, 5.0]))
+    4.0
+    """
+    finite_E = rating_E[np.isfinite(rating_E)]
+    if len(finite_E) == 0 or finite_E.max() <= 0:
+        return None
+    liked_E = finite_E[finite_E >= SHARE_OF_HIGHEST * finite_E.max()]
+    return float(liked_E.min()) if len(liked_E) >= _LEAST_LIKED * len(finite_E) else None
