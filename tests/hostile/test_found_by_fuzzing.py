@@ -128,6 +128,14 @@ def with_best_item(tensors: State, loop: State) -> None:
     tensors["engine.sampler.best_UM"][0, 0] = 10**9
 
 
+def with_gap(tensors: State, loop: State) -> None:
+    tensors["engine.sampler.best_UM"][0, :2] = torch.tensor([-1, 0])
+
+
+def with_a_best_item_twice(tensors: State, loop: State) -> None:
+    tensors["engine.sampler.best_UM"][0, :2] = 3
+
+
 def with_bin(tensors: State, loop: State) -> None:
     tensors["engine.sampler.factor_bin_UK"][0, 0] = 2**40
 
@@ -259,6 +267,8 @@ CASES: list[Case] = [
     Case("masses do not add up", 4, ("add up",), resumed("sdgar, fused", 1, with_mass)),
     Case("an order names no item", 4, ("order of the items",), resumed("aobpr", 1, with_order)),
     Case("a best item is none", 4, ("best items",), resumed("search", 1, with_best_item)),
+    Case("best items have a gap", 4, ("gap",), resumed("search", 1, with_gap)),
+    Case("a best item comes twice", 4, ("twice",), resumed("search", 1, with_a_best_item_twice)),
     Case("a bin leads nowhere", 4, ("leads nowhere",), resumed("aobpr", 1, with_bin)),
     Case("a moment is missing", 4, ("optimizer.1.sum",), resumed("bpr", 1, without_moment)),
     Case("a moment is of one item", 4, ("sum_I", "(1,)"), resumed("bpr, fused", 1, with_few_items)),

@@ -125,6 +125,11 @@ class NearTop:
         best_UM = state["best_UM"]
         if best_UM.amin() < -1 or best_UM.amax() >= self._discriminator.n_items:
             raise ValueError("one of the best items is none")
+        if ((best_UM[:, 1:] >= 0) & (best_UM[:, :-1] < 0)).any():
+            raise ValueError("the best items have a gap between them")
+        sorted_UM = best_UM.sort(dim=1).values
+        if ((sorted_UM[:, 1:] == sorted_UM[:, :-1]) & (sorted_UM[:, 1:] >= 0)).any():
+            raise ValueError("one of the best items is listed twice")
         self._take(best_UM)
 
     def _take(self, best_UM: Tensor) -> None:
