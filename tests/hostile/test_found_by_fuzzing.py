@@ -47,6 +47,12 @@ def asked(ask: Callable[[Recommender], Any], users: Any = (7, 8, 55)) -> Callabl
     return lambda _: ask(model(list(users)))
 
 
+def folded(**settings: Any) -> Callable[[Path], Any]:
+    """Ask a model of iALS for a new user; its settings were changed."""
+    given = {"alpha": 0.1, "l2": 0.1, "power": 1.0} | settings
+    return lambda _: model([7, 8], hyper_parameters=given).recommend(history=[7])
+
+
 def measured(ks: Any) -> Callable[[Path], Any]:
     return asked(lambda m: m.evaluate(Interactions.from_arrays([7], [8]), ks=ks))
 
@@ -110,6 +116,10 @@ def with_best_epoch(tensors: State, loop: State) -> None:
 
 def with_an_unmeasured_best(tensors: State, loop: State) -> None:
     loop["log"][0].update(best=True, metric=None)
+
+
+def with_no_number(tensors: State, loop: State) -> None:
+    loop["log"][0]["loss"] = float("nan")
 
 
 def with_seconds(seconds: Any) -> Callable[[State, State], None]:
@@ -245,6 +255,9 @@ CASES: list[Case] = [
         ("1 vectors",),
         loaded(["user", "city"], PLACES, vectors=1),
     ),
+    Case("alpha is beyond all floats", 4, ("alpha", "damaged"), folded(alpha=10**400)),
+    Case("l2 is negative", 4, ("l2", "damaged"), folded(l2=-(2**70))),
+    Case("the power is no number", 4, ("power", "damaged"), folded(power=float("nan"))),
     Case(
         "a pass had its best epoch later",
         4,
@@ -263,6 +276,7 @@ CASES: list[Case] = [
         ("epoch 1", "not measured"),
         resumed("bpr", 1, with_an_unmeasured_best),
     ),
+    Case("a loss is no number", 4, ("loss", "epoch 1", "nan"), resumed("bpr", 1, with_no_number)),
     Case("an epoch took less than no time", 4, ("seconds",), resumed("bpr", 1, with_seconds(-1.0))),
     Case("masses do not add up", 4, ("add up",), resumed("sdgar, fused", 1, with_mass)),
     Case("an order names no item", 4, ("order of the items",), resumed("aobpr", 1, with_order)),

@@ -23,13 +23,15 @@ from torch import Tensor
 
 from sdgar.contracts import Factors, ItemWeights, Model
 from sdgar.data.interactions import History
-from sdgar.errors import DataError, UsageError
+from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.fold_in.sphere import directions
 from sdgar.least_squares import HalfSweep
 from sdgar.modules import Encoder, ModuleScores
 from sdgar.settings import of_today
 from sdgar.sparse import SparseMatrix
 
+_GREATEST = 1e12
+"""More than any setting of a model that was trained."""
 SYSTEMS = ("popular", "item-knn", "ease", "ials", "sdsoftmax")
 
 
@@ -63,7 +65,7 @@ def can_fold_in(model: Model, about: dict[str, Any]) -> bool:
         return True
     try:
         _rule(about)
-    except UsageError:
+    except (ArtifactError, UsageError):
         return False
     return True
 
@@ -90,7 +92,8 @@ def _rule(about: dict[str, Any]) -> Callable[[Factors, History, SparseMatrix], T
             "alpha": int() | float() as alpha, "l2": int() | float() as l2,
             "power": int() | float() as power,
         }:  # fmt: skip
-            return lambda model, _, known: HalfSweep(alpha, l2, power)(known, model.item_ID)
+            half = HalfSweep(*_settings(alpha=alpha, l2=l2, power=power))
+            return lambda model, _, known: half(known, model.item_ID)
         case "sdsoftmax", {"similarity": "cosine"} if about.get("folded_in"):
             raise UsageError(
                 "this model has users folded in and no longer knows how popular items were in "
@@ -100,9 +103,23 @@ def _rule(about: dict[str, Any]) -> Callable[[Factors, History, SparseMatrix], T
         case "sdsoftmax", {
             "similarity": "cosine", "tau": int() | float() as tau,
             "rho": int() | float() as rho,
-        } if tau > 0:  # fmt: skip
-            return partial(_on_the_sphere, tau=float(tau), rho=float(rho))
+        }:  # fmt: skip
+            tau, rho = _settings(tau=tau, rho=rho)
+            if tau > 0:
+                return partial(_on_the_sphere, tau=tau, rho=rho)
     raise _refused(about)
+
+
+def _settings(**saved: float) -> list[float]:
+    """Settings of a saved model as floats, if training could have used them."""
+    for name, value in saved.items():
+        if not 0 <= value <= _GREATEST:
+            raise ArtifactError(
+                f"the model is damaged: its setting {name} is not between 0 and {_GREATEST:g}. "
+                "Restore the folder from a copy, or train again.",
+                code="damaged",
+            )
+    return [float(value) for value in saved.values()]
 
 
 def _on_the_sphere(

@@ -387,6 +387,10 @@ def _log(path: Path, records: object) -> list[EpochRecord]:
             _seconds(seconds)
         if record.best and record.metric is None:
             raise ValueError(f"epoch {record.epoch} is called the best, and was not measured")
+        measured = {"loss": record.loss, "metric": record.metric, "effective": record.effective}
+        for name, value in (measured | record.health).items():
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"{name} of epoch {record.epoch} is {value}")
     return log
 
 
