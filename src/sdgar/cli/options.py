@@ -136,7 +136,19 @@ Split = Annotated[
     str | None,
     typer.Option(
         "--split",
-        help="Without --test: time (default with a time column), paper, leave-last-out, none.",
+        metavar="RULE",
+        help="Without --test: time (default with a time column), paper, leave-last-out, "
+        "date:2024-03-01, users:0.1 (new users, folded in), none.",
+    ),
+]
+Folds = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        metavar="RULE",
+        help="Without --test: time (default with a time column), paper, leave-last-out, "
+        "date:2024-03-01, users:0.1 (new users, folded in), or several folds: windows:7d:3 (three "
+        "windows of 7 days), folds:5.",
     ),
 ]
 Engine = Annotated[str, typer.Option("--engine", help="auto, or an engine by name.")]
@@ -336,6 +348,18 @@ def require_one_test(test: list[Path] | None, split: str | None) -> None:
         raise UsageError(
             f"--split {split} splits test rows off, and --test gives some: leave one of them out.",
             code="split_and_test",
+        )
+
+
+def require_one_split(split: str | None, command: str, then: str) -> None:
+    """Refuse a rule that gives several splits, where there is one model."""
+    from sdgar.data.splits import is_several
+
+    if is_several(split):
+        raise UsageError(
+            f"--split {split} gives several folds, and {command} {then} one. Measure on all of "
+            f"them with sdgar compare --split {split}, or use a split such as date:2024-03-01.",
+            code="several_folds",
         )
 
 

@@ -89,13 +89,14 @@ def tune(
         check_metric(metric)
     base = make(system, fixed, common=common)
     options.require_one_test(test, split)
+    options.require_one_split(split, "sdgar tune", "searches with")
     options.require_heeded(options.given(context), [base], metric_is_searched=True)
     data = read(screen, "data", files, reading)
     if test:
         elsewhere = read(screen, "test", test, reading)
         warn_of_known(HeldOut.of(elsewhere, data), data.history)
     elif split != "none":
-        data, _ = split_off(screen, data, split, seed)
+        data = split_off(screen, data, split, seed).train
     validation = read(screen, "valid", valid, reading) if valid else None
     with HeldBack() as stop, screen.work(trials) as watch:
         found = tuning.tune(
@@ -139,6 +140,7 @@ def read(screen: Screen, label: str, files: list[Path], reading: Any) -> Interac
 
 def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:
     """The command that trains with these settings, on the data of the command that was given."""
+    from sdgar.data.splits import is_several
     from sdgar.estimators import ESTIMATORS
 
     shared = set(inspect.signature(train_command).parameters)
@@ -146,6 +148,7 @@ def train_line(context: typer.Context, system: str, settings: Mapping[str, Any])
     # What the system has not, and what the protocol does not look at, would be refused.
     shared -= {"engine", "device", "metric"} - ESTIMATORS[system]().get_params().keys()
     shared -= {"valid", "metric"} if context.params.get("protocol") == "paper" else set()
+    shared -= {"split"} if is_several(context.params.get("split")) else set()
     words: list[object] = ["sdgar", "train", *context.params["files"], "--system", system]
     for parameter in context.command.params:
         name = str(parameter.name)

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data import contexts, numbers
+from sdgar.data import contexts, moments, numbers
 from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids, common_kind, held
@@ -27,8 +27,6 @@ Duplicates = Literal["error", "sum", "max", "last"]
 
 _MAX_WEIGHT_RATIO = 1e12
 _FLOAT32 = np.finfo(np.float32)
-_FIRST_DATE, _LAST_DATE = 315_532_800_000_000, 4_102_444_800_000_000
-"""The years 1980 to 2100 in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +393,8 @@ class Interactions(Described):
     def _lines(self) -> list[str]:
         times = weights = features = ""
         if self.time_E is not None:
-            times = f"times from {_moment(self.time_E.min())} to {_moment(self.time_E.max())}"
+            first, last = moments.shown(self.time_E.min()), moments.shown(self.time_E.max())
+            times = f"times from {first} to {last}"
         if self.weight_E is not None:
             weights = f"weights from {self.weight_E.min():g} to {self.weight_E.max():g}"
         for what, known in (("users", self.user_features), ("items", self.item_features)):
@@ -497,13 +496,6 @@ class Interactions(Described):
             "density": len(self) / (self.n_users * self.n_items),
             "concentration": float(np.sort(per_item)[::-1][:top].sum() / len(self)),
         }
-
-
-def _moment(time: np.int64) -> str:
-    """A time as a date, if it is one in microseconds; any other order is the number it is."""
-    if not _FIRST_DATE <= time < _LAST_DATE:
-        return f"{int(time):,}"
-    return str(np.datetime64(int(time), "us").astype("datetime64[s]")).replace("T", " ")
 
 
 def _require_rows(chosen: NDArray[np.integer[Any]], n: int) -> None:
