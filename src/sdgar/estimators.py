@@ -509,6 +509,13 @@ class Learner(Estimator):
         _require_learnable(train)
         _require_plain(self.plain_params())
         composed.require_looks(self, train)
+        if getattr(self, "dislikes", 0) and train.seen is None:
+            raise DataError(
+                "there are no dislikes to draw negatives from. Keep ratings of at least some value "
+                "(--min-rating 4, min_rating=4): what is rated lower is disliked. Or leave "
+                "dislikes out.",
+                code="no_dislikes",
+            )
         device = choose_device(self.device)
         require_memory(self.system_name, self.least_bytes(train), device)
         return protocols.Run(

@@ -60,6 +60,7 @@ class Stream(IntEnum):
     INIT_MODULE = 16
     DROPOUT = 17
     SPLIT_USERS = 18
+    DISLIKES = 19
 
 
 def check_seed(seed: object) -> int:

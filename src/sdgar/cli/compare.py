@@ -72,6 +72,7 @@ def compare(
             help="A hyper-parameter of one system, or of all that have it.",
         ),
     ] = None,
+    dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     ks: options.Ks = None,
     overwrite: options.Overwrite = False,
@@ -100,7 +101,7 @@ def compare(
         )
     options.require_one_test(test, split)
     all_seeds = options.seeds_of(seed, seeds)
-    common = {"engine": engine, "device": device}
+    common = {"engine": engine, "device": device, **options.drawn_dislikes(dislikes)}
     own = options.settings_of(settings, {*common, "seed", "metric"})
     candidates = _candidates(systems, own, common)
     options.require_heeded(
@@ -111,6 +112,7 @@ def compare(
         valid_is_searched=trials is not None,
         metric_is_searched=True,
     )
+    options.require_draws(screen, dislikes, [candidate.estimator for candidate in candidates])
     if metric is not None:
         check_metric(metric)
     data = read(screen, "data", files, reading)

@@ -15,6 +15,7 @@ import typer
 from sdgar.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
+    from sdgar.cli.console import Screen
     from sdgar.estimators import Estimator
 
 Reading = Any
@@ -163,6 +164,14 @@ Metric = Annotated[
         metavar="KIND@K",
         help="What is chosen by, such as recall@20: precision, recall, ndcg, mrr, map or hit; "
         "default ndcg@50.",
+    ),
+]
+Dislikes = Annotated[
+    bool,
+    typer.Option(
+        "--dislikes",
+        help="Learn from rows below --min-rating too, as negatives; --set dislikes=0.2 says how "
+        "often they are drawn.",
     ),
 ]
 Explain = Annotated[
@@ -404,6 +413,26 @@ def require_heeded(
                 "5 epochs, 75 in all. Leave one of them out.",
                 code="unused_option",
             )
+
+
+def drawn_dislikes(dislikes: bool) -> dict[str, float]:
+    """The setting that the option stands for, for systems that have it."""
+    from sdgar.systems import DISLIKES
+
+    return {"dislikes": DISLIKES} if dislikes else {}
+
+
+def require_draws(screen: Screen, dislikes: bool, estimators: Sequence[Estimator]) -> None:
+    """Refuse dislikes if no system draws negatives, and name those that pass them over."""
+    ignore = [one.system_name for one in estimators if "dislikes" not in one.get_params()]
+    if dislikes and len(ignore) == len(estimators):
+        raise UsageError(
+            f"--dislikes has no meaning for {', '.join(ignore)}, which draws no negatives. Leave "
+            "it out.",
+            code="unused_option",
+        )
+    if dislikes and ignore:
+        screen.say("note", f"{', '.join(ignore)} draw no negatives and ignore dislikes")
 
 
 def seeds_of(first: int, n: int) -> tuple[int, ...]:

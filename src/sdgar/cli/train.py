@@ -131,6 +131,7 @@ def train(
     engine: options.Engine = "auto",
     device: options.Device = "auto",
     settings: options.Settings = None,
+    dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     ks: options.Ks = None,
     resume: Annotated[
@@ -207,6 +208,7 @@ def train(
             )
         system = "composed"
     common = {"seed": seed, "engine": engine, "device": device, **parts}
+    common |= options.drawn_dislikes(dislikes)
     own = options.settings_of(settings, {*common, "metric"})
     lists = options.lists_of(ks)
     if metric is not None:
@@ -214,6 +216,7 @@ def train(
         lists = tuple(dict.fromkeys((*lists, check_metric(metric)[1])))
     estimator = make(system, own, common=common)
     options.require_heeded(given, [estimator], protocol=protocol, settings=own)
+    options.require_draws(screen, dislikes, [estimator])
     if user_features or item_features:
         require_looker(estimator)
     job = Job(

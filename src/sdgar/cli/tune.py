@@ -55,6 +55,7 @@ def tune(
             help="Keep the search here, and go on with it.",
         ),
     ] = None,
+    dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     seed: options.Seed = 0,
     engine: options.Engine = "auto",
@@ -84,10 +85,12 @@ def tune(
     require_optuna()
     screen = Screen(as_json=as_json)
     common = {"seed": seed, "engine": engine, "device": device}
+    common |= options.drawn_dislikes(dislikes)
     fixed = options.settings_of(settings, {*common, "metric"})
     if metric is not None:
         check_metric(metric)
     base = make(system, fixed, common=common)
+    options.require_draws(screen, dislikes, [base])
     options.require_one_test(test, split)
     options.require_one_split(split, "sdgar tune", "searches with")
     options.require_heeded(options.given(context), [base], metric_is_searched=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
 
@@ -177,9 +177,10 @@ def by_time(data: Interactions, *, share: float = 0.1) -> Split:
     _check_share(share)
     time_E = _time_of(data)
     cut = np.sort(time_E)[min(math.ceil((1 - share) * len(data)), len(data) - 1)]
-    return _split(
+    parts = _split(
         data, (time_E >= cut) & ~_only_rows(data), f"by time, last {share:.0%} of the rows"
     )
+    return replace(parts, train=parts.train.seen_before(int(cut)))
 
 
 def leave_last_out(data: Interactions) -> Split:
@@ -200,7 +201,8 @@ def by_date(data: Interactions, moment: str | int | datetime.date) -> Split:
     """All rows at that moment or later; users who have no earlier row are new."""
     time_E = _time_of(data)
     at = moments.moment_of(moment, time_E)
-    return _split(data, time_E >= at, f"by date, from {moments.shown(at)} on")
+    parts = _split(data, time_E >= at, f"by date, from {moments.shown(at)} on")
+    return replace(parts, train=parts.train.seen_before(at))
 
 
 def windows(data: Interactions, length: str | int, n: int) -> Iterator[Split]:
@@ -233,7 +235,7 @@ def windows(data: Interactions, length: str | int, n: int) -> Iterator[Split]:
     def parts() -> Iterator[Split]:
         for w, (start, stop) in enumerate(bounds, 1):
             yield Split(
-                data.subset(time_E < start, "held out"),
+                data.subset(time_E < start, "held out").seen_before(start),
                 data.subset((time_E >= start) & (time_E < stop), "training"),
                 f"window {w} of {n}, from {moments.shown(start)} to {moments.shown(stop)}",
             )
