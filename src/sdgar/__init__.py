@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import read
     from sdgar.data.readers.feature_tables import read_features
-    from sdgar.data.splits import split
+    from sdgar.data.splits import folds, split
     from sdgar.data.synthetic import synthetic
     from sdgar.errors import SdgarError
     from sdgar.estimators import (
@@ -64,6 +64,7 @@ _HOME = {
     "SdgarError": "sdgar.errors",
     "WARP": "sdgar.estimators",
     "compare": "sdgar.evaluation.report",
+    "folds": "sdgar.data.splits",
     "load": "sdgar.recommender",
     "read": "sdgar.data.readers",
     "read_features": "sdgar.data.readers.feature_tables",
@@ -96,6 +97,7 @@ __all__ = [
     "SDSoftmax",
     "SdgarError",
     "compare",
+    "folds",
     "load",
     "read",
     "read_features",

@@ -159,6 +159,17 @@ class Composed(Composition):
         found["optimizer"], found["learning_rate"] = self.step()
         return {name: found[name] for name in _LEFT if getattr(self, name) is None}
 
+    @property
+    def folds_in(self) -> bool:
+        """Whether the discriminator is a network that finds vectors from histories."""
+        part = DISCRIMINATORS.get(self.discriminator)
+        return (
+            part is not None
+            and is_module(part)
+            and hasattr(part, "fold_in")
+            and hasattr(part, "vectors")
+        )
+
     def _settled(self, data: Interactions) -> Self:
         """The same with nothing left to a rule."""
         return replace(self, **self.decided(data))

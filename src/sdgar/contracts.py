@@ -189,8 +189,10 @@ Score = Callable[[Tensor, Tensor], Tensor]
 class Sampler(Protocol):
     """Proposes negatives. ``refit`` lets a learned sampler follow the discriminator."""
 
-    uses_scores: ClassVar[bool]
-    """Whether draws depend on the current scores; if not, many batches can be drawn at once."""
+    @property
+    def uses_scores(self) -> bool:
+        """Whether draws depend on the current scores; if not, many are made at once."""
+        ...
 
     def sample(
         self,

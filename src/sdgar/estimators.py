@@ -38,6 +38,7 @@ from sdgar.engines.choose import choose_device
 from sdgar.errors import DataError, SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report, warn_of_known
+from sdgar.fold_in import has_rule
 from sdgar.memory import require_memory
 from sdgar.printed import Described
 from sdgar.recommender import Histories, Raw, Recommender, require_rows
@@ -108,6 +109,11 @@ class Estimator(Described):
         """The settings that were left to a rule, and what the rule makes of the data."""
         return {}
 
+    @property
+    def folds_in(self) -> bool:
+        """Whether new users can be folded into its models, from what they have."""
+        return has_rule({"system": self.system_name, "hyper_parameters": self.plain_params()})
+
     def fit(
         self,
         train: Interactions,
@@ -165,9 +171,15 @@ class Estimator(Described):
         """The score of each user for the item beside it; see :meth:`Recommender.score_pairs`."""
         return self.recommender_.score_pairs(users, items, fallback=fallback)
 
-    def evaluate(self, test: Interactions, *, ks: tuple[int, ...] = (10, 20, 50)) -> Report:
+    def evaluate(
+        self,
+        test: Interactions,
+        *,
+        ks: tuple[int, ...] = (10, 20, 50),
+        histories: Interactions | None = None,
+    ) -> Report:
         """Rank all items for every test user; see :meth:`Recommender.evaluate`."""
-        return self.recommender_.evaluate(test, ks=ks)
+        return self.recommender_.evaluate(test, ks=ks, histories=histories)
 
     def score(self, test: Interactions, y: None = None) -> float:
         """The mean NDCG@50 over test users: what early stopping and a search of settings compare.
@@ -498,6 +510,13 @@ class Learner(Estimator):
         _require_learnable(train)
         _require_plain(self.plain_params())
         composed.require_looks(self, train)
+        if getattr(self, "dislikes", 0) and train.seen is None:
+            raise DataError(
+                "there are no dislikes to draw negatives from. Keep ratings of at least some value "
+                "(--min-rating 4, min_rating=4): what is rated lower is disliked. Or leave "
+                "dislikes out.",
+                code="no_dislikes",
+            )
         device = choose_device(self.device)
         require_memory(self.system_name, self.least_bytes(train), device)
         return protocols.Run(

@@ -355,13 +355,24 @@ class Recommender(Described):
         *,
         ks: tuple[int, ...] = (10, 20, 50),
         seen: Interactions | None = None,
+        histories: Interactions | None = None,
     ) -> Report:
         """Rank the whole catalogue for every test user and compare with the test rows.
 
         Items a user is known to have are left out of the list: the model's own training
-        rows, or ``seen`` if it is given.
+        rows, or ``seen`` if it is given. With ``histories`` the test users are new ones, who are
+        folded in from these rows, which are then what they are known to have.
         """
         require_rows("test", test)
+        if histories is not None:
+            if seen is not None:
+                raise UsageError(
+                    "histories are what new users have, and seen are rows of users that the model "
+                    "knows. Give one of them.",
+                    code="whom",
+                )
+            report = self._folded(histories).evaluate(test, ks=ks)
+            return replace(report, counts=replace(report.counts, folded_in=len(report.users_T)))
         if seen is not None:
             require_rows("seen", seen)
         known = self.history if seen is None else _history_of(seen, self.users, self.items)
@@ -369,6 +380,22 @@ class Recommender(Described):
         if report.warning:
             warnings.warn(report.warning, SdgarWarning, stacklevel=2)
         return report
+
+    def _folded(self, histories: Interactions) -> Recommender:
+        """A model for all of these users who have an item that it knows."""
+        require_rows("histories", histories)
+        known_E = (self.items.index_of(histories.items.values) >= 0)[histories.items_E]
+        if known_E.all():
+            return self.fold_in(histories)
+        lost = f"{int((~known_E).sum()):,} of {len(histories):,} rows of histories"
+        if not known_E.any():
+            raise DataError(
+                f"the model knows no item of the histories, whose items are such as "
+                f"{histories.items.values[:3].tolist()!r}. Are both of the same data?",
+                code="no_common_items",
+            )
+        _warn(f"{lost} hold items that the model does not know, and are left out.")
+        return self.fold_in(histories.subset(known_E, "unknown_items"))
 
     def save(
         self,

@@ -59,6 +59,8 @@ class Stream(IntEnum):
     INIT_GENERATOR_ITEM = 15
     INIT_MODULE = 16
     DROPOUT = 17
+    SPLIT_USERS = 18
+    DISLIKES = 19
 
 
 def check_seed(seed: object) -> int:

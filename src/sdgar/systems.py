@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -30,6 +31,7 @@ from sdgar.optimizers import SGD, Adam, LazyAdam, Optimizer, RowAdagrad
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.dislikes import KNOW_LOG_Q, WithDislikes
 from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.sampled_sums import LEAST_TEMPERATURE, MOST_TEMPERATURE, within
@@ -46,6 +48,8 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
 
 
 CPU = torch.device("cpu")
+DISLIKES = 0.1
+"""The share of negatives that is drawn from dislikes where these are asked for by name."""
 ROWS = "the training rows there are for each user and item"
 """What ``by_rows`` looks at, in words."""
 
@@ -81,6 +85,9 @@ class Composition:
     """How many training positives one step of the optimiser learns from."""
     positives_per_visit: int = 1
     """How many positives of a user share one pool of n_negatives; 1 gives each its own."""
+    dislikes: float = 0.0
+    """The share of negatives that is drawn from what the user dislikes, such as films that were
+    rated low, instead of by the sampler; 0 draws none of them."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts."""
@@ -124,10 +131,19 @@ class Composition:
         refit_every: int | None = None,
         recommends: Recommending | None = None,
     ) -> System:
+        p = _share(self.dislikes)
+        if p and recommends is not None:
+            raise UsageError(
+                f"{self.system_name} lets its generator recommend, which learns from its own draws "
+                "and not from dislikes. Set dislikes to 0.",
+                code="unused_dislikes",
+            )
+        if p:
+            require_takes_dislikes(self.system_name, sampler, objective)
         return System(
             name=self.system_name,
             discriminator=discriminator,
-            sampler=sampler,
+            sampler=WithDislikes(sampler, data, p) if p and data.seen is not None else sampler,
             objective=objective,
             optimizer=make_optimizer(*self.step()),
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
@@ -136,6 +152,32 @@ class Composition:
             l2=self._penalty(data),
             refit_every=refit_every,
             recommends=recommends,
+        )
+
+
+def _share(dislikes: Any) -> float:
+    if isinstance(dislikes, bool) or not isinstance(dislikes, Real) or not 0 <= float(dislikes) < 1:
+        raise UsageError(
+            f"dislikes must be a share from 0 to below 1, got {dislikes!r}.", code="bad_setting"
+        )
+    return float(dislikes)
+
+
+def require_takes_dislikes(system: str, sampler: Sampler, objective: Objective) -> None:
+    """Refuse to mix dislikes into draws from which ranks are estimated, or whose Q is not known."""
+    if isinstance(objective, RankHingeByTries | RankHingeByImpostors):
+        raise UsageError(
+            f"{system} estimates ranks from draws that are uniform, which draws of dislikes are "
+            "not. Set dislikes to 0, or use another system.",
+            code="unused_dislikes",
+        )
+    needs_q = isinstance(objective, WeightedLogistic | SampledSoftmax)
+    if needs_q and not isinstance(sampler, KNOW_LOG_Q):
+        raise UsageError(
+            f"{system} weighs negatives by how likely they were proposed, which its sampler cannot "
+            "say of a disliked item. Set dislikes to 0, or use sampler decomposable, uniform or "
+            "popularity.",
+            code="unused_dislikes",
         )
 
 

@@ -31,8 +31,8 @@ METRIC = "ndcg@20"
 @pytest.fixture(scope="module")
 def conditions() -> Conditions:
     shape = Shape(users=60, items=40, interactions=900, concentration=0.1)
-    train, test = splits.split(generate(shape, seed=0), "paper", seed=0)
-    return Conditions(train=train, test=test, ks=(5, 20), seeds=(0, 1))
+    parts = splits.split(generate(shape, seed=0), "paper", seed=0)
+    return Conditions(folds=(parts,), ks=(5, 20), seeds=(0, 1))
 
 
 def candidates() -> list[Candidate]:
@@ -77,7 +77,11 @@ def test_each_run_is_what_the_estimator_gives_by_itself(unbroken, conditions):
     rows = by_name(unbroken)
     assert [len(rows[name].runs) for name in ("popular", "bpr", "sa")] == [1, 2, 2]
     for seed in (0, 1):
-        alone = BPR(**QUICK, seed=seed).fit(conditions.train).evaluate(conditions.test, ks=(5, 20))
+        alone = (
+            BPR(**QUICK, seed=seed)
+            .fit(conditions.folds[0].train)
+            .evaluate(conditions.folds[0].held_out, ks=(5, 20))
+        )
         assert rows["bpr"].runs[seed].metrics == alone.means()
         assert rows["bpr"].runs[seed].per_user == alone.per_user[METRIC].tolist()
     values = [run.metrics[METRIC] for run in rows["bpr"].runs]
@@ -136,8 +140,14 @@ def test_what_was_made_with_other_data_or_settings_is_refused_by_name(conditions
     watch = Listening()
     with pytest.raises(ArtifactError, match=r"dim was 4, is now 5.*--overwrite"):
         compare(other, conditions, out=tmp_path, watch=watch)
+    fold = conditions.folds[0]
     with pytest.raises(ArtifactError, match="test data was"):
-        compare(bpr, replace(conditions, test=conditions.train), out=tmp_path, watch=watch)
+        compare(
+            bpr,
+            replace(conditions, folds=(replace(fold, held_out=fold.train),)),
+            out=tmp_path,
+            watch=watch,
+        )
     assert (watch.begun, (tmp_path / "results.jsonl").read_bytes()) == ([], before)
     compare(other, conditions, out=tmp_path, watch=watch, overwrite=True)
     assert len(watch.begun) == 4
@@ -231,15 +241,17 @@ def test_settings_are_searched_on_validation_rows_with_the_first_seed(
     found = compare(taking_part, tuned, out=tmp_path, watch=watch)
     assert watch.begun == ["bpr seed 1", "popular"]
     row = by_name(found)["bpr"]
-    alone = tune(BPR(**QUICK, learning_rate=1e-6, seed=3), conditions.train, trials=5, seed=3)
+    alone = tune(
+        BPR(**QUICK, learning_rate=1e-6, seed=3), conditions.folds[0].train, trials=5, seed=3
+    )
     assert [(t.settings, t.value) for t in row.tuned.trials] == [
         (t.settings, t.value) for t in alone.trials
     ]
     assert {run.settings["learning_rate"] for run in row.runs} == {0.1}
     own = {k: v for k, v in QUICK.items() if k != "engine"}
     assert row.chosen == own | {"learning_rate": 0.1}
-    model = BPR(**QUICK, learning_rate=0.1, seed=1).fit(conditions.train)
-    assert row.runs[1].metrics == model.evaluate(conditions.test, ks=(5, 20)).means()
+    model = BPR(**QUICK, learning_rate=0.1, seed=1).fit(conditions.folds[0].train)
+    assert row.runs[1].metrics == model.evaluate(conditions.folds[0].held_out, ks=(5, 20)).means()
     with pytest.raises(ArtifactError, match=r"learning_rate was 0\.1, is now 1e-06"):
         compare(taking_part, conditions, out=tmp_path)
 
@@ -317,7 +329,7 @@ def test_systems_are_named_once_and_there_must_be_some(conditions):
 def test_the_papers_protocol_chooses_its_epoch_on_test_rows(conditions, monkeypatch):
     monkeypatch.setattr("sdgar.training.protocols.PAPER_EPOCHS", 5)
     found = compare(candidates()[:2], replace(conditions, protocol="paper", seeds=(0,)))
-    model = BPR(**QUICK).fit_as_the_paper(conditions.train, conditions.test)
-    means = model.evaluate(conditions.test, ks=(5, 20)).means()
+    model = BPR(**QUICK).fit_as_the_paper(conditions.folds[0].train, conditions.folds[0].held_out)
+    means = model.evaluate(conditions.folds[0].held_out, ks=(5, 20)).means()
     assert by_name(found)["bpr"].runs[0].metrics == means
     assert found.as_dict()["protocol"] == "paper"

@@ -12,6 +12,7 @@ from rich.console import Console
 from sdgar import split
 from sdgar.cli import console
 from sdgar.cli.console import Screen, _End
+from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_engine
 from sdgar.estimators import BPR, CML, IALS, SDGAR, WARP, Composed, MostPopular, SDSoftmax
 from sdgar.evaluation.metrics import DEFINITIONS
@@ -252,7 +253,7 @@ def test_the_picture_of_a_comparison_has_paired_differences_with_intervals():
     with pytest.warns(UserWarning, match="training rows"):
         found = compare(
             [Candidate(MostPopular()), Candidate(IALS(dim=2, device="cpu"))],
-            Conditions(train=train_rows, test=test, ks=(3,), seeds=(0,)),
+            Conditions(folds=(Split(train_rows, test, "given"),), ks=(3,), seeds=(0,)),
         )
     values, differences = comparison_figure(found).axes
     paired = found.standings[1].versus

@@ -10,7 +10,7 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
-from sdgar.cli.train import read_events, split_off
+from sdgar.cli.train import read_events, tell_split
 from sdgar.cli.tune import train_line
 from sdgar.errors import UsageError, unknown_name
 
@@ -61,7 +61,7 @@ def compare(
         ),
     ] = None,
     protocol: options.Protocol = "validated",
-    split: options.Split = None,
+    split: options.Folds = None,
     engine: options.Engine = "auto",
     device: options.Device = "auto",
     settings: Annotated[
@@ -72,6 +72,7 @@ def compare(
             help="A hyper-parameter of one system, or of all that have it.",
         ),
     ] = None,
+    dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     ks: options.Ks = None,
     overwrite: options.Overwrite = False,
@@ -82,9 +83,11 @@ def compare(
     """Compare systems: same rows, same seeds, same budget, a paired test over users.
 
     Settings are searched on validation rows alone (--tune), with the first seed; the test rows
-    are read once for each run. With --out the same command goes on after an interruption. A
-    system that fails is a row with its reason, and the exit code is that of the first of them.
+    are read once for each run. With several folds the table has means over all of them. With
+    --out the same command goes on after an interruption. A system that fails is a row with its
+    reason, and the exit code is that of the first of them.
     """
+    from sdgar.data import splits
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments import compare as comparing
     from sdgar.experiments.results import require_ours
@@ -98,7 +101,7 @@ def compare(
         )
     options.require_one_test(test, split)
     all_seeds = options.seeds_of(seed, seeds)
-    common = {"engine": engine, "device": device}
+    common = {"engine": engine, "device": device, **options.drawn_dislikes(dislikes)}
     own = options.settings_of(settings, {*common, "seed", "metric"})
     candidates = _candidates(systems, own, common)
     options.require_heeded(
@@ -109,15 +112,18 @@ def compare(
         valid_is_searched=trials is not None,
         metric_is_searched=True,
     )
+    options.require_draws(screen, dislikes, [candidate.estimator for candidate in candidates])
     if metric is not None:
         check_metric(metric)
     data, reading = read_events(screen, "data", files, reading)
-    held_out = read_events(screen, "test", test, reading)[0] if test else None
-    if held_out is None:
-        data, held_out = split_off(screen, data, split, seed)
+    if test:
+        folds = [splits.Split(data, read_events(screen, "test", test, reading)[0], "given")]
+    else:
+        folds = list(splits.folds(data, split or splits.default_rule(data), seed=seed))
+        for parts in folds:
+            tell_split(screen, parts)
     conditions = comparing.Conditions(
-        train=data,
-        test=held_out,
+        folds=tuple(folds),
         valid=read_events(screen, "valid", valid, reading)[0] if valid else None,
         protocol=protocol,
         ks=options.lists_of(ks),
@@ -189,6 +195,8 @@ def _report(screen: Screen, context: typer.Context, found: Comparison, *, explai
         screen.warn("epochs were chosen on test rows (protocol paper): optimistic numbers.")
     if found.counts is None:
         return
+    if len(found.folds) > 1:
+        screen.say("folds", f"{len(found.folds)} folds, all values are means over them")
     screen.left_out(found.counts)
     screen.measured(found.definition, explain=explain)
     screen.say("sure", found.how_sure)

@@ -201,7 +201,9 @@ class Screen:
             self.say(
                 "note",
                 f"{left.unknown_user_rows:,} test rows of {left.unknown_users:,} users that "
-                "training never saw are left out: there is no history to rank from",
+                f"training never saw are left out, of {left.unknown_user_rows + left.rows:,} rows: "
+                "there is no history to rank from. --split paper and leave-last-out hold out rows "
+                "of known users only; users:0.1 measures new users, folded in from part of theirs",
             )
         if left.unseen_contexts:
             how = "ranked by the sum of their fields"

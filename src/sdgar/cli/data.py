@@ -56,12 +56,16 @@ def split(
             "--out",
             parser=options.folder_for_files,
             metavar="FOLDER",
-            help="Folder for train and test.parquet.",
+            help="Folder for train.parquet and test.parquet.",
         ),
     ],
     rule: Annotated[
         str | None,
-        typer.Option("--rule", help="time (default with a time column), paper, leave-last-out."),
+        typer.Option(
+            "--rule",
+            help="time (default with a time column), paper, leave-last-out, date:2024-03-01, "
+            "users:0.1.",
+        ),
     ] = None,
     share: Annotated[
         float | None,
@@ -77,12 +81,17 @@ def split(
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
-    """Write train.parquet and test.parquet, so that several runs share one split."""
+    """Write train.parquet and test.parquet, so that several runs share one split.
+
+    With --rule users:0.1 the test users are new, and histories.parquet has what they are folded in
+    from.
+    """
     from sdgar.data.readers import read_files
     from sdgar.data.splits import split as hold_out
     from sdgar.data.tables import events, write_table
 
-    targets = [out / "train.parquet", out / "test.parquet"]
+    options.require_one_split(rule, "sdgar data split", "writes")
+    targets = [out / f"{name}.parquet" for name in ("train", "test", "histories")]
     for target in targets:
         options.require_new(target, overwrite=overwrite)
     screen = Screen(as_json=as_json)
@@ -91,16 +100,24 @@ def split(
     parts = hold_out(loaded.interactions, rule, seed=seed, share=share)
     if parts.warning:
         screen.warn(parts.warning)
-    for rows, target in zip(parts, targets, strict=True):
+    written = dict(zip(targets, (*parts, parts.histories), strict=True))
+    for target, rows in written.items():
+        if rows is None:
+            target.unlink(missing_ok=True)  # of an earlier split
+            continue
         write_table(events(rows), target)
         screen.say("saved", f"{target}: {len(rows):,} rows")
     screen.say("split", parts.how)
+    train, test, histories = targets
     more = ["--context", ",".join(reading.context)] if len(reading.context) > 1 else []
-    words = ("sdgar", "train", targets[0], "--test", targets[1], "--out", "RUN", *more)
-    screen.say("next", command(*words))
-    screen.result(
-        {"train": len(parts.train), "test": len(parts.held_out), "how": parts.how, "out": str(out)}
-    )
+    if parts.histories is None:
+        screen.say("next", command("sdgar", "train", train, "--test", test, "--out", "RUN", *more))
+    else:
+        screen.say("next", command("sdgar", "train", train, "--split", "none", "--out", "RUN"))
+        words = ("sdgar", "evaluate", "RUN", "--test", test, "--histories", histories)
+        screen.say("next", command(*words))
+    sizes = {name.stem: len(rows) for name, rows in written.items() if rows is not None}
+    screen.result(sizes | {"how": parts.how, "out": str(out)})
 
 
 @app.command()

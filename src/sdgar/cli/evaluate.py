@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +21,13 @@ def evaluate(
     train: Annotated[
         list[Path] | None,
         typer.Option("--train", help="Events to leave out of the lists; default: the model's own."),
+    ] = None,
+    histories: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--histories",
+            help="What test users who are new to the model have: they are folded in from it.",
+        ),
     ] = None,
     ks: options.Ks = None,
     explain: options.Explain = False,
@@ -49,8 +56,15 @@ def evaluate(
         loaded = read_files(train, reading)
         screen.loaded("train", loaded, ", ".join(file.name for file in train))
         seen = loaded.interactions
-    report = model.evaluate(held_out.interactions, seen=seen, ks=lists)
-    popular = most_popular(model).evaluate(held_out.interactions, seen=seen, ks=lists)
+    known = None
+    if histories:
+        loaded = read_files(histories, reading)
+        screen.loaded("history", loaded, ", ".join(file.name for file in histories))
+        known = loaded.interactions
+    report, popular = (
+        one.evaluate(held_out.interactions, seen=seen, ks=lists, histories=known)
+        for one in (model, most_popular(model))
+    )
     system = str(model.about.get("system", "model"))
     screen.report(report, popular, system, explain=explain)
     screen.result(
@@ -60,6 +74,7 @@ def evaluate(
             "test": report.means(),
             "intervals": report.intervals(),
             "users": len(report.users_T),
+            "counts": asdict(report.counts),
             "most_popular": popular.means(),
             "definition": report.definition,
         }

@@ -15,6 +15,7 @@ import typer
 from sdgar.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
+    from sdgar.cli.console import Screen
     from sdgar.estimators import Estimator
 
 Reading = Any
@@ -137,7 +138,19 @@ Split = Annotated[
     str | None,
     typer.Option(
         "--split",
-        help="Without --test: time (default with a time column), paper, leave-last-out, none.",
+        metavar="RULE",
+        help="Without --test: time (default with a time column), paper, leave-last-out, "
+        "date:2024-03-01, users:0.1 (new users, folded in), none.",
+    ),
+]
+Folds = Annotated[
+    str | None,
+    typer.Option(
+        "--split",
+        metavar="RULE",
+        help="Without --test: time (default with a time column), paper, leave-last-out, "
+        "date:2024-03-01, users:0.1 (new users, folded in), or several folds: windows:7d:3 (three "
+        "windows of 7 days), folds:5.",
     ),
 ]
 Engine = Annotated[str, typer.Option("--engine", help="auto, or an engine by name.")]
@@ -152,6 +165,14 @@ Metric = Annotated[
         metavar="KIND@K",
         help="What is chosen by, such as recall@20: precision, recall, ndcg, mrr, map or hit; "
         "default ndcg@50.",
+    ),
+]
+Dislikes = Annotated[
+    bool,
+    typer.Option(
+        "--dislikes",
+        help="Learn from rows below --min-rating too, as negatives; --set dislikes=0.2 says how "
+        "often they are drawn.",
     ),
 ]
 Explain = Annotated[
@@ -346,6 +367,18 @@ def require_one_test(test: list[Path] | None, split: str | None) -> None:
         )
 
 
+def require_one_split(split: str | None, command: str, then: str) -> None:
+    """Refuse a rule that gives several splits, where there is one model."""
+    from sdgar.data.splits import is_several
+
+    if is_several(split):
+        raise UsageError(
+            f"--split {split} gives several folds, and {command} {then} one. Measure on all of "
+            f"them with sdgar compare --split {split}, or use a split such as date:2024-03-01.",
+            code="several_folds",
+        )
+
+
 def require_heeded(
     said: Mapping[str, str],
     estimators: Sequence[Estimator],
@@ -387,6 +420,26 @@ def require_heeded(
                 "5 epochs, 75 in all. Leave one of them out.",
                 code="unused_option",
             )
+
+
+def drawn_dislikes(dislikes: bool) -> dict[str, float]:
+    """The setting that the option stands for, for systems that have it."""
+    from sdgar.systems import DISLIKES
+
+    return {"dislikes": DISLIKES} if dislikes else {}
+
+
+def require_draws(screen: Screen, dislikes: bool, estimators: Sequence[Estimator]) -> None:
+    """Refuse dislikes if no system draws negatives, and name those that pass them over."""
+    ignore = [one.system_name for one in estimators if "dislikes" not in one.get_params()]
+    if dislikes and len(ignore) == len(estimators):
+        raise UsageError(
+            f"--dislikes has no meaning for {', '.join(ignore)}, which draws no negatives. Leave "
+            "it out.",
+            code="unused_option",
+        )
+    if dislikes and ignore:
+        screen.say("note", f"{', '.join(ignore)} draw no negatives and ignore dislikes")
 
 
 def seeds_of(first: int, n: int) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sdgar.data.features import Features
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import ReadOptions
+    from sdgar.data.splits import Split
     from sdgar.experiments.run import RunResult
 
 _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json")
@@ -131,6 +132,7 @@ def train(
     engine: options.Engine = "auto",
     device: options.Device = "auto",
     settings: options.Settings = None,
+    dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     ks: options.Ks = None,
     resume: Annotated[
@@ -190,6 +192,7 @@ def train(
         )
     require_free(out, overwrite=overwrite)
     options.require_one_test(test, split)
+    options.require_one_split(split, "sdgar train", "measures on")
     parts = {
         name: part
         for name, part in (
@@ -206,6 +209,7 @@ def train(
             )
         system = "composed"
     common = {"seed": seed, "engine": engine, "device": device, **parts}
+    common |= options.drawn_dislikes(dislikes)
     own = options.settings_of(settings, {*common, "metric"})
     lists = options.lists_of(ks)
     if metric is not None:
@@ -213,6 +217,7 @@ def train(
         lists = tuple(dict.fromkeys((*lists, check_metric(metric)[1])))
     estimator = make(system, own, common=common)
     options.require_heeded(given, [estimator], protocol=protocol, settings=own)
+    options.require_draws(screen, dislikes, [estimator])
     if user_features or item_features:
         require_looker(estimator)
     job = Job(
@@ -254,9 +259,10 @@ def _train(
             _features(screen, "item", job.item_features, data.items.values, job.reading),
         )
     held_out = _read(screen, "test", job.test, reading)[0] if job.test else None
-    everything = data if job.keep == "all" else None
+    everything, histories = data if job.keep == "all" else None, None
     if held_out is None and job.split != "none":
-        data, held_out = split_off(screen, data, job.split, job.seed)
+        parts = split_off(screen, data, job.split, job.seed)
+        data, held_out, histories = parts.train, parts.held_out, parts.histories
     validation = _read(screen, "valid", job.valid, reading)[0] if job.valid else None
     screen.system(estimator, data)
     loop = loop_of(estimator, job.protocol)
@@ -277,6 +283,7 @@ def _train(
             command=asdict(job),
             tell=lambda note: screen.say("resume", note),
             everything=everything,
+            histories=histories,
         )
     _report(screen, job, out, result, explain=explain)
 
@@ -412,17 +419,17 @@ def _features(
     return features
 
 
-def split_off(
-    screen: Screen, data: Interactions, rule: str | None, seed: int
-) -> tuple[Interactions, Interactions]:
+def split_off(screen: Screen, data: Interactions, rule: str | None, seed: int) -> Split:
     """Hold test rows out by a rule, the default one if none is named, and say how."""
     from sdgar.data import splits
 
     parts = splits.split(data, rule, seed=seed)
-    screen.say(
-        "split",
-        f"{parts.how}: {len(parts.train):,} rows to train, {len(parts.held_out):,} to test",
-    )
+    tell_split(screen, parts)
+    return parts
+
+
+def tell_split(screen: Screen, parts: Split) -> None:
+    """How rows were told apart."""
+    screen.say("split", f"{parts.how}: {parts.sizes()}")
     if parts.warning:
         screen.warn(parts.warning)
-    return parts.train, parts.held_out

@@ -52,6 +52,7 @@ def tune(
             help="Keep the search here, and go on with it.",
         ),
     ] = None,
+    dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     seed: options.Seed = 0,
     engine: options.Engine = "auto",
@@ -81,18 +82,21 @@ def tune(
     require_optuna()
     screen = Screen(as_json=as_json)
     common = {"seed": seed, "engine": engine, "device": device}
+    common |= options.drawn_dislikes(dislikes)
     fixed = options.settings_of(settings, {*common, "metric"})
     if metric is not None:
         check_metric(metric)
     base = make(system, fixed, common=common)
+    options.require_draws(screen, dislikes, [base])
     options.require_one_test(test, split)
+    options.require_one_split(split, "sdgar tune", "searches with")
     options.require_heeded(options.given(context), [base], metric_is_searched=True)
     data, reading = read_events(screen, "data", files, reading)
     if test:
         elsewhere, _ = read_events(screen, "test", test, reading)
         warn_of_known(HeldOut.of(elsewhere, data), data.history)
     elif split != "none":
-        data, _ = split_off(screen, data, split, seed)
+        data = split_off(screen, data, split, seed).train
     validation = read_events(screen, "valid", valid, reading)[0] if valid else None
     with HeldBack() as stop, screen.work(trials) as watch:
         found = tuning.tune(
@@ -127,6 +131,7 @@ def tune(
 
 def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:
     """The command that trains with these settings, on the data of the command that was given."""
+    from sdgar.data.splits import is_several
     from sdgar.estimators import ESTIMATORS
 
     shared = set(inspect.signature(train_command).parameters)
@@ -134,6 +139,7 @@ def train_line(context: typer.Context, system: str, settings: Mapping[str, Any])
     # What the system has not, and what the protocol does not look at, would be refused.
     shared -= {"engine", "device", "metric"} - ESTIMATORS[system]().get_params().keys()
     shared -= {"valid", "metric"} if context.params.get("protocol") == "paper" else set()
+    shared -= {"split"} if is_several(context.params.get("split")) else set()
     words: list[object] = ["sdgar", "train", *context.params["files"], "--system", system]
     for parameter in context.command.params:
         name = str(parameter.name)

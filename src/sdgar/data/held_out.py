@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,8 @@ class HeldOut:
         if len(users_T) == 0:
             raise DataError(
                 "no held-out user occurs in the training data, so nothing can be evaluated. "
-                "Are both files from the same data set, with the same id columns?",
+                "Are both files from the same data set, with the same id columns? Users who are "
+                "new can be measured if they are folded in from histories.",
                 code="no_common_users",
             )
         return cls(
@@ -110,6 +111,14 @@ class HeldOut:
             indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
             items_E=self.items_E[rows],
         )
+
+
+def measured_users(held_out: Interactions, train: Catalogue) -> NDArray[Any]:
+    """The ids of the users that ``HeldOut.of`` does not leave out, in its order."""
+    with_rows = np.unique(held_out.users_E)
+    user_of = _contexts(held_out, train)[0][with_rows]
+    order = np.argsort(user_of, kind="stable")
+    return held_out.users.at(with_rows[order[user_of[order] >= 0]])
 
 
 def _rows_in(

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data import contexts, numbers
+from sdgar.data import contexts, moments, numbers
 from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids, common_kind, held
@@ -27,8 +27,6 @@ Duplicates = Literal["error", "sum", "max", "last"]
 
 _MAX_WEIGHT_RATIO = 1e12
 _FLOAT32 = np.finfo(np.float32)
-_FIRST_DATE, _LAST_DATE = 315_532_800_000_000, 4_102_444_800_000_000
-"""The years 1980 to 2100 in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +135,10 @@ class Interactions(Described):
     context: tuple[str, ...] = contexts.USER
     """The fields of a context; with the default, ``users`` are users."""
     seen: History | None = None
-    """Pairs that users know and do not like, such as films they rated low: nothing is learned from
-    them, and they are not recommended."""
+    """Pairs that users know and do not like, such as films they rated low: they are not
+    recommended, and nothing is learned from them unless a system draws dislikes as negatives."""
+    seen_time_E: NDArray[np.int64] | None = None
+    """When each of them was seen, if that is known."""
 
     @classmethod
     def from_contexts(
@@ -331,19 +331,42 @@ class Interactions(Described):
             fields = dict(zip(self.fields.names, self.fields.values, strict=True))
         return {name: ids.kind for name, ids in (fields | {"items": self.items}).items()}
 
-    def with_seen(self, users: NDArray[Any], items: NDArray[Any]) -> Interactions:
-        """The same rows, with pairs of raw ids that users know and do not like.
+    def with_seen(
+        self, users: NDArray[Any], items: NDArray[Any], time: NDArray[np.int64] | None = None
+    ) -> Interactions:
+        """The same rows, with pairs of raw ids that users know and do not like, and since when.
 
         Users and items that have no row here, and pairs that are rows, are left out.
         """
         users_E, items_E = self.users.index_of(users), self.items.index_of(items)
+        pairs = users_E * self.n_items + items_E
         known = (users_E >= 0) & (items_E >= 0)
-        pairs = users_E[known] * self.n_items + items_E[known]
-        pairs = np.setdiff1d(pairs, self.users_E * self.n_items + self.items_E)
-        if not len(pairs):
+        known &= ~np.isin(pairs, self.users_E * self.n_items + self.items_E)
+        if not known.any():
             return self
+        pairs, time = pairs[known], None if time is None else time[known]
+        if self.seen is not None:
+            pairs = np.append(pairs, self.seen.users_E * self.n_items + self.seen.items_E)
+            untimed = time is None or self.seen_time_E is None
+            time = None if untimed else np.append(time, self.seen_time_E)  # type: ignore[arg-type]
+        if time is not None:  # a pair is known since it came first
+            order = np.argsort(time, kind="stable")
+            pairs, time = pairs[order], time[order]
+        pairs, first = np.unique(pairs, return_index=True)
         seen = History.of_pairs(pairs // self.n_items, pairs % self.n_items, self.n_users)
-        return replace(self, seen=seen.union(self.seen))
+        return replace(self, seen=seen, seen_time_E=None if time is None else time[first])
+
+    def seen_before(self, moment: int) -> Interactions:
+        """The same rows, with only those dislikes that were known before a moment."""
+        if self.seen is None or self.seen_time_E is None:
+            return self
+        keep_E = self.seen_time_E < moment
+        bare = replace(self, seen=None, seen_time_E=None)
+        return bare.with_seen(
+            self.users.at(self.seen.users_E[keep_E]),
+            self.items.at(self.seen.items_E[keep_E]),
+            self.seen_time_E[keep_E],
+        )
 
     def with_features(self, users: Features | None, items: Features | None) -> Interactions:
         """The same rows, with what is known of users and items."""
@@ -395,7 +418,8 @@ class Interactions(Described):
     def _lines(self) -> list[str]:
         times = weights = features = ""
         if self.time_E is not None:
-            times = f"times from {_moment(self.time_E.min())} to {_moment(self.time_E.max())}"
+            first, last = moments.shown(self.time_E.min()), moments.shown(self.time_E.max())
+            times = f"times from {first} to {last}"
         if self.weight_E is not None:
             weights = f"weights from {self.weight_E.min():g} to {self.weight_E.max():g}"
         for what, known in (("users", self.user_features), ("items", self.item_features)):
@@ -468,7 +492,8 @@ class Interactions(Described):
         """Other rows, with what is seen here and not liked."""
         if self.seen is None:
             return other
-        return other.with_seen(self.users.at(self.seen.users_E), self.items.at(self.seen.items_E))
+        users, items = self.users.at(self.seen.users_E), self.items.at(self.seen.items_E)
+        return other.with_seen(users, items, self.seen_time_E)
 
     def fingerprint(self) -> str:
         """SHA-256 of ids, pairs, weights, times and features: equal for equal data."""
@@ -484,6 +509,8 @@ class Interactions(Described):
                 digest.update(features.digest())
         if self.seen is not None:
             digest.update(b"seen" + self.seen.indptr_U1.tobytes() + self.seen.items_E.tobytes())
+        if self.seen_time_E is not None:
+            digest.update(self.seen_time_E.tobytes())
         return digest.hexdigest()
 
     def stats(self) -> dict[str, float]:
@@ -497,13 +524,6 @@ class Interactions(Described):
             "density": len(self) / (self.n_users * self.n_items),
             "concentration": float(np.sort(per_item)[::-1][:top].sum() / len(self)),
         }
-
-
-def _moment(time: np.int64) -> str:
-    """A time as a date, if it is one in microseconds; any other order is the number it is."""
-    if not _FIRST_DATE <= time < _LAST_DATE:
-        return f"{int(time):,}"
-    return str(np.datetime64(int(time), "us").astype("datetime64[s]")).replace("T", " ")
 
 
 def _require_rows(chosen: NDArray[np.integer[Any]], n: int) -> None:

@@ -49,6 +49,8 @@ class Counts:
     """Those of them that the model could say nothing of: all of their items count as missed."""
     known_rows: int = 0
     """Held-out rows that the history holds too: left out of every list, they count as missed."""
+    folded_in: int = 0
+    """Users who are new to the model and were folded in from histories."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,7 +86,8 @@ class Report(Described):
         return (
             f"Full ranking of all {self.counts.items:,} items for each user, without the items in "
             "the user's history; ties go to the lower item index; mean over "
-            f"{self.counts.users:,} users with held-out items."
+            f"{self.counts.users:,} users with held-out items"
+            + (", who are new to the model and folded in." if self.counts.folded_in else ".")
         )
 
     def means(self) -> dict[str, float]:

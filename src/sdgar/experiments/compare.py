@@ -16,7 +16,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
+from sdgar.data.held_out import measured_users
 from sdgar.data.interactions import Interactions
+from sdgar.data.splits import Split
 from sdgar.data.tables import to_table, write_table
 from sdgar.data.whole_files import replacing
 from sdgar.errors import (
@@ -32,7 +36,7 @@ from sdgar.estimators import Estimator, Learner
 from sdgar.evaluation.metrics import check_metric
 from sdgar.experiments.figures import draw_comparison
 from sdgar.experiments.results import Results
-from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of
+from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of, require_folding
 from sdgar.experiments.spaces import Space
 from sdgar.experiments.standings import Comparison, Entrant, Entrants, Failure, Measured, stand
 from sdgar.experiments.study import require_optuna
@@ -78,8 +82,8 @@ class Candidate:
 class Conditions:
     """What all systems share."""
 
-    train: Interactions
-    test: Interactions
+    folds: tuple[Split, ...]
+    """What is trained on and what is to be found: once, or several times."""
     valid: Interactions | None = None
     protocol: str = "validated"
     ks: tuple[int, ...] = (10, 20, 50)
@@ -99,6 +103,17 @@ class Conditions:
             raise UsageError("a comparison needs at least 1 seed, got none.", code="no_seeds")
         for seed in self.seeds:
             check_seed(seed)
+        if not self.folds:
+            raise UsageError("a comparison needs test rows, got none.", code="no_test")
+        if self.trials is not None and any(
+            _common(fold.held_out, self.folds[0].train) for fold in self.folds[1:]
+        ):
+            raise UsageError(
+                "settings are searched on the training rows of the first fold, among which are "
+                "test rows of the others. Tune with `sdgar tune` first and compare with --set, or "
+                "use a split by time.",
+                code="tuned_on_test",
+            )
         if self.metric is not None:
             check_metric(self.metric)
 
@@ -119,9 +134,12 @@ class Conditions:
         given = {name: value for name, value in wanted.items() if value is not None}
         return with_settings(estimator, {k: v for k, v in given.items() if k in own})
 
-    def identity_of(self, estimator: Estimator) -> Identity:
+    def identity_of(self, estimator: Estimator, fold: Split) -> Identity:
         """What must be the same for a run to count again."""
-        return identity_of(estimator, self.train, self.test, self.valid, self.protocol, self.lists)
+        return identity_of(
+            estimator, fold.train, fold.held_out, self.valid, self.protocol, self.lists,
+            fold.histories,
+        )  # fmt: skip
 
 
 def compare(
@@ -137,21 +155,25 @@ def compare(
     """Train every system by the protocol with every seed, and read the test rows once a run.
 
     With ``trials``, each system's settings are first searched on validation rows, all with the
-    same number of trials. A system that fails is reported with its reason; the others go on.
-    With ``out`` everything is kept there.
+    same number of trials; of several folds, on the training rows of the first. A system that fails
+    is reported with its reason; the others go on. With ``out`` everything is kept there.
     """
     _require_distinct(candidates, against)
     if conditions.trials is not None:
         require_optuna()
+    if any(fold.histories is not None for fold in conditions.folds):
+        require_folding([candidate.estimator for candidate in candidates], conditions.protocol)
     watch = watch or Unwatched()
     entrants = Entrants()
     with Results(out, overwrite=overwrite) as results:
         for candidate in candidates:
             # Early, and all of them: what a search may change is looked at when it is over.
             free = candidate.searched if conditions.trials is not None else ()
-            for seed in candidate.seeds(conditions.seeds):
-                identity = conditions.identity_of(conditions.ready(candidate.estimator, seed))
-                results.require_same(candidate.system, seed, identity, free=free)
+            for number, fold in enumerate(conditions.folds):
+                for seed in candidate.seeds(conditions.seeds):
+                    ready = conditions.ready(candidate.estimator, seed)
+                    identity = conditions.identity_of(ready, fold)
+                    results.require_same((candidate.system, seed, number), identity, free=free)
         for candidate in candidates:
             try:
                 entrants.finished[candidate.system] = _enter(
@@ -173,6 +195,7 @@ def compare(
         seeds=conditions.seeds,
         trials=conditions.trials,
         against=against,
+        folds=[fold.how for fold in conditions.folds],
     )
 
 
@@ -180,7 +203,8 @@ def pieces(candidates: Sequence[Candidate], conditions: Conditions) -> int:
     """How many trials and runs a comparison has."""
     trials = conditions.trials or 0
     return sum(
-        len(candidate.seeds(conditions.seeds)) + (trials if candidate.searched else 0)
+        len(candidate.seeds(conditions.seeds)) * len(conditions.folds)
+        + (trials if candidate.searched else 0)
         for candidate in candidates
     )
 
@@ -216,7 +240,7 @@ def _enter(
     if conditions.trials is not None and candidate.searched:
         entrant.tuned = tune(
             conditions.ready(estimator, conditions.seeds[0]),
-            conditions.train,
+            conditions.folds[0].train,
             conditions.valid,
             trials=conditions.trials,
             fixed=candidate.fixed,
@@ -227,30 +251,36 @@ def _enter(
             stop=stop,
         )
         estimator = with_settings(estimator, entrant.tuned.best.settings)
-    for seed in candidate.seeds(conditions.seeds):
-        require_going(stop, results.kept)
-        ready = conditions.ready(estimator, seed)
-        identity = conditions.identity_of(ready)
-        run = results.find(candidate.system, seed, identity)
-        before = run is not None
-        if run is None:
-            run = _measure(ready, seed, conditions, watch, stop, results.kept)
-            results.add(run, identity)
-        entrant.runs.append(run)
-        watch.end("before" if before else "run", _sentence(run, conditions.sorted_by))
+    for number, fold in enumerate(conditions.folds):
+        for seed in candidate.seeds(conditions.seeds):
+            require_going(stop, results.kept)
+            ready = conditions.ready(estimator, seed)
+            identity = conditions.identity_of(ready, fold)
+            run = results.find((candidate.system, seed, number), identity)
+            before = run is not None
+            if run is None:
+                run = _measure(ready, seed, number, conditions, watch, stop, results.kept)
+                results.add(run, identity)
+            entrant.runs.append(run)
+            said = _name(run.system, seed, number, conditions)
+            value = run.metrics[conditions.sorted_by]
+            said += f": {conditions.sorted_by} {value:.4f} in {run.seconds:.1f} s"
+            watch.end("before" if before else "run", said)
     return entrant
 
 
 def _measure(
     estimator: Estimator,
     seed: int | None,
+    number: int,
     conditions: Conditions,
     watch: Watch,
     stop: Stop,
     kept: str,
 ) -> Measured:
     """Train by the protocol and read the test rows once."""
-    name = estimator.system_name + ("" if seed is None else f" seed {seed}")
+    fold = conditions.folds[number]
+    name = _name(estimator.system_name, seed, number, conditions)
     hear = stoppable(
         watch.begin(name, loop_of(estimator, conditions.protocol) or at_once()), stop, kept
     )
@@ -258,13 +288,16 @@ def _measure(
     fit_by(
         conditions.protocol,
         estimator,
-        conditions.train,
-        conditions.test,
+        fold.train,
+        fold.held_out,
         conditions.valid,
         hear,
     )
     seconds = time.perf_counter() - start
-    report = estimator.evaluate(conditions.test, ks=conditions.lists)
+    report = estimator.evaluate(fold.held_out, ks=conditions.lists, histories=fold.histories)
+    users = None
+    if len(conditions.folds) > 1:
+        users = measured_users(fold.held_out, estimator.recommender_).tolist()
     trained = estimator.trained_ if isinstance(estimator, Learner) else None
     return Measured(
         system=estimator.system_name,
@@ -277,6 +310,8 @@ def _measure(
         engine=estimator.computed_by if trained is None else trained.engine,
         best_epoch=None if trained is None else trained.best_epoch,
         seconds=round(seconds, 3),
+        fold=number,
+        users=users,
     )
 
 
@@ -291,6 +326,16 @@ def _require_distinct(candidates: Sequence[Candidate], against: str | None) -> N
         raise unknown_name("system to hold the others against", against, names)
 
 
-def _sentence(run: Measured, metric: str) -> str:
-    seed = "" if run.seed is None else f" seed {run.seed}"
-    return f"{run.system}{seed}: {metric} {run.metrics[metric]:.4f} in {run.seconds:.1f} s"
+def _name(system: str, seed: int | None, number: int, conditions: Conditions) -> str:
+    """How a run is called."""
+    fold = f" fold {number + 1}" if len(conditions.folds) > 1 else ""
+    return system + ("" if seed is None else f" seed {seed}") + fold
+
+
+def _common(one: Interactions, other: Interactions) -> bool:
+    """Whether two sets of rows have a pair in common."""
+    users_E = other.users.index_of(one.users.values)[one.users_E]
+    items_E = other.items.index_of(one.items.values)[one.items_E]
+    known = (users_E >= 0) & (items_E >= 0)
+    pairs = users_E[known] * other.n_items + items_E[known]
+    return bool(np.isin(pairs, other.users_E * other.n_items + other.items_E).any())

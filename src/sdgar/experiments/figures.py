@@ -73,7 +73,7 @@ def draw_comparison(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Each system's mean over seeds and every seed; beside them the differences to one system.
+    """Each system's mean over its runs and every run; beside them the differences to one system.
 
     Intervals are 95 % over users. Users differ from one another far more than systems do, so the
     intervals of two values can overlap where that of their paired difference is far from 0.
@@ -82,17 +82,17 @@ def comparison_figure(comparison: Comparison) -> Figure:
     figure = new_figure(width=10, height=1.6 + 0.45 * len(rows))
     values, differences = figure.subplots(1, 2, sharey=True)
     for place, row in enumerate(rows):
-        seeds = [run.metrics[comparison.metric] for run in row.runs]
+        runs = [run.metrics[comparison.metric] for run in row.runs]
         values.plot([row.low, row.high], [place, place], color=BLUE, linewidth=2, zorder=1)
         values.plot(row.means[comparison.metric], place, "D", color=BLUE, zorder=2)
-        values.plot(seeds, [place] * len(seeds), "o", color=ORANGE, markersize=3, zorder=3)
+        values.plot(runs, [place] * len(runs), "o", color=ORANGE, markersize=3, zorder=3)
         paired = row.versus
         if paired is not None:
             differences.plot([paired.low, paired.high], [place, place], color=BLUE, linewidth=2)
             differences.plot(paired.difference, place, "D", color=BLUE)
     values.set_yticks(range(len(rows)), [row.system for row in rows])
     values.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
-    values.set_title("value: mean, interval over users, seeds (orange)", fontsize=9)
+    values.set_title("value: mean, interval over users, runs (orange)", fontsize=9)
     values.set_xlabel(f"{comparison.metric} on test rows")
     differences.axvline(0, color=GREY, linestyle="--")
     differences.set_title("paired difference: mean, interval over users", fontsize=9)

@@ -21,6 +21,8 @@ from sdgar.folders import DamagedError, read_record, require_sealed, sealed
 from sdgar.training.checkpoint import Identity, as_json, require_same
 
 FORMAT = "sdgar-result 1"
+Which = tuple[str, int | None, int]
+"""A run is known by its system, its seed and its fold."""
 _RESULTS, _STUDIES = "results.jsonl", "studies"
 _UNSEALED = ("format", "identity", "run")
 """What a line could hold before there were seals."""
@@ -34,7 +36,7 @@ class Results:
         self._overwrite = overwrite
         self._stack = ExitStack()
         self._file: IO[bytes] | None = None
-        self._found: dict[tuple[str, int | None], tuple[Measured, Identity]] = {}
+        self._found: dict[Which, tuple[Measured, Identity]] = {}
 
     def __enter__(self) -> Self:
         if self.out is None:
@@ -50,7 +52,7 @@ class Results:
                     lines.remove_ours(study, MARK)
             for line in lines.read(self._file, self._path):
                 run, identity = self._described(line)
-                self._found[run.system, run.seed] = run, identity
+                self._found[run.system, run.seed, run.fold] = run, identity
             self._stack = opening.pop_all()
         return self
 
@@ -62,20 +64,18 @@ class Results:
     ) -> None:
         self._stack.close()
 
-    def require_same(
-        self, system: str, seed: int | None, identity: Identity, *, free: Collection[str] = ()
-    ) -> None:
+    def require_same(self, which: Which, identity: Identity, *, free: Collection[str] = ()) -> None:
         """Refuse a run that was finished before with other data or settings, but for free ones."""
-        if (system, seed) in self._found:
-            before, now = dict(self._found[system, seed][1]), as_json(identity)
+        if which in self._found:
+            before, now = dict(self._found[which][1]), as_json(identity)
             for name in free:
                 before, now = before | {name: None}, now | {name: None}
             require_same(before, now, self._path)
 
-    def find(self, system: str, seed: int | None, identity: Identity) -> Measured | None:
+    def find(self, which: Which, identity: Identity) -> Measured | None:
         """The run that was finished before, if it was."""
-        self.require_same(system, seed, identity)
-        found = self._found.get((system, seed))
+        self.require_same(which, identity)
+        found = self._found.get(which)
         return None if found is None else found[0]
 
     def _described(self, line: dict[str, Any]) -> tuple[Measured, Identity]:

@@ -18,6 +18,7 @@ from sdgar.estimators import Estimator, Learner
 from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.evaluation.report import Report
 from sdgar.experiments.workspace import Workspace
+from sdgar.fold_in import SYSTEMS
 from sdgar.printed import command as command_line
 from sdgar.recommender import Recommender, most_popular
 from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
@@ -57,6 +58,7 @@ def run(
     command: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _LOGGER.info,
     everything: Interactions | None = None,
+    histories: Interactions | None = None,
 ) -> RunResult:
     """Train by a protocol, read the test rows once, save.
 
@@ -67,6 +69,8 @@ def run(
     end of a pass, and when ``stop`` names a signal, which ends the run after the current epoch
     with ``StoppedError``. ``resume`` goes on from there, with the same data and settings, to the
     very model that an unbroken run gives. ``command`` is what ``sdgar train --resume`` will read.
+
+    With ``histories`` the test users are new to the model, and folded in from these rows.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
@@ -76,7 +80,9 @@ def run(
             "test rows. Keep the measured model, or train with the protocol validated.",
             code="keep_with_paper",
         )
-    identity = identity_of(estimator, train, test, valid, protocol, ks)
+    if histories is not None:
+        require_folding([estimator], protocol)
+    identity = identity_of(estimator, train, test, valid, protocol, ks, histories)
     identity["all data"] = None if everything is None else everything.fingerprint()
     with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
 
@@ -104,9 +110,12 @@ def run(
         model = estimator.recommender_
         before_test = time.perf_counter()
         fit_seconds = before_test - start
-        report = None if test is None else model.evaluate(test, ks=tuple(ks))
+        popular = report = None
+        if test is not None:
+            report = model.evaluate(test, ks=tuple(ks), histories=histories)
         evaluate_seconds = time.perf_counter() - before_test
-        popular = None if test is None else most_popular(model).evaluate(test, ks=tuple(ks))
+        if test is not None:
+            popular = most_popular(model).evaluate(test, ks=tuple(ks), histories=histories)
         if everything is not None:
             if isinstance(estimator, Learner):
                 estimator.fit_all(everything, on_epoch=watch, checkpoints=checkpoints)
@@ -134,6 +143,7 @@ def identity_of(
     valid: Interactions | None,
     protocol: str,
     ks: Sequence[int],
+    histories: Interactions | None = None,
 ) -> dict[str, Any]:
     """What must be the same for a run to go on to the same bytes, by names people know."""
     settings = estimator.plain_params()
@@ -147,7 +157,26 @@ def identity_of(
         "protocol": protocol,
         "k": list(ks),
         **{name: None if part is None else part.fingerprint() for name, part in parts.items()},
+        **({} if histories is None else {"histories": histories.fingerprint()}),
     }
+
+
+def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
+    """Refuse, before anything is trained, to measure new users where they cannot be folded in."""
+    cannot = [estimator.system_name for estimator in estimators if not estimator.folds_in]
+    if cannot:
+        raise UsageError(
+            "a split of users measures users who are new to a model, and new users cannot be "
+            f"folded into models of {', '.join(cannot)}. Use {', '.join(SYSTEMS)} (with "
+            "similarity=cosine), a network with fold_in such as sequence, or another split.",
+            code="no_fold_in",
+        )
+    if protocol == "paper":
+        raise UsageError(
+            "the paper's protocol chooses its epoch on the rows of test users, who are new to the "
+            "model in a split of users. Use --protocol validated, or another split.",
+            code="fold_in_with_paper",
+        )
 
 
 def loop_of(estimator: Estimator, protocol: str = "validated") -> FitOptions | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,15 @@ class Measured:
     best_epoch: int | None
     seconds: float
     """Training, with the looks at validation rows."""
+    fold: int = 0
+    """Which of the splits it was trained and measured on, from 0."""
+    users: list[str | int] | None = None
+    """The test users, where there are several folds to find them in again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One row of the table: a system over all its seeds."""
+    """One row of the table: a system over all its seeds and folds."""
 
     system: str
     runs: tuple[Measured, ...]
@@ -48,7 +53,7 @@ class Standing:
     sds: dict[str, float] | None
     """Standard deviations over seeds; None for one run."""
     low: float
-    """95 % bootstrap interval over users of the main metric's mean over seeds."""
+    """95 % bootstrap interval over users of the main metric's mean over seeds and folds."""
     high: float
     versus: Paired | None = None
     """This system less the one it is held against; None for that one itself."""
@@ -98,6 +103,8 @@ class Comparison:
     standings: tuple[Standing, ...]
     failures: tuple[Failure, ...]
     definition: str
+    folds: tuple[str, ...] = ("given",)
+    """How the rows of each fold were told apart."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -111,6 +118,10 @@ class Comparison:
             "definitions": dict(DEFINITIONS),
             "test": self.how_sure,
             "counts": asdict(self.counts) if self.counts else {},
+            "folds": [
+                {"how": how, "counts": counts}
+                for how, counts in zip_longest(self.folds, map(asdict, self.fold_counts))
+            ],
             "systems": [_as_dict(standing, self.metric) for standing in self.standings],
             "failed": [asdict(failure) for failure in self.failures],
         }
@@ -134,12 +145,20 @@ class Comparison:
     @property
     def how_sure(self) -> str:
         """What ± and p mean here."""
-        return TEST if len(self.seeds) > 1 else ONE_SEED
+        said = TEST if len(self.seeds) > 1 else ONE_SEED
+        return f"{_OVER_FOLDS.format(len(self.folds))} {said}" if len(self.folds) > 1 else said
 
     @property
     def counts(self) -> Counts | None:
-        """What was evaluated, and what could not be; None if all systems failed."""
-        return Counts(**self.standings[0].runs[0].counts) if self.standings else None
+        """What was evaluated in all folds, and what could not be; None if all systems failed."""
+        return _total(self.fold_counts) if self.standings else None
+
+    @property
+    def fold_counts(self) -> list[Counts]:
+        """The same of each fold; none if all systems failed."""
+        runs = self.standings[0].runs if self.standings else ()
+        found = {run.fold: Counts(**run.counts) for run in reversed(runs)}
+        return [found[fold] for fold in sorted(found)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Head and rows for people."""
@@ -190,6 +209,12 @@ ONE_SEED = (
 )
 
 
+_OVER_FOLDS = (
+    "All values are means over {} folds, which weigh alike; in the test a user of several folds "
+    "counts once, with all of them."
+)
+
+
 @dataclass(slots=True)
 class Entrant:
     """What is known of a system when all its runs are over."""
@@ -215,12 +240,13 @@ def stand(
     seeds: Sequence[int],
     trials: int | None,
     against: str | None,
+    folds: Sequence[str] = ("given",),
 ) -> Comparison:
-    """Sort by the mean over seeds and hold every system against the best, or against a named one.
+    """Sort by the mean over folds and seeds, and hold every system against the best or a named one.
 
-    d_u = mean over seeds of a's metric for user u - the same of b's
+    d_u = a's metric for user u, over seeds and folds - the same of b's
     """
-    reports = {name: _over_seeds(e.runs, metric) for name, e in entrants.finished.items()}
+    reports = {name: _over_runs(e.runs, metric) for name, e in entrants.finished.items()}
     order = sorted(reports, key=lambda name: (-reports[name].means()[metric], name))
     if against not in order:  # nobody was named, or it failed
         against = order[0] if order else None
@@ -238,22 +264,64 @@ def stand(
         against=against,
         standings=tuple(standings),
         failures=tuple(entrants.failed),
-        definition=standings[0].runs[0].definition if standings else "",
+        definition=_definition(standings[0].runs) if standings else "",
+        folds=tuple(folds),
     )
 
 
-def _over_seeds(runs: Sequence[Measured], metric: str) -> Report:
-    """Every user's mean over seeds, as one report."""
-    per_user_T = np.mean([run.per_user for run in runs], axis=0)
-    users_T = np.arange(len(per_user_T))
-    return Report(users_T, {metric: per_user_T}, Counts(**runs[0].counts))
+def _by_fold(runs: Sequence[Measured]) -> list[list[Measured]]:
+    """The runs of each fold."""
+    folds: dict[int, list[Measured]] = {}
+    for run in runs:
+        folds.setdefault(run.fold, []).append(run)
+    return list(folds.values())
+
+
+def _over_runs(runs: Sequence[Measured], metric: str) -> Report:
+    """Every user's mean over seeds and folds, as one report, in which folds weigh alike.
+
+    With n users in all F folds, T_f of them in fold f, and the mean over seeds m_fu of each:
+
+        x_u = n / F · Σ_f m_fu / T_f,   so that   mean_u x_u = mean_f mean_u m_fu
+    """
+    folds = _by_fold(runs)
+    users = [np.arange(len(run.per_user)) if run.users is None else run.users for run, *_ in folds]
+    everyone, at_E = np.unique(np.concatenate(users), return_inverse=True)
+    value_T = np.zeros(len(everyone))
+    first = 0
+    for fold in folds:
+        mean_T = np.mean([run.per_user for run in fold], axis=0)
+        at_T = at_E[first : first + len(mean_T)]
+        value_T[at_T] += mean_T * (len(everyone) / (len(folds) * len(mean_T)))
+        first += len(mean_T)
+    counts = _total([Counts(**fold[0].counts) for fold in folds])
+    return Report(np.arange(len(everyone)), {metric: value_T}, counts)
+
+
+def _total(counts: Sequence[Counts]) -> Counts:
+    """What was evaluated in all folds; users and items of several folds count in each."""
+    if len(counts) == 1:
+        return counts[0]
+    sums = {f.name: sum(getattr(one, f.name) for one in counts) for f in fields(Counts)}
+    return Counts(**sums | {"items": max(one.items for one in counts)})
+
+
+def _definition(runs: Sequence[Measured]) -> str:
+    """How the lists were made, of the first fold."""
+    folds = _by_fold(runs)
+    return runs[0].definition if len(folds) == 1 else f"Of the first fold: {runs[0].definition}"
 
 
 def _standing(
     name: str, entrant: Entrant, report: Report, metric: str, versus: Paired | None
 ) -> Standing:
     runs = entrant.runs
-    values = {m: [run.metrics[m] for run in runs] for m in runs[0].metrics}
+    # One value a seed: its mean over folds.
+    seeds = zip(*_by_fold(runs), strict=True)
+    of_seed = [
+        {m: np.mean([r.metrics[m] for r in same]) for m in same[0].metrics} for same in seeds
+    ]
+    values = {m: [one[m] for one in of_seed] for m in runs[0].metrics}
     low, high = report.intervals()[metric]
     return Standing(
         system=name,
@@ -265,7 +333,7 @@ def _standing(
         },
         tuned=entrant.tuned,
         means={m: float(np.mean(v)) for m, v in values.items()},
-        sds={m: float(np.std(v, ddof=1)) for m, v in values.items()} if len(runs) > 1 else None,
+        sds={m: float(np.std(v, ddof=1)) for m, v in values.items()} if len(of_seed) > 1 else None,
         low=low,
         high=high,
         versus=versus,
@@ -276,7 +344,9 @@ def _as_dict(standing: Standing, metric: str) -> dict[str, Any]:
     runs = []
     for run in standing.runs:
         values = asdict(run)
-        for name in ("system", "settings", "per_user", "counts", "definition", "engine"):
+        for name in (
+            "system", "settings", "per_user", "users", "counts", "definition", "engine",
+        ):  # fmt: skip
             del values[name]
         runs.append(values)
     return {

@@ -33,6 +33,8 @@ from sdgar.sparse import SparseMatrix
 _GREATEST = 1e12
 """More than any setting of a model that was trained."""
 SYSTEMS = ("popular", "item-knn", "ease", "ials", "sdsoftmax")
+_BY_WEIGHTS = ("item-knn", "ease")
+"""Those whose models are weights from item to item, for which a history is all that is needed."""
 
 
 def fold_in(
@@ -62,6 +64,13 @@ def can_fold_in(model: Model, about: dict[str, Any]) -> bool:
     if isinstance(model, ModuleScores):
         return False
     if isinstance(model, ItemWeights) or model.encoder is not None:
+        return True
+    return has_rule(about)
+
+
+def has_rule(about: dict[str, Any]) -> bool:
+    """Whether the models of a system with these settings can be folded into, before one is made."""
+    if about.get("system") in _BY_WEIGHTS:
         return True
     try:
         _rule(about)

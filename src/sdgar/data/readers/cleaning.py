@@ -107,10 +107,10 @@ def to_interactions(
     if not low or options.context != contexts.USER:
         return made
     below = frame.filter(verdict == low[0])
-    pairs = pl.DataFrame(
-        {"user": _as_held(below["user"], users), "item": _as_held(below["item"], items)}
-    ).drop_nulls()
-    return made.with_seen(pairs["user"].to_numpy(), pairs["item"].to_numpy())
+    held = {"user": _as_held(below["user"], users), "item": _as_held(below["item"], items)}
+    pairs = pl.DataFrame(held | ({"time": below["time_us"]} if columns.time else {})).drop_nulls()
+    time = pairs["time"].to_numpy() if columns.time else None
+    return made.with_seen(pairs["user"].to_numpy(), pairs["item"].to_numpy(), time)
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:

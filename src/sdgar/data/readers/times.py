@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-# A count of at least so much is of the next finer unit: seconds reach the year 5138,
-# milliseconds begin in 1973, and so on up to nanoseconds.
-_FINER_FROM = (10**11, 10**14, 10**17)
-_MICROS = (10**6, 10**3, 1, 1)
+from sdgar.data.moments import COUNTS
+
+_FINER_FROM = tuple(bound for bound, _ in COUNTS)
+"""A count of at least so much is of the next finer unit."""
+_MICROS = (*(micros for _, micros in COUNTS), 1)
 _NANOS = 3
 
 YEAR_10000 = 253_402_300_800_000_000

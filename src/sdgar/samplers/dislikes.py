@@ -1,0 +1,142 @@
+"""Negatives that a context is known to dislike, beside those that another sampler proposes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from sdgar.contracts import KnownPositives, Negatives, Sampler, Score
+from sdgar.data.interactions import Interactions
+from sdgar.rng import Draws, Stream, below
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.reject import MAX_TRIES, KnownItems
+from sdgar.samplers.static import Popularity, Uniform
+
+_WORDS = 2.0**-32
+_PAIRS = 1 << 16
+"""Positives whose probabilities are held at once."""
+
+KNOW_LOG_Q = (Uniform, Popularity, Decomposable)
+"""Samplers that can say log Q of any item, and so of a disliked one that they did not draw."""
+
+
+class WithDislikes:
+    """With probability p a disliked item of the context, each alike; else what ``base`` draws.
+
+        Q'(i | c) = (1 - p) Q(i | c) + p [i ∈ D_c] / |D_c|
+
+    where c has disliked items D_c, and Q without. Q is what ``base`` draws from once known
+    positives P_c are drawn again, at most T times in all, and what is still one is given up:
+
+        Q(i | c) = q(i | c) / Z_c · (1 - (1 - Z_c)^T),   Z_c = 1 - Σ_{j ∈ P_c} q(j | c)
+    """
+
+    def __init__(self, base: Sampler, data: Interactions, p: float) -> None:
+        assert data.seen is not None, "there is nothing to draw from"
+        self.base, self.p = base, p
+        self._positives, self._n_items = data.history, data.n_items
+        self._disliked = data.seen
+        self._place(torch.device("cpu"))
+
+    @property
+    def uses_scores(self) -> bool:
+        """Whether the draws of the other sampler depend on the current scores."""
+        return self.base.uses_scores
+
+    def sample(
+        self,
+        users_B: Tensor,
+        pos_B: Tensor,
+        n: int,
+        *,
+        score: Score,
+        draws: Draws,
+        known: KnownPositives,
+    ) -> Negatives:
+        """N draws a row; whether one is disliked is a number of its own stream."""
+        drawn = self.base.sample(users_B, pos_B, n, score=score, draws=draws, known=known)
+        own = Draws(draws.seed, Stream.DISLIKES, draws.epoch, draws.rows)
+        coin_BN, high_BN, low_BN, _ = own.words(torch.arange(n, device=users_B.device))
+        count_B1 = self._count_U[users_B][:, None]
+        chosen_BN = (coin_BN * _WORDS < self.p) & (count_B1 > 0)
+        place_BN = self._start_U[users_B][:, None] + below(count_B1, high_BN, low_BN)
+        disliked_BN = self._item_D[place_BN.clamp(max=len(self._item_D) - 1)]
+        items_BN = torch.where(chosen_BN, disliked_BN, drawn.items_BN)
+        log_q_BN = None
+        if isinstance(self.base, KNOW_LOG_Q):
+            log_q_BN = self.log_q(users_B, items_BN, known)
+        return Negatives(items_BN, drawn.accepted_BN | chosen_BN, log_q_BN)
+
+    def log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives) -> Tensor:
+        """Log Q'(i | c), of any items that are no positives."""
+        users_BN = users_B[:, None].expand_as(items_BN)
+        log_q_BN = self._log_base(users_B, items_BN, known)
+        count_BN = self._count_U[users_BN]
+        is_disliked_BN = self._is_disliked.contains(users_BN, items_BN)
+        extra_BN = math.log(self.p) - count_BN.clamp(min=1).log()
+        both_BN = torch.logaddexp(
+            log_q_BN + math.log1p(-self.p), extra_BN.where(is_disliked_BN, -torch.inf)
+        )
+        return torch.where(count_BN > 0, both_BN, log_q_BN)
+
+    def _log_base(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives) -> Tensor:
+        """Log Q(i | c) of the other sampler."""
+        users_BN = users_B[:, None].expand_as(items_BN)
+        if isinstance(self.base, Uniform):
+            return -known.n_unknown(users_BN).clamp(min=1).log()
+        return self._log_drawn(users_B, items_BN) + self._log_kept_U[users_B][:, None]
+
+    def _log_drawn(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """Log q(i | c), before known positives are drawn again."""
+        if isinstance(self.base, Popularity):
+            return self.base.log_q_I[items_BN].float()
+        assert isinstance(self.base, Decomposable)
+        return self.base.log_q(users_B, items_BN)
+
+    def _weigh(self) -> None:
+        """Find log (1 - (1 - Z_c)^T) / Z_c of every context, from the proposals as they are now."""
+        if isinstance(self.base, Uniform) or not isinstance(self.base, KNOW_LOG_Q):
+            return
+        mass_U = torch.zeros(len(self._count_U), dtype=torch.float64, device=self._item_D.device)
+        for first in range(0, len(self._user_E), _PAIRS):
+            user_B = self._user_E[first : first + _PAIRS]
+            item_B1 = self._item_E[first : first + _PAIRS, None]
+            q_B = self._log_drawn(user_B, item_B1)[:, 0].exp().double()
+            mass_U.index_add_(0, user_B, q_B)
+        z_U = (1 - mass_U).clamp(min=1e-9)
+        self._log_kept_U = ((1 - (1 - z_U) ** MAX_TRIES) / z_U).log().float()
+
+    def _place(self, device: torch.device) -> None:
+        """Put the tables where draws are made."""
+        start_U1 = torch.from_numpy(self._disliked.indptr_U1).to(device)
+        self._start_U, self._count_U = start_U1[:-1], start_U1.diff()
+        self._item_D = torch.from_numpy(self._disliked.items_E).to(device).long()
+        self._is_disliked = KnownItems(self._disliked, self._n_items, device)
+        self._user_E = torch.from_numpy(self._positives.users_E).to(device)
+        self._item_E = torch.from_numpy(self._positives.items_E).to(device).long()
+        self._weigh()
+
+    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+        """Let the other sampler follow the discriminator."""
+        health = self.base.refit(score, seed=seed, epoch=epoch)
+        self._weigh()
+        return health
+
+    def to(self, device: torch.device) -> Self:
+        """Move the tables."""
+        self.base.to(device)
+        self._place(device)
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        """What the other sampler keeps."""
+        return self.base.state()
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        self.base.load_state(state)
+        self._weigh()
