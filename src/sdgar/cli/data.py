@@ -96,6 +96,7 @@ def split(
         screen.say("saved", f"{target}: {len(rows):,} rows")
     screen.say("split", parts.how)
     more = ["--context", ",".join(reading.context)] if len(reading.context) > 1 else []
+    more += ["--seen-by", reading.seen_by] if reading.seen_by != "user" else []
     words = ("sdgar", "train", targets[0], "--test", targets[1], "--out", "RUN", *more)
     screen.say("next", command(*words))
     screen.result(

@@ -93,7 +93,8 @@ def tune(
     data = read(screen, "data", files, reading)
     if test:
         elsewhere = read(screen, "test", test, reading)
-        warn_of_known(HeldOut.of(elsewhere, data), data.history)
+        held_out = HeldOut.of(elsewhere, data)
+        warn_of_known(held_out, held_out.left_out(data))
     elif split != "none":
         data, _ = split_off(screen, data, split, seed)
     validation = read(screen, "valid", valid, reading) if valid else None

@@ -44,6 +44,12 @@ __all__ = [
 ]
 
 _DEFAULTS = ReadOptions()
+_SEEN_BY = {
+    "user": "what a user has in one context is left out of their lists in all; --seen-by context "
+    "lets it come back in others",
+    "context": "what a user has in one context is left out of their lists there, and may come back "
+    "in others",
+}
 _PATHS = (str, bytes, os.PathLike)
 
 
@@ -133,17 +139,18 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
 def _loaded(
     interactions: Interactions, columns: Columns, options: ReadOptions, notes: list[str]
 ) -> Loaded:
-    seen = ""
+    said = [] if interactions.fields is None else [_SEEN_BY[interactions.seen_by]]
     if interactions.seen is not None:
-        seen = (
+        said.append(
             f"{len(interactions.seen.items_E):,} pairs rated below {options.min_rating:g} are not "
             "learned from, and not recommended again"
         )
+    seen = "; ".join(said)
     if columns.weight is None:
         return Loaded(interactions, columns, tuple(notes), columns.offer(), seen)
-    weighed, said = weigh(interactions, options.weights or "auto")
-    said = f"{columns.weight}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
-    return Loaded(weighed, columns, tuple(notes), said, seen)
+    weighed, how = weigh(interactions, options.weights or "auto")
+    how = f"{columns.weight}: {how}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
+    return Loaded(weighed, columns, tuple(notes), how, seen)
 
 
 class _Source(Protocol):

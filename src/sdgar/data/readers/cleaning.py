@@ -67,6 +67,7 @@ def to_interactions(
     time_E = kept["time_us"].to_numpy() if columns.time else None
     users, users_E = _index(kept["user"], columns.user, untyped, notes)
     items, items_E = _index(kept["item"], columns.item, untyped, notes)
+    people = users
     if options.context != contexts.USER:
         fields = {"user": users.at(users_E)}
         for name in options.context:
@@ -86,15 +87,20 @@ def to_interactions(
         duplicates=options.duplicates,
         account=account,
     )
-    made = replace(made, context=options.context)
+    made = replace(made, context=options.context, seen_by=options.seen_by)
     low = [at for at, check in enumerate(checks) if check.role == "rating" and not check.rejects]
-    if not low or options.context != contexts.USER:
+    if not low or (made.fields is not None and made.seen_by == "context"):
         return made
     below = frame.filter(verdict == low[0])
     pairs = pl.DataFrame(
-        {"user": _as_held(below["user"], users), "item": _as_held(below["item"], items)}
+        {"user": _as_held(below["user"], people), "item": _as_held(below["item"], items)}
     ).drop_nulls()
-    return made.with_seen(pairs["user"].to_numpy(), pairs["item"].to_numpy())
+    seen_users, seen_items = pairs["user"].to_numpy(), pairs["item"].to_numpy()
+    if made.fields is not None:  # what one context of a user has seen, all of theirs have
+        ids, first = np.unique(made.user_U, return_index=True)
+        place = Ids(ids).index_of(seen_users)
+        seen_users, seen_items = made.users.at(first[place[place >= 0]]), seen_items[place >= 0]
+    return made.with_seen(seen_users, seen_items)
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
