@@ -309,6 +309,8 @@ class System:
     """P: positives of a context that share one pool of negatives; 1 gives each its own."""
     refit_every: int | None = None
     """Epochs between refits of the sampler; None for static samplers."""
+    seen_elsewhere: bool = False
+    """Whether negatives avoid more than what a context has: all that its user has in others."""
     recommends: Recommending | None = None
     """Who recommends, if not the discriminator: IRGAN's generator can."""
 

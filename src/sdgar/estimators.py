@@ -245,6 +245,7 @@ class Estimator(Described):
                     "decided": self.decided(train),
                     "data": {"fingerprint": train.fingerprint(), "rows": train.rows.as_dict()},
                     "context": list(train.context),
+                    "seen_by": train.seen_by,
                     **about,
                 },
                 seen=train.seen,
@@ -424,7 +425,8 @@ class Learner(Estimator):
         run = self._run(train, checkpoints)
         everything = train
         if self.early_stopping and valid is not None:
-            warn_of_known(HeldOut.of(valid, train), train.history)
+            held_out = HeldOut.of(valid, train)
+            warn_of_known(held_out, held_out.left_out(train))
             everything = train.merge(valid) if refit else train
         with self._told(run, train, on_epoch, verbose):
             if not self.early_stopping:

@@ -24,7 +24,7 @@ from sdgar import artifact
 from sdgar.arguments import a_path, length, of_kind, one_of
 from sdgar.artifact import Artifact
 from sdgar.contracts import Factors, ItemWeights, Model, Scorer
-from sdgar.data.contexts import USER, Fields
+from sdgar.data.contexts import USER, Fields, SeenBy, left_out
 from sdgar.data.held_out import HeldOut
 from sdgar.data.ids import Ids, held, is_column, plain
 from sdgar.data.interactions import History, Interactions
@@ -136,10 +136,18 @@ class Recommender(Described):
         """What each context is known to have."""
         return self._saved.history
 
+    @property
+    def seen_by(self) -> SeenBy:
+        """Whether what a user has is left out in all of their contexts, or only where they have it.
+
+        Models of earlier days do not say so: they had the latter.
+        """
+        return "user" if self.about.get("seen_by") == "user" else "context"
+
     @cached_property
     def _known(self) -> History:
         """All that is left out of a list: what a user has, and what they saw and do not like."""
-        return self.history.union(self._saved.seen)
+        return left_out(self.history.union(self._saved.seen), self.fields, self.seen_by)
 
     @cached_property
     def fields(self) -> Fields | None:
@@ -376,7 +384,8 @@ class Recommender(Described):
         if seen is not None:
             require_rows("seen", seen)
         known = self.history if seen is None else _history_of(seen, self.users, self.items)
-        report = _evaluate(self.model, HeldOut.of(test, self), seen=known, ks=ks)
+        held_out = HeldOut.of(test, self)
+        report = _evaluate(self.model, held_out, seen=held_out.left_out(self, known), ks=ks)
         if report.warning:
             warnings.warn(report.warning, SdgarWarning, stacklevel=2)
         return report
@@ -474,15 +483,13 @@ class Recommender(Described):
                 f"{_INSTEAD[fallback]}"
             )
         known = [place for place in found if place is not None]
-        none = np.zeros(0, np.int32)
-        seen = [self.history.of(at) if at >= 0 else none for at, _ in known]
-        history = History(
-            np.cumsum([0, *map(len, seen)], dtype=np.int64), np.concatenate([*seen, none])
-        )
+        place_TF = np.array([places_F for _, places_F in known], np.int64)
+        same_T = fields.same_seen(place_TF.reshape(-1, len(fields.names)), self.seen_by)
+        at_T = np.array([at for at, _ in known], np.int64)
         columns = [_column(list(values)) for values in zip(*names, strict=True)]
         return _Asked(
             self._rows(known),
-            history,
+            self._known.rows(np.where(at_T >= 0, at_T, same_T)),
             dict(zip(fields.names, columns, strict=True)),
             _numbered(np.array([place is not None for place in found], bool)),
         )
@@ -784,7 +791,8 @@ def require_rows(name: str, rows: Any) -> None:
 def most_popular(model: Recommender) -> Recommender:
     """The yardstick of a model: the same users, items and histories, ranked by popularity."""
     factors = popularity(model.history, len(model.items), model.fields)
-    about = {"system": "popular", "context": model.about.get("context", list(USER))}
+    context = model.about.get("context", list(USER))
+    about = {"system": "popular", "context": context, "seen_by": model.seen_by}
     return Recommender(Artifact(factors, model.users, model.items, model.history, about))
 
 

@@ -151,6 +151,7 @@ class Composition:
             positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
             l2=self._penalty(data),
             refit_every=refit_every,
+            seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
         )
 

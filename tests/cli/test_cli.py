@@ -577,8 +577,11 @@ def test_parts_that_do_not_fit_and_systems_with_parts_are_refused(events, tmp_pa
 def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_path):
     run = tmp_path / "run"
     words = ("--context", "user,daypart", *QUICK, "--set", "dim=8", "--json")
-    result = result_of(sdgar("train", events / "events.csv", "--out", run, *words))
+    done = sdgar("train", events / "events.csv", "--out", run, *words)
+    result = result_of(done)
     assert 0 < result["test"]["ndcg@10"] <= 1
+    assert result["engine"] == "fused-cpu"
+    assert "is left out of their lists in all; --seen-by context" in " ".join(done.stderr.split())
     user, part = json.loads(load(run).users.values[0])
     done = sdgar(
         "recommend", run, "--user", user, "--context", f"daypart={part}", "-k", 3, "--json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 import sdgar
 from sdgar.data.contexts import DERIVED, Fields, combined, derived
 from sdgar.data.interactions import Interactions
-from sdgar.data.readers import read, read_frame, read_options
+from sdgar.data.readers import ReadOptions, read, read_frame, read_options
 from sdgar.data.tables import events
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
@@ -258,6 +259,80 @@ def test_contexts_that_did_not_occur_are_measured_too_and_missed_by_models_witho
     assert knows.per_user["recall@50"][made_up].sum() == 0
     assert knows.per_user["recall@50"][~made_up].mean() > 0.5
     sdgar.compare(report, knows, metric="ndcg@10")
+
+
+ANN = {
+    "user": ["ann", "ann", "ann", "bob", "bob", "cid", "cid"],
+    "city": ["Rome", "Rome", "Oslo", "Rome", "Oslo", "Rome", "Oslo"],
+}
+HAD = [1, 2, 3, 1, 4, 2, 3]
+
+
+def listed(model, user: str, city: str) -> set[int]:
+    return set(model.recommend({"user": user, "city": city}, k=4)["item"].drop_nulls())
+
+
+@pytest.mark.parametrize("model", [sdgar.MostPopular(), sdgar.BPR(dim=2, epochs=1, seed=1)])
+def test_what_a_user_has_is_left_out_in_all_contexts_or_only_where_they_have_it(model, tmp_path):
+    by_user = Interactions.from_contexts(ANN, HAD)
+    model.set_params(**({"early_stopping": False} if isinstance(model, sdgar.BPR) else {}))
+    model.fit(by_user)
+    loaded = sdgar.load(model.save(tmp_path / "by user"))
+    for one in (model, loaded):
+        assert listed(one, "ann", "Rome") == listed(one, "ann", "Oslo") == {4}
+        assert listed(one, "bob", "Oslo") == {2, 3}
+        assert set(one.recommend(k=4).filter(pl.col("user") == "ann")["item"]) == {4}
+    model.fit(Interactions.from_contexts(ANN, HAD, seen_by="context"))
+    loaded = sdgar.load(model.save(tmp_path / "by context"))
+    for one in (model, loaded):
+        assert listed(one, "ann", "Rome") == {3, 4}
+        assert listed(one, "ann", "Oslo") == {1, 2, 4}
+    with pytest.raises(UsageError, match="unknown seen_by 'city'"):
+        Interactions.from_contexts(ANN, HAD, seen_by="city")
+    with pytest.raises(UsageError, match="--context"):
+        ReadOptions(seen_by="context")
+
+
+def test_negatives_and_lists_of_evaluations_leave_out_the_same():
+    data = Interactions.from_contexts(ANN, HAD)
+    test = Interactions.from_contexts({"user": ["ann"] * 3, "city": ["Oslo"] * 3}, [1, 3, 4])
+    for seen_by, left_out, known, found in (
+        ("user", [{1, 2, 3}, {1, 2, 3}, {1, 4}, {1, 4}], 2, 1 / 3),
+        ("context", [{3}, {1, 2}, {4}, {1}], 1, 2 / 3),
+    ):
+        train = dataclasses.replace(data, seen_by=seen_by)
+        have = [set(train.items.at(train.left_out.of(u))) for u in range(4)]
+        assert have == left_out  # ann in Oslo and Rome, bob in Oslo and Rome
+        with pytest.warns(SdgarWarning, match="another context" if known == 2 else "training rows"):
+            report = sdgar.MostPopular().fit(train).evaluate(test)
+        assert (report.counts.known_rows, report.counts.training_rows) == (known, 1)
+        assert report.means()["recall@10"] == pytest.approx(found)
+    assert data.fingerprint() != train.fingerprint()
+
+
+def test_a_new_context_of_a_user_leaves_out_what_the_user_has_too():
+    part = Interactions.from_contexts(ANN, HAD)
+    part = part[np.array(["cid" not in t or "Oslo" not in t for t in part.users.values])[
+        part.users_E
+    ]]  # fmt: skip
+    new = Interactions.from_contexts({"user": ["cid"], "city": ["Oslo"]}, [2])
+    for seen_by, rest, recall in (("user", {1, 3, 4}, 0), ("context", {1, 2, 3, 4}, 1)):
+        model = sdgar.MostPopular().fit(dataclasses.replace(part, seen_by=seen_by))
+        assert listed(model, "cid", "Oslo") == rest
+        report = model.recommender_.evaluate(new, ks=(10,)) if recall else None
+        if report is None:
+            with pytest.warns(SdgarWarning, match="--seen-by context"):
+                report = model.evaluate(new)
+        assert report.means()["recall@10"] == recall
+        assert report.counts.unseen_contexts == 1
+
+
+def test_rows_rated_low_are_left_out_in_all_contexts_of_their_user():
+    rated = {**ANN, "item": HAD, "rating": [5, 1, 5, 5, 5, 5, 5]}
+    data = read(rated, context=("user", "city"), min_rating=4)
+    model = sdgar.MostPopular().fit(data)
+    assert len(data) == 6
+    assert listed(model, "ann", "Rome") == listed(model, "ann", "Oslo") == {4}
 
 
 def test_contexts_of_two_files_match_whether_values_are_numbers_or_text():

@@ -116,11 +116,12 @@ def system_of(data: Interactions, *, sampler: str = "uniform", dim: int = 5, **c
     optimizer = changes.get("optimizer", OPTIMIZERS[usual])
     size, sparse = (data.n_users, data.n_items, dim), optimizer.row_wise
     tau, bias = changes.pop("tau", None), changes.pop("bias", False)
+    common = {"seed": 0, "sparse": sparse, "fields": data.fields}
     system = System(
         name="test",
-        discriminator=MatrixFactorization(*size, seed=0, sparse=sparse)
+        discriminator=MatrixFactorization(*size, **common)
         if tau is None
-        else Cosine(*size, seed=0, sparse=sparse, tau=tau, bias=bias),
+        else Cosine(*size, tau=tau, bias=bias, **common),
         sampler=sampler_of(sampler, data),
         objective=PairwiseLogistic(),
         optimizer=optimizer,
@@ -236,6 +237,40 @@ def test_the_first_violation_is_that_of_the_eager_engine(objective, per_visit):
         positives_per_visit=per_visit,
     )
     assert last.unanswered == some_data().n_items
+
+
+@pytest.mark.parametrize("seen_by", ["user", "context"])
+@pytest.mark.parametrize(
+    ("sampler", "objective", "optimizer", "tau"),
+    [
+        ("uniform", PairwiseLogistic(), "sgd", None),
+        ("hardest", PairwiseLogistic(), "lazy adam", None),
+        ("decomposable", SampledSoftmax(), "adagrad", 0.3),
+    ],
+)
+def test_contexts_that_are_sums_of_fields_move_as_by_the_eager_engine(
+    sampler, objective, optimizer, tau, seen_by
+):
+    plain = some_data()
+    data = Interactions.from_contexts(
+        # Some users have one context, most have two; the parts of the day are shared by all.
+        {"user": plain.users_E // 2, "part": plain.users_E % 3, "end": plain.users_E % 2},
+        plain.items_E,
+        weight=plain.weight_E,
+        seen_by=seen_by,
+    )
+    last = assert_same_epochs(
+        data,
+        epochs=3,
+        sampler=sampler,
+        objective=objective,
+        optimizer=OPTIMIZERS[optimizer],
+        positives_per_visit=2,
+        n_negatives=1,
+        tau=tau,
+        bias=tau is not None,
+    )
+    assert last.unanswered >= data.n_items
 
 
 def test_ranks_of_factors_are_drawn_as_by_the_eager_engine():

@@ -110,6 +110,7 @@ def split(
     screen.say("split", parts.how)
     train, test, histories = targets
     more = ["--context", ",".join(reading.context)] if len(reading.context) > 1 else []
+    more += ["--seen-by", reading.seen_by] if reading.seen_by != "user" else []
     if parts.histories is None:
         screen.say("next", command("sdgar", "train", train, "--test", test, "--out", "RUN", *more))
     else:

@@ -35,6 +35,7 @@ def evaluate(
     reading: options.Reading = None,
 ) -> None:
     """Rank all items for every test user and compare with the test events."""
+    from sdgar.data.contexts import USER
     from sdgar.data.readers import read_files
     from sdgar.recommender import load, most_popular
 
@@ -47,7 +48,7 @@ def evaluate(
             f"{','.join(fields)}. Leave it out.",
             code="bad_context",
         )
-    reading = replace(reading, context=fields)
+    reading = replace(reading, context=fields, seen_by=model.seen_by if fields != USER else "user")
     lists = options.lists_of(ks)
     held_out = read_files(test, reading)
     screen.loaded("test", held_out, ", ".join(file.name for file in test))

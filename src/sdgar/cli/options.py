@@ -97,6 +97,15 @@ Context = Annotated[
         rich_help_panel=_COLUMNS,
     ),
 ]
+SeenBy = Annotated[
+    str,
+    typer.Option(
+        "--seen-by",
+        help="With fields in the context: items that a user has are left out in all contexts "
+        "(user), or only where they have them (context).",
+        rich_help_panel=_COLUMNS,
+    ),
+]
 AllowBadRows = Annotated[
     bool,
     typer.Option(
@@ -214,6 +223,7 @@ def _reading(
     columns: Header = None,
     duplicates: Duplicates = "error",
     fields: Context = "user",
+    seen_by: SeenBy = "user",
     allow_bad_rows: AllowBadRows = False,
     max_uncompressed: MaxUncompressed = None,
 ) -> Reading:
@@ -233,6 +243,7 @@ def _reading(
         columns=columns,
         duplicates=duplicates,
         context=tuple(fields.split(",")),
+        seen_by=seen_by,
         allow_bad_rows=allow_bad_rows,
         max_uncompressed=None if max_uncompressed is None else _bytes(max_uncompressed),
     )

@@ -94,7 +94,8 @@ def tune(
     data, reading = read_events(screen, "data", files, reading)
     if test:
         elsewhere, _ = read_events(screen, "test", test, reading)
-        warn_of_known(HeldOut.of(elsewhere, data), data.history)
+        held_out = HeldOut.of(elsewhere, data)
+        warn_of_known(held_out, held_out.left_out(data))
     elif split != "none":
         data = split_off(screen, data, split, seed).train
     validation = read_events(screen, "valid", valid, reading)[0] if valid else None

@@ -9,14 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.arguments import one_of
 from sdgar.data.ids import Ids, held, plain
 from sdgar.errors import DataError, UsageError
 
+if TYPE_CHECKING:
+    from sdgar.data.interactions import History
+
+SeenBy = Literal["user", "context"]
+"""Who has seen an item: the user, in whatever context, or only the context that has it."""
 USER = ("user",)
 """What a context is unless it is said otherwise."""
 TAKEN = ("item", "rank", "score", "short", "basis")
@@ -66,6 +72,19 @@ class Fields:
     def place_UF(self) -> NDArray[np.int64]:
         """Which values each context has, numbered through."""
         return self.index_UF + self.first_F
+
+    def user_of(self, place_XF: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of the user among the values of each context."""
+        at = self.names.index("user")
+        user_X: NDArray[np.int64] = place_XF[:, at] - self.first_F[at]
+        return user_X
+
+    def same_seen(self, new_XF: NDArray[np.int64], seen_by: SeenBy) -> NDArray[np.int64]:
+        """A context that has seen the same as each one that is new as a whole; -1 if it is none."""
+        if seen_by == "context":
+            return np.full(len(new_XF), -1)
+        _, first = np.unique(self.user_of(self.place_UF), return_index=True)
+        return first[self.user_of(new_XF)]
 
     def match(self, other: Fields) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which of these contexts each of the other ones is, and the values of those that are none.
@@ -121,6 +140,23 @@ class Fields:
             for name, ids in zip(self.names, self.values, strict=True)
         ]
         return key(values)
+
+
+def left_out(history: History, fields: Fields | None, seen_by: SeenBy) -> History:
+    """What each context is not recommended, and does not learn to dislike, as it is seen.
+
+    seen by the user:       { i : some context of the user of c has i }
+    seen by the context:    { i : c has i }
+    """
+    if fields is None or seen_by == "context":
+        return history
+    user_U = fields.user_of(fields.place_UF)
+    return history.of_groups(user_U).rows(user_U)
+
+
+def require_seen_by(seen_by: str) -> None:
+    """Refuse what nobody can be who has seen an item."""
+    one_of("seen_by", seen_by, get_args(SeenBy))
 
 
 def require_fields(names: Sequence[str]) -> None:

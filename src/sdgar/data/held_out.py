@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.contexts import Fields
+from sdgar.data.contexts import Fields, SeenBy, left_out
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import DataError
@@ -36,6 +36,11 @@ class Catalogue(Protocol):
     @property
     def history(self) -> History:
         """The pairs that were trained on."""
+        ...
+
+    @property
+    def seen_by(self) -> SeenBy:
+        """Who has seen what a context has."""
         ...
 
 
@@ -92,6 +97,18 @@ class HeldOut:
             unseen_XF=unseen_XF,
             training_rows=_rows_in(train.history, len(train.items), users_E, items_E_known),
         )
+
+    def left_out(self, train: Catalogue, history: History | None = None) -> History:
+        """What lists leave out, of all contexts of training and after them of the new ones.
+
+        It follows from what was trained on, or from another history of the same contexts.
+        """
+        known = train.history if history is None else history
+        seen = left_out(known, train.fields, train.seen_by)
+        if self.unseen_XF is None or train.fields is None:
+            return seen
+        new_X = train.fields.same_seen(self.unseen_XF, train.seen_by)
+        return seen.rows(np.append(np.arange(seen.n_users), new_X))
 
     def __len__(self) -> int:
         """Number of users to evaluate."""

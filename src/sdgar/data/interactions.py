@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data import contexts, moments, numbers
-from sdgar.data.contexts import Fields
+from sdgar.data.contexts import Fields, SeenBy
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids, common_kind, held
 from sdgar.errors import DataError, UsageError, unknown_name
@@ -98,6 +98,19 @@ class History:
         """Items of one context."""
         return self.items_E[self.indptr_U1[user] : self.indptr_U1[user + 1]]
 
+    def rows(self, users_T: NDArray[np.int64]) -> History:
+        """The items of some contexts, in this order; those of -1 are none."""
+        count_T = np.where(users_T < 0, 0, np.diff(self.indptr_U1, append=0)[users_T])
+        indptr_T1 = np.concatenate(([0], np.cumsum(count_T)))
+        shift_T = self.indptr_U1[users_T] - indptr_T1[:-1]
+        place_E = np.arange(indptr_T1[-1]) + np.repeat(shift_T, count_T)
+        return History(indptr_T1, self.items_E[place_E])
+
+    def of_groups(self, group_U: NDArray[np.int64]) -> History:
+        """What the contexts of each group have together."""
+        n_groups = int(group_U.max(initial=-1)) + 1
+        return History.of_pairs(group_U[self.users_E], self.items_E.astype(np.int64), n_groups)
+
     def union(self, other: History | None) -> History:
         """The pairs of both, of the same contexts."""
         if other is None:
@@ -139,6 +152,9 @@ class Interactions(Described):
     recommended, and nothing is learned from them unless a system draws dislikes as negatives."""
     seen_time_E: NDArray[np.int64] | None = None
     """When each of them was seen, if that is known."""
+    seen_by: SeenBy = "user"
+    """Whether what a user has in one context is left out in all of theirs, or may come back in
+    others."""
 
     @classmethod
     def from_contexts(
@@ -149,8 +165,14 @@ class Interactions(Described):
         weight: Sequence[float] | NDArray[Any] | None = None,
         time: Sequence[int] | NDArray[Any] | None = None,
         duplicates: Duplicates = "error",
+        seen_by: SeenBy = "user",
     ) -> Interactions:
-        """Build with a context of several fields, one array each, such as user and daypart."""
+        """Build with a context of several fields, one array each, such as user and daypart.
+
+        What a user has is left out of their lists in all contexts; with ``seen_by="context"`` it
+        may come back in another one.
+        """
+        contexts.require_seen_by(seen_by)
         if not isinstance(fields, Mapping):
             raise UsageError(
                 "fields must be a mapping of names to columns, such as {'user': …, 'city': …}; got "
@@ -172,7 +194,7 @@ class Interactions(Described):
         made = cls.from_arrays(
             ids.values[contexts_E], items, weight=weight, time=time, duplicates=duplicates
         )
-        return replace(made, context=tuple(fields))
+        return replace(made, context=tuple(fields), seen_by=seen_by)
 
     @classmethod
     def from_arrays(
@@ -456,6 +478,11 @@ class Interactions(Described):
         """The pairs alone."""
         return History(self.indptr_U1, self.items_E)
 
+    @cached_property
+    def left_out(self) -> History:
+        """What is no negative of each context, and not recommended to it."""
+        return contexts.left_out(self.history, self.fields, self.seen_by)
+
     def subset(self, keep_E: NDArray[np.bool_], reason: str) -> Interactions:
         """Keep some interactions; users and items left without any lose their id."""
         users_kept, users_E = np.unique(self.users_E[keep_E], return_inverse=True)
@@ -485,6 +512,7 @@ class Interactions(Described):
             user_features=self.user_features,
             item_features=self.item_features,
             context=self.context,
+            seen_by=self.seen_by,
         )
         return self._seen_in(alike)
 
@@ -511,6 +539,8 @@ class Interactions(Described):
             digest.update(b"seen" + self.seen.indptr_U1.tobytes() + self.seen.items_E.tobytes())
         if self.seen_time_E is not None:
             digest.update(self.seen_time_E.tobytes())
+        if self.fields is not None and self.seen_by == "user":
+            digest.update(b"seen by user")
         return digest.hexdigest()
 
     def stats(self) -> dict[str, float]:

@@ -25,7 +25,7 @@ class LightGCN(Vectors):
     """
 
     def __init__(
-        self, n_users: int, n_items: int, *, dim: int = 64, layers: int = 3, tau: float = 0.0
+        self, n_users: int, n_items: int, *, dim: int = 64, layers: int = 3, tau: float = 0.12
     ) -> None:
         super().__init__(n_items, tau=tau, dim=dim)
         if layers < 0:
@@ -61,10 +61,10 @@ class LightGCN(Vectors):
             sum_UD, sum_ID = sum_UD + u_UD, sum_ID + v_ID
         return sum_UD / (self.layers + 1), sum_ID / (self.layers + 1)
 
-    def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """h_BD and v_BND."""
-        h_UD, v_ID = self.tables()
-        return embedding(users_B, h_UD), embedding(items_BN, v_ID)
+    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """s_BN, from tables that a step computes anyway and brings to their length once."""
+        h_UD, v_ID, _ = self.vectors()
+        return self._product(embedding(users_B, h_UD), embedding(items_BN, v_ID), items_BN)
 
     def penalty(self, context_B: Tensor, items_BN: Tensor) -> Tensor:
         """‖u⁽⁰⁾‖² + ‖v⁺⁽⁰⁾‖² + mean_j ‖v_j⁽⁰⁾‖², with biases."""

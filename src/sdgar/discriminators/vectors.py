@@ -80,7 +80,11 @@ class Vectors(nn.Module):
         h_BD = self.as_inner_product(h_BD)
         if self.tau:
             v_BND = normalize(v_BND, dim=2)
-        return torch.bmm(v_BND, h_BD[:, :, None])[:, :, 0] + self._bias(items_BN)
+        return self._product(h_BD, v_BND, items_BN)
+
+    def _product(self, h_BD: Tensor, v_BND: Tensor, items_BN: Tensor) -> Tensor:
+        # Not bmm, which takes the products of small matrices one at a time.
+        return (v_BND * h_BD[:, None]).sum(dim=2) + self._bias(items_BN)
 
     def _bias(self, items_BN: Tensor) -> Tensor:
         # Not an index: its gradient adds up an item that occurs often one row at a time.

@@ -52,7 +52,7 @@ class EagerEngine:
         if data.weight_E is not None:
             weight_E = torch.from_numpy(data.weight_E).to(device)
             self._weight_E = weight_E / weight_E.mean()
-        self._known = KnownItems(data.history, data.n_items, device)
+        self._known = KnownItems(data.left_out, data.n_items, device)
         self._visits = Visits(data, system.positives_per_visit, seed, device)
         self._optimizer = torch_optimizer(system.optimizer, list(self._model.parameters()))
 

@@ -28,8 +28,6 @@ def misfit(system: System) -> str | None:
     objective, sampler = system.objective, system.sampler
     if sampler.uses_scores and not isinstance(system.discriminator, MatrixFactorization):
         return "its samplers that look at scores know those of factorization only"
-    if getattr(system.discriminator, "place_UF", None) is not None:
-        return "it has no code for contexts that are sums of the vectors of fields"
     needs_q = isinstance(objective, WeightedLogistic | SampledSoftmax)
     if needs_q and not isinstance(sampler, KNOW_LOG_Q):
         return "importance weights need log Q, which this sampler does not know"

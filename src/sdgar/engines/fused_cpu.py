@@ -32,7 +32,7 @@ from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity
 
 if TYPE_CHECKING:
-    from sdgar.kernels import numba_draws, numba_epoch, numba_scores
+    from sdgar.kernels import numba_contexts, numba_draws, numba_epoch, numba_scores
 
 
 Model = MatrixFactorization | Cosine
@@ -163,6 +163,7 @@ class FusedCpuEngine:
             self._system.positives_per_visit,
             self._system.n_negatives,
             self._batch,
+            self._scratch.place_VF.shape[1],
         )
         own_T = [own(*room) for _ in range(self._pace.most)]
         run_batches(0, 0, own_T[:1], *args)  # it is compiled before it is timed
@@ -195,7 +196,7 @@ class FusedCpuEngine:
     @torch.no_grad()
     def _unpack(self) -> None:
         """Bring the parameters back to the model."""
-        self._model.user_UD.copy_(torch.from_numpy(self._tables.user_UCD[:, 0]))
+        self._model.user_UD.copy_(torch.from_numpy(self._arrays()["user_UCD"][:, 0]))
         self._model.item_ID.copy_(torch.from_numpy(self._tables.item_ICD[:, 0]))
         if self._model.bias_I is not None:
             self._model.bias_I.copy_(torch.from_numpy(self._arrays()["bias_IC"][:, 0]))
@@ -207,7 +208,11 @@ class FusedCpuEngine:
             for name, step in zip(("sum_U", "sum_I", "sum_bias_I"), self._moves[:3], strict=True)
             if hasattr(step, "sum_R")
         }
-        parts = self._tables._asdict() | self._scores._asdict() | sums
+        vectors = {
+            "user_UCD": getattr(self._tables, "field_VCD", self._tables.user_UCD),
+            "item_ICD": self._tables.item_ICD,
+        }
+        parts = vectors | self._scores._asdict() | sums
         return {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
 
     def state(self) -> dict[str, Tensor]:
@@ -246,16 +251,18 @@ def _rows(data: Interactions) -> numba_epoch.Rows:
     weight_E = np.empty(0, np.float32)
     if data.weight_E is not None:
         weight_E = (data.weight_E / data.weight_E.mean(dtype=np.float64)).astype(np.float32)
-    return Rows(data.users_E.astype(np.int32), weight_E)
+    items_E = np.ascontiguousarray(data.items_E)
+    return Rows(data.indptr_U1, data.users_E.astype(np.int32), items_E, weight_E)
 
 
 def _known(data: Interactions) -> numba_draws.Known:
     from sdgar.kernels.numba_draws import Known, fill
 
-    bits = 1 << max(6, (16 * len(data) - 1).bit_length())
-    known = Known(data.indptr_U1, np.ascontiguousarray(data.items_E), np.zeros(bits // 8, np.uint8))
-    fill(*known)
-    return known
+    seen = data.left_out
+    bits = np.zeros((1 << max(6, (16 * len(seen.items_E) - 1).bit_length())) // 8, np.uint8)
+    fill(seen.indptr_U1, np.ascontiguousarray(seen.items_E), bits)
+    items_E, positive_E = map(np.ascontiguousarray, (seen.items_E, data.items_E))
+    return Known(seen.indptr_U1, items_E, bits, positive_E)
 
 
 def _order(visits: Visits, system: System, seed: int, batch: int) -> numba_epoch.Order:
@@ -281,6 +288,8 @@ def _variants(system: System) -> str:
     names = [type(part).__name__ for part in parts]
     if isinstance(system.discriminator, Cosine) and system.discriminator.bias_I is not None:
         names.append("bias")
+    if getattr(system.discriminator, "place_UF", None) is not None:
+        names.append("fields")
     return "-".join(names)
 
 
@@ -340,10 +349,21 @@ def _loss(system: System) -> Any:
             return gradients.Pairwise()
 
 
-def _tables(model: Model, system: System) -> numba_epoch.Tables:
-    from sdgar.kernels.numba_epoch import Tables
+def _tables(model: Model, system: System) -> numba_contexts.Tables | numba_contexts.Summed:
+    from sdgar.kernels.numba_contexts import Summed, Tables
 
-    return Tables(_packed(model.user_UD, system), _packed(model.item_ID, system))
+    vectors, item_ICD = _packed(model.user_UD, system), _packed(model.item_ID, system)
+    if model.place_UF is None:
+        return Tables(vectors, item_ICD)
+    n_users, dim = len(model.place_UF), model.user_UD.shape[1]
+    return Summed(
+        user_UCD=_aligned((n_users, 1, dim)),
+        item_ICD=item_ICD,
+        field_VCD=vectors,
+        place_UF=model.place_UF.numpy().astype(np.int32),
+        inverse_U=_aligned((n_users,)),
+        directions=isinstance(model, Cosine),
+    )
 
 
 def _scores(model: Model, system: System) -> numba_scores.Scores:
@@ -412,17 +432,18 @@ def _nobody(n: int) -> NDArray[np.int32]:
 def _scratch(model: Model, system: System, visits: int) -> numba_epoch.Scratch:
     from sdgar.kernels.numba_epoch import Scratch
 
-    n_users, dim = model.user_UD.shape
+    n_rows, dim = model.user_UD.shape
+    fields = 1 if model.place_UF is None else model.place_UF.shape[1]
     entries = visits * (system.positives_per_visit + system.n_negatives)
     return Scratch(
-        user_V=np.empty(visits, np.int32),
+        place_VF=np.empty((visits, fields), np.int32),
         count_V=np.empty(visits, np.int32),
         item_e=np.empty(entries, np.int32),
         slope_e=np.empty(entries, np.float32),
         u_VD=_aligned((visits, dim)),
         grad_VD=_aligned((visits, dim)),
         tail_I=_nobody(model.n_items),
-        tail_U=_nobody(n_users),
+        tail_R=_nobody(n_rows),
         loss_V=np.empty(visits, np.float32),
         effective_V=np.zeros(visits, np.float32),
         answered_V=np.empty(visits, np.bool_),

@@ -591,6 +591,10 @@ def _first_reason(system: System, device: torch.device) -> str | None:
     mismatch = misfit(system)
     if mismatch is not None:
         return mismatch
+    if getattr(system.discriminator, "place_UF", None) is not None:
+        return "it has no code for contexts that are sums of the vectors of fields"
+    if system.seen_elsewhere:
+        return "its draws avoid what a context has, and not what its user has in others"
     table_UD = next(system.discriminator.parameters())
     if table_UD.dtype != torch.float32:
         return f"its kernels compute in float32, and the parameters are {table_UD.dtype}"

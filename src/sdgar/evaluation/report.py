@@ -49,6 +49,8 @@ class Counts:
     """Those of them that the model could say nothing of: all of their items count as missed."""
     known_rows: int = 0
     """Held-out rows that the history holds too: left out of every list, they count as missed."""
+    training_rows: int = 0
+    """Known rows that are training rows; the others are what the user has in other contexts."""
     folded_in: int = 0
     """Users who are new to the model and were folded in from histories."""
 
@@ -78,7 +80,7 @@ class Report(Described):
     def warning(self) -> str | None:
         """What should be known before the numbers are believed; None if there is nothing."""
         known = self.counts.known_rows
-        return _overlap(known, self.counts.rows) if known else None
+        return _overlap(known, self.counts.training_rows, self.counts.rows) if known else None
 
     @property
     def definition(self) -> str:
@@ -135,15 +137,16 @@ def evaluate(
 ) -> Report:
     """Rank the whole catalogue for every held-out user and measure the lists.
 
-    ``seen`` are the items left out of a user's list: the training items, and the validation
-    items too when the model was trained on them.
+    ``seen`` are the items left out of a user's list, as ``held_out.left_out`` gives them: the
+    training items, and the validation items too when the model was trained on them.
     """
     ks = check_ks(ks)
     ranked_T, unseen = np.ones(len(held_out), bool), 0
     if held_out.unseen_XF is not None:
-        unseen = int((held_out.users_T >= seen.n_users).sum())
-        scorer, seen = _with_unseen(scorer, seen, held_out.unseen_XF)
-        ranked_T = held_out.users_T < seen.n_users
+        unseen_T = held_out.users_T >= seen.n_users - len(held_out.unseen_XF)
+        unseen = int(unseen_T.sum())
+        with_unseen = _with_unseen(scorer, held_out.unseen_XF)
+        ranked_T, scorer = ~unseen_T | (with_unseen is not None), with_unseen or scorer
     longest = min(ks[-1], max(1, scorer.n_items))
     items_TK = np.full((len(held_out), longest), -1, np.int32)
     items_TK[ranked_T] = top_k(scorer, held_out.users_T[ranked_T], longest, seen=seen).items_TK
@@ -161,6 +164,7 @@ def evaluate(
             unseen_contexts=unseen,
             unranked_contexts=int((~ranked_T).sum()),
             known_rows=_known_rows(held_out, seen),
+            training_rows=held_out.training_rows,
         ),
     )
 
@@ -169,10 +173,18 @@ def warn_of_known(held_out: HeldOut, seen: History) -> None:
     """Warn of held-out rows that are training rows, as numbers about them say little."""
     known = _known_rows(held_out, seen)
     if known:
-        warnings.warn(_overlap(known, len(held_out.items_E)), SdgarWarning, stacklevel=3)
+        said = _overlap(known, held_out.training_rows, len(held_out.items_E))
+        warnings.warn(said, SdgarWarning, stacklevel=3)
 
 
-def _overlap(known: int, rows: int) -> str:
+def _overlap(known: int, trained: int, rows: int) -> str:
+    if known > trained:
+        return (
+            f"{known:,} of {rows:,} held-out rows are of items that their user has already, most "
+            "in another context. What a user has is not recommended again, so each of them counts "
+            "as missed. If users come back to items, let these come back in other contexts with "
+            "--seen-by context (seen_by=… in Python)."
+        )
     return (
         f"{known:,} of {rows:,} held-out rows are training rows. What a user has is never "
         "recommended, so each of them counts as missed, and the numbers are too low: hold out "
@@ -191,16 +203,12 @@ def _known_rows(held_out: HeldOut, seen: History) -> int:
     return int(np.isin(row_E, known_E, assume_unique=True).sum())
 
 
-def _with_unseen(
-    scorer: Scorer, seen: History, unseen_XF: NDArray[np.int64]
-) -> tuple[Scorer, History]:
+def _with_unseen(scorer: Scorer, unseen_XF: NDArray[np.int64]) -> Scorer | None:
     """The model with contexts that are new as a whole, if it can make them up of their fields."""
     if not isinstance(scorer, Factors) or scorer.field_VD is None:
-        return scorer, seen
+        return None
     new_XD = scorer.contexts(torch.from_numpy(unseen_XF).to(scorer.device))
-    last_X = np.full(len(new_XD), len(seen.items_E))
-    more = History(np.concatenate((seen.indptr_U1, last_X)), seen.items_E)
-    return replace(scorer, user_UD=torch.cat((scorer.user_UD, new_XD))), more
+    return replace(scorer, user_UD=torch.cat((scorer.user_UD, new_XD)))
 
 
 @dataclass(frozen=True, slots=True)

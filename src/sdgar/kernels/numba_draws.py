@@ -21,15 +21,17 @@ _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 
 
 class Known(NamedTuple):
-    """The training positives, and a filter that tells most other pairs at one look.
+    """What is no negative of a context, and a filter that tells most other pairs at one look.
 
-    Bit hash(c, i) is set for every positive (c, i), with 16 bits or more a positive: of all other
-    pairs at most 1 in 16 needs a binary search.
+    Bit hash(c, i) is set for every such (c, i), with 16 bits or more a pair: of all other pairs at
+    most 1 in 16 needs a binary search.
     """
 
     indptr_U1: NDArray[np.int64]
     items_E: NDArray[np.int32]
     bits: NDArray[np.uint8]
+    positive_E: NDArray[np.int32]
+    """The positive of each training row: it stands in where a context has no negative."""
 
 
 class Drawn(NamedTuple):
@@ -208,7 +210,7 @@ def _draw_uniform(
             item_VN[v, j] = unknown_item(p.seed, tail, row, j, first, last, unknown, known_E)
             ok_VN[v, j] = unknown > 0
             if unknown == 0:
-                item_VN[v, j] = known_E[row]
+                item_VN[v, j] = known.positive_E[row]
     return None
 
 

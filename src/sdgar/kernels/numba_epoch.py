@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, once, outer
+from sdgar.kernels.numba_contexts import add_up, ask_for, hand_down, move_row
 from sdgar.kernels.numba_draws import Bins, Drawn
 from sdgar.kernels.numba_gradients import Scored, gradient, weigh
 from sdgar.kernels.numba_picks import propose, settle
 from sdgar.kernels.numba_rng import permuted, words
-from sdgar.kernels.numba_scores import factor, move_item, move_user, score
+from sdgar.kernels.numba_scores import factor, move_item, score
 from sdgar.kernels.numba_steps import at
 from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row, run
 
@@ -44,7 +45,9 @@ _AHEAD = 8
 class Rows(NamedTuple):
     """The training positives row by row; weight_E has length 0 if all weigh 1."""
 
+    indptr_U1: NDArray[np.int64]
     users_E: NDArray[np.int32]
+    items_E: NDArray[np.int32]
     weight_E: NDArray[np.float32]
 
 
@@ -71,24 +74,18 @@ class Steps(NamedTuple):
     l2: np.float32
 
 
-class Tables(NamedTuple):
-    """The parameters; a row is as its step has it."""
-
-    user_UCD: NDArray[np.float32]
-    item_ICD: NDArray[np.float32]
-
-
 class Scratch(NamedTuple):
     """What threads hand each other within a batch; V visits, e entries, T threads."""
 
-    user_V: NDArray[np.int32]
+    place_VF: NDArray[np.int32]
+    """The rows whose vectors make up that of a visit's context: itself, or those of its fields."""
     count_V: NDArray[np.int32]
     item_e: NDArray[np.int32]
     slope_e: NDArray[np.float32]
     u_VD: NDArray[np.float32]
     grad_VD: NDArray[np.float32]
     tail_I: NDArray[np.int32]
-    tail_U: NDArray[np.int32]
+    tail_R: NDArray[np.int32]
     loss_V: NDArray[np.float32]
     effective_V: NDArray[np.float32]
     answered_V: NDArray[np.bool_]
@@ -118,12 +115,12 @@ class Own(NamedTuple):
     g_D: NDArray[np.float32]
 
 
-def own(dim: int, positives: int, negatives: int, batch: int) -> Own:
+def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Own:
     """Allocate it, as kernels allocate nothing."""
     visits = max(4, _BLOCK // (positives + negatives))
     size = {
         "V": visits, "P": positives, "N": negatives, "D": dim,
-        "B": visits * max(positives, negatives), "e": batch * (positives + negatives),
+        "B": visits * max(positives, negatives), "e": batch * max(positives + negatives, fields),
     }  # fmt: skip
 
     def room(name: str, dtype: type) -> Any:
@@ -166,13 +163,14 @@ def _visit(
     visited: Any,
 ) -> Any:  # fmt: skip
     """Who is visited at places begin … begin + visits - 1 of the order, with which positives."""
-    users_E, items_E, indptr_U1 = rows.users_E, known.items_E, known.indptr_U1
+    users_E, items_E, indptr_U1 = rows.users_E, rows.items_E, rows.indptr_U1
     user_V, count_V, weight_E = visited.user_V, visited.count_V, rows.weight_E
     row_VP, item_VP, weight_VP = visited.row_VP, visited.item_VP, visited.weight_VP
     visit_user_V, place_V, strides = order.user_V, order.place_V, order.strides
     user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
     user_address, item_address = user_UCD.ctypes.data, item_ICD.ctypes.data
-    known_address, users_address = items_E.ctypes.data, users_E.ctypes.data
+    known_address, users_address = known.items_E.ctypes.data, users_E.ctypes.data
+    items_address = items_E.ctypes.data
     user_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
     item_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
     used = np.uint64(item_ICD.shape[2] * 4)
@@ -183,7 +181,7 @@ def _visit(
         if p == 1:
             row_VP[v, 0] = visit
             prefetch(users_address + np.uint64(visit) * np.uint64(4))
-            prefetch(known_address + np.uint64(visit) * np.uint64(4))
+            prefetch(items_address + np.uint64(visit) * np.uint64(4))
         else:
             user = np.int64(visit_user_V[visit])
             place = np.int64(place_V[visit])
@@ -196,7 +194,7 @@ def _visit(
         if p == 1:
             user_V[v] = users_E[row_VP[v, 0]]
         prefetch_row(user_address, user_V[v], user_bytes, used)
-        prefetch(known_address + np.uint64(indptr_U1[user_V[v]]) * np.uint64(4))
+        prefetch(known_address + np.uint64(known.indptr_U1[user_V[v]]) * np.uint64(4))
         for i in range(p):
             weight_VP[v, i] = 0
         for i in range(count_V[v]):
@@ -218,6 +216,7 @@ def _score_part(
     for block in range(first, last, len(user_V)):
         visits = min(len(user_V), last - block)
         _visit(begin + block, visits, keys, deal, order, rows, known, tables, visited)
+        add_up(tables, visits, user_V, own.g_D)
         propose(
             proposal, tables.item_ICD, known, tail, visits, user_V, row_VP, own.bins, drawn
         )  # fmt: skip
@@ -252,7 +251,7 @@ def _hand_over(
     s, a = p + n, factor(scores)
     for v in range(visits):
         b, user, count = first + v, visited.user_V[v], visited.count_V[v]
-        scratch.user_V[b], scratch.count_V[b] = user, count
+        scratch.count_V[b] = count
         for d in range(dim):
             u_VD[b, d] = a * user_UCD[user, 0, d]
         item = item_VP[v, 0]
@@ -277,6 +276,7 @@ def _hand_over(
             for d in range(dim):
                 grad_VD[b, d] += c * item_ICD[item, 0, d]
         scratch.answered_V[b] = answered
+        hand_down(tables, user, b, scratch.place_VF, grad_VD)
     return None
 
 
@@ -352,33 +352,32 @@ def _move_users(
     t: Any, threads: Any, visits: Any, share: Any, scores: Any, steps: Any, tables: Any,
     scratch: Any, list_e: Any, next_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
-    """Step the users that thread t owns, by the gradients that scoring has left."""
-    user_UCD, user_V, tail_U = tables.user_UCD, scratch.user_V, scratch.tail_U
+    """Step the users that thread t owns, or values of fields, by what scoring has left for them."""
+    place_VF, tail_R = scratch.place_VF, scratch.tail_R
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
-    dim = grad_VD.shape[1]
-    address = user_UCD.ctypes.data
-    row_bytes = np.uint64(user_UCD.shape[1] * dim * 4)
+    dim, f = grad_VD.shape[1], place_VF.shape[1]
+    place_e = place_VF.reshape(-1)
     grad_address, grad_bytes = grad_VD.ctypes.data, np.uint64(dim * 4)
-    mine = _chain(visits, user_V, t, threads, tail_U, next_e, list_e)
+    mine = _chain(visits * f, place_e, t, threads, tail_R, next_e, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
             ahead = list_e[k + _AHEAD]
-            prefetch_row(address, user_V[ahead], row_bytes, row_bytes)
-            prefetch_row(grad_address, ahead, grad_bytes, grad_bytes)
-        v = np.int64(list_e[k])
-        user = np.int64(user_V[v])
-        tail_U[user] = -1
-        reg, last = np.float32(0), v
+            ask_for(tables, place_e[ahead])
+            prefetch_row(grad_address, ahead // f, grad_bytes, grad_bytes)
+        e = np.int64(list_e[k])
+        row = np.int64(place_e[e])
+        tail_R[row] = -1
+        reg, v = np.float32(0), e // f
         single = True
-        while v >= 0:
-            last = v
+        while e >= 0:
+            v = e // f
             reg += share * np.float32(count_V[v])
-            v = np.int64(next_e[v])
-            if v >= 0:
+            e = np.int64(next_e[e])
+            if e >= 0:
                 single = False
                 for d in range(dim):
-                    g_D[d] += share * grad_VD[last, d]
-        move_user(scores, steps, tables, user, g_D, share, grad_VD, last, reg * steps.l2)
+                    g_D[d] += share * grad_VD[v, d]
+        move_row(tables, scores, steps, row, g_D, share, grad_VD, v, reg * steps.l2)
         if not single:
             for d in range(dim):
                 g_D[d] = 0

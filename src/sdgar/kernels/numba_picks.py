@@ -100,7 +100,7 @@ def _pick_hardest(
         first, last = known.indptr_U1[user], known.indptr_U1[user + 1]
         unknown = p.n_items - (last - first)
         for j in range(p.n):
-            item, best = np.int64(known_E[row]), np.float32(0)
+            item, best = np.int64(known.positive_E[row]), np.float32(0)
             for c in range(p.candidates if unknown > 0 else 0):
                 slot = j * p.candidates + c
                 drawn = unknown_item(p.seed, tail, row, slot, first, last, unknown, known_E)
@@ -125,7 +125,7 @@ def _pick_violation(
         bound = pos_VP[v, 0] - p.margin
         tries_V[v] = 0
         for j in range(p.n):
-            item, s = np.int64(known_E[row]), np.float32(0)
+            item, s = np.int64(known.positive_E[row]), np.float32(0)
             for c in range(p.candidates if unknown > 0 else 0):
                 slot = j * p.candidates + c
                 item = unknown_item(p.seed, tail, row, slot, first, last, unknown, known_E)

@@ -121,7 +121,8 @@ class Run:
             fitted = self.checkpoints.finished(phase, system.learned)
         if fitted is None:
             engine = make_engine(system, data, seed=self.seed, device=self.device)
-            fitted = self._fit(phase, system, engine, options, held_out, data.history, tell)
+            seen = data.history if held_out is None else held_out.left_out(data)
+            fitted = self._fit(phase, system, engine, options, held_out, seen, tell)
         else:
             for epoch in fitted.log:
                 tell(epoch)
@@ -189,7 +190,8 @@ def validated(
     """
     held_out = HeldOut.of(valid, train).sample(run.options.valid_users, seed=run.seed)
     chosen = run.fit("choose", train, run.options, held_out)
-    valid_means = evaluate(chosen.model, held_out, seen=train.history, ks=run.ks).means()
+    seen = held_out.left_out(train)
+    valid_means = evaluate(chosen.model, held_out, seen=seen, ks=run.ks).means()
     kept = chosen
     if refit_on is not None:
         kept = run.fit("final", refit_on, replace(run.options, epochs=chosen.best_epoch), None)

@@ -45,6 +45,12 @@ __all__ = [
 ]
 
 _DEFAULTS = ReadOptions()
+_SEEN_BY = {
+    "user": "what a user has in one context is left out of their lists in all; --seen-by context "
+    "lets it come back in others",
+    "context": "what a user has in one context is left out of their lists there, and may come back "
+    "in others",
+}
 _PATHS = (str, bytes, os.PathLike)
 
 
@@ -159,8 +165,8 @@ def _loaded(
 
 
 def _seen(data: Interactions, least: float | None, *, by_rule: bool) -> str:
-    """What was made of ratings, in a sentence."""
-    parts = []
+    """What was made of contexts and ratings, in a sentence."""
+    parts = [] if data.fields is None else [_SEEN_BY[data.seen_by]]
     if least is not None and by_rule:
         parts.append(
             f"ratings of {least:g} and above count as likings ({SHARE_OF_HIGHEST:.0%} of the "

@@ -83,6 +83,7 @@ def to_interactions(
     time_E = kept["time_us"].to_numpy() if columns.time else None
     users, users_E = _index(kept["user"], columns.user, untyped, notes)
     items, items_E = _index(kept["item"], columns.item, untyped, notes)
+    people = users
     if options.context != contexts.USER:
         fields = {"user": users.at(users_E)}
         for name in options.context:
@@ -102,15 +103,22 @@ def to_interactions(
         duplicates=options.duplicates,
         account=account,
     )
-    made = replace(made, context=options.context)
+    made = replace(made, context=options.context, seen_by=options.seen_by)
     low = [at for at, check in enumerate(checks) if check.role == "rating" and not check.rejects]
-    if not low or options.context != contexts.USER:
+    if not low or (made.fields is not None and made.seen_by == "context"):
         return made
     below = frame.filter(verdict == low[0])
-    held = {"user": _as_held(below["user"], users), "item": _as_held(below["item"], items)}
+    held = {"user": _as_held(below["user"], people), "item": _as_held(below["item"], items)}
     pairs = pl.DataFrame(held | ({"time": below["time_us"]} if columns.time else {})).drop_nulls()
-    time = pairs["time"].to_numpy() if columns.time else None
-    return made.with_seen(pairs["user"].to_numpy(), pairs["item"].to_numpy(), time)
+    seen_users, seen_items = pairs["user"].to_numpy(), pairs["item"].to_numpy()
+    seen_times = pairs["time"].to_numpy() if columns.time else None
+    if made.fields is not None:  # what one context of a user has seen, all of theirs have
+        ids, first = np.unique(made.user_U, return_index=True)
+        place = Ids(ids).index_of(seen_users)
+        known = place >= 0
+        seen_users, seen_items = made.users.at(first[place[known]]), seen_items[known]
+        seen_times = None if seen_times is None else seen_times[known]
+    return made.with_seen(seen_users, seen_items, seen_times)
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:

@@ -91,6 +91,9 @@ class ReadOptions:
     """Leave out and count rows that cannot be used, instead of refusing the input."""
     context: tuple[str, ...] = contexts.USER
     """Fields of a context: user, columns by name, and hour, weekday or daypart of the time."""
+    seen_by: contexts.SeenBy = "user"
+    """Whether what a user has is left out of their lists in all contexts, or with "context" only in
+    the one that has it."""
     max_uncompressed: int | None = None
     """Bytes a gz, zst or Parquet file may unpack to; ``None``: this machine's memory, or 64 GiB."""
 
@@ -129,6 +132,12 @@ class ReadOptions:
                 f"min_rating must be a number or none, got {self.min_rating!r}.", code="bad_option"
             )
         contexts.require_fields(self.context)
+        contexts.require_seen_by(self.seen_by)
+        if self.seen_by == "context" and self.context == contexts.USER:
+            raise UsageError(
+                "--seen-by context needs contexts of several fields: name them with --context.",
+                code="bad_option",
+            )
         if twice := _repeated(self.header_columns or ()):
             raise UsageError(f"--columns names {twice} more than once.", code="bad_option")
 

@@ -1,0 +1,148 @@
+"""Vectors of contexts on the CPU: rows of a table, or sums of the rows of their fields.
+
+u_c = Σ_f e_f(c)             sums, whose gradient reaches every e_f as it is
+u_c = Σ_f e_f(c) / ‖Σ‖       their directions: of the gradient g, e_f gets (g - (g · u) u) / ‖Σ‖
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.kernels.compiled import summing, variant
+from sdgar.kernels.numba_scores import move_user
+from sdgar.kernels.numba_steps import move
+from sdgar.kernels.numba_threads import prefetch_row
+
+
+class Tables(NamedTuple):
+    """The parameters; a row is as its step has it."""
+
+    user_UCD: NDArray[np.float32]
+    item_ICD: NDArray[np.float32]
+
+
+class Summed(NamedTuple):
+    """The parameters, where contexts have several fields; a row is as its step has it."""
+
+    user_UCD: NDArray[np.float32]
+    """u_c, added up anew for each visit. Threads that visit one context write the same numbers."""
+    item_ICD: NDArray[np.float32]
+    field_VCD: NDArray[np.float32]
+    """A vector for each value of each field."""
+    place_UF: NDArray[np.int32]
+    inverse_U: NDArray[np.float32]
+    """1 / ‖Σ‖ of directions; 0 where sums stay as they are."""
+    directions: bool
+
+
+def add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
+    """Bring u_c of visited contexts up to date; g is 0 before and afterwards."""
+
+
+def hand_down(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
+    """Say which rows visit v moves, and turn the gradient of u_c into theirs."""
+
+
+def ask_for(tables: Any, row: Any) -> Any:
+    """Bring a row that will be moved towards the caches."""
+
+
+def move_row(
+    tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
+) -> Any:
+    """Step a row by g + c grad and reg θ. Directions feel no reg."""
+
+
+@variant(add_up, Tables)
+def _nothing_to_add(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
+    return None
+
+
+@variant(hand_down, Tables)
+def _to_the_context(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
+    place_VF[v, 0] = user
+    return None
+
+
+@variant(ask_for, Tables)
+def _ask_for_a_context(tables: Any, row: Any) -> Any:
+    size = np.uint64(tables.user_UCD.shape[1] * tables.user_UCD.shape[2] * 4)
+    prefetch_row(tables.user_UCD.ctypes.data, row, size, size)
+    return None
+
+
+@variant(move_row, Tables)
+def _move_context(
+    tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
+) -> Any:
+    move_user(scores, steps, tables, row, g_D, c, grad_VD, v, reg)
+    return None
+
+
+@summing
+def _square(g_D: Any) -> Any:
+    total = np.float32(0)
+    for d in range(len(g_D)):
+        total += g_D[d] * g_D[d]
+    return total
+
+
+@summing
+def _along(grad_VD: Any, v: Any, user_UCD: Any, user: Any) -> Any:
+    """The product g · u."""
+    total = np.float32(0)
+    for d in range(grad_VD.shape[1]):
+        total += grad_VD[v, d] * user_UCD[user, 0, d]
+    return total
+
+
+@variant(add_up, Summed)
+def _add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
+    user_UCD, field_VCD, place_UF = tables.user_UCD, tables.field_VCD, tables.place_UF
+    dim = len(g_D)
+    for visit in range(visits):
+        user = user_V[visit]
+        for f in range(place_UF.shape[1]):
+            place = place_UF[user, f]
+            for d in range(dim):
+                g_D[d] += field_VCD[place, 0, d]
+        inverse = np.float32(1)
+        if tables.directions:
+            # As torch has it, which divides by the length or by 1e-12.
+            inverse = np.float32(1) / max(np.sqrt(_square(g_D)), np.float32(1e-12))
+            tables.inverse_U[user] = inverse
+        for d in range(dim):
+            user_UCD[user, 0, d] = inverse * g_D[d]
+            g_D[d] = 0
+    return None
+
+
+@variant(hand_down, Summed)
+def _to_the_fields(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) -> Any:
+    for f in range(tables.place_UF.shape[1]):
+        place_VF[v, f] = tables.place_UF[user, f]
+    if tables.directions:
+        along = _along(grad_VD, v, tables.user_UCD, user)
+        for d in range(grad_VD.shape[1]):
+            rest = grad_VD[v, d] - along * tables.user_UCD[user, 0, d]
+            grad_VD[v, d] = tables.inverse_U[user] * rest
+    return None
+
+
+@variant(ask_for, Summed)
+def _ask_for_a_value(tables: Any, row: Any) -> Any:
+    size = np.uint64(tables.field_VCD.shape[1] * tables.field_VCD.shape[2] * 4)
+    prefetch_row(tables.field_VCD.ctypes.data, row, size, size)
+    return None
+
+
+@variant(move_row, Summed)
+def _move_value(
+    tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
+) -> Any:
+    reg = np.float32(0) if tables.directions else reg
+    move(steps.user, tables.field_VCD, row, g_D, c, grad_VD, v, reg)
+    return None
