@@ -80,14 +80,14 @@ def test_more_items_than_there_are_may_be_asked_for(model):
 
 
 def test_an_unknown_user_or_item_is_named_with_examples_of_known_ones(model):
-    with pytest.raises(UsageError, match=r"\['eve'\].*ids such as \['ann'") as error:
+    with pytest.raises(UsageError, match=r"'eve'.*ids such as 'ann'") as error:
         model.recommend(["ann", "eve"], fallback="error")
     assert error.value.code == "unknown_user"
     for how in ({"exclude": ["z"]}, {"items": ["a", "z"]}, {"items": ["z"]}):
-        with pytest.raises(UsageError, match=r"\['z'\]") as error:
+        with pytest.raises(UsageError, match="'z'") as error:
             model.recommend("ann", fallback="error", **how)
         assert error.value.code == "unknown_item"
-    with pytest.raises(UsageError, match=r"\['z'\]"):
+    with pytest.raises(UsageError, match="'z'"):
         model.similar_items(["a", "z"], fallback="error")
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, arange, cholesky_solve
 from torch.linalg import cholesky_ex, eigh
 from torch.nn.functional import pad
 
-from sdgar.errors import NumericalError
+from sdgar.errors import NumericalError, exhausted
 from sdgar.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
@@ -39,7 +39,7 @@ class HalfSweep:
 
     def __call__(self, known: SparseMatrix, v_CD: Tensor) -> Tensor:
         """u_RD for rows of ``known``, whose columns are the rows of v."""
-        value_D, basis_DD = eigh(self.alpha * _gram(v_CD))
+        value_D, basis_DD = _diagonal(self.alpha * _gram(v_CD))
         padded_CD = pad(v_CD @ basis_DD, (0, 0, 0, 1))
         u_RD = v_CD.new_empty(known.n_rows, v_CD.shape[1])
         for rows_B in _blocks(known.length_R, v_CD.shape[1]):
@@ -103,6 +103,21 @@ class HalfSweep:
                 code="singular",
             )
         return cholesky_solve(right_BN[:, :, None], factor_BNN)[:, :, 0]
+
+
+def _diagonal(gram_DD: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues of a symmetric matrix, and the basis in which they are its diagonal."""
+    try:
+        value_D, basis_DD = eigh(gram_DD)
+    except RuntimeError as error:
+        if exhausted(error):
+            raise
+        raise NumericalError(
+            f"least squares cannot be solved: products of vectors reach {gram_DD.abs().max():.3g}. "
+            "The model has diverged or its file is damaged: train again, or restore it.",
+            code="least_squares",
+        ) from error
+    return value_D, basis_DD
 
 
 def _gram(v_CD: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -76,6 +76,15 @@ class _Asked:
     """What the answer calls each, in one column or one a field."""
     index_T: NDArray[np.int64]
     """Their numbers for the scorer, -1 where they are unknown."""
+    untaught_U: NDArray[np.bool_] | None = None
+    """Those that the scorer has a number for and learned nothing of, such as users who rated all
+    of theirs low."""
+
+    @property
+    def by_model_T(self) -> NDArray[np.bool_]:
+        """Whom the model answers; the others get what is popular, or nothing."""
+        known_T = self.index_T >= 0
+        return known_T if self.untaught_U is None else known_T & ~self.untaught_U[self.index_T]
 
     def __len__(self) -> int:
         return len(self.index_T)
@@ -277,13 +286,10 @@ class Recommender(Described):
     ) -> Iterator[Any]:
         n = min(k, self.model.n_items)
         step = max(1, len(asked) if rows is None else rows // n)
-        popular = None
-        if (asked.index_T < 0).any():
-            counts = popularity(self.history, self.model.n_items)
-            popular = top_k(counts, np.zeros(1, np.int64), n, blocked_I=blocked_I)
+        popular = None if asked.by_model_T.all() else popularity(self.history, self.model.n_items)
         for start in range(0, max(1, len(asked)), step):
             part = asked.rows(slice(start, start + step))
-            top = _best(part, n, blocked_I=blocked_I, unknown=popular)
+            top = _best(part, n, blocked_I=blocked_I, popular=popular)
             yield _frame(part, top, "item", self.items, k, unknown="popular", like=like)
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
@@ -421,7 +427,8 @@ class Recommender(Described):
         """Those users, or all; a warning tells of those that the model does not know."""
         if users is None:
             columns = _by_field(self.fields, self.users.values.tolist())
-            return _Asked(self.model, self._known, columns, np.arange(len(self.users)))
+            everyone_T = np.arange(len(self.users))
+            return _Asked(self.model, self._known, columns, everyone_T, self._untaught_U)
         asked = _several(users, "users")
         if self.fields is not None and asked:
             return self._in_contexts(self.fields, asked, fallback)
@@ -435,7 +442,13 @@ class Recommender(Described):
         columns = {"user": _labels(self.users, asked, index_T)}
         if self.fields is not None:
             columns = _by_field(self.fields, [])
-        return _Asked(self.model, self._known, columns, index_T)
+        return _Asked(self.model, self._known, columns, index_T, self._untaught_U)
+
+    @property
+    def _untaught_U(self) -> NDArray[np.bool_] | None:
+        """Users without a row that was learned from, if there are any."""
+        untaught_U: NDArray[np.bool_] = np.diff(self.history.indptr_U1) == 0
+        return untaught_U if untaught_U.any() else None
 
     def _strangers(self, rows: Interactions, fallback: str) -> _Asked:
         """New users, folded in; those without any item that the model knows are unknown."""
@@ -595,16 +608,23 @@ def _best(
     k: int,
     *,
     blocked_I: NDArray[np.bool_] | None = None,
-    unknown: TopK | None = None,
+    popular: Factors | None = None,
 ) -> TopK:
-    """The k best of each; those that are unknown get one and the same list, or an empty one."""
-    known_T = asked.index_T >= 0
-    found = top_k(asked.scorer, asked.index_T[known_T], k, seen=asked.seen, blocked_I=blocked_I)
+    """The k best of each by the scorer; the others get the most popular items, or an empty list."""
     items_TK = np.full((len(asked), k), -1, np.int32)
     scores_TK = np.full((len(asked), k), -np.inf, np.float32)
-    if unknown is not None:
-        items_TK[:], scores_TK[:] = unknown.items_TK, unknown.scores_TK
-    items_TK[known_T], scores_TK[known_T] = found.items_TK, found.scores_TK
+
+    def rank(who_T: NDArray[np.bool_], scorer: Scorer, users_T: Any, seen: History | None) -> None:
+        if who_T.any():
+            top = top_k(scorer, users_T, k, seen=seen, blocked_I=blocked_I)
+            items_TK[who_T], scores_TK[who_T] = top.items_TK, top.scores_TK
+
+    by_model_T, known_T = asked.by_model_T, asked.index_T >= 0
+    rank(by_model_T, asked.scorer, asked.index_T[by_model_T], asked.seen)
+    if popular is not None:
+        rank(~known_T, popular, np.zeros(1, np.int64), None)  # one list for all of them
+        untaught_T = known_T & ~by_model_T
+        rank(untaught_T, popular, asked.index_T[untaught_T], asked.seen)
     return TopK(items_TK, scores_TK)
 
 
@@ -626,7 +646,7 @@ def _frame(
             key: _where(has_R, found_R),
             "score": _where(has_R, top.scores_TK[row_R, place_R]),
             "short": (n_T < k)[row_R],
-            "basis": np.where(asked.index_T[row_R] >= 0, "model", unknown),
+            "basis": np.where(asked.by_model_T[row_R], "model", unknown),
         },
         {"rank": "int64", key: ids.kind},
         like=like,
@@ -900,8 +920,8 @@ def _tell(unknown: list[Any], ids: Ids, what: str, fallback: str) -> None:
     if not unknown:
         return
     said = (
-        f"{len(unknown):,} {what} ids are unknown to the model, the first are {unknown[:5]!r}. It "
-        f"knows {len(ids):,} {what}s with ids such as {ids.values[:3].tolist()!r}."
+        f"{_counted(unknown, f'{what} id is', f'{what} ids are')} unknown to the model: "
+        f"{_some(unknown)}. It knows {len(ids):,} {what}s with ids such as {_some(ids.values[:3])}."
     )
     if fallback == "error":
         raise UsageError(said, code=f"unknown_{what}")
@@ -909,10 +929,18 @@ def _tell(unknown: list[Any], ids: Ids, what: str, fallback: str) -> None:
 
 
 def _without_items(users: NDArray[Any]) -> str:
-    return (
-        f"{len(users):,} new users have no item that the model knows, the first are "
-        f"{users[:5].tolist()!r}."
-    )
+    who = _counted(users, "new user has", "new users have")
+    return f"{who} no item that the model knows: {_some(users)}."
+
+
+def _counted(ids: Sized, one: str, several: str) -> str:
+    return f"1 {one}" if len(ids) == 1 else f"{len(ids):,} {several}"
+
+
+def _some(ids: Sequence[Any] | NDArray[Any]) -> str:
+    """The first few ids of a list."""
+    shown = ", ".join(repr(plain(one)) for one in ids[:5])
+    return f"{shown} and others" if len(ids) > 5 else shown
 
 
 def _warn(text: str) -> None:

@@ -328,15 +328,6 @@ def test_the_papers_data_sets_have_their_published_sizes(
     assert (found["users"], found["items"], found["interactions"]) == (users, items, interactions)
 
 
-def test_the_demo_does_everything_once(tmp_path):
-    done = sdgar("demo", "--out", tmp_path / "demo", "--json")
-    result = result_of(done)
-    assert result["test"]["ndcg@50"] > result["most_popular"]["ndcg@50"]
-    assert (tmp_path / "demo" / "training.png").read_bytes().startswith(b"\x89PNG")
-    assert len(result["recommendations"][0]["items"]) == 5
-    assert "sdgar train" in done.stderr
-
-
 def test_help_names_every_system():
     shown = sdgar("train", "--help").stdout.split("What to train:")[1].split(".")[0]
     words = {word.strip("│ \n") for word in shown.replace("\n", " ").split(",")}

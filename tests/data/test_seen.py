@@ -44,6 +44,16 @@ def test_rows_below_the_threshold_are_seen_where_user_and_item_are_known(data):
     assert data.rows.filtered == {"rating_below_4": 3}
 
 
+def test_who_likes_nothing_is_known_and_gets_what_is_popular_without_what_they_saw():
+    data = read_frame({**RATED, "rating": [5, 2, 4, 4, 5, 5, 5, 1], "item": [*"12312311"]})
+    model = sdgar.EASE().fit(data.interactions)
+    lists = model.recommend(["d", "a"], k=2)
+    assert "d" in model.recommender_.users.values.tolist()
+    assert lists.filter(user="d")["basis"].to_list() == ["popular", "popular"]
+    assert set(lists.filter(user="d")["item"]) == {"2", "3"}
+    assert set(lists.filter(user="a")["basis"]) == {"model"}
+
+
 def test_it_is_said(data):
     said = read_frame(RATED, ReadOptions(min_rating=4)).seen
     assert said == "2 pairs rated below 4 are not learned from, and not recommended again"

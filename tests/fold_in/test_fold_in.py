@@ -84,11 +84,11 @@ def test_users_of_the_training_are_told_as_well_from_their_histories_alone(softm
 
 
 def test_unknown_items_are_refused_or_left_out_when_asked(softmax):
-    with pytest.raises(UsageError, match=r"1 item ids are unknown to the model.*'green-1'"):
+    with pytest.raises(UsageError, match=r"1 item id is unknown to the model: 'green-1'"):
         softmax.fold_in({"eve": ["white-2", "green-1"]})
     some = softmax.fold_in({"eve": ["white-2", "green-1"]}, skip_unknown=True)
     assert some.recommend(k=3).equals(softmax.fold_in({"eve": ["white-2"]}).recommend(k=3))
-    with pytest.raises(UsageError, match=r"1 new users have no item.*'zoe'.*most popular"):
+    with pytest.raises(UsageError, match=r"1 new user has no item.*'zoe'.*most popular"):
         softmax.fold_in({"eve": ["white-2"], "zoe": ["green-1"]}, skip_unknown=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from random import Random
 from typing import Any
@@ -126,7 +127,9 @@ def _changed(value: Any, holders: list[Any], random: Random) -> Any:
             table[key] = deepcopy(other[other_key])
             other[other_key] = deepcopy(own)
         case 3 if isinstance(table[key], int | float):
-            table[key] += random.choice((-1, 1, 2**31, 2**40, -(2**40), 0.5))
+            more = random.choice((-1, 1, 2**31, 2**40, -(2**40), 0.5))
+            with suppress(OverflowError):  # an integer beyond all floats stays as it is
+                table[key] += more
         case _:
             table[key] = _odd(random)
     return value

@@ -14,9 +14,10 @@ import safetensors.numpy
 import torch
 
 import sdgar
-from sdgar import artifact, folders
+from sdgar import artifact, folders, least_squares
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
+from sdgar.errors import NumericalError
 from sdgar.recommender import Recommender
 
 from ..fuzz.saved import interrupted, train
@@ -308,6 +309,15 @@ def test_one_known_id_of_any_type_is_found(user):
 @pytest.mark.parametrize("k", [np.int64(1), np.uint8(1), 1], ids=repr)
 def test_a_whole_number_of_any_type_says_how_many(k):
     assert len(model([7, 8, 9]).recommend(7, k=k)) == 1
+
+
+def test_vectors_that_no_basis_can_be_found_for_are_refused_in_words(monkeypatch):
+    def fail(matrix: torch.Tensor) -> None:
+        raise RuntimeError("linalg.eigh: The algorithm failed to converge")
+
+    monkeypatch.setattr(least_squares, "eigh", fail)
+    with pytest.raises(NumericalError, match=r"least squares cannot be solved.*train again"):
+        model([7, 8]).recommend(history=[7])
 
 
 def test_a_row_with_a_time_beyond_all_dates_is_left_out_alone():

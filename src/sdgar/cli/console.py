@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import textwrap
@@ -85,7 +86,7 @@ class Screen:
         """A label and a text, whose further lines stand under its first."""
         from rich.text import Text
 
-        head, shown = f"{label:<{_LABEL}}", visible(text)
+        head, shown = f"{label:<{_LABEL - 1}} ", visible(text)
         if label != _COMMAND:
             width = max(self.console.width - len(head), 2 * _LABEL)
             lines = _broken(shown, width) or [""]
@@ -100,8 +101,12 @@ class Screen:
         """Why a command ends without its result: on stderr, and as an object if JSON is wanted."""
         from rich.text import Text
 
-        said = Text(visible_lines(text), style="yellow" if asked_for else "red")
-        _console(stderr=True).print(said)
+        console = _console(stderr=True)
+        shown = visible_lines(text)
+        if console.is_terminal:  # elsewhere a line is a line, for those who search it
+            lines = (_broken(line, console.width) or [""] for line in shown.split("\n"))
+            shown = "\n".join(itertools.chain.from_iterable(lines))
+        console.print(Text(shown, style="yellow" if asked_for else "red"))
         message = text.removeprefix("error: ")
         self.result({"error": {"code": code, "message": message, "exit_code": exit_code}})
 
@@ -280,6 +285,7 @@ class Screen:
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
+            disable=not self.console.is_terminal,
         ) as progress:
             task = progress.add_task(what, total=total)
             yield lambda more: progress.advance(task, more)
@@ -302,6 +308,7 @@ class Screen:
             TransferSpeedColumn(),
             console=self.console,
             transient=True,
+            disable=not self.console.is_terminal,
         ) as progress:
             task = progress.add_task(name, total=None)
 

@@ -38,7 +38,7 @@ def stats(
                 f"{found['users']:,}",
                 f"{found['items']:,}",
                 f"{found['interactions']:,}",
-                f"{found['density']:.2e}",
+                f"{found['density']:.3%}",
                 f"{found['concentration']:.2%}",
             )
         ],

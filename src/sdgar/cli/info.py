@@ -74,7 +74,7 @@ def _saved(screen: Screen, run: Path) -> None:
 def _show(screen: Screen, found: Mapping[str, Any]) -> None:
     data = found["data"]
     screen.say("model", f"{found['run']}: {found['system']}, {found['bytes'] / 1e6:,.1f} MB, whole")
-    screen.say("settings", _listed(found["settings"]) or "none")
+    screen.say("options", _listed(found["settings"]) or "none")
     screen.say(
         "data",
         f"{data['users']:,} {_contexts(data['context'])} · {data['items']:,} items · "
@@ -83,7 +83,7 @@ def _show(screen: Screen, found: Mapping[str, Any]) -> None:
     screen.say("made", f"{found['written']} by {found['created_by']}")
     if found["engine"] is not None:
         screen.say(
-            "training",
+            "trained",
             f"{found['best_epoch']} epochs · {found['seconds']} s · engine {found['engine']} · "
             f"protocol {found['protocol']}",
         )
@@ -98,7 +98,7 @@ def _show(screen: Screen, found: Mapping[str, Any]) -> None:
     else:
         screen.say("test", "not measured: there were no test rows")
     if found["generator"]:
-        screen.say("negatives", _listed(found["generator"]))
+        screen.say("sampler", _listed(found["generator"]))
     able = [
         f"{name.replace('_', ' ')} {'yes' if can else 'no'}" for name, can in found["can"].items()
     ]
@@ -131,7 +131,7 @@ def _unfinished(screen: Screen, out: Path) -> None:
         "resume": go_on if job else None,
     }
     screen.say("run", f"{folder}: {found['system']}, unfinished, by {found['created_by']}")
-    screen.say("settings", _listed(found["settings"]) or "those of the program that started it")
+    screen.say("options", _listed(found["settings"]) or "those of the program that started it")
     screen.say("so far", _so_far(found))
     screen.say("kept", ", ".join(kept) or "no checkpoint yet: the run would start anew")
     screen.say("next", go_on if job else "go on as it was started, with resume=True")

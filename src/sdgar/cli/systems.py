@@ -10,7 +10,8 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 
-_WIDTH = 96
+_NAMES = 15
+"""Columns for the names of systems in a list of them."""
 
 
 def systems(
@@ -26,23 +27,36 @@ def systems(
     if name is None:
         all_of_them = catalogue.summaries()
         for system, summary in all_of_them.items():
-            screen.line(f"{system:<14} {summary}")
+            _lines(screen, f"{system:<{_NAMES}}{summary}", further=_NAMES)
         screen.say("next", f"sdgar systems {options.DEFAULT_SYSTEM}")
         screen.result({"systems": all_of_them})
         return
     found = catalogue.described(name)
     screen.line(f"{name}, in Python {found['class']}", style="bold")
-    for line in found["about"].split("\n"):
-        screen.line(line)
-    screen.line("")
+    for paragraph in found["about"].split("\n\n"):
+        if paragraph.startswith(" "):  # an equation
+            for line in paragraph.split("\n"):
+                screen.line(line)
+        else:
+            _lines(screen, " ".join(paragraph.split()))
+        screen.line("")
     for setting in found["settings"]:
         search = f"; a search tries {setting['search']}" if setting["search"] else ""
         screen.line(
             f"{setting['name']}: {setting['kind']} = {setting['default']!r}{search}", "cyan"
         )
-        for line in textwrap.wrap(setting["meaning"], _WIDTH):
-            screen.line(f"    {line}")
+        _lines(screen, f"    {setting['meaning']}", further=4)
     screen.line("")
     for what, answer in found["can"].items():
-        screen.line(f"{what}: {answer}")
+        _lines(screen, f"{what}: {answer}", further=4)
     screen.result(found)
+
+
+def _lines(screen: Screen, text: str, *, further: int = 0) -> None:
+    """A text as lines that fit the screen; those after the first begin further in."""
+    indent = " " * further
+    for line in textwrap.wrap(
+        text, screen.console.width, subsequent_indent=indent, break_long_words=False,
+        break_on_hyphens=False,
+    ):  # fmt: skip
+        screen.line(line)

@@ -81,7 +81,13 @@ def to_interactions(
     if kept.is_empty():
         raise DataError(f"there is no row to learn from: {account.sentence()}.", code="no_rows")
     time_E = kept["time_us"].to_numpy() if columns.time else None
-    users, users_E = _index(kept["user"], columns.user, untyped, notes)
+    low = [at for at, check in enumerate(checks) if check.role == "rating" and not check.rejects]
+    below = (verdict == (low[0] if low else len(checks))).fill_null(value=False)
+    # Users who rated all of theirs low are known too, with nothing to learn from.
+    is_kept = verdict.is_null()
+    named = is_kept | below if options.context == contexts.USER else is_kept
+    users, users_E = _index(frame.filter(named)["user"], columns.user, untyped, notes)
+    users_E = users_E[is_kept.filter(named).to_numpy()]
     items, items_E = _index(kept["item"], columns.item, untyped, notes)
     people = users
     if options.context != contexts.USER:
@@ -104,12 +110,11 @@ def to_interactions(
         account=account,
     )
     made = replace(made, context=options.context, seen_by=options.seen_by)
-    low = [at for at, check in enumerate(checks) if check.role == "rating" and not check.rejects]
     if not low or (made.fields is not None and made.seen_by == "context"):
         return made
-    below = frame.filter(verdict == low[0])
-    held = {"user": _as_held(below["user"], people), "item": _as_held(below["item"], items)}
-    pairs = pl.DataFrame(held | ({"time": below["time_us"]} if columns.time else {})).drop_nulls()
+    rated = frame.filter(below)
+    held = {"user": _as_held(rated["user"], people), "item": _as_held(rated["item"], items)}
+    pairs = pl.DataFrame(held | ({"time": rated["time_us"]} if columns.time else {})).drop_nulls()
     seen_users, seen_items = pairs["user"].to_numpy(), pairs["item"].to_numpy()
     seen_times = pairs["time"].to_numpy() if columns.time else None
     if made.fields is not None:  # what one context of a user has seen, all of theirs have

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import glob
 import os
 import stat
@@ -149,6 +150,16 @@ def _expand(pattern: str | Path) -> list[Path]:
     return matches
 
 
+def _alike(path: Path) -> str:
+    """A hint at the file beside the missing one whose name is most like it."""
+    try:
+        names = [printable(Path(other.name)) for other in path.parent.iterdir() if other.is_file()]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
     try:
         mode = path.stat().st_mode
@@ -157,7 +168,9 @@ def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
         with path.open("rb") as stream:
             head = stream.read(4)
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {printable(path)!r}.", code="no_such_file") from error
+        raise UsageError(
+            f"there is no file {printable(path)!r}.{_alike(path)}", code="no_such_file"
+        ) from error
     except OSError as error:
         raise _unreadable(path, error) from error
     if not head:

@@ -1,0 +1,162 @@
+"""The first hour with one's own files: every command as it is typed, and what it prints.
+
+    python -m tests.cli.first_hour docs/first-hour.md     # writes the page
+
+The files are made up, small, and of the kinds that people have: events with times, play counts,
+stars, true-or-false recommendations, tables of names. A test runs the commands again and holds
+what they print against the page, with every number masked: numbers differ from machine to machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from sdgar.cli import main
+from sdgar.data.synthetic import Shape, generate
+
+PAGE = Path(__file__).parents[2] / "docs" / "first-hour.md"
+WIDTH = 80
+SHAPE = Shape(users=400, items=300, interactions=10_000, concentration=0.25, head=0.05, ids="text")
+
+HOUR: tuple[tuple[str, str], ...] = (
+    ("What is there on this machine?", "sdgar doctor"),
+    ("Everything once, on data made up on the spot.", "sdgar demo --out runs/demo"),
+    ("What is in a file?", "sdgar data stats events.csv"),
+    ("A file of events with times.", "sdgar train events.csv --out runs/mine"),
+    ("What was saved?", "sdgar info runs/mine"),
+    ("For one user, with titles.",
+     "sdgar recommend runs/mine --user user-0017 -k 3 --names items.csv"),
+    ("For somebody new.", "sdgar recommend runs/mine --history item-0004,item-0009 -k 3"),
+    ("For somebody nobody has heard of, beside others.",
+     "sdgar recommend runs/mine --user user-0017 --user stranger -k 2"),
+    ("For everybody, into a file.", "sdgar recommend runs/mine --all -k 5 -o lists.parquet"),
+    ("What is like an item?", "sdgar similar runs/mine --item item-0004 -k 3"),
+    ("A file with play counts.", "sdgar train plays.tsv --out runs/plays"),
+    ("The counts, asked for.", "sdgar train plays.tsv --weight plays --out runs/weighted"),
+    ("A file with stars.", "sdgar train stars.jsonl --out runs/stars"),
+    ("A table with true-or-false recommendations.",
+     "sdgar train reviews.parquet --system ease --out runs/reviews"),
+    ("A file without a header.", "sdgar train ratings.dat --out runs/dat"),
+    ("Its columns, named.",
+     "sdgar train ratings.dat --columns user,item,rating,time --system ease --out runs/dat"),
+    ("What systems are there?", "sdgar systems"),
+    ("One of them.", "sdgar systems ease"),
+    ("Several systems side by side.",
+     "sdgar compare events.csv --systems popular,item-knn,ease,sdsoftmax --out runs/cmp"),
+    ("A mistake.", "sdgar train event.csv --out runs/typo"),
+    ("Another.", "sdgar recommend runs/mine --usr user-0017"),
+)  # fmt: skip
+"""What is asked, and the command that answers it."""
+
+
+def make_files(folder: Path) -> None:
+    """Write the files that the commands read."""
+    data = generate(SHAPE, seed=1)
+    users, items = data.users.at(data.users_E).tolist(), data.items.at(data.items_E).tolist()
+    rng = np.random.default_rng(1)
+    seconds = (data.time_E // 1_000_000).tolist()
+    pl.DataFrame({"user_id": users, "item_id": items, "timestamp": seconds}).write_csv(
+        folder / "events.csv"
+    )
+    names = data.items.values.tolist()
+    pl.DataFrame({"item_id": names, "title": [f"The {n.title()}" for n in names]}).write_csv(
+        folder / "items.csv"
+    )
+    plays = np.ceil(rng.lognormal(3, 2, len(users))).astype(int)
+    pl.DataFrame({"user": users, "artist": items, "plays": plays}).write_csv(
+        folder / "plays.tsv", separator="\t"
+    )
+    stars = rng.choice([1, 2, 3, 4, 5], len(users), p=[0.05, 0.1, 0.2, 0.35, 0.3])
+    pl.DataFrame({"reviewer": users, "product": items, "stars": stars}).write_ndjson(
+        folder / "stars.jsonl"
+    )
+    pl.DataFrame({"user": users, "game": items, "recommended": stars > 2}).write_parquet(
+        folder / "reviews.parquet"
+    )
+    rows = zip(data.users_E, data.items_E, stars, seconds, strict=True)
+    (folder / "ratings.dat").write_text("".join("::".join(map(str, row)) + "\n" for row in rows))
+
+
+def typed(command: str) -> str:
+    """What a command prints on a screen of 80 columns."""
+    said = io.StringIO()
+    before = sys.argv, os.environ.get("COLUMNS")
+    sys.argv, os.environ["COLUMNS"] = shlex.split(command), str(WIDTH)
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            try:
+                main.run()
+            except SystemExit as stop:
+                if stop.code:
+                    said.write(f"(exit code {stop.code})\n")
+    finally:
+        sys.argv = before[0]
+        os.environ.pop("COLUMNS")
+        if before[1] is not None:
+            os.environ["COLUMNS"] = before[1]
+    return said.getvalue()
+
+
+def hour(place: Path) -> Iterator[tuple[str, str, str]]:
+    """(what is asked, the command, what it prints), one after the other in an empty folder."""
+    here = Path.cwd()
+    os.chdir(place)
+    try:
+        make_files(place)
+        for asked, command in HOUR:
+            yield asked, command, typed(command).replace(f"{place}/", "")
+    finally:
+        os.chdir(here)
+
+
+def page() -> str:
+    """The transcript as Markdown."""
+    lines = [
+        "# The first hour",
+        "",
+        "What the commands print, on a screen of 80 columns. The files are small and made up, so",
+        "the numbers mean little. `python -m tests.cli.first_hour docs/first-hour.md` wrote this",
+        "page, and a test compares it with what the commands print now.",
+    ]
+    with tempfile.TemporaryDirectory() as place:
+        for asked, command, said in hour(Path(place)):
+            told = said.rstrip().splitlines()
+            lines += ["", f"## {asked}", "", "```", f"$ {command}", *told, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def commands(text: str) -> dict[str, str]:
+    """What each command prints, by a page."""
+    blocks = re.findall(r"^```\n\$ (.*?)\n(.*?)```$", text, flags=re.DOTALL | re.MULTILINE)
+    return dict(blocks)
+
+
+def masked(command: str, said: str) -> list[str]:
+    """Lines without what differs between machines: numbers, how many epochs, who is ahead."""
+    if command == "sdgar doctor":
+        return sorted({line.split(" ")[0] for line in said.splitlines()} - {""})
+    lines = []
+    for line in said.splitlines():
+        plain = re.sub(r"[-<] ?(?=[0-9])", "", line).replace(" best ", " ")
+        plain = re.sub(r"[0-9]+([.,:][0-9]+)*(e[-+][0-9]+)?", "#", plain)
+        plain = " ".join(plain.replace("─", " ").split())
+        if not plain.startswith(("training on all", "next sdgar train events")):
+            lines.append(plain)
+    lines = [line for line, _ in groupby(lines)]
+    return sorted(lines) if command.startswith("sdgar compare") else lines
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page())
