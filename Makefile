@@ -19,7 +19,7 @@ demo: $(VENV)/.package
 # One thread a worker: the suite runs in two workers, and threads of two workers on two
 # cores only wait for each other. Triton kernels run in its interpreter, so no GPU is needed.
 test: lint
-	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-numerics: $(VENV)/.test
 	$(BIN)/python tests/numerics.py

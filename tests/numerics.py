@@ -60,7 +60,7 @@ def main(wanted: str) -> int:
         start = time.perf_counter()
         print(f"== {name}", flush=True)  # noqa: T201
         ended = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", *words,
+            [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *words,
              *(str(HERE / test) for test in TESTS)],
             env={**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1", **variables},
             check=False,

@@ -18,9 +18,6 @@ def said(place) -> dict[str, str]:
     return {command: text for _, command, text in hour(place)}
 
 
-pytestmark = pytest.mark.xdist_group("first-hour")
-
-
 @pytest.mark.parametrize("command", [command for _, command in HOUR])
 def test_a_command_prints_what_the_page_shows(said, command):
     shown = commands(PAGE.read_text())

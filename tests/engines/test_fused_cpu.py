@@ -47,9 +47,7 @@ OBJECTIVES = {
 }
 OPTIMIZERS = {"sgd": SGD(0.5), "adagrad": RowAdagrad(0.1), "lazy adam": LazyAdam(0.02)}
 # What the loop is compiled for is a draw, a gradient and a step. Any two of them meet in every run
-# of the suite, all three only in an exhaustive one: each combination compiles for seconds. One
-# worker runs all of this file, for two would compile most combinations twice.
-pytestmark = pytest.mark.xdist_group("fused-cpu")
+# of the suite, all three only in an exhaustive one: each combination compiles for seconds.
 EVERY = tuple(product(SAMPLERS, OBJECTIVES, OPTIMIZERS))
 GRADIENTS = {"pairwise": 0, "logistic": 1, "weighted": 2, "weights held": 2}
 

@@ -829,7 +829,7 @@ def test_no_edit_of_a_result_ends_in_a_traceback(tmp_path):
     for edited in edits({name: value for name, value in good.items() if name != "seal"}):
         path.write_text(json.dumps(edited) + "\n")
         with suppress(SdgarError), Results(path.parent, overwrite=False) as results:
-            found = results.find("popular", None, good["identity"])
+            found = results.find(("popular", None, 0), good["identity"])
             assert found is None or isinstance(found.metrics, dict)
 
 
