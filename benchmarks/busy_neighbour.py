@@ -232,9 +232,9 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def fill_in(page: Path, text: str) -> None:
+def fill_in(page: Path, text: str, marks: tuple[str, str] = MARKS) -> None:
     """Put the table between its marks."""
-    begin, end = MARKS
+    begin, end = marks
     whole = page.read_text()
     first, last = whole.index(begin) + len(begin), whole.index(end)
     page.write_text(f"{whole[:first]}\n{text}\n{whole[last:]}")
