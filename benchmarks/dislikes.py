@@ -131,7 +131,8 @@ def table(lines: list[dict[str, Any]]) -> str:
     rows += [
         "",
         f"Means and standard deviations of NDCG@50 over seeds {', '.join(map(str, SEEDS))}; "
-        f"`{about['command']}` at commit `{about['commit'][:7]}` on {about['machine']}, torch {about['torch']}.",
+        f"`{about['command']}` at commit `{about['commit'][:7]}` on {about['machine']}, "
+        f"torch {about['torch']}.",
     ]
     return "\n".join(rows)
 
