@@ -92,7 +92,7 @@ def run(data: str, out: Path, processes: int) -> None:
     """Every system, share and seed; a line of JSON for each."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     about = {
-        "command": " ".join(["python", *sys.argv]),
+        "command": f"python benchmarks/dislikes.py run {data} {out.name} {processes}",
         "commit": os.environ.get("COMMIT", ""),
         "machine": torch.cuda.get_device_name() if device == "cuda" else platform.machine(),
         "torch": torch.__version__,
