@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+INSTALL := $(PIP) install --no-compile --constraint constraints.txt
 
 .PHONY: demo test test-numerics lint bench clean
 .DELETE_ON_ERROR:
@@ -19,7 +20,7 @@ demo: $(VENV)/.package
 # One thread a worker: the suite runs in two workers, and threads of two workers on two
 # cores only wait for each other. Triton kernels run in its interpreter, so no GPU is needed.
 test: lint
-	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-numerics: $(VENV)/.test
 	$(BIN)/python tests/numerics.py
@@ -41,18 +42,18 @@ bench: $(VENV)/.bench
 $(VENV)/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade "pip>=25.1"
-	$(PIP) install --constraint constraints.txt --editable ".[plot]"
+	$(INSTALL) --editable ".[plot]"
 	touch $@
 
 # ir_measures asks for pytrec-eval-terrier, which has no wheel for every machine; the tests
 # use its ranx backend instead, so it is installed without its own dependencies.
 $(VENV)/.test: $(VENV)/.package
-	$(PIP) install --constraint constraints.txt --group test
-	$(PIP) install --constraint constraints.txt --no-deps ir_measures
+	$(INSTALL) --group test
+	$(INSTALL) --no-deps ir_measures
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.test
-	$(PIP) install --constraint constraints.txt --group bench
+	$(INSTALL) --group bench
 	touch $@
 
 clean:

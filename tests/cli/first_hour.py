@@ -28,7 +28,7 @@ from sdgar.data.synthetic import Shape, generate
 
 PAGE = Path(__file__).parents[2] / "docs" / "first-hour.md"
 WIDTH = 80
-SHAPE = Shape(users=400, items=300, interactions=10_000, concentration=0.25, head=0.05, ids="text")
+SHAPE = Shape(users=250, items=200, interactions=5_000, concentration=0.25, head=0.05, ids="text")
 
 HOUR: tuple[tuple[str, str], ...] = (
     ("What is there on this machine?", "sdgar doctor"),
@@ -54,7 +54,7 @@ HOUR: tuple[tuple[str, str], ...] = (
     ("What systems are there?", "sdgar systems"),
     ("One of them.", "sdgar systems ease"),
     ("Several systems side by side.",
-     "sdgar compare events.csv --systems popular,item-knn,ease,sdsoftmax --out runs/cmp"),
+     "sdgar compare events.csv --systems popular,ease,sdsoftmax --seeds 1 --out runs/cmp"),
     ("A mistake.", "sdgar train event.csv --out runs/typo"),
     ("Another.", "sdgar recommend runs/mine --usr user-0017"),
 )  # fmt: skip
@@ -152,7 +152,8 @@ def masked(command: str, said: str) -> list[str]:
         plain = re.sub(r"[-<] ?(?=[0-9])", "", line).replace(" best ", " ")
         plain = re.sub(r"[0-9]+([.,:][0-9]+)*(e[-+][0-9]+)?", "#", plain)
         plain = " ".join(plain.replace("─", " ").split())
-        if not plain.startswith(("training on all", "next sdgar train events")):
+        goes_on = "training on all" in plain or "on all training rows: epoch" in plain
+        if plain and not goes_on and not plain.startswith("next sdgar train events"):
             lines.append(plain)
     lines = [line for line, _ in groupby(lines)]
     return sorted(lines) if command.startswith("sdgar compare") else lines

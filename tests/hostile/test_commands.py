@@ -400,6 +400,7 @@ def test_every_sampler_trains_from_the_command_line(sampler, tmp_path):
     objective = {"hardest": "bpr", "adaptive": "bpr", "first-violation": "warp"}
     words = ("--sampler", sampler, "--objective", objective.get(sampler, "sdsoftmax"))
     words += ("--discriminator", "factorization", "--set", "epochs=2", "--set", "evaluate_every=1")
+    words += ("--engine", "eager")
     done = train(*words, "--set", "n_negatives=1", "--set", "dim=4", "--verbose")(tmp_path)
     assert done.returncode == 0, done.stderr
     assert ("of the 10 best" in done.stdout) == (sampler == "search")
@@ -687,7 +688,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_documents_name_commands_and_options_that_there_are(document):
     blocks = re.findall(r"^```\w*\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
     text, known = re.sub(r"\\\n\s*", " ", "\n".join(blocks)), commands()
-    for line in re.findall(r"^sdgar (.*)$", text, re.MULTILINE):
+    for line in re.findall(r"^sdgar (\S.*)$", text, re.MULTILINE):
         words = shlex.split(line, comments=True)
         words = words[2:] if words[0] == "--import" else words
         name = next(n for n in (" ".join(words[:2]), words[0]) if n in known)

@@ -19,7 +19,10 @@ FLOORS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FLOORS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "dns" else pytest.mark.exhaustive) for name in FLOORS],
+)
 def test_a_baseline_reaches_its_floor_on_citeulike(published_split, name):
     floor, settings = FLOORS[name]
     train, test = published_split("citeulike-t")

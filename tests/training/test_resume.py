@@ -146,7 +146,14 @@ def test_a_run_that_crashes_after_every_epoch_still_ends_and_ends_the_same(
     assert (out / MODEL).read_bytes() == (whole / MODEL).read_bytes()
 
 
-@pytest.mark.parametrize("optimizer", ["lazy-adam", "adagrad", "sgd"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "adagrad",
+        pytest.param("lazy-adam", marks=pytest.mark.exhaustive),
+        pytest.param("sgd", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_run_of_the_compiled_engine_goes_on_to_the_same_model(optimizer, data, tmp_path):
     changes = {"engine": "fused-cpu", "optimizer": optimizer, "device": "cpu"}
     generator = {"states": 4, "generator_samples": 8, "refit_every": 2}
