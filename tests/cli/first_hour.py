@@ -153,7 +153,8 @@ def masked(command: str, said: str) -> list[str]:
         plain = re.sub(r"[0-9]+([.,:][0-9]+)*(e[-+][0-9]+)?", "#", plain)
         plain = " ".join(plain.replace("─", " ").split())
         goes_on = "training on all" in plain or "on all training rows: epoch" in plain
-        if plain and not goes_on and not plain.startswith("next sdgar train events"):
+        may_be = ("next sdgar train events", "note most popular is ahead here")
+        if plain and not goes_on and not plain.startswith(may_be):
             lines.append(plain)
     lines = [line for line, _ in groupby(lines)]
     return sorted(lines) if command.startswith("sdgar compare") else lines

@@ -316,3 +316,15 @@ def test_pieces_of_the_paper_are_named_in_words_and_say_what_is_left():
     pace.passed(piece, 120.0)  # twice as slow as was guessed
     assert pace.sentence == " · some 4 minutes left"
     assert np.isclose(pace.guessed, 120.0)
+
+
+def test_a_model_that_is_behind_most_popular_is_told_so(capsys):
+    learned, held_out = split(rows(), "paper")
+    good = IALS(dim=2).fit(learned).evaluate(held_out, ks=(2,))
+    bad = MostPopular().fit(learned).evaluate(held_out, ks=(2,))
+    if good.means()["ndcg@2"] < bad.means()["ndcg@2"]:
+        good, bad = bad, good
+    assert good.means()["ndcg@2"] > bad.means()["ndcg@2"]
+    for ours, beside, is_said in ((bad, good, True), (good, bad, False), (good, good, False)):
+        Screen().report(ours, beside, "mine")
+        assert ("most popular is ahead here" in capsys.readouterr().out) == is_said

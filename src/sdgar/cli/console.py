@@ -188,6 +188,8 @@ class Screen:
             f"most popular {beside[main]:.4f}",
             style="bold",
         )
+        if means[main] < beside[main]:
+            self.say("note", "most popular is ahead here: sdgar compare shows which system is best")
         self.left_out(test.counts)
         self.measured(test.definition, explain=explain)
 
