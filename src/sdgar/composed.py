@@ -9,16 +9,11 @@ from typing import Any, ClassVar, Self
 import torch
 
 from sdgar.arguments import at_least, not_negative
-from sdgar.contracts import Discriminator, Objective, Sampler, System
+from sdgar.contracts import Discriminator, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.adapter import Adapter
 from sdgar.errors import UsageError, unknown_name
 from sdgar.modules import require_comes_back
-from sdgar.objectives import (
-    RankHingeByTries,
-    SampledSoftmax,
-    WeightedLogistic,
-)
 from sdgar.parts import (
     DISCRIMINATORS,
     KINDS,
@@ -30,9 +25,6 @@ from sdgar.parts import (
     settings_of,
 )
 from sdgar.rng import Stream, torch_seed
-from sdgar.samplers.adaptive import AdaptiveOrder
-from sdgar.samplers.score_aware import FirstViolation, Hardest
-from sdgar.samplers.search import NearTop
 from sdgar.systems import (
     BPR,
     CML,
@@ -123,7 +115,6 @@ class Composed(Composition):
         objective = OBJECTIVES[self.objective](making, **given["objective"])
         making = replace(making, objective=objective)
         sampler = SAMPLERS[self.sampler](making, **given["sampler"])
-        _require_fit(self, discriminator, sampler, objective)
         return self._system(
             data,
             discriminator,
@@ -249,41 +240,4 @@ def require_looker(recipe: Any) -> None:
             f"system {recipe.system_name} looks at no features. Use discriminator two-tower "
             "(--discriminator two-tower), or leave the features out.",
             code="unused_features",
-        )
-
-
-def _require_fit(
-    chosen: Composed, discriminator: Discriminator, sampler: Sampler, objective: Objective
-) -> None:
-    """Refuse parts that do not go together, and say which do."""
-    silent = isinstance(sampler, AdaptiveOrder | Hardest | FirstViolation) or (
-        isinstance(sampler, NearTop) and sampler.explore == 0
-    )
-    if silent and isinstance(objective, WeightedLogistic | SampledSoftmax):
-        raise UsageError(
-            f"objective {chosen.objective} weighs negatives by how likely they were proposed, "
-            f"which sampler {chosen.sampler} cannot say. With it use objective bpr or logistic; "
-            "with this objective use sampler decomposable, uniform, popularity, or search with "
-            "sampler.explore above 0.",
-            code="parts_do_not_fit",
-        )
-    if isinstance(objective, RankHingeByTries) and not isinstance(sampler, FirstViolation):
-        raise UsageError(
-            "objective warp estimates ranks from the number of tries, which only sampler "
-            f"first-violation counts; the sampler is {chosen.sampler}. Use that sampler, or "
-            "objective cml, which estimates ranks from several negatives.",
-            code="parts_do_not_fit",
-        )
-    if isinstance(sampler, FirstViolation) and chosen.n_negatives != 1:
-        raise UsageError(
-            f"sampler first-violation gives 1 negative a positive, and n_negatives is "
-            f"{chosen.n_negatives}. Set n_negatives to 1.",
-            code="parts_do_not_fit",
-        )
-    if sampler.uses_scores and discriminator.by_event:
-        raise UsageError(
-            f"sampler {chosen.sampler} looks at the scores of users, but discriminator "
-            f"{chosen.discriminator} scores what came before each row. Use sampler decomposable, "
-            "uniform, popularity or search.",
-            code="parts_do_not_fit",
         )

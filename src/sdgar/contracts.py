@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from sdgar.errors import UsageError
 from sdgar.modules import Encoder, ModuleScores
 from sdgar.optimizers import Optimizer
 from sdgar.rng import Draws
@@ -187,7 +188,13 @@ Score = Callable[[Tensor, Tensor], Tensor]
 
 
 class Sampler(Protocol):
-    """Proposes negatives. ``refit`` lets a learned sampler follow the discriminator."""
+    """Proposes negatives. ``refit`` lets a learned sampler follow the discriminator.
+
+    Beside ``uses_scores`` a sampler may state three more facts, by which a ``System`` checks that
+    its parts go together: ``knows_log_q`` (whether its negatives carry log Q), ``counts_tries``
+    (whether they carry the number of tries) and ``most_negatives`` (how many it can give for one
+    positive). What a sampler does not state is found out in the first batch.
+    """
 
     @property
     def uses_scores(self) -> bool:
@@ -272,7 +279,10 @@ class Discriminator(Scorer, Protocol):
 
 
 class Objective(Protocol):
-    """Turns scores into one loss a row; it never reduces over rows."""
+    """Turns scores into one loss a row; it never reduces over rows.
+
+    An objective may state that it ``needs_log_q`` or ``needs_tries`` of the negatives.
+    """
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
         """loss_B from s(c, i⁺), s(c, j) and what the sampler said of j."""
@@ -314,6 +324,11 @@ class System:
     recommends: Recommending | None = None
     """Who recommends, if not the discriminator: IRGAN's generator can."""
 
+    def __post_init__(self) -> None:
+        """Refuse parts that do not go together."""
+        if (why := misfit(self)) is not None:
+            raise UsageError(why, code="parts_do_not_fit")
+
     def learned(self) -> Learned:
         """The scores of who recommends."""
         return (self.recommends or self.discriminator).learned()
@@ -322,6 +337,37 @@ class System:
     def visits_per_step(self) -> int:
         """Visits whose positives make up a batch, if each has P of them."""
         return max(1, self.batch_size // self.positives_per_visit)
+
+
+def misfit(system: System) -> str | None:
+    """Why the parts of a system do not go together, with the cure; None if they do."""
+    sampler, objective = system.sampler, system.objective
+    proposes, loss = type(sampler).__name__, type(objective).__name__
+    most = getattr(sampler, "most_negatives", None)
+    if getattr(objective, "needs_log_q", False) and not getattr(sampler, "knows_log_q", True):
+        return (
+            f"the objective {loss} weighs negatives by how likely they were proposed, which the "
+            f"sampler {proposes} cannot say. With this sampler use objective bpr or logistic; with "
+            "this objective use sampler decomposable, uniform, popularity, or search with "
+            "sampler.explore above 0."
+        )
+    if getattr(objective, "needs_tries", False) and not getattr(sampler, "counts_tries", True):
+        return (
+            f"the objective {loss} estimates ranks from the number of tries, which the sampler "
+            f"{proposes} does not count. Use sampler first-violation, or objective cml, which "
+            "estimates ranks from several negatives."
+        )
+    if most is not None and system.n_negatives > most:
+        return (
+            f"the sampler {proposes} gives at most {most} negatives a positive, and n_negatives is "
+            f"{system.n_negatives}. Set n_negatives to {most}."
+        )
+    if sampler.uses_scores and getattr(system.discriminator, "by_event", False):
+        return (
+            f"the sampler {proposes} looks at the scores of users, and the discriminator scores "
+            "what came before each row. Use sampler decomposable, uniform, popularity or search."
+        )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

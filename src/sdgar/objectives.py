@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -58,6 +59,7 @@ class WeightedLogistic:
     sampling.
     """
 
+    needs_log_q: ClassVar[bool] = True
     temperature: float
     hold_weights: bool = False
     """Stop the gradient at w, as self-adversarial sampling does; SD-GAR does not."""
@@ -92,6 +94,7 @@ class SampledSoftmax:
     the negatives by w_j ∝ exp(s_j - log Q(j|c)), so a constant of the row in log Q is no matter.
     """
 
+    needs_log_q: ClassVar[bool] = True
     rho: float = 1.0
     """ρ = τ⁺/τ: the temperature of positives beside that of negatives (Wu et al. 2024, BSL)."""
 
@@ -126,6 +129,7 @@ class RankHingeByTries:
     weight is left out: it matters only above 22,026 items, where it would blur the best ranks.
     """
 
+    needs_tries: ClassVar[bool] = True
     margin: float
     n_items: int
 

@@ -172,8 +172,7 @@ def require_takes_dislikes(system: str, sampler: Sampler, objective: Objective) 
             "not. Set dislikes to 0, or use another system.",
             code="unused_dislikes",
         )
-    needs_q = isinstance(objective, WeightedLogistic | SampledSoftmax)
-    if needs_q and not isinstance(sampler, KNOW_LOG_Q):
+    if getattr(objective, "needs_log_q", False) and not isinstance(sampler, KNOW_LOG_Q):
         raise UsageError(
             f"{system} weighs negatives by how likely they were proposed, which its sampler cannot "
             "say of a disliked item. Set dislikes to 0, or use sampler decomposable, uniform or "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -52,6 +53,21 @@ def batch():
     log_q_BN = torch.randn(9, 4, generator=generator, dtype=torch.float64)
     tries_B = torch.tensor([1, 2, 3, 4, 7, 30, 333, 999, 1000])
     return pos_B, neg_BN, Negatives(torch.zeros(9, 4).long(), accepted_BN, log_q_BN, tries_B)
+
+
+def test_the_needs_that_an_objective_states_are_true(objective, batch):
+    pos_B, neg_BN, negatives = batch
+    needs = {
+        "log_q_BN": getattr(objective, "needs_log_q", False),
+        "tries_B": getattr(objective, "needs_tries", False),
+    }
+    for name, is_needed in needs.items():
+        without = replace(negatives, **{name: None})
+        if is_needed:
+            with pytest.raises(UsageError):
+                objective(pos_B, neg_BN, without)
+        else:
+            objective(pos_B, neg_BN, without)
 
 
 def test_a_row_of_the_loss_depends_on_that_row_only(objective, batch):

@@ -109,7 +109,7 @@ SAMPLERS = {
 
 def at_most(sampler, n: int) -> int:
     """As many negatives a row as the sampler gives."""
-    return 1 if isinstance(sampler, FirstViolation) else n
+    return min(n, getattr(sampler, "most_negatives", n))
 
 
 def problem(seed: int = 0, users: int = 12, items: int = 30, rows: int = 150) -> Interactions:
@@ -202,6 +202,13 @@ def test_a_user_who_knows_every_item_gets_no_accepted_negative_and_no_hang(make)
     assert not negatives.accepted_BN[:20].any()
     assert negatives.accepted_BN[20:].all()
     assert negatives.items_BN.max() < data.n_items
+
+
+def test_the_facts_that_a_sampler_states_are_true(make):
+    data = problem()
+    sampler, negatives = make(data), draw(make, data, torch.arange(len(data)), n=1)
+    assert sampler.knows_log_q == (negatives.log_q_BN is not None)
+    assert sampler.counts_tries == (negatives.tries_B is not None)
 
 
 def test_log_q_belongs_to_the_pair_and_sums_to_at_most_one(make):

@@ -318,24 +318,6 @@ def test_biases_beside_angles_and_the_temperature_of_positives_are_those_of_eage
     )
 
 
-def test_parts_that_do_not_fit_are_not_covered():
-    data = some_data()
-    for parts, why in (
-        ({"objective": RankHingeByTries(1.0, data.n_items)}, "counts its tries"),
-        ({"sampler": "violation", "n_negatives": 2}, "one negative a positive"),
-    ):
-        answer = FusedCpuEngine.covers(system_of(data, **parts), CPU)
-        assert isinstance(answer, NotCovered)
-        assert why in answer.why
-
-
-def test_a_sampler_that_does_not_know_its_probabilities_is_not_covered_with_weights():
-    system = system_of(some_data(), sampler="hardest", objective=WeightedLogistic(0.5))
-    answer = FusedCpuEngine.covers(system, CPU)
-    assert isinstance(answer, NotCovered)
-    assert "log Q" in answer.why
-
-
 @pytest.mark.parametrize(
     "objective", ["pairwise", pytest.param("logistic", marks=pytest.mark.exhaustive)]
 )

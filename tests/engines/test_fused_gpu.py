@@ -275,13 +275,6 @@ def test_covariances_of_a_metric_are_not_covered(data):
     assert "covariances" in answer.why
 
 
-def test_a_sampler_that_does_not_know_its_probabilities_is_not_covered_with_weights(data):
-    system = system_of(data, sampler="hardest", objective=WeightedLogistic(0.5))
-    answer = FusedGpuEngine.covers(system, DEVICE)
-    assert isinstance(answer, NotCovered)
-    assert "log Q" in answer.why
-
-
 @pytest.mark.parametrize(
     ("optimizer", "per_visit"),
     [(OPTIMIZERS[0], 1), (OPTIMIZERS[1], 1), (OPTIMIZERS[1], 3), (OPTIMIZERS[2], 1)],

@@ -17,22 +17,14 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity, Uniform
 
-KNOW_LOG_Q = (Uniform, Popularity, Decomposable)
-SAMPLERS = (*KNOW_LOG_Q, AdaptiveOrder, Hardest, FirstViolation)
+SAMPLERS = (Uniform, Popularity, Decomposable, AdaptiveOrder, Hardest, FirstViolation)
 OBJECTIVES = (PairwiseLogistic, Logistic, WeightedLogistic, RankHingeByTries, SampledSoftmax)
 OPTIMIZERS = (SGD, LazyAdam, RowAdagrad)
 
 
 def misfit(system: System) -> str | None:
-    """Why the parts do not go together in these engines, or None if they do."""
-    objective, sampler = system.objective, system.sampler
-    if sampler.uses_scores and not isinstance(system.discriminator, MatrixFactorization):
+    """Why these engines cannot run parts that go together elsewhere, or None if they can."""
+    by_factors = isinstance(system.discriminator, MatrixFactorization)
+    if system.sampler.uses_scores and not by_factors:
         return "its samplers that look at scores know those of factorization only"
-    needs_q = isinstance(objective, WeightedLogistic | SampledSoftmax)
-    if needs_q and not isinstance(sampler, KNOW_LOG_Q):
-        return "importance weights need log Q, which this sampler does not know"
-    if isinstance(objective, RankHingeByTries) and not isinstance(sampler, FirstViolation):
-        return "ranks by tries need a sampler that counts its tries"
-    if isinstance(sampler, FirstViolation) and system.n_negatives != 1:
-        return "the search for a violation gives one negative a positive"
     return None

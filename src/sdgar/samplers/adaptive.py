@@ -29,6 +29,8 @@ class AdaptiveOrder:
     """
 
     uses_scores: ClassVar[bool] = False
+    knows_log_q: ClassVar[bool] = False
+    counts_tries: ClassVar[bool] = False
 
     def __init__(self, discriminator: Discriminator, rank_scale: float) -> None:
         if not rank_scale > 0:

@@ -27,6 +27,8 @@ class Decomposable:
     """
 
     uses_scores: ClassVar[bool] = False
+    knows_log_q: ClassVar[bool] = True
+    counts_tries: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -42,6 +42,18 @@ class WithDislikes:
         self._disliked = data.seen
         self._place(torch.device("cpu"))
 
+    counts_tries: ClassVar[bool] = False
+
+    @property
+    def knows_log_q(self) -> bool:
+        """Whether the other sampler can say log Q of an item that it did not draw."""
+        return isinstance(self.base, KNOW_LOG_Q)
+
+    @property
+    def most_negatives(self) -> int | None:
+        """As many as the other sampler gives."""
+        return getattr(self.base, "most_negatives", None)
+
     @property
     def uses_scores(self) -> bool:
         """Whether the draws of the other sampler depend on the current scores."""
@@ -67,7 +79,7 @@ class WithDislikes:
         disliked_BN = self._item_D[place_BN.clamp(max=len(self._item_D) - 1)]
         items_BN = torch.where(chosen_BN, disliked_BN, drawn.items_BN)
         log_q_BN = None
-        if isinstance(self.base, KNOW_LOG_Q):
+        if self.knows_log_q:
             log_q_BN = self.log_q(users_B, items_BN, known)
         return Negatives(items_BN, drawn.accepted_BN | chosen_BN, log_q_BN)
 

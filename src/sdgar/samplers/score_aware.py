@@ -28,6 +28,8 @@ class Hardest(Static):
     """C: uniform draws for each negative."""
 
     uses_scores: ClassVar[bool] = True
+    knows_log_q: ClassVar[bool] = False
+    counts_tries: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse what proposes nothing."""
@@ -73,6 +75,9 @@ class FirstViolation(Static):
     """Most draws for a positive."""
 
     uses_scores: ClassVar[bool] = True
+    knows_log_q: ClassVar[bool] = False
+    counts_tries: ClassVar[bool] = True
+    most_negatives: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         """Refuse what draws nothing."""

@@ -40,6 +40,7 @@ class NearTop:
     """
 
     uses_scores: ClassVar[bool] = False
+    counts_tries: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -81,6 +82,11 @@ class NearTop:
             true_TM = _best_unknown(exact(item_IE), context_UE[some_T], few, self.near, n_items)
             health["recall"] = _recall(found_UM[some_T], true_TM)
         return health
+
+    @property
+    def knows_log_q(self) -> bool:
+        """Whether every item has a probability, by exploring."""
+        return self.explore > 0
 
     def sample(
         self,

@@ -33,6 +33,8 @@ class Softmax:
     """
 
     uses_scores: ClassVar[bool] = False
+    knows_log_q: ClassVar[bool] = True
+    counts_tries: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -47,6 +47,9 @@ class Uniform(Static):
     every item has no negative; its draws are marked as not accepted.
     """
 
+    knows_log_q: ClassVar[bool] = True
+    counts_tries: ClassVar[bool] = False
+
     def sample(
         self,
         users_B: Tensor,
@@ -84,6 +87,9 @@ class Popularity(Static):
     """Q(i | c) ∝ n_i^power for every context, with n_i the number of users of item i."""
 
     __slots__ = ("log_q_I", "table")
+
+    knows_log_q: ClassVar[bool] = True
+    counts_tries: ClassVar[bool] = False
 
     def __init__(self, count_I: Tensor, power: float = 1.0) -> None:
         self.table = AliasTables.of(count_I.double().pow(power)[None])
