@@ -21,6 +21,7 @@ from sdgar.estimators import Composed, make
 from sdgar.modules import MODULES
 from sdgar.parts import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
 from sdgar.samplers.static import Static, Uniform
+from sdgar.systems import SDSoftmax, temperature_of
 from sdgar.training.checkpoint import Checkpoints
 
 USERS, ITEMS = 24, 30
@@ -72,6 +73,20 @@ def test_every_combination_trains_or_says_what_does(coloured, discriminator, sam
         with pytest.raises(UsageError, match=r"[Uu]se sampler|Use that sampler") as refused:
             model.fit(coloured)
         assert refused.value.code == "parts_do_not_fit"
+
+
+@pytest.mark.parametrize(
+    ("rows", "tau"), [(100, 0.5), (8_000, 0.239), (250_000, 0.12), (10**7, 0.12)]
+)
+def test_few_rows_have_a_higher_temperature(rows, tau):
+    assert temperature_of(range(rows)) == tau
+
+
+def test_a_temperature_that_is_given_holds(coloured):
+    assert SDSoftmax().decided(coloured) == {"tau": temperature_of(coloured)}
+    assert SDSoftmax(tau=0.2).decided(coloured) == {}
+    assert SDSoftmax(tau=0.2).compose(coloured, seed=0).discriminator.tau == 0.2
+    assert SDSoftmax().compose(coloured, seed=0).discriminator.tau == temperature_of(coloured)
 
 
 @pytest.mark.parametrize("discriminator", ["lightgcn", "two-tower", "sequence"])

@@ -359,8 +359,8 @@ def misfit(system: System) -> str | None:
         )
     if most is not None and system.n_negatives > most:
         return (
-            f"the sampler {proposes} gives at most {most} negatives a positive, and n_negatives is "
-            f"{system.n_negatives}. Set n_negatives to {most}."
+            f"the sampler {proposes} gives no more than {most} of the {system.n_negatives} "
+            f"negatives that each positive should have. Set n_negatives to {most}."
         )
     if sampler.uses_scores and getattr(system.discriminator, "by_event", False):
         return (

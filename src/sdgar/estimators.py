@@ -112,7 +112,9 @@ class Estimator(Described):
     @property
     def folds_in(self) -> bool:
         """Whether new users can be folded into its models, from what they have."""
-        return has_rule({"system": self.system_name, "hyper_parameters": self.plain_params()})
+        # What is left to a rule of the data will be some number.
+        params = {k: 1.0 if v is None else v for k, v in self.plain_params().items()}
+        return has_rule({"system": self.system_name, "hyper_parameters": params})
 
     def fit(
         self,

@@ -43,7 +43,7 @@ from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.search import NearTop
-from sdgar.systems import STATIC, checked_temperature
+from sdgar.systems import STATIC, checked_temperature, temperature_of
 
 Part = TypeVar("Part", bound=Callable[..., Any])
 
@@ -160,8 +160,11 @@ def _factorization(making: Making) -> Discriminator:
 
 
 @register_discriminator("cosine")
-def _cosine(making: Making, *, tau: float = 0.12, bias: bool = True, sweeps: int = 3) -> Cosine:
+def _cosine(
+    making: Making, *, tau: float | None = None, bias: bool = True, sweeps: int = 3
+) -> Cosine:
     data, size = making.data, (making.data.n_users, making.data.n_items, making.dim)
+    tau = temperature_of(data) if tau is None else tau
     cosine = Cosine(
         *size, seed=making.seed, tau=tau, sparse=making.row_wise, bias=bias, fields=data.fields
     )

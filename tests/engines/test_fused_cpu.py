@@ -115,19 +115,19 @@ def system_of(data: Interactions, *, sampler: str = "uniform", dim: int = 5, **c
     size, sparse = (data.n_users, data.n_items, dim), optimizer.row_wise
     tau, bias = changes.pop("tau", None), changes.pop("bias", False)
     common = {"seed": 0, "sparse": sparse, "fields": data.fields}
-    system = System(
-        name="test",
-        discriminator=MatrixFactorization(*size, **common)
+    parts = {
+        "name": "test",
+        "discriminator": MatrixFactorization(*size, **common)
         if tau is None
         else Cosine(*size, tau=tau, bias=bias, **common),
-        sampler=sampler_of(sampler, data),
-        objective=PairwiseLogistic(),
-        optimizer=optimizer,
-        n_negatives=3,
-        batch_size=12,
-        l2=0.02,
-    )
-    return replace(system, **changes)
+        "sampler": sampler_of(sampler, data),
+        "objective": PairwiseLogistic(),
+        "optimizer": optimizer,
+        "n_negatives": 3,
+        "batch_size": 12,
+        "l2": 0.02,
+    }
+    return System(**(parts | changes))
 
 
 def followed_by(optimizer: str) -> dict[str, object]:

@@ -97,19 +97,19 @@ def sampler_of(name: str, data: Interactions) -> Sampler:
 
 def system_of(data: Interactions, *, sampler: str = "uniform", dim: int = 5, **changes) -> System:
     optimizer = changes.get("optimizer", SGD(0.5))
-    system = System(
-        name="test",
-        discriminator=MatrixFactorization(
+    parts = {
+        "name": "test",
+        "discriminator": MatrixFactorization(
             data.n_users, data.n_items, dim, seed=0, sparse=optimizer.row_wise
         ),
-        sampler=sampler_of(sampler, data),
-        objective=PairwiseLogistic(),
-        optimizer=optimizer,
-        n_negatives=3,
-        batch_size=24,
-        l2=0.01,
-    )
-    return replace(system, **changes)
+        "sampler": sampler_of(sampler, data),
+        "objective": PairwiseLogistic(),
+        "optimizer": optimizer,
+        "n_negatives": 3,
+        "batch_size": 24,
+        "l2": 0.01,
+    }
+    return System(**(parts | changes))
 
 
 def fused(data: Interactions, **changes) -> FusedGpuEngine:

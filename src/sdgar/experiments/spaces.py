@@ -99,7 +99,7 @@ SPACES: dict[str, Space] = {
     "sdgar-printed": {**_STEPS, **_GENERATOR},
     "sdsoftmax": {
         "learning_rate": RATES["adagrad"],
-        "tau": Range(0.07, 0.25),
+        "tau": Range(0.07, 0.5),
         "l2": Range(0.02, 1.0),
     },
     # What else its parts have is for --set: it differs from one composition to the next.

@@ -92,8 +92,9 @@ def _encoded(encoder: Encoder, new: History, in_order_E: NDArray[np.int64] | Non
 
 def _rule(about: dict[str, Any]) -> Callable[[Factors, History, SparseMatrix], Tensor]:
     """How a model of this system finds vectors, from what it was trained on and what is known."""
-    given = about.get("hyper_parameters")
+    given, decided = about.get("hyper_parameters"), about.get("decided")
     settings = of_today(about.get("system"), given if isinstance(given, dict) else {})
+    settings |= decided if isinstance(decided, dict) else {}
     match about.get("system"), settings:
         case "popular", _:
             return lambda model, _, known: torch.empty(known.n_rows, 0, device=model.device)
