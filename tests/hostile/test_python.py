@@ -147,5 +147,5 @@ def test_what_a_system_can_do_is_what_it_does():
     assert metric["contexts of several fields"] == "only those that training has seen"
     assert metric["takes new users by their history"].startswith("no")
     tau = next(s for s in can["sdsoftmax"]["settings"] if s["name"] == "tau")
-    assert tau["search"] == "from 0.07 to 0.25"
-    assert tau["default"] == 0.12
+    assert tau["search"] == "from 0.07 to 0.5"
+    assert tau["default"] is None
