@@ -76,15 +76,15 @@ class _Asked:
     """What the answer calls each, in one column or one a field."""
     index_T: NDArray[np.int64]
     """Their numbers for the scorer, -1 where they are unknown."""
-    untaught_U: NDArray[np.bool_] | None = None
-    """Those that the scorer has a number for and learned nothing of, such as users who rated all
-    of theirs low."""
+    taught_T: NDArray[np.bool_] | None = None
+    """Whether the scorer learned anything of each, as it did not of users who rated all of theirs
+    low; None if it did of all that it knows."""
 
     @property
     def by_model_T(self) -> NDArray[np.bool_]:
         """Whom the model answers; the others get what is popular, or nothing."""
         known_T = self.index_T >= 0
-        return known_T if self.untaught_U is None else known_T & ~self.untaught_U[self.index_T]
+        return known_T if self.taught_T is None else known_T & self.taught_T
 
     def __len__(self) -> int:
         return len(self.index_T)
@@ -92,7 +92,8 @@ class _Asked:
     def rows(self, part: slice | NDArray[Any]) -> _Asked:
         """Some of them."""
         columns = {name: values[part] for name, values in self.columns.items()}
-        return replace(self, columns=columns, index_T=self.index_T[part])
+        taught_T = None if self.taught_T is None else self.taught_T[part]
+        return replace(self, columns=columns, index_T=self.index_T[part], taught_T=taught_T)
 
     def unless(self, fallback: str) -> _Asked:
         """All of them, or without those that are unknown if these are to be skipped."""
@@ -428,7 +429,8 @@ class Recommender(Described):
         if users is None:
             columns = _by_field(self.fields, self.users.values.tolist())
             everyone_T = np.arange(len(self.users))
-            return _Asked(self.model, self._known, columns, everyone_T, self._untaught_U)
+            taught_T = self._taught(everyone_T)
+            return _Asked(self.model, self._known, columns, everyone_T, taught_T)
         asked = _several(users, "users")
         if self.fields is not None and asked:
             return self._in_contexts(self.fields, asked, fallback)
@@ -442,13 +444,13 @@ class Recommender(Described):
         columns = {"user": _labels(self.users, asked, index_T)}
         if self.fields is not None:
             columns = _by_field(self.fields, [])
-        return _Asked(self.model, self._known, columns, index_T, self._untaught_U)
+        return _Asked(self.model, self._known, columns, index_T, self._taught(index_T))
 
-    @property
-    def _untaught_U(self) -> NDArray[np.bool_] | None:
-        """Users without a row that was learned from, if there are any."""
-        untaught_U: NDArray[np.bool_] = np.diff(self.history.indptr_U1) == 0
-        return untaught_U if untaught_U.any() else None
+    def _taught(self, index_T: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these users have a row that was learned from."""
+        indptr_U1 = self.history.indptr_U1
+        taught_T: NDArray[np.bool_] = indptr_U1[index_T + 1] > indptr_U1[index_T]
+        return taught_T
 
     def _strangers(self, rows: Interactions, fallback: str) -> _Asked:
         """New users, folded in; those without any item that the model knows are unknown."""

@@ -82,6 +82,11 @@ class Screen:
 
         self.console.print(Text(visible(text), style=style))
 
+    def lines(self, text: str, *, further: int = 0) -> None:
+        """A text as lines that fit the screen; those after the first begin further in."""
+        for number, line in enumerate(_broken(text[further:], self.console.width - further)):
+            self.line((text[:further] if number == 0 else " " * further) + line)
+
     def say(self, label: str, text: str, style: str = "") -> None:
         """A label and a text, whose further lines stand under its first."""
         from rich.text import Text

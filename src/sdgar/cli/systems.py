@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Annotated
 
 import typer
@@ -27,7 +26,7 @@ def systems(
     if name is None:
         all_of_them = catalogue.summaries()
         for system, summary in all_of_them.items():
-            _lines(screen, f"{system:<{_NAMES}}{summary}", further=_NAMES)
+            screen.lines(f"{system:<{_NAMES}}{summary}", further=_NAMES)
         screen.say("next", f"sdgar systems {options.DEFAULT_SYSTEM}")
         screen.result({"systems": all_of_them})
         return
@@ -38,25 +37,15 @@ def systems(
             for line in paragraph.split("\n"):
                 screen.line(line)
         else:
-            _lines(screen, " ".join(paragraph.split()))
+            screen.lines(" ".join(paragraph.split()))
         screen.line("")
     for setting in found["settings"]:
         search = f"; a search tries {setting['search']}" if setting["search"] else ""
         screen.line(
             f"{setting['name']}: {setting['kind']} = {setting['default']!r}{search}", "cyan"
         )
-        _lines(screen, f"    {setting['meaning']}", further=4)
+        screen.lines(f"    {setting['meaning']}", further=4)
     screen.line("")
     for what, answer in found["can"].items():
-        _lines(screen, f"{what}: {answer}", further=4)
+        screen.lines(f"{what}: {answer}", further=4)
     screen.result(found)
-
-
-def _lines(screen: Screen, text: str, *, further: int = 0) -> None:
-    """A text as lines that fit the screen; those after the first begin further in."""
-    indent = " " * further
-    for line in textwrap.wrap(
-        text, screen.console.width, subsequent_indent=indent, break_long_words=False,
-        break_on_hyphens=False,
-    ):  # fmt: skip
-        screen.line(line)
