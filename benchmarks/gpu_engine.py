@@ -40,8 +40,8 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_gpu import FusedGpuEngine
 from sdgar.evaluation import metrics, topk
 from sdgar.evaluation.report import evaluate
+from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
-from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.health import health

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from sdgar.rng import Draws, Stream, index_and_fraction
+from sdgar.maths.rng import Draws, Stream, index_and_fraction
 from sdgar.samplers.decomposable import Decomposable
 
 SIZES = (10**3, 10**4, 10**5, 10**6)

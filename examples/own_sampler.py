@@ -7,8 +7,8 @@ import torch
 
 import sdgar
 from sdgar.contracts import KnownPositives, Negatives, Score
+from sdgar.maths.rng import Draws
 from sdgar.parts import Making
-from sdgar.rng import Draws
 from sdgar.samplers.reject import redraw_known
 from sdgar.samplers.static import Static
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from sdgar import cores
 from sdgar.data.interactions import Interactions
+from sdgar.machine import cores
 
 from .last_bits import LastBits
 

@@ -17,12 +17,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar import artifact, folders
-from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.recommend import artifact
+from sdgar.recommend.artifact import Artifact
+from sdgar.storage import folders
 
 
 def a_model(seed: int = 0, *, text: bool = True, dim: int = 3) -> Artifact:
@@ -397,7 +398,7 @@ def big_model(seed: int) -> Artifact:
 
 SAVER = """
 import os, runpy, sys
-from sdgar import artifact
+from sdgar.recommend import artifact
 models = [runpy.run_path({tests!r})["big_model"](seed) for seed in (0, 1)]
 for line in sys.stdin:  # fork a saver for every line; the parent is quick to fork again
     child = os.fork()

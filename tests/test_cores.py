@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdgar import cores
-from sdgar.cores import Cores, quota
+from sdgar.machine import cores
+from sdgar.machine.cores import Cores, quota
 
 V2 = "33 25 0:30 {top} {place} rw,relatime shared:4 - cgroup2 cgroup2 rw\n"
 V1 = "34 33 0:31 {top} {place} rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"

@@ -7,7 +7,7 @@ import pytest
 
 import sdgar
 from sdgar.data import splits
-from sdgar.recommender import Recommender
+from sdgar.recommend.recommender import Recommender
 
 QUICK = {"dim": 2, "epochs": 2, "evaluate_every": 1, "engine": "eager"}
 DAY = 86_400_000_000

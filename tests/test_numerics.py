@@ -19,8 +19,8 @@ from torch.testing import assert_close
 from sdgar.contracts import Negatives
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
+from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import WeightedLogistic
-from sdgar.rng import Draws, Stream
 from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable

@@ -11,8 +11,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import sdgar
-from sdgar import progress
 from sdgar.errors import UsageError
+from sdgar.show import progress
 from sdgar.training.fit import EpochRecord
 
 from .cli.test_cli import sdgar as command

@@ -36,7 +36,7 @@ def test_every_public_name_has_an_example_that_is_true(name, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     # The compiled engines take seconds to compile, and are tested elsewhere.
     monkeypatch.setattr(choose, "FUSED", dict.fromkeys(choose.FUSED, "eager"))
-    before = sdgar.progress._setting.on
+    before = sdgar.show.progress._setting.on
     own, *methods = _examples(name)
     assert own.examples, f"sdgar.{name} has no example"
     said: list[str] = []
@@ -44,7 +44,7 @@ def test_every_public_name_has_an_example_that_is_true(name, tmp_path, monkeypat
         if name != "BPR" and test.name.endswith(".fit"):
             continue  # all learners share it
         doctest.DocTestRunner().run(test, out=said.append)
-    sdgar.progress._setting.on = before
+    sdgar.show.progress._setting.on = before
     assert not said, "".join(said)
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import sdgar
-from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.estimators import MostPopular
-from sdgar.recommender import Recommender, load, most_popular
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.recommender import Recommender, load, most_popular
 
 
 @pytest.fixture

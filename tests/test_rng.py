@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sdgar.errors import UsageError
-from sdgar.rng import (
+from sdgar.maths.rng import (
     Draws,
     Permutation,
     Stream,

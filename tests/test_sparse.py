@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar import sparse
-from sdgar.sparse import SparseMatrix
+from sdgar.maths import sparse
+from sdgar.maths.sparse import SparseMatrix
 
 CPU = torch.device("cpu")
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     )
     from sdgar.evaluation.report import compare
     from sdgar.parts import register_discriminator, register_objective, register_sampler
-    from sdgar.progress import set_verbose
-    from sdgar.recommender import Recommender, load
+    from sdgar.recommend.recommender import Recommender, load
+    from sdgar.show.progress import set_verbose
 
 _HOME = {
     "AOBPR": "sdgar.estimators",
@@ -56,7 +56,7 @@ _HOME = {
     "Interactions": "sdgar.data.interactions",
     "ItemKNN": "sdgar.estimators",
     "MostPopular": "sdgar.estimators",
-    "Recommender": "sdgar.recommender",
+    "Recommender": "sdgar.recommend.recommender",
     "SA": "sdgar.estimators",
     "SDGAR": "sdgar.estimators",
     "SDGARPrinted": "sdgar.estimators",
@@ -65,13 +65,13 @@ _HOME = {
     "WARP": "sdgar.estimators",
     "compare": "sdgar.evaluation.report",
     "folds": "sdgar.data.splits",
-    "load": "sdgar.recommender",
+    "load": "sdgar.recommend.recommender",
     "read": "sdgar.data.readers",
     "read_features": "sdgar.data.readers.feature_tables",
     "register_discriminator": "sdgar.parts",
     "register_objective": "sdgar.parts",
     "register_sampler": "sdgar.parts",
-    "set_verbose": "sdgar.progress",
+    "set_verbose": "sdgar.show.progress",
     "split": "sdgar.data.splits",
     "synthetic": "sdgar.data.synthetic",
 }

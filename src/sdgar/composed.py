@@ -13,6 +13,7 @@ from sdgar.contracts import Discriminator, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.adapter import Adapter
 from sdgar.errors import UsageError, unknown_name
+from sdgar.maths.rng import Stream, torch_seed
 from sdgar.modules import require_comes_back
 from sdgar.parts import (
     DISCRIMINATORS,
@@ -24,7 +25,6 @@ from sdgar.parts import (
     is_module,
     settings_of,
 )
-from sdgar.rng import Stream, torch_seed
 from sdgar.systems import (
     BPR,
     CML,

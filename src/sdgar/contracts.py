@@ -21,10 +21,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sdgar.errors import UsageError
+from sdgar.maths.optimizers import Optimizer
+from sdgar.maths.rng import Draws
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.modules import Encoder, ModuleScores
-from sdgar.optimizers import Optimizer
-from sdgar.rng import Draws
-from sdgar.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from typing import Self

@@ -27,8 +27,7 @@ from typing import (
 )
 
 import sdgar
-from sdgar import composed, cores, progress, systems
-from sdgar.artifact import Artifact
+from sdgar import composed, systems
 from sdgar.contracts import Model, System
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
@@ -39,11 +38,14 @@ from sdgar.errors import DataError, SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report, warn_of_known
 from sdgar.fold_in import has_rule
-from sdgar.memory import require_memory
-from sdgar.printed import Described
-from sdgar.recommender import Histories, Raw, Recommender, require_rows
-from sdgar.rng import check_seed
+from sdgar.machine import cores
+from sdgar.machine.memory import require_memory
+from sdgar.maths.rng import check_seed
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.recommender import Histories, Raw, Recommender, require_rows
 from sdgar.settings import described, of_today, renamed
+from sdgar.show import progress
+from sdgar.show.printed import Described
 from sdgar.training import protocols
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import FitOptions

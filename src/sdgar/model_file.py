@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from sdgar.contracts import ENCODER, Factors, ItemWeights, Model
 from sdgar.errors import UsageError
-from sdgar.folders import DamagedError, Tensors
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.modules import Encoder, Kind, ModuleScores, Network, rebuilt
-from sdgar.sparse import SparseMatrix
+from sdgar.storage.folders import DamagedError, Tensors
 
 FACTORS, _DENSE, _SPARSE = "factors", "item weights", "sparse item weights"
 _FIELDS, _ENCODED, _MODULE = "factors of fields", "factors, encoder", "module"

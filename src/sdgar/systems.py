@@ -19,6 +19,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.discriminators.start import start
 from sdgar.errors import UsageError
+from sdgar.maths.optimizers import SGD, Adam, LazyAdam, Optimizer, RowAdagrad
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -27,7 +28,6 @@ from sdgar.objectives import (
     SampledSoftmax,
     WeightedLogistic,
 )
-from sdgar.optimizers import SGD, Adam, LazyAdam, Optimizer, RowAdagrad
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable

@@ -14,12 +14,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sdgar import cores
 from sdgar.cli import main
 from sdgar.data.synthetic import Shape, generate
 from sdgar.estimators import ESTIMATORS
+from sdgar.machine import cores
 from sdgar.parts import SAMPLERS
-from sdgar.recommender import load
+from sdgar.recommend.recommender import load
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
 QUICK = ("--set", "epochs=6", "--set", "evaluate_every=3", "--set", "batch_size=512")

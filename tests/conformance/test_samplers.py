@@ -13,7 +13,7 @@ from scipy import stats
 
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable

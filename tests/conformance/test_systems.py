@@ -10,6 +10,7 @@ import torch
 from sdgar.contracts import System
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError
+from sdgar.maths.optimizers import SGD
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -17,7 +18,6 @@ from sdgar.objectives import (
     SampledSoftmax,
     WeightedLogistic,
 )
-from sdgar.optimizers import SGD
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.samplers.static import Popularity, Static, Uniform
 

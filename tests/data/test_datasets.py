@@ -30,8 +30,8 @@ from sdgar.data.datasets.archives import extract, read_blocks
 from sdgar.data.datasets.raw_formats import numbered_lines
 from sdgar.data.filters import at_least
 from sdgar.data.interactions import Interactions
-from sdgar.data.whole_files import replacing
 from sdgar.errors import DataError, ResourceError, UsageError
+from sdgar.storage.whole_files import replacing
 
 MEMBER = "ml-10M100K/ratings.dat"
 

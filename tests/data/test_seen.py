@@ -17,7 +17,7 @@ from sdgar.data import splits
 from sdgar.data.interactions import History, Interactions
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import UsageError
-from sdgar.folders import DamagedError, sealed, seals
+from sdgar.storage.folders import DamagedError, sealed, seals
 
 RATED = {
     "user": ["a", "a", "a", "b", "b", "c", "c", "d"],

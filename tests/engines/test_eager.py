@@ -12,9 +12,9 @@ from sdgar.engines.choose import ENGINES, choose_device, choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError, ResourceError, UsageError
+from sdgar.maths.optimizers import SGD, Adam
+from sdgar.maths.rng import Draws, Permutation, Stream
 from sdgar.objectives import PairwiseLogistic
-from sdgar.optimizers import SGD, Adam
-from sdgar.rng import Draws, Permutation, Stream
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Uniform
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from sdgar import cores
 from sdgar.contracts import Covered, EpochStats, NotCovered, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
@@ -22,6 +21,8 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
 from sdgar.engines.pace import Pace
 from sdgar.errors import NumericalError, UsageError
+from sdgar.machine import cores
+from sdgar.maths.optimizers import SGD, Adam, LazyAdam, RowAdagrad
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -29,7 +30,6 @@ from sdgar.objectives import (
     SampledSoftmax,
     WeightedLogistic,
 )
-from sdgar.optimizers import SGD, Adam, LazyAdam, RowAdagrad
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable

@@ -20,6 +20,8 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_gpu import FusedGpuEngine
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError, UsageError
+from sdgar.maths.optimizers import SGD, Adam, LazyAdam, RowAdagrad
+from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -28,8 +30,6 @@ from sdgar.objectives import (
     SampledSoftmax,
     WeightedLogistic,
 )
-from sdgar.optimizers import SGD, Adam, LazyAdam, RowAdagrad
-from sdgar.rng import Draws, Stream
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable

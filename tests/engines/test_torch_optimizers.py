@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from sdgar import optimizers
 from sdgar.engines.torch_optimizers import torch_optimizer
+from sdgar.maths import optimizers
 
 ROW_WISE = {
     "lazy adam": optimizers.LazyAdam(0.05, beta1=0.8, beta2=0.95, epsilon=1e-3),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
 from sdgar.engines.visits import STRIDES, Batch, Visits
-from sdgar.rng import Permutation, Stream
+from sdgar.maths.rng import Permutation, Stream
 
 CPU = torch.device("cpu")
 MANY = pytest.mark.parametrize("per_visit", [1, 2, 4, 1000])

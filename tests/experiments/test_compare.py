@@ -22,7 +22,7 @@ from sdgar.experiments.figures import comparison_figure
 from sdgar.experiments.spaces import Choice
 from sdgar.experiments.tune import tune
 from sdgar.experiments.watch import Unwatched
-from sdgar.folders import DamagedError
+from sdgar.storage.folders import DamagedError
 
 QUICK = {"epochs": 4, "evaluate_every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
 METRIC = "ndcg@20"

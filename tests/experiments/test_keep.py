@@ -14,7 +14,7 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import StoppedError, UsageError
 from sdgar.estimators import BPR, EASE
 from sdgar.experiments.run import run
-from sdgar.recommender import load
+from sdgar.recommend.recommender import load
 
 from ..cli.test_cli import result_of, sdgar
 

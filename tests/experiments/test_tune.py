@@ -26,7 +26,7 @@ from sdgar.experiments.spaces import RATES, SPACES, Choice, Range, space_of
 from sdgar.experiments.study import PrunedError, Study, Tried, rounded
 from sdgar.experiments.tune import METRIC, tune
 from sdgar.experiments.watch import Unwatched
-from sdgar.folders import DamagedError
+from sdgar.storage.folders import DamagedError
 from sdgar.systems import OPTIMIZERS
 
 QUICK = {"epochs": 4, "evaluate_every": 1, "dim": 4, "batch_size": 512, "engine": "eager"}

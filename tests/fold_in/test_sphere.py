@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from sdgar.fold_in import sphere as module
 from sdgar.fold_in.sphere import directions, support
-from sdgar.sparse import SparseMatrix
+from sdgar.maths.sparse import SparseMatrix
 
 CPU = torch.device("cpu")
 

@@ -21,13 +21,13 @@ import polars as pl
 import pyarrow as pa
 import torch
 
-from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
 from sdgar.data.ids import is_column, plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import SdgarError
-from sdgar.recommender import Recommender
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.recommender import Recommender
 
 from .readers import require_sound
 from .target import Files, Target

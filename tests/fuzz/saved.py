@@ -22,8 +22,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sdgar import folders
-from sdgar.artifact import Artifact
 from sdgar.cli.train import _job_of
 from sdgar.contracts import Factors, ItemWeights, Model
 from sdgar.data.contexts import key
@@ -35,9 +33,11 @@ from sdgar.errors import SdgarError, StoppedError
 from sdgar.estimators import AOBPR, BPR, SDGAR, Composed, Learner
 from sdgar.experiments.run import run
 from sdgar.experiments.workspace import Workspace
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.modules import MODULES, Encoder, ModuleScores
-from sdgar.recommender import Recommender, load, most_popular
-from sdgar.sparse import SparseMatrix
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.recommender import Recommender, load, most_popular
+from sdgar.storage import folders
 
 from .mutations import as_bytes, mutated, mutated_json
 from .target import Files, Target

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdgar import folders
 from sdgar.data import ids
 from sdgar.data.readers import delimited, json_lines
+from sdgar.storage import folders
 
 from .hours import ROOT, Limits, run
 from .target import PLANTED, ROOMS, Outcome, judged, make

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 import torch
 
-from sdgar.artifact import Artifact
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import write_pieces, write_table
 from sdgar.errors import NumericalError, SdgarWarning, UsageError
 from sdgar.estimators import BPR, IALS, ItemKNN, MostPopular
-from sdgar.recommender import Recommender, load
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.recommender import Recommender, load
 
 from ..cli.test_cli import Done, result_of, sdgar
 from .cases import Case, check, table

@@ -29,7 +29,7 @@ from sdgar.data.synthetic import PRESETS
 from sdgar.errors import ResourceError, SdgarWarning, UsageError
 from sdgar.estimators import BPR, EASE, ESTIMATORS, ItemKNN, MostPopular, make
 from sdgar.parts import DISCRIMINATORS, OBJECTIVES, SAMPLERS
-from sdgar.printed import command, visible
+from sdgar.show.printed import command, visible
 
 from ..cli.test_cli import Done, result_of, sdgar
 from .cases import Case, check, table

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdgar import artifact, folders
 from sdgar.cli.train import Job
 from sdgar.data.readers import ReadOptions
 from sdgar.discriminators.sequence import Sequence
@@ -26,7 +25,9 @@ from sdgar.experiments.results import Results
 from sdgar.experiments.watch import Unwatched, never
 from sdgar.experiments.workspace import Workspace
 from sdgar.modules import Encoder, rebuilt
-from sdgar.recommender import Recommender
+from sdgar.recommend import artifact
+from sdgar.recommend.recommender import Recommender
+from sdgar.storage import folders
 from sdgar.training import checkpoint
 from sdgar.training.fit import EpochRecord
 

@@ -14,11 +14,13 @@ import safetensors.numpy
 import torch
 
 import sdgar
-from sdgar import artifact, folders, least_squares
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError
-from sdgar.recommender import Recommender
+from sdgar.maths import least_squares
+from sdgar.recommend import artifact
+from sdgar.recommend.recommender import Recommender
+from sdgar.storage import folders
 
 from ..fuzz.saved import interrupted, train
 from .cases import Case, check, table

@@ -14,9 +14,9 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines import fused_cpu
 from sdgar.kernels import numba_draws
+from sdgar.maths.optimizers import SGD
+from sdgar.maths.rng import Draws, Stream, tail
 from sdgar.objectives import WeightedLogistic
-from sdgar.optimizers import SGD
-from sdgar.rng import Draws, Stream, tail
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import KnownItems

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sdgar import rng
 from sdgar.kernels import numba_rng
-from sdgar.rng import Draws, Permutation, Stream, index_and_fraction
+from sdgar.maths import rng
+from sdgar.maths.rng import Draws, Permutation, Stream, index_and_fraction
 
 
 @numba.njit

@@ -31,7 +31,7 @@ from sdgar.objectives import (
     SampledSoftmax,
     WeightedLogistic,
 )
-from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
+from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.score_aware import FirstViolation, Hardest

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from sdgar.rng import Draws, Stream, tail
+from sdgar.maths.rng import Draws, Stream, tail
 from sdgar.samplers.decomposable import Decomposable
 
 triton = pytest.importorskip("triton", reason="Triton is not installed on this machine")

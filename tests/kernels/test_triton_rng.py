@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from sdgar.rng import Draws, Permutation, Stream, index_and_fraction
+from sdgar.maths.rng import Draws, Permutation, Stream, index_and_fraction
 
 triton = pytest.importorskip("triton", reason="Triton is not installed on this machine")
 if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():

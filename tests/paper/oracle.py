@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from sdgar.contracts import Negatives
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 

@@ -15,7 +15,7 @@ from scipy import stats
 from torch.testing import assert_close
 
 from sdgar.engines.eager import EagerEngine
-from sdgar.rng import Stream, uniform
+from sdgar.maths.rng import Stream, uniform
 from sdgar.samplers import sampled_sums as module
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable

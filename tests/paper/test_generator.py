@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 from torch.testing import assert_close
 
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.sampled_sums import Inverse
 
 from .oracle import best_with_entropy, closed_form, problem, slope_of_log_error

@@ -13,8 +13,8 @@ from torch.testing import assert_close
 
 from sdgar.contracts import Negatives
 from sdgar.data.interactions import Interactions
+from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import WeightedLogistic
-from sdgar.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Uniform
 

@@ -9,7 +9,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.reject import KnownItems
 from sdgar.systems import AOBPR

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sdgar.errors import NumericalError
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.alias import AliasTables, build_torch, quantize
 
 FULL = 1 << 32

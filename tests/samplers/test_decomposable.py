@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from sdgar.data.interactions import Interactions
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import MAX_TRIES, KnownItems

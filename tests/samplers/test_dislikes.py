@@ -10,7 +10,7 @@ import sdgar
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.reject import KnownItems

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
-from sdgar.rng import Draws, Stream, below
+from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.score_aware import FirstViolation, Hardest
 from sdgar.systems import BPR, DNS, WARP

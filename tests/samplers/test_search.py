@@ -11,7 +11,7 @@ import torch
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import ResourceError, UsageError
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.search import INDEXES, NearTop
 

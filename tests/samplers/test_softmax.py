@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import inverse_cdf as cdf
 from sdgar.samplers import softmax as module
 from sdgar.samplers.health import complaint

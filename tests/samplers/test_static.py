@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sdgar.data.interactions import Interactions
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Uniform
 

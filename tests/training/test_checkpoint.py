@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from sdgar import folders
 from sdgar.contracts import Factors
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
+from sdgar.storage import folders
 from sdgar.training import checkpoint
 from sdgar.training.checkpoint import Checkpoint, Checkpoints, Finished, read, require_same
 from sdgar.training.fit import EpochRecord, FitOptions, Progress

@@ -18,7 +18,6 @@ import polars as pl
 import pytest
 import torch
 
-from sdgar import artifact, folders
 from sdgar.cli import main
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
@@ -29,6 +28,8 @@ from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageErro
 from sdgar.estimators import BPR, IRGAN, SDGAR, Learner, MostPopular
 from sdgar.experiments import workspace
 from sdgar.experiments.run import run
+from sdgar.recommend import artifact
+from sdgar.storage import folders
 from sdgar.training import protocols
 
 SMALL = Shape(users=60, items=40, interactions=900, concentration=0.1)

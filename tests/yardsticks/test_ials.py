@@ -6,11 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar import least_squares
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError
-from sdgar.least_squares import HalfSweep
-from sdgar.sparse import SparseMatrix
+from sdgar.maths import least_squares
+from sdgar.maths.least_squares import HalfSweep
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.yardsticks.ials import IALS
 
 from .problems import some_data

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 import sdgar
-from sdgar import progress
 from sdgar.cli import (
     compare,
     data,
@@ -29,7 +28,8 @@ from sdgar.cli import (
 )
 from sdgar.cli.console import Screen, warnings_on
 from sdgar.errors import ResourceError, SdgarError, StoppedError, UsageError, exhausted
-from sdgar.printed import command
+from sdgar.show import progress
+from sdgar.show.printed import command
 
 _Mistake: Any = typer.BadParameter.__mro__[2]
 """Typer's base of all mistakes in words and options, for which it has no public name."""

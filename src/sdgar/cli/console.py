@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from sdgar.errors import SdgarWarning
-from sdgar.printed import visible, visible_lines
+from sdgar.show.printed import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,7 +9,7 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
-from sdgar.printed import command
+from sdgar.show.printed import command
 
 _SHORT = {"movielens": "movielens-10m"}
 """Names that people say, where a data set is published under a longer one."""

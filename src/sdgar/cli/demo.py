@@ -11,7 +11,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.recommend import lists, show
 from sdgar.cli.train import split_off
-from sdgar.printed import command
+from sdgar.show.printed import command
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions

@@ -12,7 +12,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 
 if TYPE_CHECKING:
-    from sdgar.cores import Cores
+    from sdgar.machine.cores import Cores
 
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
 _EXTRAS = {"plot": "matplotlib", "tune": "optuna", "ann": "faiss"}
@@ -23,8 +23,8 @@ def doctor(as_json: options.Json = False) -> None:
     """Show versions, devices, engines and what is missing."""
     import torch
 
-    from sdgar import cores
     from sdgar.engines.choose import ENGINES
+    from sdgar.machine import cores
 
     screen = Screen(as_json=as_json)
     cpu = cores.found()

@@ -37,7 +37,7 @@ def evaluate(
     """Rank all items for every test user and compare with the test events."""
     from sdgar.data.contexts import USER
     from sdgar.data.readers import read_files
-    from sdgar.recommender import load, most_popular
+    from sdgar.recommend.recommender import load, most_popular
 
     screen = Screen(as_json=as_json)
     model = load(run)

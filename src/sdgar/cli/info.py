@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
-from sdgar.printed import command
+from sdgar.show.printed import command
 
 if TYPE_CHECKING:
-    from sdgar.recommender import Recommender
+    from sdgar.recommend.recommender import Recommender
 
 _PARTIAL = ".partial"
 
@@ -36,8 +36,8 @@ def info(run: options.RunFolder, as_json: options.Json = False) -> None:
 
 
 def _saved(screen: Screen, run: Path) -> None:
-    from sdgar.artifact import read_manifest
-    from sdgar.recommender import load
+    from sdgar.recommend.artifact import read_manifest
+    from sdgar.recommend.recommender import load
 
     model = load(run)
     manifest = read_manifest(run)

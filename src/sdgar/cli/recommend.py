@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import ReadOptions
-    from sdgar.recommender import Histories, Recommender
+    from sdgar.recommend.recommender import Histories, Recommender
 
 _FILES = "Files of users"
 _WHOM = (
@@ -126,7 +126,7 @@ def recommend(
 ) -> None:
     """Recommend items that a user does not have yet."""
     from sdgar.arguments import one_of
-    from sdgar.recommender import FALLBACKS, load
+    from sdgar.recommend.recommender import FALLBACKS, load
 
     said = [bool(user), users is not None, everyone, bool(history), bool(histories)]
     if sum(said) != 1:

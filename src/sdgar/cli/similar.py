@@ -33,7 +33,7 @@ def similar(
     as_json: options.Json = False,
 ) -> None:
     """Find the items most similar to an item, or the users most similar to a user."""
-    from sdgar.recommender import load
+    from sdgar.recommend.recommender import load
 
     if bool(item) == bool(user):
         raise UsageError("say either --item ID or --user ID (repeatable).", code="whom")

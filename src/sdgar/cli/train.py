@@ -13,7 +13,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError, unknown_name
-from sdgar.printed import command
+from sdgar.show.printed import command
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -340,7 +340,7 @@ def _job_of(out: Path, given: dict[str, str]) -> Job:
     """What an interrupted run was told to do; nothing of it can be told anew."""
     from sdgar.data.readers import ReadOptions
     from sdgar.experiments.workspace import partial_of, read_run
-    from sdgar.folders import read_record
+    from sdgar.storage.folders import read_record
 
     extra = [word for name, word in given.items() if name not in _WITH_RESUME]
     if extra:

@@ -14,7 +14,7 @@ from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
 from sdgar.cli.train import read_events, split_off
 from sdgar.cli.train import train as train_command
-from sdgar.printed import command
+from sdgar.show.printed import command
 
 
 @options.reads_files

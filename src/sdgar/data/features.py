@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids, held, plain
 from sdgar.errors import DataError
-from sdgar.printed import Described
+from sdgar.show.printed import Described
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,7 +12,7 @@ from sdgar.data.contexts import Fields, SeenBy, left_out
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import DataError
-from sdgar.rng import Stream, sort_keys
+from sdgar.maths.rng import Stream, sort_keys
 
 
 class Catalogue(Protocol):

@@ -20,7 +20,7 @@ from sdgar.data.contexts import Fields, SeenBy
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids, common_kind, held
 from sdgar.errors import DataError, UsageError, unknown_name
-from sdgar.printed import Described
+from sdgar.show.printed import Described
 
 Duplicates = Literal["error", "sum", "max", "last"]
 """What to do with rows of one (user, item) whose weights differ."""

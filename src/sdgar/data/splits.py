@@ -32,8 +32,8 @@ from sdgar.arguments import at_least, of_kind
 from sdgar.data import moments
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError, unknown_name
-from sdgar.printed import Described
-from sdgar.rng import Stream, check_seed, sort_keys
+from sdgar.maths.rng import Stream, check_seed, sort_keys
+from sdgar.show.printed import Described
 
 Rule = Literal["paper", "time", "leave-last-out"]
 RULES: tuple[Rule, ...] = ("paper", "time", "leave-last-out")

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.errors import UsageError, unknown_name
-from sdgar.rng import Stream, check_seed
+from sdgar.maths.rng import Stream, check_seed
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

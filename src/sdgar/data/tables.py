@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.interactions import Interactions
-from sdgar.data.whole_files import disk_error, replacing
 from sdgar.errors import ResourceError, UsageError
+from sdgar.storage.whole_files import disk_error, replacing
 
 _TYPES = {
     "int64": pl.Int64,

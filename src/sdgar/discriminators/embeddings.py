@@ -9,7 +9,7 @@ from torch.nn.functional import embedding
 from sdgar.contracts import Factors, Score
 from sdgar.data.contexts import Fields
 from sdgar.errors import UsageError
-from sdgar.rng import Stream, normal
+from sdgar.maths.rng import Stream, normal
 
 
 class Embeddings(nn.Module):

@@ -8,7 +8,7 @@ from torch.nn.functional import embedding
 from sdgar.contracts import Factors
 from sdgar.data.contexts import Fields
 from sdgar.discriminators.embeddings import Embeddings
-from sdgar.rng import Stream
+from sdgar.maths.rng import Stream
 
 
 class MatrixFactorization(Embeddings):

@@ -11,7 +11,7 @@ from torch.nn.functional import embedding
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.vectors import Vectors
 from sdgar.errors import UsageError
-from sdgar.sparse import SparseMatrix
+from sdgar.maths.sparse import SparseMatrix
 
 
 class LightGCN(Vectors):

@@ -16,8 +16,8 @@ from torch.nn.functional import normalize
 
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
-from sdgar.least_squares import HalfSweep
-from sdgar.sparse import SparseMatrix
+from sdgar.maths.least_squares import HalfSweep
+from sdgar.maths.sparse import SparseMatrix
 
 _LEAST_SQUARES = HalfSweep(alpha=0.01, l2=0.01, power=1.0)
 _SMALL = 0.1

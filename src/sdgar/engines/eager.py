@@ -15,8 +15,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.torch_optimizers import torch_optimizer
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError
-from sdgar.optimizers import moments, take_moments
-from sdgar.rng import Draws, Stream, torch_seed
+from sdgar.maths.optimizers import moments, take_moments
+from sdgar.maths.rng import Draws, Stream, torch_seed
 from sdgar.samplers.reject import KnownItems
 
 _DRAWS_AHEAD = 1 << 22

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sdgar.contracts import System
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -11,7 +12,6 @@ from sdgar.objectives import (
     SampledSoftmax,
     WeightedLogistic,
 )
-from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.score_aware import FirstViolation, Hardest

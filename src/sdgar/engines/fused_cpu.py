@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar import cores
 from sdgar.contracts import Covered, EpochStats, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
@@ -23,9 +22,10 @@ from sdgar.engines.fused import OBJECTIVES, OPTIMIZERS, SAMPLERS, misfit
 from sdgar.engines.pace import Pace
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.errors import NumericalError
+from sdgar.machine import cores
+from sdgar.maths.optimizers import LazyAdam, RowAdagrad
+from sdgar.maths.rng import Permutation, Stream, tail
 from sdgar.objectives import Logistic, RankHingeByTries, SampledSoftmax, WeightedLogistic
-from sdgar.optimizers import LazyAdam, RowAdagrad
-from sdgar.rng import Permutation, Stream, tail
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.score_aware import FirstViolation, Hardest

@@ -23,6 +23,8 @@ from sdgar.discriminators.metric import Metric
 from sdgar.engines.fused import OBJECTIVES, OPTIMIZERS, SAMPLERS, misfit
 from sdgar.engines.visits import STRIDES
 from sdgar.errors import NumericalError, UsageError
+from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
+from sdgar.maths.rng import Permutation, Stream, tail
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
@@ -31,8 +33,6 @@ from sdgar.objectives import (
     SampledSoftmax,
     WeightedLogistic,
 )
-from sdgar.optimizers import SGD, LazyAdam, RowAdagrad
-from sdgar.rng import Permutation, Stream, tail
 from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.score_aware import FirstViolation, Hardest

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from sdgar import optimizers
+from sdgar.maths import optimizers
 
 
 def torch_optimizer(

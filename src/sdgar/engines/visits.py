@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sdgar.data.interactions import Interactions
-from sdgar.rng import Draws, Permutation, Stream
+from sdgar.maths.rng import Draws, Permutation, Stream
 
 STRIDES = (2147483647, 1610612741, 1073741827, 805306457)
 """Primes above every count of positives, so that a stride meets each of them once."""

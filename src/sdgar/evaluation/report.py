@@ -17,8 +17,8 @@ from sdgar.data.interactions import History
 from sdgar.errors import SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks, per_user
 from sdgar.evaluation.topk import top_k
-from sdgar.printed import Described
-from sdgar.rng import check_seed
+from sdgar.maths.rng import check_seed
+from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
     from sdgar.contracts import Scorer

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sdgar import cores
 from sdgar.errors import NumericalError, UsageError
+from sdgar.machine import cores
 
 if TYPE_CHECKING:
     from torch import Tensor

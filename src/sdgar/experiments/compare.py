@@ -22,7 +22,6 @@ from sdgar.data.held_out import measured_users
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits import Split
 from sdgar.data.tables import to_table, write_table
-from sdgar.data.whole_files import replacing
 from sdgar.errors import (
     ArtifactError,
     ResourceError,
@@ -50,7 +49,8 @@ from sdgar.experiments.watch import (
     require_going,
     stoppable,
 )
-from sdgar.rng import check_seed
+from sdgar.maths.rng import check_seed
+from sdgar.storage.whole_files import replacing
 from sdgar.training.checkpoint import Identity
 
 _NAME = "compare"

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from sdgar.errors import UsageError
-from sdgar.experiments import lines
 from sdgar.experiments.standings import Measured
 from sdgar.experiments.study import MARK
-from sdgar.folders import DamagedError, read_record, require_sealed, sealed
+from sdgar.storage import lines
+from sdgar.storage.folders import DamagedError, read_record, require_sealed, sealed
 from sdgar.training.checkpoint import Identity, as_json, require_same
 
 FORMAT = "sdgar-result 1"

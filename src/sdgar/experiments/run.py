@@ -19,8 +19,8 @@ from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.evaluation.report import Report
 from sdgar.experiments.workspace import Workspace
 from sdgar.fold_in import SYSTEMS
-from sdgar.printed import command as command_line
-from sdgar.recommender import Recommender, most_popular
+from sdgar.recommend.recommender import Recommender, most_popular
+from sdgar.show.printed import command as command_line
 from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import OnPhase, Phase, Seconds, paper_options

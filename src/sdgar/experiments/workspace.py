@@ -23,10 +23,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from sdgar import artifact, folders, locks
 from sdgar.errors import ArtifactError, ResourceError, UsageError
-from sdgar.printed import command
-from sdgar.recommender import Recommender
+from sdgar.recommend import artifact
+from sdgar.recommend.recommender import Recommender
+from sdgar.show.printed import command
+from sdgar.storage import folders, locks
 from sdgar.training.checkpoint import Identity, as_json, is_checkpoint, require_same
 from sdgar.training.fit import EpochRecord
 from sdgar.training.protocols import Phase

@@ -25,10 +25,10 @@ from sdgar.contracts import Factors, ItemWeights, Model
 from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.fold_in.sphere import directions
-from sdgar.least_squares import HalfSweep
+from sdgar.maths.least_squares import HalfSweep
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.modules import Encoder, ModuleScores
 from sdgar.settings import of_today
-from sdgar.sparse import SparseMatrix
 
 _GREATEST = 1e12
 """More than any setting of a model that was trained."""

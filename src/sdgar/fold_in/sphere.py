@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from sdgar.sparse import SparseMatrix
+from sdgar.maths.sparse import SparseMatrix
 
 _LOOKS, _STEP_SIZE = 5, 3.0
 """Points that are tried, and η of the first steps, which suits docs/results-sdsoftmax.md."""

@@ -1,4 +1,4 @@
-"""Philox4x32-10 for Numba kernels: the same words as ``sdgar.rng``, one address at a time."""
+"""Philox4x32-10 for Numba kernels: the same words as ``sdgar.maths.rng``, one address at a time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _mix(x: Any) -> Any:
 
 @inner
 def permuted(n: Any, keys: Any, left_bits: Any, right_bits: Any, place: Any) -> Any:
-    """The number at a place of ``sdgar.rng.Permutation``, as int64."""
+    """The number at a place of ``sdgar.maths.rng.Permutation``, as int64."""
     left_bits, right_bits = np.uint64(left_bits), np.uint64(right_bits)
     left_mask = (np.uint64(1) << left_bits) - np.uint64(1)
     right_mask = (np.uint64(1) << right_bits) - np.uint64(1)

@@ -24,8 +24,8 @@ from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from sdgar import cores
 from sdgar.kernels.compiled import inner
+from sdgar.machine import cores
 
 _SPINS = 4000
 """Looks at the barrier before the core is given away: about 20 microseconds, what it costs to give

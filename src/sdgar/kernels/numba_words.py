@@ -1,4 +1,4 @@
-"""Random words of many rows at once, for ``sdgar.rng``."""
+"""Random words of many rows at once, for ``sdgar.maths.rng``."""
 
 from __future__ import annotations
 

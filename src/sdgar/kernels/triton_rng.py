@@ -1,4 +1,4 @@
-"""Addressed random numbers for Triton kernels: by its own Philox, the words of ``sdgar.rng``."""
+"""Addressed random numbers for Triton kernels: by its own Philox, the words of ``sdgar.maths.rng``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def permuted(
     LEFT_BITS: tl.constexpr,
     RIGHT_BITS: tl.constexpr,
 ) -> tl.tensor:
-    """Numbers at some places below n of ``sdgar.rng.Permutation``; one-dimensional, as int64.
+    """Numbers at some places below n of ``sdgar.maths.rng.Permutation``; one-dimensional, as int64.
 
     ``keys`` points to its keys, one an int64, so that a new epoch is no new kernel.
     """

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sdgar.contracts import Discriminator, KnownPositives, Negatives, Score
 from sdgar.errors import UsageError
-from sdgar.rng import Draws
+from sdgar.maths.rng import Draws
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.reject import redraw_known
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import NumericalError
-from sdgar.rng import index_and_fraction
+from sdgar.maths.rng import index_and_fraction
 
 _FULL = 1 << 32
 

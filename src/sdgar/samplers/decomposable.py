@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import KnownPositives, Negatives, Score
-from sdgar.rng import Draws, Stream, sort_keys, uniform
+from sdgar.maths.rng import Draws, Stream, sort_keys, uniform
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.health import health

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sdgar.contracts import KnownPositives, Negatives, Sampler, Score
 from sdgar.data.interactions import Interactions
-from sdgar.rng import Draws, Stream, below
+from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import MAX_TRIES, KnownItems
 from sdgar.samplers.static import Popularity, Uniform

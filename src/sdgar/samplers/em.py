@@ -28,9 +28,9 @@ from torch import Tensor
 from sdgar.contracts import Score
 from sdgar.data.interactions import History
 from sdgar.errors import UsageError
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.samplers.closed_form import Integrand
 from sdgar.samplers.sampled_sums import SampledSums
-from sdgar.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from sdgar.samplers.decomposable import Decomposable

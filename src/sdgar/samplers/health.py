@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import Score
-from sdgar.rng import Stream, sort_keys
+from sdgar.maths.rng import Stream, sort_keys
 
 if TYPE_CHECKING:
     from sdgar.samplers.decomposable import Decomposable

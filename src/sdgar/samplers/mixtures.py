@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sdgar.rng import Draws, tail
+from sdgar.maths.rng import Draws, tail
 from sdgar.samplers.alias import AliasTables
 
 

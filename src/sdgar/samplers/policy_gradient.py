@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from sdgar.contracts import Score
 from sdgar.errors import UsageError
-from sdgar.rng import Draws, Stream, sort_keys
+from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.samplers.inverse_cdf import inverse_cdf
 
 if TYPE_CHECKING:

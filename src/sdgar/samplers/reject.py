@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sdgar.contracts import KnownPositives
 from sdgar.data.interactions import History
-from sdgar.rng import Draws
+from sdgar.maths.rng import Draws
 
 MAX_TRIES = 16
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sdgar.contracts import Score
 from sdgar.errors import UsageError
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 

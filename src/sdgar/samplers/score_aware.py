@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sdgar.contracts import KnownPositives, Negatives, Score
 from sdgar.errors import UsageError
-from sdgar.rng import Draws
+from sdgar.maths.rng import Draws
 from sdgar.samplers.static import Static, Uniform
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from sdgar.contracts import Discriminator, Factors, KnownPositives, Negatives, Score
 from sdgar.data.interactions import History
 from sdgar.errors import ResourceError, UsageError, unknown_name
-from sdgar.rng import Draws, below
+from sdgar.maths.rng import Draws, below
 from sdgar.samplers.reject import KnownItems
 
 _SCORES_AT_ONCE = 1 << 24

@@ -13,8 +13,8 @@ from sdgar.contracts import Factors, KnownPositives, Negatives, Score
 from sdgar.data.interactions import History
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import NumericalError
-from sdgar.optimizers import moments, take_moments
-from sdgar.rng import Draws, Stream
+from sdgar.maths.optimizers import moments, take_moments
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
 from sdgar.samplers.policy_gradient import PolicyGradient
 

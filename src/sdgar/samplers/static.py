@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import KnownPositives, Negatives, Score
-from sdgar.rng import Draws, below
+from sdgar.maths.rng import Draws, below
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.reject import redraw_known
 

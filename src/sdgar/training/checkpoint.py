@@ -30,11 +30,11 @@ import safetensors.numpy
 import torch
 from torch import Tensor
 
-from sdgar import folders
 from sdgar.arguments import not_negative
 from sdgar.contracts import Engine, Learned
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, StoppedError
 from sdgar.settings import of_today
+from sdgar.storage import folders
 from sdgar.training.fit import EpochRecord, Fitted, Progress
 
 FORMAT = "sdgar-checkpoint"

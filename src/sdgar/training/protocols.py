@@ -9,13 +9,13 @@ from typing import Literal
 
 import torch
 
-from sdgar import cores
 from sdgar.contracts import Engine, Learned, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
-from sdgar.printed import Described
+from sdgar.machine import cores
+from sdgar.show.printed import Described
 from sdgar.systems import Recipe
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit

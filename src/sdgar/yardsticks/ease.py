@@ -13,8 +13,8 @@ from sdgar.arguments import not_negative
 from sdgar.contracts import ItemWeights
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError
-from sdgar.memory import free_bytes
-from sdgar.sparse import SparseMatrix
+from sdgar.machine.memory import free_bytes
+from sdgar.maths.sparse import SparseMatrix
 
 _BLOCK, _SMALL_BLOCK = 1024, 128
 _BLOCK_BYTES = 64 << 20

@@ -10,10 +10,10 @@ import torch
 from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
-from sdgar.least_squares import HalfSweep
-from sdgar.memory import require_memory
-from sdgar.rng import Stream, check_seed, normal
-from sdgar.sparse import SparseMatrix
+from sdgar.machine.memory import require_memory
+from sdgar.maths.least_squares import HalfSweep
+from sdgar.maths.rng import Stream, check_seed, normal
+from sdgar.maths.sparse import SparseMatrix
 
 _INIT_SCALE = 0.1
 

@@ -13,7 +13,7 @@ from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import ItemWeights
 from sdgar.data.interactions import History, Interactions
 from sdgar.evaluation.topk import top_k
-from sdgar.sparse import SparseMatrix
+from sdgar.maths.sparse import SparseMatrix
 
 
 @dataclass(kw_only=True, eq=False)

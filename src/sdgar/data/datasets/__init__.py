@@ -17,7 +17,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar import folders
 from sdgar.data.datasets import raw_formats
 from sdgar.data.datasets.archives import read_blocks
 from sdgar.data.datasets.raw_formats import RawFormat, numbered_lines
@@ -25,8 +24,9 @@ from sdgar.data.filters import at_least
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.data.tables import events, write_table
-from sdgar.data.whole_files import digest, disk_error, replacing
 from sdgar.errors import ArtifactError, DataError, UsageError, unknown_name
+from sdgar.storage import folders
+from sdgar.storage.whole_files import digest, disk_error, replacing
 
 _TABLE, _DESCRIPTION = "interactions.parquet", "dataset.json"
 _SHOWN_BAD_LINES = 20

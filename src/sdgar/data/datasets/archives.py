@@ -18,9 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path, PureWindowsPath
 from typing import IO, cast
 
-from sdgar.data.whole_files import disk_error, replacing
 from sdgar.errors import DataError, UsageError
-from sdgar.folders import NotAFileError, open_file
+from sdgar.storage.folders import NotAFileError, open_file
+from sdgar.storage.whole_files import disk_error, replacing
 
 MAX_UNPACKED_BYTES = 8 << 30
 """More than twice the largest published file we read, Echonest's triplets."""

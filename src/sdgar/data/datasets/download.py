@@ -29,8 +29,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from sdgar.data.datasets import Dataset
-from sdgar.data.whole_files import digest, disk_error, settle
 from sdgar.errors import ResourceError, UsageError
+from sdgar.storage.whole_files import digest, disk_error, settle
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -30,7 +30,7 @@ from sdgar.data.readers.pieces import Piece, Table
 from sdgar.data.readers.problems import BadRows, Place, Problem, ProblemLog
 from sdgar.data.weighting import WEIGHTINGS, weigh
 from sdgar.errors import DataError, unknown_name
-from sdgar.progress import tell
+from sdgar.show.progress import tell
 
 __all__ = [
     "BadRows",

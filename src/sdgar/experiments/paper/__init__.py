@@ -14,7 +14,7 @@ from sdgar.errors import unknown_name
 from sdgar.experiments.paper import items, sensitivity, table1, table2, times, trend
 from sdgar.experiments.paper.pieces import Pace, Setting, measured
 from sdgar.experiments.watch import Stop, Watch, at_once
-from sdgar.folders import in_the_way
+from sdgar.storage.folders import in_the_way
 
 __all__ = ["EXPERIMENTS", "Setting", "named", "run"]
 

@@ -23,7 +23,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, Shape, generate
 from sdgar.engines.choose import choose_device, choose_engine
 from sdgar.experiments.paper.pieces import Piece, Setting
-from sdgar.rng import Draws, Stream
+from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 from sdgar.systems import IRGAN, SDGAR, Recipe
 

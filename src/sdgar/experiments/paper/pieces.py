@@ -21,11 +21,11 @@ from typing import Any
 import torch
 
 import sdgar
-from sdgar import cores
 from sdgar.engines.choose import choose_device
-from sdgar.experiments import lines
 from sdgar.experiments.watch import Stop, Watch, at_once, require_going, stoppable
-from sdgar.folders import DamagedError, require_sealed, sealed
+from sdgar.machine import cores
+from sdgar.storage import lines
+from sdgar.storage.folders import DamagedError, require_sealed, sealed
 from sdgar.training.protocols import OnPhase
 
 FORMAT = "sdgar-paper 1"

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from sdgar.data.whole_files import replacing
 from sdgar.experiments.figures import new_figure
 from sdgar.experiments.paper.pieces import Row
+from sdgar.storage.whole_files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sdgar.errors import UsageError
-from sdgar.printed import visible
+from sdgar.show.printed import visible
 
 if TYPE_CHECKING:
     from sdgar.training.fit import EpochRecord

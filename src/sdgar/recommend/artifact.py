@@ -25,14 +25,15 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from sdgar import folders, model_file
+from sdgar import model_file
 from sdgar.contracts import Factors, Model
 from sdgar.data.contexts import require_fields
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, DataError, ResourceError, UsageError
-from sdgar.folders import MANIFEST, DamagedError, Tensors
 from sdgar.modules import Network
+from sdgar.storage import folders
+from sdgar.storage.folders import MANIFEST, DamagedError, Tensors
 
 FORMAT = "sdgar-model"
 FORMAT_VERSION = 1

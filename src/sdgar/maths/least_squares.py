@@ -11,7 +11,7 @@ from torch.linalg import cholesky_ex, eigh
 from torch.nn.functional import pad
 
 from sdgar.errors import NumericalError, exhausted
-from sdgar.sparse import SparseMatrix
+from sdgar.maths.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
 _BLOCK_ON_CPU, _BLOCK_ON_GPU = 1 << 20, 1 << 26

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sdgar.errors import ResourceError, UsageError
-from sdgar.folders import open_file
+from sdgar.storage.folders import open_file
 
 
 @contextmanager

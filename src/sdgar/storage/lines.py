@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from sdgar import locks
-from sdgar.data.whole_files import disk_error
 from sdgar.errors import UsageError
-from sdgar.folders import DamagedError
+from sdgar.storage import locks
+from sdgar.storage.folders import DamagedError
+from sdgar.storage.whole_files import disk_error
 
 Mark = Mapping[str, str | int]
 """Entries by which the first line of a file is known to be ours."""

@@ -20,9 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar import artifact
 from sdgar.arguments import a_path, length, of_kind, one_of
-from sdgar.artifact import Artifact
 from sdgar.contracts import Factors, ItemWeights, Model, Scorer
 from sdgar.data.contexts import USER, Fields, SeenBy, left_out
 from sdgar.data.held_out import HeldOut
@@ -40,9 +38,11 @@ from sdgar.evaluation.report import Report
 from sdgar.evaluation.report import evaluate as _evaluate
 from sdgar.evaluation.topk import TopK, block_rows, checked, top_k
 from sdgar.fold_in import fold_in
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.modules import ModuleScores
-from sdgar.printed import Described
-from sdgar.sparse import SparseMatrix
+from sdgar.recommend import artifact
+from sdgar.recommend.artifact import Artifact
+from sdgar.show.printed import Described
 
 Raw = str | int | Mapping[str, Any] | Iterable[Any]
 """One raw id, or several; with contexts of several fields, mappings."""
