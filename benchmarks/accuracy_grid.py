@@ -30,17 +30,17 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import evaluate
+from sdgar.systems.ease import EASE
+from sdgar.systems.ials import IALS
+from sdgar.systems.item_knn import ItemKNN
 from sdgar.training import protocols
 from sdgar.training.fit import FitOptions
-from sdgar.yardsticks.ease import EASE
-from sdgar.yardsticks.ials import IALS
-from sdgar.yardsticks.item_knn import ItemKNN
 from team import answers
 
 RECIPES = {
     kind.system_name: kind
     for kind in vars(systems).values()
-    if isinstance(kind, type) and issubclass(kind, systems.Composition) and kind.system_name
+    if isinstance(kind, type) and issubclass(kind, systems.Learner) and kind.system_name
 }
 SPLIT = {
     "citeulike": "citeulike-t",

@@ -64,7 +64,7 @@ def sdgar_turns() -> Callable[[int], dict[str, float]]:
 
     from sdgar.engines.choose import ENGINES
     from sdgar.evaluation.topk import top_k
-    from sdgar.systems import SDSoftmax
+    from sdgar.systems.sdsoftmax import SDSoftmax
 
     data = lastfm()[1]
     device = torch.device("cpu")

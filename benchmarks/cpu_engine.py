@@ -37,7 +37,9 @@ from sdgar.contracts import Engine
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate, synthetic
 from sdgar.engines.choose import ENGINES
-from sdgar.systems import BPR, SDGAR, Recipe
+from sdgar.systems.bpr import BPR
+from sdgar.systems.sdgar import SDGAR
+from sdgar.training.protocols import Recipe
 
 THREADS = 2
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -313,7 +315,8 @@ import torch
 import sdgar.estimators
 from sdgar.data.synthetic import synthetic
 from sdgar.engines.fused_cpu import FusedCpuEngine
-from sdgar.systems import BPR, SDGAR
+from sdgar.systems.bpr import BPR
+from sdgar.systems.sdgar import SDGAR
 found = {"import": time.perf_counter() - start}
 torch.set_num_threads(2)
 data = synthetic("demo")

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.estimators import ESTIMATORS
-from sdgar.experiments.paper.chosen import NAMES, PAPER, REAL, SYSTEMS
+from sdgar.experiments.paper.chosen import NAMES, PAPER, REAL
 from sdgar.experiments.paper.sources import TITLES
+from sdgar.systems.names import SYSTEMS
 
 REPORTS = Path(__file__).parent / "reports"
 SEEDS = (0, 1, 2)
@@ -57,11 +57,11 @@ def make(path: Path) -> None:
             "protocol": protocol,
             "settings": {
                 name: value
-                for name, value in ESTIMATORS[system]().plain_params().items()
+                for name, value in SYSTEMS[system]().plain_params().items()
                 if name not in NOT_SETTINGS
             },
         }
-        for system in sorted(SYSTEMS, key=lambda name: -LONG.get(name, 1))
+        for system in sorted(PAPERS, key=lambda name: -LONG.get(name, 1))
         for data in reversed(REAL)
         for protocol in PROTOCOLS
         for seed in SEEDS
@@ -88,7 +88,7 @@ def table() -> list[str]:
             if protocol == "paper":
                 head.append("the paper's")
         made += [f"Protocol {said}.", "", _line(head), "|---" * len(head) + "|"]
-        for system in SYSTEMS:
+        for system in PAPERS:
             cells = [NAMES[system]]
             for at, data in enumerate(REAL):
                 ours, theirs = found.get((protocol, data, system)), tuned[protocol, data, system]

@@ -57,7 +57,7 @@ def one(job: dict[str, Any]) -> dict[str, Any]:
     """Train and measure one run."""
     import sdgar
     from sdgar.data.interactions import Interactions
-    from sdgar.estimators import make
+    from sdgar.systems.make import make
 
     sdgar.set_verbose(False)
     torch.set_num_threads(1)

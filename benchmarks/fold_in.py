@@ -21,7 +21,7 @@ import torch
 
 import sdgar
 from sdgar.data.interactions import Interactions
-from sdgar.estimators import make
+from sdgar.systems.make import make
 
 HELD_OUT = 2000
 

@@ -42,11 +42,12 @@ from sdgar.evaluation import metrics, topk
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.health import health
 from sdgar.samplers.static import Popularity, Uniform
-from sdgar.systems import SDGAR
+from sdgar.systems.sdgar import SDGAR
 from sdgar.training.fit import FitOptions, fit
 
 DEVICE = torch.device("cuda")
@@ -128,7 +129,7 @@ def one_equality(job: tuple[str, int, int, int]) -> dict[str, Any]:
                     torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items))
                 ),
                 "decomposable": lambda: Decomposable(
-                    data.n_users, data.n_items, 16, seed=1, update=None
+                    data.n_users, data.n_items, 16, seed=1, update=Frozen()
                 ),
             }[sampler](),
             objective=OBJECTIVES[objective],

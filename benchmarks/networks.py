@@ -27,7 +27,7 @@ import numpy as np
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
-from sdgar.estimators import Composed
+from sdgar.systems.composed import Composed
 from sdgar.training.fit import EpochRecord
 from team import answers
 

@@ -26,7 +26,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
-from sdgar.systems import BPR, WARP
+from sdgar.systems.bpr import BPR
+from sdgar.systems.warp import WARP
 from trainers import DIM, ImplicitBPR, LightfmWARP, Ours, Trainer, as_matrix, grid
 
 EVERY, PATIENCE, MOST, SEEDS = 10, 4, 400, (0, 1, 2)

@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 
 from sdgar.maths.rng import Draws, Stream, index_and_fraction
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
 
 SIZES = (10**3, 10**4, 10**5, 10**6)
@@ -34,7 +35,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def measure(n_items: int) -> dict[str, float]:
-    generator = Decomposable(USERS, n_items, STATES, seed=0, update=None)
+    generator = Decomposable(USERS, n_items, STATES, seed=0, update=Frozen())
     users = torch.arange(DRAWS) % USERS
     draws = Draws(0, Stream.NEGATIVES, 1, torch.arange(DRAWS))
     slot = torch.zeros(1).long()

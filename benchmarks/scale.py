@@ -36,7 +36,8 @@ from cpu_engine import SHARED, THREADS, about, gowalla, make
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.data.synthetic import synthetic
-from sdgar.systems import BPR, SDGAR
+from sdgar.systems.bpr import BPR
+from sdgar.systems.sdgar import SDGAR
 
 DIM, BATCH, RATE = 32, 4096, 0.1
 RECIPES = {

@@ -25,11 +25,16 @@ from sdgar.contracts import Factors
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
-from sdgar.estimators import BPR, DNS, SDGAR, Composed, Learner, SDSoftmax
 from sdgar.experiments.paper.chosen import settings_of
 from sdgar.experiments.paper.sources import TITLES, source
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.search import NearTop
+from sdgar.samplers.nearest_items import NearestItems
+from sdgar.systems.bpr import BPR
+from sdgar.systems.composed import Composed
+from sdgar.systems.dns import DNS
+from sdgar.systems.learner import Learner
+from sdgar.systems.sdgar import SDGAR
+from sdgar.systems.sdsoftmax import SDSoftmax
 
 EPOCHS = {"epochs": 60, "evaluate_every": 5, "patience": 2, "seed": 0, "device": "cpu"}
 
@@ -81,7 +86,7 @@ def proposals(model: Learner, train: Interactions, valid: Interactions) -> list[
     users_E = np.repeat(held.users_T, held_T)
     for near in (1, 10, 50, 500):
         for index in ("exact", "hnsw", "pq"):
-            search = NearTop(still, train.history, index=index, near=near, explore=0.0)
+            search = NearestItems(still, train.history, index=index, near=near, explore=0.0)
             start = time.perf_counter()
             recall = search.refit(still.score, seed=0, epoch=1).get("recall", 1.0)
             seconds = time.perf_counter() - start

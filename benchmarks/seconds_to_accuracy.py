@@ -40,9 +40,9 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.fused_cpu import FusedCpuEngine
 from sdgar.engines.fused_gpu import FusedGpuEngine
 from sdgar.evaluation.report import evaluate
-from sdgar.systems import SDSoftmax
-from sdgar.yardsticks.ease import EASE
-from sdgar.yardsticks.ials import IALS
+from sdgar.systems.ease import EASE
+from sdgar.systems.ials import IALS
+from sdgar.systems.sdsoftmax import SDSoftmax
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 ENGINE = FusedGpuEngine if DEVICE.type == "cuda" else FusedCpuEngine

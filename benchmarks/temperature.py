@@ -118,7 +118,7 @@ def run(folder: str, out: Path, processes: int) -> None:
 
 def table(lines: list[dict[str, Any]]) -> str:
     """Markdown: for each size, what the rule gives beside 0.12 and beside the best temperature."""
-    from sdgar.systems import temperature_of
+    from sdgar.parts.rules import temperature_of
 
     groups: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
     for line in lines:

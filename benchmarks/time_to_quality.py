@@ -5,7 +5,7 @@
 A tenth of the training rows is split off (seed 0); nothing looks at test rows. Every system gets
 two settings and the same limit of training seconds for each. Looks at NDCG@50 of the split-off
 rows are spaced by a factor of time and are not counted as training; a setting ends at the limit, or
-after a third of it once the best look is PATIENCE times as long ago. Making models and engines
+after a third of it once the best look is PATIENCE times as long ago. Ingredients models and engines
 counts as training, compiling does not: compiled code is loaded before. Systems take turns by
 setting.
 
@@ -34,7 +34,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
-from sdgar.systems import BPR, SDGAR
+from sdgar.systems.bpr import BPR
+from sdgar.systems.sdgar import SDGAR
 from trainers import DIM, ImplicitBPR, LightfmWARP, Ours, Trainer, as_matrix, grid
 
 METRIC, K = "ndcg@50", 50

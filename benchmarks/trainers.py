@@ -14,7 +14,7 @@ from cpu_engine import THREADS
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused_cpu import FusedCpuEngine
-from sdgar.systems import Recipe
+from sdgar.training.protocols import Recipe
 
 DIM = 32
 

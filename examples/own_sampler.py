@@ -8,7 +8,7 @@ import torch
 import sdgar
 from sdgar.contracts import KnownPositives, Negatives, Score
 from sdgar.maths.rng import Draws
-from sdgar.parts import Making
+from sdgar.parts.register import Ingredients
 from sdgar.samplers.reject import redraw_known
 from sdgar.samplers.static import Static
 
@@ -35,7 +35,7 @@ class HalfPopular(Static):
 
 
 @sdgar.register_sampler("half-popular")
-def half_popular(making: Making, *, share: float = 0.5) -> HalfPopular:
+def half_popular(making: Ingredients, *, share: float = 0.5) -> HalfPopular:
     """Made from the training data and the settings."""
     count_I = torch.from_numpy(making.data.items_E).long().bincount(minlength=making.data.n_items)
     return HalfPopular(count_I.float(), share)

@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sdgar.data.interactions import Interactions
-from sdgar.estimators import ESTIMATORS, Learner
+from sdgar.systems.learner import Learner
+from sdgar.systems.names import SYSTEMS
 
 USERS, ITEMS = 60, 40
 # Unknown squares of the own colour are drawn as negatives too, and hard negatives are mostly those:
@@ -39,9 +40,9 @@ def liked() -> NDArray[np.bool_]:
     return own & (np.random.default_rng(0).random((USERS, ITEMS)) < 0.7)
 
 
-@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"popular"}))
+@pytest.mark.parametrize("name", sorted(set(SYSTEMS) - {"popular"}))
 def test_the_rest_of_the_own_colour_comes_first(liked, name):
-    kind = ESTIMATORS[name]
+    kind = SYSTEMS[name]
     known = kind().get_params() if issubclass(kind, Learner) else {}
     settings = {k: v for k, v in SETTINGS.items() if k in known} | OTHER.get(name, {})
     model = kind(**settings).fit(Interactions.from_arrays(*np.nonzero(liked)))
@@ -54,6 +55,6 @@ def test_the_rest_of_the_own_colour_comes_first(liked, name):
 
 def test_most_popular_cannot_tell(liked):
     """The problem is no gift: without the user's own colour it is not solved."""
-    model = ESTIMATORS["popular"]().fit(Interactions.from_arrays(*np.nonzero(liked)))
+    model = SYSTEMS["popular"]().fit(Interactions.from_arrays(*np.nonzero(liked)))
     colours = {(r["user"] + r["item"]) % 2 for r in model.recommend(k=5).to_dicts()}
     assert colours == {0, 1}

@@ -17,11 +17,13 @@ from sdgar import parts
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.lightgcn import LightGCN
 from sdgar.errors import ArtifactError, DataError, UsageError
-from sdgar.estimators import Composed, make
 from sdgar.modules import MODULES
-from sdgar.parts import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
+from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
+from sdgar.parts.rules import temperature_of
 from sdgar.samplers.static import Static, Uniform
-from sdgar.systems import SDSoftmax, temperature_of
+from sdgar.systems.composed import Composed
+from sdgar.systems.make import make
+from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.checkpoint import Checkpoints
 
 USERS, ITEMS = 24, 30

@@ -10,9 +10,14 @@ from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, generate
 from sdgar.errors import DataError, UsageError
-from sdgar.estimators import BPR, CML, ESTIMATORS, Learner, MostPopular, make
+from sdgar.systems.bpr import BPR
+from sdgar.systems.cml import CML
+from sdgar.systems.learner import Learner
+from sdgar.systems.make import make
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.popular import MostPopular
 
-LEARNERS = [e for e in ESTIMATORS.values() if issubclass(e, Learner)]
+LEARNERS = [e for e in SYSTEMS.values() if issubclass(e, Learner)]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,7 @@ def test_the_checkerboard_is_solved(kind, checkerboard):
     assert frame["item"].to_list() == frame["user"].to_list()
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS.values())
+@pytest.mark.parametrize("kind", SYSTEMS.values())
 def test_parameters_can_be_read_set_and_cloned(kind):
     model = kind()
     assert clone(model).get_params() == model.get_params()

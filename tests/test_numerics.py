@@ -22,12 +22,13 @@ from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import WeightedLogistic
 from sdgar.samplers import sampled_sums as module
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.health import complaint
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Popularity, Uniform
-from sdgar.systems import SDGAR
+from sdgar.systems.sdgar import SDGAR
 
 CPU = torch.device("cpu")
 
@@ -180,13 +181,13 @@ def three_users() -> Interactions:
 
 def made_samplers() -> dict[str, object]:
     data = three_users()
-    peaked = Decomposable(3, 6, 2, seed=0, update=None)
+    peaked = Decomposable(3, 6, 2, seed=0, update=Frozen())
     peaked.set_y(torch.eye(6)[:, [0, 5]])
     return {
         "uniform": Uniform(),
         "popularity": Popularity(torch.from_numpy(np.bincount(data.items_E))),
-        "decomposable": Decomposable(3, 6, 2, seed=0, update=None),
-        "decomposable, one state": Decomposable(3, 6, 1, seed=0, update=None),
+        "decomposable": Decomposable(3, 6, 2, seed=0, update=Frozen()),
+        "decomposable, one state": Decomposable(3, 6, 1, seed=0, update=Frozen()),
         "decomposable, peaked": peaked,
     }
 

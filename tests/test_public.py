@@ -11,10 +11,10 @@ import pytest
 
 import sdgar
 from sdgar.engines import choose
-from sdgar.estimators import ESTIMATORS
 from sdgar.settings import Setting, settings_of
+from sdgar.systems.names import SYSTEMS
 
-KINDS = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIMATORS)
+KINDS = pytest.mark.parametrize("kind", SYSTEMS.values(), ids=SYSTEMS)
 
 
 def _examples(name: str) -> list[doctest.DocTest]:

@@ -10,9 +10,9 @@ import sdgar
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
-from sdgar.estimators import MostPopular
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load, most_popular
+from sdgar.systems.popular import MostPopular
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError
-from sdgar.estimators import make
 from sdgar.settings import of_today
+from sdgar.systems.make import make
 from sdgar.training.checkpoint import require_same
 
 from .cli.test_cli import result_of

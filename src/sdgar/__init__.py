@@ -11,103 +11,63 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sdgar.systems.names import SYSTEMS
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sdgar.data.features import Features
-    from sdgar.data.interactions import Interactions
-    from sdgar.data.readers import read
-    from sdgar.data.readers.feature_tables import read_features
-    from sdgar.data.splits import folds, split
-    from sdgar.data.synthetic import synthetic
-    from sdgar.errors import SdgarError
-    from sdgar.estimators import (
-        AOBPR,
-        BPR,
-        CML,
-        DNS,
-        EASE,
-        IALS,
-        IRGAN,
-        SA,
-        SDGAR,
-        WARP,
-        Composed,
-        ItemKNN,
-        MostPopular,
-        SDGARPrinted,
-        SDSoftmax,
-    )
-    from sdgar.evaluation.report import compare
-    from sdgar.parts import register_discriminator, register_objective, register_sampler
-    from sdgar.recommend.recommender import Recommender, load
-    from sdgar.show.progress import set_verbose
+    from sdgar.data.features import Features as Features
+    from sdgar.data.interactions import Interactions as Interactions
+    from sdgar.data.readers import read as read
+    from sdgar.data.readers.feature_tables import read_features as read_features
+    from sdgar.data.splits import folds as folds
+    from sdgar.data.splits import split as split
+    from sdgar.data.synthetic import synthetic as synthetic
+    from sdgar.errors import SdgarError as SdgarError
+    from sdgar.evaluation.report import compare as compare
+    from sdgar.parts.register import register_discriminator as register_discriminator
+    from sdgar.parts.register import register_objective as register_objective
+    from sdgar.parts.register import register_sampler as register_sampler
+    from sdgar.recommend.recommender import Recommender as Recommender
+    from sdgar.recommend.recommender import load as load
+    from sdgar.show.progress import set_verbose as set_verbose
+    from sdgar.systems.aobpr import AOBPR as AOBPR
+    from sdgar.systems.base import register_system as register_system
+    from sdgar.systems.bpr import BPR as BPR
+    from sdgar.systems.cml import CML as CML
+    from sdgar.systems.composed import Composed as Composed
+    from sdgar.systems.dns import DNS as DNS
+    from sdgar.systems.ease import EASE as EASE
+    from sdgar.systems.ials import IALS as IALS
+    from sdgar.systems.irgan import IRGAN as IRGAN
+    from sdgar.systems.item_knn import ItemKNN as ItemKNN
+    from sdgar.systems.popular import MostPopular as MostPopular
+    from sdgar.systems.sa import SA as SA
+    from sdgar.systems.sdgar import SDGAR as SDGAR
+    from sdgar.systems.sdgar import SDGARPrinted as SDGARPrinted
+    from sdgar.systems.sdsoftmax import SDSoftmax as SDSoftmax
+    from sdgar.systems.warp import WARP as WARP
 
 _HOME = {
-    "AOBPR": "sdgar.estimators",
-    "BPR": "sdgar.estimators",
-    "CML": "sdgar.estimators",
-    "Composed": "sdgar.estimators",
-    "DNS": "sdgar.estimators",
-    "EASE": "sdgar.estimators",
     "Features": "sdgar.data.features",
-    "IALS": "sdgar.estimators",
-    "IRGAN": "sdgar.estimators",
     "Interactions": "sdgar.data.interactions",
-    "ItemKNN": "sdgar.estimators",
-    "MostPopular": "sdgar.estimators",
     "Recommender": "sdgar.recommend.recommender",
-    "SA": "sdgar.estimators",
-    "SDGAR": "sdgar.estimators",
-    "SDGARPrinted": "sdgar.estimators",
-    "SDSoftmax": "sdgar.estimators",
     "SdgarError": "sdgar.errors",
-    "WARP": "sdgar.estimators",
     "compare": "sdgar.evaluation.report",
     "folds": "sdgar.data.splits",
     "load": "sdgar.recommend.recommender",
     "read": "sdgar.data.readers",
     "read_features": "sdgar.data.readers.feature_tables",
-    "register_discriminator": "sdgar.parts",
-    "register_objective": "sdgar.parts",
-    "register_sampler": "sdgar.parts",
+    "register_discriminator": "sdgar.parts.register",
+    "register_objective": "sdgar.parts.register",
+    "register_sampler": "sdgar.parts.register",
+    "register_system": "sdgar.systems.base",
     "set_verbose": "sdgar.show.progress",
     "split": "sdgar.data.splits",
     "synthetic": "sdgar.data.synthetic",
-}
+} | {entry.class_name: entry.home for entry in SYSTEMS.entries.values()}
 
-__all__ = [
-    "AOBPR",
-    "BPR",
-    "CML",
-    "DNS",
-    "EASE",
-    "IALS",
-    "IRGAN",
-    "SA",
-    "SDGAR",
-    "WARP",
-    "Composed",
-    "Features",
-    "Interactions",
-    "ItemKNN",
-    "MostPopular",
-    "Recommender",
-    "SDGARPrinted",
-    "SDSoftmax",
-    "SdgarError",
-    "compare",
-    "folds",
-    "load",
-    "read",
-    "read_features",
-    "register_discriminator",
-    "register_objective",
-    "register_sampler",
-    "set_verbose",
-    "split",
-    "synthetic",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
@@ -118,4 +78,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return [*globals(), *__all__]

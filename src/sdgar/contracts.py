@@ -13,7 +13,7 @@ is an index into the table of contexts, nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -167,6 +167,18 @@ class Negatives:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the proposals of a sampler are after a refit: numbers, words, and what is wrong."""
+
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """Values by name, for logs; a sampler without any has nothing to say of itself."""
+    line: str = ""
+    """The same in a few words, for the line that is shown of an epoch."""
+    complaint: str | None = None
+    """What is wrong with the proposals, and which setting to move; None if nothing is."""
+
+
 class KnownPositives(Protocol):
     """The training positives, as sets of items by context."""
 
@@ -214,7 +226,7 @@ class Sampler(Protocol):
         """N negatives for each row; row b uses only the numbers of ``draws`` for row b."""
         ...
 
-    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+    def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Follow the discriminator, and say how the proposals are; static samplers do neither."""
         ...
 
@@ -417,7 +429,7 @@ class Engine(Protocol):
         """One pass over the training positives, in the order of the epoch's shuffle."""
         ...
 
-    def refit(self, epoch: int) -> dict[str, float]:
+    def refit(self, epoch: int) -> Health:
         """Let the sampler follow the discriminator, and say how its proposals are."""
         ...
 

@@ -118,7 +118,7 @@ class SampledSoftmax:
 
 
 @dataclass(frozen=True, slots=True)
-class RankHingeByTries:
+class WarpHinge:
     """WARP (Weston et al. 2010) as LightFM computes it, one value a row.
 
         rank_b = ⌊(M - 1) / tries_b⌋,   M the number of items
@@ -130,6 +130,7 @@ class RankHingeByTries:
     """
 
     needs_tries: ClassVar[bool] = True
+    estimates_ranks: ClassVar[bool] = True
     margin: float
     n_items: int
 
@@ -149,7 +150,7 @@ class RankHingeByTries:
 
 
 @dataclass(frozen=True, slots=True)
-class RankHingeByImpostors:
+class CmlHinge:
     """The loss of collaborative metric learning (Hsieh et al. 2017), one value a row.
 
         rank_b = ⌊M · share of the accepted j with margin + s_bj - s⁺_b > 0⌋
@@ -159,6 +160,7 @@ class RankHingeByImpostors:
     gradient, as in the authors' code; the weight has none, as it moves in jumps.
     """
 
+    estimates_ranks: ClassVar[bool] = True
     margin: float
     n_items: int
 

@@ -69,10 +69,10 @@ def settings_of(kind: type) -> list[Setting]:
     ]
 
 
-def described(kind: type, recipe: type | None) -> str:
-    """The docstring of a class of settings: its own words, its recipe's, all settings, examples."""
-    summary, _, example = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
-    said = [summary] + ([inspect.cleandoc(recipe.__doc__)] if recipe and recipe.__doc__ else [])
+def described(kind: type) -> str:
+    """The docstring of a class of settings: its own words, all of its settings, its examples."""
+    words, prompt, example = inspect.cleandoc(kind.__doc__ or "").partition("\n\n>>> ")
+    said = [words]
     lines = [
         f"{s.name} : {s.kind}, default {s.default!r}\n{textwrap.indent(s.meaning, '    ')}".rstrip()
         for s in settings_of(kind)
@@ -80,7 +80,7 @@ def described(kind: type, recipe: type | None) -> str:
     if lines:
         said.append("\n".join(("Parameters", "----------", *lines)))
     if example:
-        said.append(f"Examples\n--------\n{example}")
+        said.append(f"Examples\n--------\n{prompt.strip()} {example}")
     return "\n\n".join(said) + "\n"
 
 

@@ -16,10 +16,10 @@ import pytest
 
 from sdgar.cli import main
 from sdgar.data.synthetic import Shape, generate
-from sdgar.estimators import ESTIMATORS
 from sdgar.machine import cores
-from sdgar.parts import SAMPLERS
+from sdgar.parts.register import SAMPLERS
 from sdgar.recommend.recommender import load
+from sdgar.systems.names import SYSTEMS
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
 QUICK = ("--set", "epochs=6", "--set", "evaluate_every=3", "--set", "batch_size=512")
@@ -331,7 +331,7 @@ def test_the_papers_data_sets_have_their_published_sizes(
 def test_help_names_every_system():
     shown = sdgar("train", "--help").stdout.split("What to train:")[1].split(".")[0]
     words = {word.strip("│ \n") for word in shown.replace("\n", " ").split(",")}
-    assert words == set(ESTIMATORS)
+    assert words == set(SYSTEMS)
 
 
 def test_what_training_never_saw_is_counted_and_told(events, tmp_path):

@@ -13,11 +13,11 @@ from torch.testing import assert_close
 from sdgar.contracts import Negatives
 from sdgar.errors import UsageError
 from sdgar.objectives import (
+    CmlHinge,
     Logistic,
     PairwiseLogistic,
-    RankHingeByImpostors,
-    RankHingeByTries,
     SampledSoftmax,
+    WarpHinge,
     WeightedLogistic,
 )
 
@@ -30,8 +30,8 @@ OBJECTIVES = {
     "weighted logistic, weights held": WeightedLogistic(0.5, hold_weights=True),
     "sampled softmax": SampledSoftmax(),
     "sampled softmax, positives at another temperature": SampledSoftmax(1.3),
-    "rank hinge by tries": RankHingeByTries(1.0, 1000),
-    "rank hinge by impostors": RankHingeByImpostors(0.5, 1000),
+    "rank hinge by tries": WarpHinge(1.0, 1000),
+    "rank hinge by impostors": CmlHinge(0.5, 1000),
 }
 HELD = {"weighted logistic, weights held"}
 """Their gradient is by intention not the derivative of their value."""
@@ -200,7 +200,7 @@ def test_the_hinge_by_tries_is_the_scalar_formula(batch):
     one = Negatives(
         negatives.items_BN[:, first], negatives.accepted_BN[:, first], tries_B=negatives.tries_B
     )
-    loss_B = RankHingeByTries(1.0, 1000)(pos_B, neg_BN[:, first], one)
+    loss_B = WarpHinge(1.0, 1000)(pos_B, neg_BN[:, first], one)
     for b, tries in enumerate(negatives.tries_B.tolist()):
         hinge = max(0.0, 1.0 + neg_BN[b, 0].item() - pos_B[b].item())
         expected = math.log(max(1, 999 // tries)) * hinge if one.accepted_BN[b, 0] else 0.0
@@ -215,14 +215,14 @@ def test_the_weight_falls_with_the_tries_to_nothing(tries, weight):
     found = Negatives(
         torch.zeros(1, 1).long(), torch.ones(1, 1).bool(), None, torch.tensor([tries])
     )
-    loss_B = RankHingeByTries(1.0, 1000)(torch.zeros(1).double(), torch.zeros(1, 1).double(), found)
+    loss_B = WarpHinge(1.0, 1000)(torch.zeros(1).double(), torch.zeros(1, 1).double(), found)
     assert loss_B.item() == pytest.approx(weight, rel=1e-12)
 
 
 def test_the_hinge_by_impostors_is_the_scalar_formula(batch):
     pos_B, neg_BN, negatives = batch
     for margin, n_items in ((0.5, 1000), (2.0, 7), (0.0, 3)):
-        loss_B = RankHingeByImpostors(margin, n_items)(pos_B, neg_BN, negatives)
+        loss_B = CmlHinge(margin, n_items)(pos_B, neg_BN, negatives)
         for b in range(9):
             kept = neg_BN[b][negatives.accepted_BN[b]].tolist()
             gaps = [margin + s - pos_B[b].item() for s in kept]
@@ -234,7 +234,7 @@ def test_the_hinge_by_impostors_is_the_scalar_formula(batch):
 def test_only_the_hardest_impostor_gets_a_gradient(batch):
     pos_B, neg_BN, negatives = batch
     neg_BN.requires_grad_()
-    loss_B = RankHingeByImpostors(0.5, 1000)(pos_B, neg_BN, negatives)
+    loss_B = CmlHinge(0.5, 1000)(pos_B, neg_BN, negatives)
     loss_B.sum().backward()
     hardest_B = torch.where(negatives.accepted_BN, neg_BN, -torch.inf).argmax(dim=1)
     for b in range(9):
@@ -246,7 +246,7 @@ def test_ranks_by_tries_without_tries_are_refused(batch):
     pos_B, neg_BN, negatives = batch
     blind = Negatives(negatives.items_BN, negatives.accepted_BN)
     with pytest.raises(UsageError, match="a sampler that counts its tries"):
-        RankHingeByTries(1.0, 1000)(pos_B, neg_BN, blind)
+        WarpHinge(1.0, 1000)(pos_B, neg_BN, blind)
 
 
 def test_sampled_softmax_is_the_softmax_when_every_other_item_is_drawn_once():

@@ -14,14 +14,14 @@ from scipy import stats
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.nearest_items import NearestItems
 from sdgar.samplers.policy_gradient import PolicyGradient
+from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.score_aware import FirstViolation, Hardest
-from sdgar.samplers.search import NearTop
-from sdgar.samplers.softmax import Softmax
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
+from sdgar.samplers.softmax_generator import SoftmaxGenerator
 from sdgar.samplers.static import Popularity, Uniform
 
 CPU = torch.device("cpu")
@@ -51,21 +51,21 @@ def wavy(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
     return 2 * torch.sin(1.0 + users_B[:, None] * 7 + items_BN * 3)
 
 
-def adaptive(data: Interactions) -> AdaptiveOrder:
+def adaptive(data: Interactions) -> RankByFactor:
     model = MatrixFactorization(data.n_users, data.n_items, 3, seed=1)
     with torch.no_grad():
         model.bias_I += 0.01 * torch.sin(torch.arange(data.n_items))
-    return AdaptiveOrder(model, 0.3)
+    return RankByFactor(model, 0.3)
 
 
-def near_top(data: Interactions, *, explore: float, index: str = "exact") -> NearTop:
+def near_top(data: Interactions, *, explore: float, index: str = "exact") -> NearestItems:
     model = MatrixFactorization(data.n_users, data.n_items, 3, seed=1)
-    made = NearTop(model, data.history, index=index, near=4, explore=explore)
+    made = NearestItems(model, data.history, index=index, near=4, explore=explore)
     made.refit(model.score, seed=1, epoch=1)
     return made
 
 
-def softmax(data: Interactions, *, updated: bool) -> Softmax:
+def softmax(data: Interactions, *, updated: bool) -> SoftmaxGenerator:
     update = PolicyGradient(
         learning_rate=0.1,
         l2=0.1,
@@ -76,7 +76,7 @@ def softmax(data: Interactions, *, updated: bool) -> Softmax:
         pretrain_passes=3,
         pretrain_rate=0.05,
     )
-    made = Softmax(data.history, data.n_items, 4, seed=1, temperature=0.5, update=update)
+    made = SoftmaxGenerator(data.history, data.n_items, 4, seed=1, temperature=0.5, update=update)
     if updated:
         made.refit(wavy, seed=1, epoch=1)
     return made
@@ -94,8 +94,8 @@ SAMPLERS = {
     "decomposable, fresh": lambda data: decomposable(data, updated=False),
     "decomposable, updated": lambda data: decomposable(data, updated=True),
     "decomposable, scrambled": lambda data: decomposable(data, updated=True, scramble=True),
-    "hardest of one": lambda data: Hardest(1),
-    "hardest of four": lambda data: Hardest(4),
+    "hardest of one": lambda data: HardestOf(1),
+    "hardest of four": lambda data: HardestOf(4),
     "first violation": lambda data: FirstViolation(1.0, 20),
     "first violation of one try": lambda data: FirstViolation(-2.0, 1),
     "adaptive order": adaptive,

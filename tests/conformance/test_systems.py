@@ -14,11 +14,11 @@ from sdgar.maths.optimizers import SGD
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
-    RankHingeByTries,
     SampledSoftmax,
+    WarpHinge,
     WeightedLogistic,
 )
-from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, Static, Uniform
 
 
@@ -54,14 +54,14 @@ class Ranks(PairwiseLogistic):
 @pytest.mark.parametrize(
     ("sampler", "objective", "n_negatives", "said"),
     [
-        (Hardest(2), WeightedLogistic(0.5), 1, "WeightedLogistic weighs.*Hardest cannot say"),
-        (Hardest(2), SampledSoftmax(), 1, "SampledSoftmax weighs.*use sampler decomposable"),
+        (HardestOf(2), WeightedLogistic(0.5), 1, "WeightedLogistic weighs.*HardestOf cannot say"),
+        (HardestOf(2), SampledSoftmax(), 1, "SampledSoftmax weighs.*use sampler decomposable"),
         (Silent(), SampledSoftmax(), 1, "Silent cannot say"),
-        (Uniform(), RankHingeByTries(1.0, 4), 1, "Uniform does not count. Use sampler first-viol"),
+        (Uniform(), WarpHinge(1.0, 4), 1, "Uniform does not count. Use sampler first-viol"),
         (Uniform(), Ranks(), 1, "Ranks estimates ranks"),
         (
             FirstViolation(1.0, 9),
-            RankHingeByTries(1.0, 4),
+            WarpHinge(1.0, 4),
             2,
             "no more than 1 of the 2",
         ),
@@ -78,9 +78,9 @@ def test_parts_that_do_not_go_together_are_refused_with_the_cure(
 @pytest.mark.parametrize(
     ("sampler", "objective"),
     [
-        (Hardest(2), Logistic()),
+        (HardestOf(2), Logistic()),
         (Popularity(torch.ones(4)), SampledSoftmax()),
-        (FirstViolation(1.0, 9), RankHingeByTries(1.0, 4)),
+        (FirstViolation(1.0, 9), WarpHinge(1.0, 4)),
         (Says(), SampledSoftmax()),
     ],
 )

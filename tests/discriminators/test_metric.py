@@ -14,7 +14,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.metric import Metric
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
-from sdgar.systems import CML
+from sdgar.systems.cml import CML
 
 USERS_B = torch.tensor([2, 4, 2])
 ITEMS_BN = torch.tensor([[1, 3, 9], [8, 8, 0], [3, 10, 1]])

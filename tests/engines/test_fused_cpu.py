@@ -26,19 +26,19 @@ from sdgar.maths.optimizers import SGD, Adam, LazyAdam, RowAdagrad
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
-    RankHingeByTries,
     SampledSoftmax,
+    WarpHinge,
     WeightedLogistic,
 )
-from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.rank_by_factor import RankByFactor
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, Uniform
 
 CPU = torch.device("cpu")
 SAMPLERS = ("uniform", "popularity", "decomposable")
-PICKS = {"hardest": Hardest(4), "violation": FirstViolation(0.05, 7)}
+PICKS = {"hardest": HardestOf(4), "violation": FirstViolation(0.05, 7)}
 OBJECTIVES = {
     "pairwise": PairwiseLogistic(),
     "logistic": Logistic(),
@@ -91,7 +91,7 @@ def sampler_of(name: str, data: Interactions) -> Sampler:
         # Any model will do for both engines; this one has biases to be ordered by.
         model = MatrixFactorization(data.n_users, data.n_items, 5, seed=0)
         model.bias_I.data += torch.arange(data.n_items) * 0.01
-        return AdaptiveOrder(model, 0.2)
+        return RankByFactor(model, 0.2)
     if name == "popularity":
         return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
     update = ClosedForm(
@@ -225,7 +225,7 @@ def test_the_hardest_candidate_is_that_of_the_eager_engine(objective, optimizer,
 
 
 @pytest.mark.parametrize("per_visit", [1, 3])
-@pytest.mark.parametrize("objective", [PairwiseLogistic(), RankHingeByTries(0.05, 24)])
+@pytest.mark.parametrize("objective", [PairwiseLogistic(), WarpHinge(0.05, 24)])
 def test_the_first_violation_is_that_of_the_eager_engine(objective, per_visit):
     last = assert_same_epochs(
         some_data(),

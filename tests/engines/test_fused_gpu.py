@@ -23,18 +23,18 @@ from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.optimizers import SGD, Adam, LazyAdam, RowAdagrad
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import (
+    CmlHinge,
     Logistic,
     PairwiseLogistic,
-    RankHingeByImpostors,
-    RankHingeByTries,
     SampledSoftmax,
+    WarpHinge,
     WeightedLogistic,
 )
-from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, Uniform
 
 pytest.importorskip("triton", reason="Triton is not installed on this machine")
@@ -47,7 +47,7 @@ DEVICE = torch.device("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "c
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
 SAMPLERS = ("uniform", "popularity", "decomposable")
-PICKS = {"hardest": Hardest(3), "violation": FirstViolation(0.05, 6)}
+PICKS = {"hardest": HardestOf(3), "violation": FirstViolation(0.05, 6)}
 OBJECTIVES = (
     PairwiseLogistic(),
     Logistic(),
@@ -162,7 +162,7 @@ def test_the_hardest_candidate_is_that_of_the_eager_engine(data, objective, per_
 
 def test_the_first_violation_and_its_rank_are_those_of_the_eager_engine(data):
     parts = {"sampler": "violation", "n_negatives": 1, "optimizer": OPTIMIZERS[2]}
-    assert_same_epochs(data, epochs=3, objective=RankHingeByTries(0.05, data.n_items), **parts)
+    assert_same_epochs(data, epochs=3, objective=WarpHinge(0.05, data.n_items), **parts)
 
 
 def test_adaptive_orders_are_drawn_as_by_the_eager_engine(data):
@@ -173,7 +173,7 @@ def test_adaptive_orders_are_drawn_as_by_the_eager_engine(data):
     parts = {"sampler": "uniform", "optimizer": OPTIMIZERS[2]}
     eager, engine = (
         kind(
-            replace(system_of(data, **parts), sampler=AdaptiveOrder(model, 0.2)),
+            replace(system_of(data, **parts), sampler=RankByFactor(model, 0.2)),
             data,
             seed=5,
             device=DEVICE,
@@ -190,7 +190,7 @@ def test_adaptive_orders_are_drawn_as_by_the_eager_engine(data):
 def test_points_of_a_ball_move_as_by_the_eager_engine(data, per_visit):
     parts = {
         "optimizer": RowAdagrad(0.3),
-        "objective": RankHingeByImpostors(2.0, data.n_items),
+        "objective": CmlHinge(2.0, data.n_items),
         "positives_per_visit": per_visit,
         "l2": 0.0,
     }
@@ -258,7 +258,7 @@ def test_angles_move_as_by_the_eager_engine(data, per_visit, rho, bias, sampler)
 def test_nobody_gets_the_interpreter_by_chance(data):
     """It covers what no other compiled engine has code for, on a CPU a thousand times slower."""
     metric = Metric(data.n_users, data.n_items, 5, seed=0)
-    objective = RankHingeByImpostors(1.0, data.n_items)
+    objective = CmlHinge(1.0, data.n_items)
     system = replace(system_of(data, objective=objective, l2=0.0), discriminator=metric)
     chosen, _ = choose_engine("auto", system, torch.device("cpu"))
     assert chosen is EagerEngine

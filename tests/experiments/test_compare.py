@@ -12,17 +12,19 @@ import polars as pl
 import pytest
 from scipy.stats import ttest_rel
 
+import sdgar
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
-from sdgar.estimators import BPR, SA, MostPopular
-from sdgar.experiments import spaces
 from sdgar.experiments.compare import Candidate, Conditions, compare, pieces, save
 from sdgar.experiments.figures import comparison_figure
-from sdgar.experiments.spaces import Choice
 from sdgar.experiments.tune import tune
 from sdgar.experiments.watch import Unwatched
 from sdgar.storage.folders import DamagedError
+from sdgar.systems.bpr import BPR
+from sdgar.systems.popular import MostPopular
+from sdgar.systems.sa import SA
+from sdgar.systems.spaces import Choice
 
 QUICK = {"epochs": 4, "evaluate_every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
 METRIC = "ndcg@20"
@@ -199,7 +201,7 @@ def greedy(error: BaseException) -> MostPopular:
 def test_a_system_that_fails_is_a_row_and_the_others_are_there(
     error, code, exit_code, said, conditions, tmp_path, monkeypatch
 ):
-    monkeypatch.setitem(spaces.SPACES, "ease", {})
+    monkeypatch.setattr(sdgar.EASE, "searched", {})
     taking_part = [Candidate(greedy(error)), *candidates()[:2]]
     found = compare(taking_part, conditions, out=tmp_path)
     assert set(by_name(found)) == {"popular", "bpr"}
@@ -214,13 +216,13 @@ def test_a_system_that_fails_is_a_row_and_the_others_are_there(
 
 
 def test_a_bug_is_not_hidden_in_the_table(conditions, monkeypatch):
-    monkeypatch.setitem(spaces.SPACES, "ease", {})
+    monkeypatch.setattr(sdgar.EASE, "searched", {})
     with pytest.raises(ZeroDivisionError):
         compare([Candidate(greedy(ZeroDivisionError()))], conditions)
 
 
 def test_if_all_fail_there_is_no_best(conditions, tmp_path, monkeypatch):
-    monkeypatch.setitem(spaces.SPACES, "ease", {})
+    monkeypatch.setattr(sdgar.EASE, "searched", {})
     found = compare([Candidate(greedy(MemoryError()))], conditions, out=tmp_path)
     assert (found.standings, found.against) == ((), None)
     assert "no system finished" in save(found, tmp_path)
@@ -230,7 +232,7 @@ def test_settings_are_searched_on_validation_rows_with_the_first_seed(
     conditions, tmp_path, monkeypatch
 ):
     rates = Choice((1e-6, 2e-6, 3e-6, 0.1))
-    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": rates})
+    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": rates})
     taking_part = [Candidate(BPR(**QUICK, learning_rate=1e-6)), Candidate(MostPopular())]
     conditions = replace(conditions, seeds=(3, 1))
     tuned = replace(conditions, trials=5)
@@ -259,7 +261,7 @@ def test_settings_are_searched_on_validation_rows_with_the_first_seed(
 def test_runs_with_settings_that_a_longer_search_has_changed_are_refused(
     conditions, tmp_path, monkeypatch
 ):
-    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice((1e-6, 0.1))})
+    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice((1e-6, 0.1))})
     taking_part = [Candidate(BPR(**QUICK, learning_rate=1e-6))]
     compare(taking_part, replace(conditions, trials=1), out=tmp_path)
     with pytest.raises(ArtifactError, match=r"learning_rate was 1e-06, is now 0\.1"):

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from sdgar.data.interactions import Interactions
-from sdgar.estimators import BPR, ESTIMATORS, IRGAN, SDGAR, make
-from sdgar.systems import by_rows
+from sdgar.parts.rules import by_rows
+from sdgar.systems.bpr import BPR
+from sdgar.systems.irgan import IRGAN
+from sdgar.systems.make import make
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.sdgar import SDGAR
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "benchmarks" / "defaults.py"
@@ -34,7 +38,7 @@ def test_the_rule_divides_by_the_root_of_the_rows_for_each_user_and_item(data):
 @pytest.mark.parametrize("name", ["bpr", "aobpr", "warp", "dns", "sa", "sdgar", "irgan"])
 def test_the_value_of_the_rule_is_what_the_system_is_composed_with(data, name):
     quick = {"pretrain": 0} if name == "irgan" else {}
-    left, given = ESTIMATORS[name](**quick), ESTIMATORS[name](l2=0.5, **quick)
+    left, given = SYSTEMS[name](**quick), SYSTEMS[name](l2=0.5, **quick)
     assert left.compose(data, seed=0).l2 == left.decided(data)["l2"]
     assert given.compose(data, seed=0).l2 == 0.5
     assert "l2" not in given.decided(data)

@@ -12,9 +12,13 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
-from sdgar.estimators import BPR, EASE, ItemKNN, MostPopular, SDSoftmax
 from sdgar.experiments.compare import Candidate, Conditions, compare, pieces, save
 from sdgar.experiments.run import run
+from sdgar.systems.bpr import BPR
+from sdgar.systems.ease import EASE
+from sdgar.systems.item_knn import ItemKNN
+from sdgar.systems.popular import MostPopular
+from sdgar.systems.sdsoftmax import SDSoftmax
 
 METRIC = "ndcg@20"
 QUICK = {"epochs": 2, "dim": 4, "early_stopping": False, "batch_size": 512, "engine": "eager"}

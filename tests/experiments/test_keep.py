@@ -12,9 +12,10 @@ from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import StoppedError, UsageError
-from sdgar.estimators import BPR, EASE
 from sdgar.experiments.run import run
 from sdgar.recommend.recommender import load
+from sdgar.systems.bpr import BPR
+from sdgar.systems.ease import EASE
 
 from ..cli.test_cli import result_of, sdgar
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
-from sdgar.estimators import ESTIMATORS
 from sdgar.experiments import paper as experiments
 from sdgar.experiments.paper import chosen, cost, items, pieces, sources, times, training
 from sdgar.experiments.watch import Unwatched, never
+from sdgar.systems.names import SYSTEMS
 
 polars = pytest.importorskip("polars")
 
@@ -188,7 +188,7 @@ def test_the_settings_are_the_best_of_the_search_on_validation_rows(data):
     for system in (*chosen.SYSTEMS, *chosen.YARDSTICKS):
         best = max((r for r in runs if r["system"] == system), key=lambda run: run["valid"])
         found, expected = (
-            ESTIMATORS[system](**settings).get_params() | {"epochs": None}
+            SYSTEMS[system](**settings).get_params() | {"epochs": None}
             for settings in (chosen.settings_of(system, data), best["settings"])
         )
         assert found == expected, system

@@ -10,6 +10,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+import sdgar
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
@@ -20,14 +21,17 @@ from sdgar.errors import (
     StoppedError,
     UsageError,
 )
-from sdgar.estimators import BPR, ESTIMATORS, SA, Learner, MostPopular
-from sdgar.experiments import spaces
-from sdgar.experiments.spaces import RATES, SPACES, Choice, Range, space_of
 from sdgar.experiments.study import PrunedError, Study, Tried, rounded
-from sdgar.experiments.tune import METRIC, tune
+from sdgar.experiments.tune import METRIC, searched_of, tune
 from sdgar.experiments.watch import Unwatched
+from sdgar.maths.optimizers import OPTIMIZERS
 from sdgar.storage.folders import DamagedError
-from sdgar.systems import OPTIMIZERS
+from sdgar.systems.bpr import BPR
+from sdgar.systems.learner import Learner
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.popular import MostPopular
+from sdgar.systems.sa import SA
+from sdgar.systems.spaces import RATES, Choice, Range
 
 QUICK = {"epochs": 4, "evaluate_every": 1, "dim": 4, "batch_size": 512, "engine": "eager"}
 
@@ -67,10 +71,9 @@ def timeless(trials: tuple[Tried, ...]) -> list[Tried]:
 
 
 def test_every_system_has_a_space_and_every_space_names_fields_that_can_take_its_values(data):
-    assert set(SPACES) == set(ESTIMATORS)
-    for system, kind in ESTIMATORS.items():
+    for system, kind in SYSTEMS.items():
         types, defaults = get_type_hints(kind), kind().get_params() | kind().decided(data)
-        for name, values in space_of(system, defaults, ()).items():
+        for name, values in searched_of(kind(), ()).items():
             assert name in {f.name for f in fields(kind)}, (system, name)
             assert values.nearest(defaults[name]) == defaults[name], (system, name)
             ends = (values.low, values.high) if isinstance(values, Range) else values.values
@@ -83,20 +86,20 @@ def test_every_system_has_a_space_and_every_space_names_fields_that_can_take_its
 
 def test_every_optimizer_has_a_range_of_rates_and_fixing_one_chooses_it():
     assert set(RATES) == set(OPTIMIZERS)
-    space = space_of("bpr", BPR(optimizer="adam").get_params(), {"optimizer", "l2"})
+    space = searched_of(BPR(optimizer="adam"), {"optimizer", "l2"})
     assert space == {"learning_rate": RATES["adam"]}
 
 
 def test_the_papers_grids_are_what_is_searched():
-    sdgar = SPACES["sdgar"]
+    sdgar = SYSTEMS["sdgar"].searched
     for name in ("temperature", "lambda_x", "lambda_y"):
         assert sdgar[name] == Choice((0.1, 0.5, 1.0))
     assert sdgar["l2"].low <= 0.01 < 0.05 <= sdgar["l2"].high
-    assert SPACES["cml"]["margin"] == Choice((0.5, 1.0, 1.5, 2.0))
+    assert SYSTEMS["cml"].searched["margin"] == Choice((0.5, 1.0, 1.5, 2.0))
 
 
 def test_the_better_of_two_settings_is_found_and_a_small_grid_is_tried_once(data, monkeypatch):
-    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice((1e-6, 0.1))})
+    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice((1e-6, 0.1))})
     base = BPR(**QUICK, learning_rate=1e-6)
     found = tune(base, data, trials=5)
     assert [t.settings["learning_rate"] for t in found.trials] == [1e-6, 0.1]
@@ -152,7 +155,7 @@ def test_what_a_trial_must_beat_is_the_median_of_those_before_it():
 
 def test_a_trial_that_falls_behind_is_given_up(data, monkeypatch):
     rates = (0.1, 0.11, 0.12, 0.13, 0.14, 0.15, 1e-6)
-    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice(rates)})
+    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice(rates)})
     # The bad one has to come when there are five to compare it with.
     seed = next(s for s in range(50) if last_rate(rates, s) == 1e-6)
     watch = Counting()
@@ -174,7 +177,7 @@ def last_rate(rates: tuple[float, ...], seed: int) -> float:
 
 def test_settings_that_were_tried_before_are_not_trained_again(data, monkeypatch):
     space = {"temperature": Choice((0.1, 0.5, 1.0)), "l2": Choice((0.01, 0.02, 0.03))}
-    monkeypatch.setitem(spaces.SPACES, "sa", space)
+    monkeypatch.setattr(sdgar.SA, "searched", space)
     watch = Counting()
     found = tune(SA(**QUICK), data, trials=8, watch=watch)  # fewer than 9: not walked as a grid
     distinct = {str(t.settings): t for t in found.trials}
@@ -184,12 +187,12 @@ def test_settings_that_were_tried_before_are_not_trained_again(data, monkeypatch
 
 
 def test_a_setting_that_diverges_is_a_failed_trial_and_the_search_goes_on(data, monkeypatch):
-    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice((0.1, 1e38))})
+    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice((0.1, 1e38))})
     found = tune(BPR(**QUICK), data, trials=2)
     assert [t.state for t in found.trials] == ["complete", "failed"]
     assert "Lower the learning rate" in found.trials[1].reason
     assert found.best.number == 1
-    monkeypatch.setitem(spaces.SPACES, "bpr", {"learning_rate": Choice((1e37, 1e38))})
+    monkeypatch.setattr(sdgar.BPR, "searched", {"learning_rate": Choice((1e37, 1e38))})
     with pytest.raises(NumericalError, match="none of 2 trials"):
         tune(BPR(**QUICK, learning_rate=1e38), data, trials=2)
 
@@ -277,9 +280,9 @@ def test_missing_optuna_is_said_with_its_cure(data, monkeypatch):
         tune(BPR(**QUICK), data)
 
 
-@pytest.mark.parametrize("system", sorted(name for name, space in SPACES.items() if space))
+@pytest.mark.parametrize("system", sorted(name for name, kind in SYSTEMS.items() if kind.searched))
 def test_every_system_can_be_tuned(system, data):
-    kind = ESTIMATORS[system]
+    kind = SYSTEMS[system]
     known = {f.name for f in fields(kind)}
     quick = QUICK | {"epochs": 1, "states": 4, "generator_samples": 8, "sweeps": 1}
     base = kind(**{name: value for name, value in quick.items() if name in known})

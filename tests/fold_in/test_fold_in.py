@@ -8,7 +8,7 @@ from torch.testing import assert_close
 import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.estimators import ESTIMATORS
+from sdgar.systems.names import SYSTEMS
 
 LEARNING = {"epochs": 30, "early_stopping": False, "batch_size": 64, "engine": "eager"}
 SOFTMAX = {"dim": 4, "n_negatives": 5, "tau": 0.3, "states": 4}
@@ -31,7 +31,7 @@ def softmax(colours) -> sdgar.Recommender:
 @pytest.mark.parametrize("name", ["item-knn", "ease", "ials", "sdsoftmax"])
 def test_someone_new_gets_what_goes_with_their_history(colours, name):
     settings = SOFTMAX | LEARNING if name == "sdsoftmax" else {}
-    model = ESTIMATORS[name](**settings).fit(colours)
+    model = SYSTEMS[name](**settings).fit(colours)
     history = ["white-2", "white-10", "white-24"]
     frame = model.recommend(history=history, k=10)
     assert set(frame["user"]) == {"new"}
@@ -41,7 +41,7 @@ def test_someone_new_gets_what_goes_with_their_history(colours, name):
 
 @pytest.mark.parametrize("name", ["popular", "item-knn", "ease"])
 def test_models_that_only_look_at_histories_treat_old_and_new_users_alike(colours, name):
-    model = ESTIMATORS[name]().fit(colours)
+    model = SYSTEMS[name]().fit(colours)
     assert model.fold_in(colours).recommend(k=5).equals(model.recommend(k=5))
 
 

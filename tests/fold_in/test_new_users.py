@@ -7,8 +7,12 @@ import pytest
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
-from sdgar.estimators import ESTIMATORS, Composed, ItemKNN, Learner, SDSoftmax
 from sdgar.fold_in import can_fold_in
+from sdgar.systems.composed import Composed
+from sdgar.systems.item_knn import ItemKNN
+from sdgar.systems.learner import Learner
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.sdsoftmax import SDSoftmax
 
 QUICK = {"epochs": 1, "dim": 2, "early_stopping": False, "engine": "eager"}
 
@@ -31,7 +35,7 @@ NETWORK = {"objective": "bpr", "sampler": "uniform"}
 @pytest.mark.parametrize(
     "model",
     [
-        *(made(kind) for kind in ESTIMATORS.values()),
+        *(made(kind) for kind in SYSTEMS.values()),
         SDSoftmax(**QUICK, similarity="dot"),
         Composed(**QUICK | {"discriminator": "sequence"} | NETWORK),
         Composed(**QUICK | {"discriminator": "lightgcn"} | NETWORK),

@@ -30,7 +30,6 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError
-from sdgar.estimators import AOBPR, BPR, SDGAR, Composed, Learner
 from sdgar.experiments.run import run
 from sdgar.experiments.workspace import Workspace
 from sdgar.maths.sparse import SparseMatrix
@@ -38,6 +37,11 @@ from sdgar.modules import MODULES, Encoder, ModuleScores
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load, most_popular
 from sdgar.storage import folders
+from sdgar.systems.aobpr import AOBPR
+from sdgar.systems.bpr import BPR
+from sdgar.systems.composed import Composed
+from sdgar.systems.learner import Learner
+from sdgar.systems.sdgar import SDGAR
 
 from .mutations import as_bytes, mutated, mutated_json
 from .target import Files, Target

@@ -1,6 +1,6 @@
 """What is fuzzed: a target makes cases and holds the answers against what must be true of them.
 
-A case is some small files. Making one takes nothing but random numbers, so that a seed says it
+A case is some small files. Ingredients one takes nothing but random numbers, so that a seed says it
 all; trying one takes nothing but the files, so that a finding can be tried again by itself.
 """
 

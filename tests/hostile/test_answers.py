@@ -15,9 +15,12 @@ from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import write_pieces, write_table
 from sdgar.errors import NumericalError, SdgarWarning, UsageError
-from sdgar.estimators import BPR, IALS, ItemKNN, MostPopular
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load
+from sdgar.systems.bpr import BPR
+from sdgar.systems.ials import IALS
+from sdgar.systems.item_knn import ItemKNN
+from sdgar.systems.popular import MostPopular
 
 from ..cli.test_cli import Done, result_of, sdgar
 from .cases import Case, check, table

@@ -27,9 +27,14 @@ from sdgar.cli.streams import _Pipe
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS
 from sdgar.errors import ResourceError, SdgarWarning, UsageError
-from sdgar.estimators import BPR, EASE, ESTIMATORS, ItemKNN, MostPopular, make
-from sdgar.parts import DISCRIMINATORS, OBJECTIVES, SAMPLERS
+from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS
 from sdgar.show.printed import command, visible
+from sdgar.systems.bpr import BPR
+from sdgar.systems.ease import EASE
+from sdgar.systems.item_knn import ItemKNN
+from sdgar.systems.make import make
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.popular import MostPopular
 
 from ..cli.test_cli import Done, result_of, sdgar
 from .cases import Case, check, table
@@ -316,7 +321,7 @@ def test_validation_rows_that_are_training_rows_are_told():
 def test_systems_that_do_not_use_weights_say_so(name, tmp_path):
     weighted = rows(weight=np.arange(40) + 1.0)
     with pytest.warns(SdgarWarning, match=f"{name} does not use the weights of rows"):
-        ESTIMATORS[name]().fit(weighted)
+        SYSTEMS[name]().fit(weighted)
     frame_of(weighted).with_columns(weight=weighted.weight_E).write_csv(tmp_path / "w.csv")
     words = ("train", tmp_path / "w.csv", "--split", "none", "--out", tmp_path / "run")
     done = sdgar(*words, "--system", name, "--weight", "weight")
@@ -326,7 +331,7 @@ def test_systems_that_do_not_use_weights_say_so(name, tmp_path):
 def test_systems_that_use_weights_give_other_models_with_them():
     for name, settings in (("ials", {}), ("bpr", {"epochs": 2, "engine": "eager"})):
         with_weights, without = (
-            ESTIMATORS[name](**settings, **({"early_stopping": False} if settings else {}))
+            SYSTEMS[name](**settings, **({"early_stopping": False} if settings else {}))
             .fit(rows(**more)).recommend(k=3)["score"].to_list()
             for more in ({"weight": np.arange(40) + 1.0}, {})
         )  # fmt: skip
@@ -653,7 +658,7 @@ def listed(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "option", "known"),
     [
-        ("train", "--system", set(ESTIMATORS)),
+        ("train", "--system", set(SYSTEMS)),
         ("train", "--discriminator", set(DISCRIMINATORS)),
         ("train", "--sampler", set(SAMPLERS)),
         ("train", "--objective", set(OBJECTIVES)),
@@ -700,9 +705,9 @@ def test_documents_name_commands_and_options_that_there_are(document):
 WRONG = {float: (None, "x", []), bool: (None, "x", 2), str: (None, 3, []), dict: (None, "x", 3)}
 
 
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+@pytest.mark.parametrize("name", sorted(SYSTEMS))
 def test_every_parameter_of_another_type_is_refused_by_its_name(name):
-    kind = ESTIMATORS[name]
+    kind = SYSTEMS[name]
     types = get_type_hints(kind)
     for field, default in kind().get_params().items():
         of = float if default is None else get_origin(types[field]) or types[field]

@@ -14,13 +14,20 @@ from sdgar.cli import console
 from sdgar.cli.console import Screen, _End
 from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_engine
-from sdgar.estimators import BPR, CML, IALS, SDGAR, WARP, Composed, MostPopular, SDSoftmax
 from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.experiments.compare import Candidate, Conditions, compare
 from sdgar.experiments.figures import comparison_figure
 from sdgar.experiments.paper.pieces import Pace, Piece
-from sdgar.experiments.spaces import RATES
 from sdgar.experiments.tune import searched_of, tune
+from sdgar.systems.bpr import BPR
+from sdgar.systems.cml import CML
+from sdgar.systems.composed import Composed
+from sdgar.systems.ials import IALS
+from sdgar.systems.popular import MostPopular
+from sdgar.systems.sdgar import SDGAR
+from sdgar.systems.sdsoftmax import SDSoftmax
+from sdgar.systems.spaces import RATES
+from sdgar.systems.warp import WARP
 from sdgar.training.fit import EpochRecord, FitOptions
 
 from ..cli.test_cli import result_of, sdgar

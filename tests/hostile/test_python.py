@@ -115,26 +115,26 @@ def test_the_python_side_names_the_value_and_the_cure(case, tmp_path):
 
 
 def test_the_list_of_systems_has_all_of_them_in_one_line_each():
-    from sdgar.estimators import ESTIMATORS
+    from sdgar.systems.names import SYSTEMS
 
     done = sdgar("systems", "--json")
-    assert list(result_of(done)["systems"]) == list(ESTIMATORS)
+    assert list(result_of(done)["systems"]) == list(SYSTEMS)
     shown = sdgar("systems").stdout.splitlines()
-    assert [line.split()[0] for line in shown[:-1]] == list(ESTIMATORS)
+    assert [line.split()[0] for line in shown[:-1]] == list(SYSTEMS)
 
 
 @pytest.mark.parametrize(
     "name", ["popular", "ials", "bpr", "cml", "irgan", "sdsoftmax", "composed"]
 )
 def test_a_system_is_described_by_its_class(name):
-    from sdgar.estimators import ESTIMATORS
+    from sdgar.systems.names import SYSTEMS
 
     done = sdgar("systems", name, "--json")
     found = result_of(done)
-    assert [s["name"] for s in found["settings"]] == list(ESTIMATORS[name]().get_params())
+    assert [s["name"] for s in found["settings"]] == list(SYSTEMS[name]().get_params())
     for setting in found["settings"]:
         assert f"{setting['name']}: {setting['kind']} = {setting['default']!r}" in done.stderr
-    assert f"sdgar.{ESTIMATORS[name].__name__}" == found["class"]
+    assert f"sdgar.{SYSTEMS[name].__name__}" == found["class"]
 
 
 def test_what_a_system_can_do_is_what_it_does():

@@ -26,15 +26,16 @@ from sdgar.engines import fused_gpu
 from sdgar.kernels import triton_draw, triton_epoch, triton_generator, triton_pick
 from sdgar.objectives import (
     PairwiseLogistic,
-    RankHingeByImpostors,
-    RankHingeByTries,
+    CmlHinge,
+    WarpHinge,
     SampledSoftmax,
     WeightedLogistic,
 )
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
-from sdgar.samplers.adaptive import AdaptiveOrder
+from sdgar.samplers.ablations import Frozen
+from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Uniform
 
 TYPES = {torch.int32: "i32", torch.int64: "i64", torch.float32: "fp32", torch.bool: "i1"}
@@ -79,7 +80,7 @@ users, items = np.nonzero(rng.random((30, 20)) < 0.3)
 
 
 def generator(data):
-    return Decomposable(data.n_users, data.n_items, 6, seed=0, update=None)
+    return Decomposable(data.n_users, data.n_items, 6, seed=0, update=Frozen())
 
 
 def size(data):
@@ -103,16 +104,16 @@ def metric(data):
 
 
 def orders(data):
-    return AdaptiveOrder(matrix(data), 0.2)
+    return RankByFactor(matrix(data), 0.2)
 
 
-violation = RankHingeByTries(1.0, 20)
-impostors = RankHingeByImpostors(1.0, 20)
+violation = WarpHinge(1.0, 20)
+impostors = CmlHinge(1.0, 20)
 for weighted, make_model, make_sampler, objective, optimizer, positives, negatives in (
     (True, matrix, lambda data: Uniform(), PairwiseLogistic(), SGD(0.1), 3, 3),
     (False, matrix, generator, WeightedLogistic(0.5), LazyAdam(0.1), 1, 3),
     (False, matrix, orders, PairwiseLogistic(), RowAdagrad(0.1), 1, 1),
-    (False, matrix, lambda data: Hardest(4), PairwiseLogistic(), RowAdagrad(0.1), 1, 1),
+    (False, matrix, lambda data: HardestOf(4), PairwiseLogistic(), RowAdagrad(0.1), 1, 1),
     (False, matrix, lambda data: FirstViolation(1.0, 5), violation, RowAdagrad(0.1), 1, 1),
     (False, metric, lambda data: Uniform(), impostors, RowAdagrad(0.1), 1, 3),
     (False, cosine, generator, SampledSoftmax(), RowAdagrad(0.1), 2, 3),

@@ -10,6 +10,7 @@ import torch
 from torch.testing import assert_close
 
 from sdgar.maths.rng import Draws, Stream, tail
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
 
 triton = pytest.importorskip("triton", reason="Triton is not installed on this machine")
@@ -27,7 +28,7 @@ DEVICE = torch.device("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "c
 
 @pytest.fixture(scope="module")
 def generator() -> Decomposable:
-    return Decomposable(12, 17, 6, seed=1, update=None).to(DEVICE)
+    return Decomposable(12, 17, 6, seed=1, update=Frozen()).to(DEVICE)
 
 
 @pytest.fixture(scope="module")

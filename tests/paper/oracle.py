@@ -13,6 +13,7 @@ from torch.nn.functional import softplus
 
 from sdgar.contracts import Negatives
 from sdgar.maths.rng import Draws, Stream
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 
@@ -71,7 +72,7 @@ def problem(
     """Contexts that differ in their scores, and a generator that is far from its target."""
     torch_rng = torch.Generator().manual_seed(seed)
     g_UI = 2 * torch.randn(users, items, generator=torch_rng)
-    generator = Decomposable(users, items, states, seed=seed, update=None)
+    generator = Decomposable(users, items, states, seed=seed, update=Frozen())
     generator.set_x(0.02 + torch.rand(users, states, generator=torch_rng) ** 3)
     generator.set_y(0.02 + torch.rand(items, states, generator=torch_rng) ** 3)
     return Problem(g_UI, generator, temperature)

@@ -17,9 +17,10 @@ from torch.testing import assert_close
 from sdgar.engines.eager import EagerEngine
 from sdgar.maths.rng import Stream, uniform
 from sdgar.samplers import sampled_sums as module
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.systems import SDGAR
+from sdgar.systems.sdgar import SDGAR
 from sdgar.training.fit import FitOptions, fit
 
 from .oracle import closed_form, problem
@@ -30,7 +31,7 @@ CPU = torch.device("cpu")
 def test_the_generator_starts_uniform_at_random_and_normalised():
     # Lines 1 to 6. X and Y from U(0, 1), rows of X and columns of Y normalised: the ratios of two
     # entries of a line are those of the uniform numbers. Kolmogorov-Smirnov at alpha = 1e-6.
-    generator = Decomposable(40, 50, 8, seed=3, update=None)
+    generator = Decomposable(40, 50, 8, seed=3, update=Frozen())
     u = torch.from_numpy(uniform(3, Stream.INIT_GENERATOR, 0, np.arange(90 * 8)))
     x_UK, y_IK = u[:320].reshape(40, 8), u[320:].reshape(50, 8)
     near = {"rtol": 1e-5, "atol": 1e-9}

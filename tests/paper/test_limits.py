@@ -17,9 +17,12 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.objectives import Logistic
 from sdgar.samplers.sampled_sums import LEAST_TEMPERATURE, MOST_TEMPERATURE
-from sdgar.samplers.score_aware import Hardest
+from sdgar.samplers.score_aware import HardestOf
 from sdgar.samplers.static import Uniform
-from sdgar.systems import SA, SDGAR, Composition, Factorized
+from sdgar.systems.factorized import Factorized
+from sdgar.systems.learner import Learner
+from sdgar.systems.sa import SA
+from sdgar.systems.sdgar import SDGAR
 
 SHARED = {"dim": 6, "batch_size": 16, "l2": 0.0, "learning_rate": 0.3}
 COLD, HOT = LEAST_TEMPERATURE, MOST_TEMPERATURE
@@ -32,7 +35,7 @@ def data() -> Interactions:
 
 
 def trained(
-    recipe: Composition, data: Interactions, *, epochs: int = 2
+    recipe: Learner, data: Interactions, *, epochs: int = 2
 ) -> tuple[float, dict[str, torch.Tensor]]:
     """Some epochs, from scores that differ by about 1 above 0, where f = softplus(s) does too."""
     system = recipe.compose(data, seed=0)
@@ -49,7 +52,7 @@ class HardestLogistic(Factorized):
     """Dynamic negative sampling with Eq. 4's loss instead of BPR's."""
 
     def compose(self, data: Interactions, *, seed: int) -> System:
-        return self._system(data, self._factorization(data, seed), Hardest(5), Logistic())
+        return self._system(data, self._factorization(data, seed), HardestOf(5), Logistic())
 
 
 class UniformLogistic(Factorized):
@@ -85,7 +88,7 @@ def test_the_limits_of_the_temperature_are_the_hardest_and_the_mean(data, temper
     """One step on all data, by SGD, so that it is the gradient. At T = ½ it is neither."""
     one_step = {"batch_size": 10**6, "optimizer": "sgd", "learning_rate": 1.0}
 
-    def gradient(recipe: Composition) -> torch.Tensor:
+    def gradient(recipe: Learner) -> torch.Tensor:
         before, after = (
             trained(replace(recipe, **one_step), data, epochs=epochs)[1] for epochs in (0, 1)
         )

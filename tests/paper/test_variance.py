@@ -12,6 +12,7 @@ import torch
 from scipy.optimize import minimize
 
 from sdgar.objectives import WeightedLogistic
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
 
 from .oracle import Problem, problem, sample_sets
@@ -58,7 +59,7 @@ def one_context(proposal: str) -> Problem:
         "loss": p.p_UI[0] * p.f_UI[0],
         "deviation": p.p_UI[0] * deviation_I,
     }[proposal]
-    p.generator = Decomposable(1, 8, 1, seed=0, update=None)
+    p.generator = Decomposable(1, 8, 1, seed=0, update=Frozen())
     p.generator.set_y(weight_I[:, None])
     return p
 

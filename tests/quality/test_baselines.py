@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdgar.estimators import ESTIMATORS
+from sdgar.systems.names import SYSTEMS
 
 FLOORS = {
     "aobpr": (0.96 * 0.0977, {"l2": 0.05, "rank_scale": 0.02}),
@@ -26,5 +26,5 @@ FLOORS = {
 def test_a_baseline_reaches_its_floor_on_citeulike(published_split, name):
     floor, settings = FLOORS[name]
     train, test = published_split("citeulike-t")
-    model = ESTIMATORS[name](epochs=50, early_stopping=False, **settings).fit(train)
+    model = SYSTEMS[name](epochs=50, early_stopping=False, **settings).fit(train)
     assert model.evaluate(test, ks=(50,)).means()["ndcg@50"] >= floor

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sdgar.estimators import BPR, MostPopular
+from sdgar.systems.bpr import BPR
+from sdgar.systems.popular import MostPopular
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdgar.estimators import SDGAR
+from sdgar.systems.sdgar import SDGAR
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from sdgar.errors import UsageError
 from sdgar.samplers import sampled_sums as module
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.mixtures import log_average
@@ -192,7 +193,7 @@ def test_the_log_of_an_average_is_that_of_the_average():
 
 @pytest.mark.parametrize("word", [0, 0xFFFFFFFF])
 def test_a_table_stays_in_range_for_extreme_words(word):
-    generator = Decomposable(6, 15, 4, seed=0, update=None)
+    generator = Decomposable(6, 15, 4, seed=0, update=Frozen())
     words = torch.full((4,), word)
     for table in (generator.state_of, generator.item_of):
         drawn = table.draw(torch.arange(4), words, words)

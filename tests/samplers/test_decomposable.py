@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Stream
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import MAX_TRIES, KnownItems
@@ -162,7 +163,7 @@ def test_updates_follow_the_discriminator(target, share):
 
 
 def test_a_frozen_generator_stays_as_it_was():
-    generator = made(update=None)
+    generator = made(update=Frozen())
     before = {k: v.clone() for k, v in generator.state().items()}
     found = generator.refit(scores, seed=0, epoch=1)
     assert all(torch.equal(v, before[k]) for k, v in generator.state().items())

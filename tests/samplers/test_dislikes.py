@@ -11,6 +11,7 @@ from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.reject import KnownItems
@@ -35,7 +36,7 @@ def bases(data: Interactions) -> dict:
     return {
         "uniform": Uniform(),
         "popularity": Popularity(count_I),
-        "decomposable": Decomposable(data.n_users, data.n_items, states=3, seed=0, update=None),
+        "decomposable": Decomposable(data.n_users, data.n_items, states=3, seed=0, update=Frozen()),
     }
 
 

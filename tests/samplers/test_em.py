@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from sdgar.data.interactions import History
 from sdgar.errors import UsageError
 from sdgar.samplers import em
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.em import ExpectationMaximization, step
 
@@ -203,7 +204,7 @@ def test_before_it_follows_scores_the_generator_knows_who_has_what():
         q_UI = made.x_UK.double() @ made.y_IK.double().T
         own_UI = torch.arange(USERS)[:, None] % 2 == torch.arange(ITEMS) % 2
         share_of_own.append(float((q_UI * own_UI).sum(dim=1).min()))
-    random = Decomposable(USERS, ITEMS, STATES, seed=0, update=None)
+    random = Decomposable(USERS, ITEMS, STATES, seed=0, update=Frozen())
     by_chance = float(((random.x_UK @ random.y_IK.T) * own_UI).sum(dim=1).min())
     assert share_of_own[0] > by_chance + 0.1
     # The second update has only the flat scores to follow.

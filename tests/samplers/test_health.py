@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
+from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.health import Target, complaint, health
 
@@ -13,7 +14,7 @@ USERS, ITEMS, STATES = 40, 60, 8
 
 
 def made() -> Decomposable:
-    return Decomposable(USERS, ITEMS, STATES, seed=0, update=None)
+    return Decomposable(USERS, ITEMS, STATES, seed=0, update=Frozen())
 
 
 def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
@@ -79,7 +80,7 @@ def test_a_generator_that_is_uniform_in_one_part_only_is_not_inert(part):
 
 
 def test_one_state_cannot_collapse_and_one_item_cannot_either():
-    single = Decomposable(USERS, 1, 1, seed=0, update=None)
+    single = Decomposable(USERS, 1, 1, seed=0, update=Frozen())
     assert complaint(found(single)) is None
 
 
@@ -105,7 +106,7 @@ def test_the_divergence_is_that_of_the_target_from_the_proposal():
 
 def test_the_divergence_of_a_generator_that_equals_its_target_is_nothing():
     g_I = torch.linspace(-2, 2, ITEMS)
-    generator = Decomposable(USERS, ITEMS, 1, seed=0, update=None)
+    generator = Decomposable(USERS, ITEMS, 1, seed=0, update=Frozen())
     generator.set_y((torch.nn.functional.softplus(g_I) / 0.5).softmax(dim=0)[:, None])
     value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1)["kl"]
     assert abs(value) < 1e-5

@@ -11,8 +11,10 @@ from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.score_aware import FirstViolation, Hardest
-from sdgar.systems import BPR, DNS, WARP
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
+from sdgar.systems.bpr import BPR
+from sdgar.systems.dns import DNS
+from sdgar.systems.warp import WARP
 
 CPU = torch.device("cpu")
 USERS, ITEMS = 6, 25
@@ -65,7 +67,7 @@ def uniform_items(seed: int, epoch: int, slots: int) -> list[list[int]]:
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 3), st.integers(1, 6))
 def test_the_hardest_is_the_first_best_of_its_candidates(seed, n, candidates):
-    negatives = sample(Hardest(candidates), n, seed=seed)
+    negatives = sample(HardestOf(candidates), n, seed=seed)
     assert negatives.accepted_BN.all()
     assert negatives.log_q_BN is None
     score_UI = SCORE_UI.tolist()
@@ -166,7 +168,7 @@ def test_warp_refuses_pools(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Hardest(0), "candidates must be at least 1, got 0"),
+        (lambda: HardestOf(0), "candidates must be at least 1, got 0"),
         (lambda: FirstViolation(1.0, 0), "max_tries must be at least 1, got 0"),
         (lambda: DNS(candidates=0).compose(DATA, seed=0), "candidates must be .* 1, got 0"),
         (lambda: WARP(max_tries=0).compose(DATA, seed=0), "max_tries must be .* 1, got 0"),

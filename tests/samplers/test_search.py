@@ -12,8 +12,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import ResourceError, UsageError
 from sdgar.maths.rng import Draws, Stream
+from sdgar.samplers.nearest_items import INDEXES, NearestItems
 from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.search import INDEXES, NearTop
 
 CPU = torch.device("cpu")
 
@@ -30,8 +30,8 @@ def problem(users: int = 40, items: int = 600) -> tuple[Interactions, MatrixFact
     return data, model
 
 
-def made(data: Interactions, model: MatrixFactorization, **settings) -> NearTop:
-    sampler = NearTop(model, data.history, **({"index": "exact", "near": 10} | settings))
+def made(data: Interactions, model: MatrixFactorization, **settings) -> NearestItems:
+    sampler = NearestItems(model, data.history, **({"index": "exact", "near": 10} | settings))
     sampler.refit(model.score, seed=0, epoch=1)
     return sampler
 
@@ -54,7 +54,7 @@ def test_the_exact_search_finds_the_best_unknown_items_in_order():
 def test_an_index_finds_most_of_them_and_says_how_many(index, least):
     pytest.importorskip("faiss")
     data, model = problem()
-    sampler = NearTop(model, data.history, index=index, near=10)
+    sampler = NearestItems(model, data.history, index=index, near=10)
     recall = sampler.refit(model.score, seed=0, epoch=1)["recall"]
     found = sampler.best_UM.tolist()
     hits = sum(len({*found[u]} & {*expected(data, model, u, 10)}) for u in range(data.n_users))
@@ -104,7 +104,7 @@ def test_without_exploring_there_is_no_log_q_and_before_a_search_draws_are_unifo
     assert drawn.log_q_BN is None
     for user in (0, 1):
         assert {*drawn.items_BN[user].tolist()} <= {*expected(data, model, user, 10)}
-    fresh = NearTop(model, data.history, index="exact", near=10, explore=0.5)
+    fresh = NearestItems(model, data.history, index="exact", near=10, explore=0.5)
     drawn = fresh.sample(users_B, pos_B, 50, **words)
     for user in (0, 1):
         q = 1 / (data.n_items - len(data.history.of(user)))
@@ -122,7 +122,7 @@ def test_a_context_with_fewer_unknown_items_than_asked_for_gets_those():
 def test_the_lists_survive_state_and_moving():
     data, model = problem()
     sampler = made(data, model)
-    other = NearTop(model, data.history, index="exact", near=10)
+    other = NearestItems(model, data.history, index="exact", near=10)
     other.load_state(sampler.state())
     assert torch.equal(other.to(CPU).best_UM, sampler.best_UM)
 
@@ -134,7 +134,7 @@ def test_the_lists_survive_state_and_moving():
 def test_bad_settings_are_named(settings, message):
     data, model = problem()
     with pytest.raises(UsageError, match=message):
-        NearTop(model, data.history, **settings)
+        NearestItems(model, data.history, **settings)
 
 
 def test_without_faiss_the_error_says_what_to_install(monkeypatch):

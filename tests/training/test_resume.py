@@ -25,11 +25,15 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused_cpu import FusedCpuEngine
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
-from sdgar.estimators import BPR, IRGAN, SDGAR, Learner, MostPopular
 from sdgar.experiments import workspace
 from sdgar.experiments.run import run
 from sdgar.recommend import artifact
 from sdgar.storage import folders
+from sdgar.systems.bpr import BPR
+from sdgar.systems.irgan import IRGAN
+from sdgar.systems.learner import Learner
+from sdgar.systems.popular import MostPopular
+from sdgar.systems.sdgar import SDGAR
 from sdgar.training import protocols
 
 SMALL = Shape(users=60, items=40, interactions=900, concentration=0.1)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError
-from sdgar.yardsticks import ease
-from sdgar.yardsticks.ease import EASE
+from sdgar.systems import ease
+from sdgar.systems.ease import EASE
 
 from .problems import some_data
 

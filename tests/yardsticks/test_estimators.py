@@ -15,11 +15,16 @@ from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, generate
 from sdgar.errors import ArtifactError, DataError, UsageError
-from sdgar.estimators import EASE, ESTIMATORS, IALS, ItemKNN, MostPopular, Yardstick
+from sdgar.systems.ease import EASE
+from sdgar.systems.ials import IALS
+from sdgar.systems.item_knn import ItemKNN
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.popular import MostPopular
+from sdgar.systems.solver import Solver
 
 from ..test_artifact import change_tensors, edit_manifest, plant
 
-YARDSTICKS = [e for e in ESTIMATORS.values() if issubclass(e, Yardstick)]
+YARDSTICKS = [e for e in SYSTEMS.values() if issubclass(e, Solver)]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +33,7 @@ def demo() -> splits.Split:
 
 
 @pytest.fixture(scope="module", params=YARDSTICKS, ids=lambda kind: kind.system_name)
-def fitted(request, demo) -> Yardstick:
+def fitted(request, demo) -> Solver:
     return request.param(device="cpu").fit(demo.train)
 
 
@@ -179,9 +184,9 @@ import numpy as np, torch
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.evaluation.report import evaluate
-from sdgar.yardsticks.ease import EASE
-from sdgar.yardsticks.ials import IALS
-from sdgar.yardsticks.item_knn import ItemKNN
+from sdgar.systems.ease import EASE
+from sdgar.systems.ials import IALS
+from sdgar.systems.item_knn import ItemKNN
 users, items = np.nonzero(np.add.outer(np.arange(20), np.arange(30)) % 3 > 0)
 train, test = (
     Interactions.from_arrays(users[part], items[part]) for part in (users != items, users == items)

@@ -11,7 +11,7 @@ from sdgar.errors import NumericalError
 from sdgar.maths import least_squares
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.yardsticks.ials import IALS
+from sdgar.systems.ials import IALS
 
 from .problems import some_data
 

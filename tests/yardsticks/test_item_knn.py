@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
-from sdgar.yardsticks.item_knn import ItemKNN
+from sdgar.systems.item_knn import ItemKNN
 
 from .problems import some_data
 

@@ -157,15 +157,16 @@ def compare(
 
 def _candidates(names: str, settings: dict[str, str], common: dict[str, Any]) -> list[Candidate]:
     """Every system with its settings: those of its own, and those of all that it has."""
-    from sdgar.estimators import ESTIMATORS, make
     from sdgar.experiments.compare import Candidate
     from sdgar.settings import RENAMED
+    from sdgar.systems.make import make
+    from sdgar.systems.names import SYSTEMS
 
     systems = [name.strip() for name in names.split(",") if name.strip()]
     for name in systems:
-        if name not in ESTIMATORS:
-            raise unknown_name("system", name, ESTIMATORS)
-    known = {name: [*ESTIMATORS[name]().get_params(), *RENAMED.get(name, ())] for name in systems}
+        if name not in SYSTEMS:
+            raise unknown_name("system", name, SYSTEMS)
+    known = {name: [*SYSTEMS[name]().get_params(), *RENAMED.get(name, ())] for name in systems}
     for key in settings:
         system, dot, name = key.rpartition(".")
         if dot and system not in systems:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import Loaded
-    from sdgar.estimators import Estimator
     from sdgar.evaluation.report import Counts, Report
     from sdgar.experiments.watch import Watch
+    from sdgar.systems.base import Estimator
     from sdgar.training.fit import EpochRecord, FitOptions
     from sdgar.training.protocols import OnPhase, Phase
 
@@ -488,16 +488,4 @@ def _broken(text: str, width: int) -> list[str]:
 def _generator(epoch: EpochRecord) -> str:
     """The health of what proposes negatives, behind the line of an epoch."""
     said = "" if epoch.effective is None else f"   ess {epoch.effective:.2f}"
-    h = epoch.health
-    if "perplexity" in h:
-        said += f" · Q {h['perplexity']:,.0f}/{h['items']:,.0f}"
-    if "reward" in h:
-        said += f" · reward {h['reward']:.2f}"
-    if "x_perplexity" in h:
-        said += f" · X {h['x_perplexity']:.1f}/{h['states']:.0f}"
-        said += f" · Y {h['y_perplexity']:,.0f}/{h['items']:,.0f}"
-    if "kl" in h:
-        said += f" · KL {h['kl']:.2f}"
-    if "recall" in h:
-        said += f" · finds {h['recall']:.0%} of the {h['near']:.0f} best"
-    return said
+    return said + (f" · {epoch.health_line}" if epoch.health_line else "")

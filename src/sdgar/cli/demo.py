@@ -15,7 +15,7 @@ from sdgar.show.printed import command
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.estimators import SDSoftmax
+    from sdgar.systems.sdsoftmax import SDSoftmax
 
 
 def demo(
@@ -27,9 +27,9 @@ def demo(
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import PRESETS, generate
-    from sdgar.estimators import SDSoftmax
     from sdgar.experiments.figures import draw_training
     from sdgar.experiments.run import run
+    from sdgar.systems.sdsoftmax import SDSoftmax
 
     screen = Screen(as_json=as_json)
     data = generate(PRESETS["demo"], seed=seed)
@@ -77,7 +77,7 @@ def demo(
 def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:
     """What most popular reaches on the rows that the epoch was chosen on."""
     from sdgar.data import splits
-    from sdgar.estimators import MostPopular
+    from sdgar.systems.popular import MostPopular
 
     part = splits.validation(train, seed=estimator.seed)
     report = MostPopular().fit(part.train).evaluate(part.held_out, ks=(estimator.fit_options().k,))

@@ -68,7 +68,7 @@ def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
 
     from sdgar.contracts import Covered
     from sdgar.data.interactions import Interactions
-    from sdgar.systems import SDGAR
+    from sdgar.systems.sdgar import SDGAR
 
     two = Interactions.from_arrays(["a", "b"], ["x", "y"])
     system = SDGAR(dim=4, states=2).compose(two, seed=0)

@@ -16,7 +16,7 @@ from sdgar.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     from sdgar.cli.console import Screen
-    from sdgar.estimators import Estimator
+    from sdgar.systems.base import Estimator
 
 Reading = Any
 """A ``ReadOptions``; the name is not imported here, to keep ``sdgar --help`` quick."""
@@ -435,7 +435,7 @@ def require_heeded(
 
 def drawn_dislikes(dislikes: bool) -> dict[str, float]:
     """The setting that the option stands for, for systems that have it."""
-    from sdgar.systems import DISLIKES
+    from sdgar.samplers.dislikes import DISLIKES
 
     return {"dislikes": DISLIKES} if dislikes else {}
 

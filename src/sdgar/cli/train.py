@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json")
 _CHECKPOINT_SECONDS = 30.0
-_COMPOSE = "Composition"
+_COMPOSE = "Learner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +170,10 @@ def train(
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
-    from sdgar.composed import require_looker
-    from sdgar.estimators import make
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments.workspace import require_free
+    from sdgar.systems.checks import require_looks_at_features
+    from sdgar.systems.make import make
 
     screen = Screen(as_json=as_json)
     given = options.given(context)
@@ -219,7 +219,7 @@ def train(
     options.require_heeded(given, [estimator], protocol=protocol, settings=own)
     options.require_draws(screen, dislikes, [estimator])
     if user_features or item_features:
-        require_looker(estimator)
+        require_looks_at_features(estimator)
     job = Job(
         files=_absolute(files),
         test=_absolute(test),
@@ -248,8 +248,8 @@ def _train(
 ) -> None:
     import numpy as np
 
-    from sdgar.estimators import make
     from sdgar.experiments.run import loop_of, run
+    from sdgar.systems.make import make
 
     estimator = make(job.system, {}, common=job.settings)
     data, reading = _read(screen, "data", job.files, job.reading)

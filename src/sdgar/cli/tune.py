@@ -73,11 +73,11 @@ def tune(
     with more --trials adds to them.
     """
     from sdgar.data.held_out import HeldOut
-    from sdgar.estimators import make
     from sdgar.evaluation.metrics import check_metric
     from sdgar.evaluation.report import warn_of_known
     from sdgar.experiments import tune as tuning
     from sdgar.experiments.study import require_optuna
+    from sdgar.systems.make import make
 
     require_optuna()
     screen = Screen(as_json=as_json)
@@ -133,12 +133,12 @@ def tune(
 def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:
     """The command that trains with these settings, on the data of the command that was given."""
     from sdgar.data.splits import is_several
-    from sdgar.estimators import ESTIMATORS
+    from sdgar.systems.names import SYSTEMS
 
     shared = set(inspect.signature(train_command).parameters)
     shared -= {"context", "files", "system", "settings", "out", "overwrite", "as_json", "explain"}
     # What the system has not, and what the protocol does not look at, would be refused.
-    shared -= {"engine", "device", "metric"} - ESTIMATORS[system]().get_params().keys()
+    shared -= {"engine", "device", "metric"} - SYSTEMS[system]().get_params().keys()
     shared -= {"valid", "metric"} if context.params.get("protocol") == "paper" else set()
     shared -= {"split"} if is_several(context.params.get("split")) else set()
     words: list[object] = ["sdgar", "train", *context.params["files"], "--system", system]

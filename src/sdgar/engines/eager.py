@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, Negatives, NotCovered, System
+from sdgar.contracts import Covered, EpochStats, Health, Negatives, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.torch_optimizers import torch_optimizer
 from sdgar.engines.visits import Visits
@@ -139,7 +139,7 @@ class EagerEngine:
         return loss_B.detach(), negatives.accepted_BN.any(dim=1), effective_B
 
     @torch.no_grad()
-    def refit(self, epoch: int) -> dict[str, float]:
+    def refit(self, epoch: int) -> Health:
         """Let the sampler follow the discriminator, and say how its proposals are."""
         return self._system.sampler.refit(self._model.frozen(), seed=self._seed, epoch=epoch)
 

@@ -8,17 +8,17 @@ from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.objectives import (
     Logistic,
     PairwiseLogistic,
-    RankHingeByTries,
     SampledSoftmax,
+    WarpHinge,
     WeightedLogistic,
 )
-from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.rank_by_factor import RankByFactor
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, Uniform
 
-SAMPLERS = (Uniform, Popularity, Decomposable, AdaptiveOrder, Hardest, FirstViolation)
-OBJECTIVES = (PairwiseLogistic, Logistic, WeightedLogistic, RankHingeByTries, SampledSoftmax)
+SAMPLERS = (Uniform, Popularity, Decomposable, RankByFactor, HardestOf, FirstViolation)
+OBJECTIVES = (PairwiseLogistic, Logistic, WeightedLogistic, WarpHinge, SampledSoftmax)
 OPTIMIZERS = (SGD, LazyAdam, RowAdagrad)
 
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, NotCovered, System
+from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
@@ -25,10 +25,10 @@ from sdgar.errors import NumericalError
 from sdgar.machine import cores
 from sdgar.maths.optimizers import LazyAdam, RowAdagrad
 from sdgar.maths.rng import Permutation, Stream, tail
-from sdgar.objectives import Logistic, RankHingeByTries, SampledSoftmax, WeightedLogistic
-from sdgar.samplers.adaptive import AdaptiveOrder
+from sdgar.objectives import Logistic, SampledSoftmax, WarpHinge, WeightedLogistic
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.rank_by_factor import RankByFactor
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class FusedCpuEngine:
             done = upto
 
     @torch.no_grad()
-    def refit(self, epoch: int) -> dict[str, float]:
+    def refit(self, epoch: int) -> Health:
         """Let the sampler follow the discriminator, and say how its proposals are."""
         from sdgar.kernels import numba_mixtures
 
@@ -315,7 +315,7 @@ def _proposal(system: System, seed: int, n_items: int) -> Any:
                 x_UK=_aligned_copy(sampler.x_UK),
                 y_IK=_aligned_copy(sampler.y_IK),
             )
-        case AdaptiveOrder() as sampler:
+        case RankByFactor() as sampler:
             return draws.Adaptive(
                 *common,
                 n_factors=sampler.factor_of.n,
@@ -324,8 +324,8 @@ def _proposal(system: System, seed: int, n_items: int) -> Any:
                 order_KI=sampler.order_KI.contiguous().numpy(),
                 downward_UK=sampler.downward_UK.contiguous().numpy(),
             )
-        case Hardest(candidates=candidates):
-            return picks.Hardest(*common, candidates=candidates)
+        case HardestOf(candidates=candidates):
+            return picks.HardestOf(*common, candidates=candidates)
         case FirstViolation(margin=margin, max_tries=tries):
             return picks.Violation(*common, candidates=tries, margin=np.float32(margin))
         case _:
@@ -341,7 +341,7 @@ def _loss(system: System) -> Any:
         case WeightedLogistic(temperature=temperature, hold_weights=held):
             through = 0.0 if held else 1 / temperature
             return gradients.Weighted(np.float32(temperature), np.float32(through))
-        case RankHingeByTries(margin=margin):
+        case WarpHinge(margin=margin):
             return gradients.RankHinge(system.discriminator.n_items, np.float32(margin))
         case SampledSoftmax(rho=rho):
             return gradients.Softmax(np.float32(rho))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, NotCovered, System
+from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
@@ -26,16 +26,16 @@ from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.maths.rng import Permutation, Stream, tail
 from sdgar.objectives import (
+    CmlHinge,
     Logistic,
     PairwiseLogistic,
-    RankHingeByImpostors,
-    RankHingeByTries,
     SampledSoftmax,
+    WarpHinge,
     WeightedLogistic,
 )
-from sdgar.samplers.adaptive import AdaptiveOrder
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.score_aware import FirstViolation, Hardest
+from sdgar.samplers.rank_by_factor import RankByFactor
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, Uniform
 
 _MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM = 64, 32, 256
@@ -47,7 +47,7 @@ _NUMBERS_AHEAD = 1 << 25
 _MOST_STEPS = 2048
 """Steps of a graph; more take longer to record than they save."""
 
-_RANKED = (RankHingeByTries, RankHingeByImpostors)
+_RANKED = (WarpHinge, CmlHinge)
 
 _THETA_LIMIT = 64.0
 """A parameter beyond it has diverged; the room for gradient sums is reckoned with it."""
@@ -311,7 +311,7 @@ class FusedGpuEngine:
             state_bins, item_bins = sampler.state_of.bin_RN, sampler.item_of.bin_RN
             x_UK, y_IK = sampler.x_UK, sampler.y_IK
             n_states = x_UK.shape[1]
-        elif isinstance(sampler, AdaptiveOrder):
+        elif isinstance(sampler, RankByFactor):
             kind = triton_draw.RANKED
             state_bins, item_bins = sampler.factor_of.bin_RN, sampler.rank_of.bin_RN
             order_KI, downward_UK = sampler.order_KI, sampler.downward_UK
@@ -495,8 +495,8 @@ class FusedGpuEngine:
                 Logistic: triton_epoch.LOGISTIC,
                 WeightedLogistic: triton_epoch.WEIGHTED_LOGISTIC,
                 SampledSoftmax: triton_epoch.SOFTMAX,
-                RankHingeByTries: triton_epoch.RANK_BY_TRIES,
-                RankHingeByImpostors: triton_epoch.RANK_BY_IMPOSTORS,
+                WarpHinge: triton_epoch.RANK_BY_TRIES,
+                CmlHinge: triton_epoch.RANK_BY_IMPOSTORS,
             }[type(objective)],
             HOLD=isinstance(objective, WeightedLogistic) and objective.hold_weights,
             WEIGHTED=self._weight_E is not None,
@@ -544,7 +544,7 @@ class FusedGpuEngine:
         )
 
     @torch.no_grad()
-    def refit(self, epoch: int) -> dict[str, float]:
+    def refit(self, epoch: int) -> Health:
         """Let the sampler follow the discriminator, and say how its proposals are."""
         return self._system.sampler.refit(self._model.score, seed=self._seed, epoch=epoch)
 
@@ -579,7 +579,7 @@ def _first_reason(system: System, device: torch.device) -> str | None:
     parts = (
         ("discriminator", system.discriminator, (MatrixFactorization, Metric, Cosine)),
         ("sampler", system.sampler, SAMPLERS),
-        ("objective", system.objective, (*OBJECTIVES, RankHingeByImpostors)),
+        ("objective", system.objective, (*OBJECTIVES, CmlHinge)),
         ("optimizer", system.optimizer, OPTIMIZERS),
     )
     for name, part, known in parts:
@@ -627,7 +627,7 @@ def _slope_limit(objective: object) -> float:
 def _candidates(system: System) -> int:
     """Draws for each negative."""
     match system.sampler:
-        case Hardest(candidates=candidates) | FirstViolation(max_tries=candidates):
+        case HardestOf(candidates=candidates) | FirstViolation(max_tries=candidates):
             return candidates
     return 1
 

@@ -12,24 +12,27 @@ from sdgar.contracts import Covered, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import ENGINES
 from sdgar.errors import unknown_name
-from sdgar.estimators import ESTIMATORS, Composed, Estimator, Learner
-from sdgar.experiments.spaces import SPACES, Choice, Range
-from sdgar.parts import DISCRIMINATORS
+from sdgar.parts.register import DISCRIMINATORS
 from sdgar.settings import settings_of
+from sdgar.systems.base import Estimator
+from sdgar.systems.composed import Composed
+from sdgar.systems.learner import Learner
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.spaces import Choice, Range
 
 _DEVICES = {"fused-cpu": torch.device("cpu"), "fused-gpu": torch.device("cuda")}
 
 
 def summaries() -> dict[str, str]:
     """One line for each system."""
-    return {name: _words(kind).partition("\n")[0] for name, kind in ESTIMATORS.items()}
+    return {name: _words(kind).partition("\n")[0] for name, kind in SYSTEMS.items()}
 
 
 def described(system: str) -> dict[str, Any]:
     """Everything about one system, as plain values."""
-    if system not in ESTIMATORS:
-        raise unknown_name("system", system, ESTIMATORS)
-    kind, space = ESTIMATORS[system], SPACES.get(system, {})
+    if system not in SYSTEMS:
+        raise unknown_name("system", system, SYSTEMS)
+    kind, space = SYSTEMS[system], SYSTEMS[system].searched
     return {
         "name": system,
         "class": f"sdgar.{kind.__name__}",

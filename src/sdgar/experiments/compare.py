@@ -31,12 +31,10 @@ from sdgar.errors import (
     exhausted,
     unknown_name,
 )
-from sdgar.estimators import Estimator, Learner
 from sdgar.evaluation.metrics import check_metric
 from sdgar.experiments.figures import draw_comparison
 from sdgar.experiments.results import Results
 from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of, require_folding
-from sdgar.experiments.spaces import Space
 from sdgar.experiments.standings import Comparison, Entrant, Entrants, Failure, Measured, stand
 from sdgar.experiments.study import require_optuna
 from sdgar.experiments.tune import searched_of, tune, with_settings
@@ -51,6 +49,9 @@ from sdgar.experiments.watch import (
 )
 from sdgar.maths.rng import check_seed
 from sdgar.storage.whole_files import replacing
+from sdgar.systems.base import Estimator
+from sdgar.systems.learner import Learner
+from sdgar.systems.spaces import Space
 from sdgar.training.checkpoint import Identity
 
 _NAME = "compare"

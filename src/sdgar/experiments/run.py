@@ -14,13 +14,14 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError, unknown_name
-from sdgar.estimators import Estimator, Learner
 from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.evaluation.report import Report
 from sdgar.experiments.workspace import Workspace
 from sdgar.fold_in import SYSTEMS
 from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.show.printed import command as command_line
+from sdgar.systems.base import Estimator
+from sdgar.systems.learner import Learner
 from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import OnPhase, Phase, Seconds, paper_options

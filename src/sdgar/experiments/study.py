@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from sdgar.errors import ResourceError
-from sdgar.experiments.spaces import Choice, Range, Space
 from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.storage import lines
 from sdgar.storage.folders import DamagedError
+from sdgar.systems.spaces import Choice, Range, Space
 from sdgar.training.checkpoint import Identity, as_json, require_same
 
 if TYPE_CHECKING:

@@ -12,10 +12,8 @@ from sdgar.arguments import at_least
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
-from sdgar.estimators import Estimator, Learner
 from sdgar.evaluation.metrics import check_metric
 from sdgar.experiments.run import identity_of, loop_of
-from sdgar.experiments.spaces import Space, space_of
 from sdgar.experiments.study import Proposal, PrunedError, Study, Tried, require_optuna, rounded
 from sdgar.experiments.watch import (
     Stop,
@@ -26,7 +24,9 @@ from sdgar.experiments.watch import (
     require_going,
     stoppable,
 )
-from sdgar.systems import Composition
+from sdgar.systems.base import Estimator
+from sdgar.systems.learner import Learner
+from sdgar.systems.spaces import RATES, Space
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import Phase
 
@@ -157,11 +157,12 @@ def tune(
 
 
 def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
-    """The settings of an estimator that a search would try."""
-    settings = base.get_params()
-    if isinstance(base, Composition):
-        settings["optimizer"], _ = base.step()
-    return space_of(base.system_name, settings, fixed)
+    """The settings of an estimator that a search would try, without those that are fixed."""
+    space = {name: values for name, values in base.searched.items() if name not in fixed}
+    if space.get("learning_rate") in RATES.values() and isinstance(base, Learner):
+        optimizer, _ = base.step()
+        space["learning_rate"] = RATES.get(optimizer, space["learning_rate"])
+    return space
 
 
 def with_settings(base: Estimator, settings: dict[str, Any]) -> Estimator:

@@ -23,7 +23,7 @@ from sdgar.kernels.numba_scores import score
 from sdgar.kernels.numba_threads import prefetch_row
 
 
-class Hardest(NamedTuple):
+class HardestOf(NamedTuple):
     """The best scored of C candidates."""
 
     n: int
@@ -81,7 +81,7 @@ def _score(
     return None
 
 
-@variant(propose, Hardest, Violation)
+@variant(propose, HardestOf, Violation)
 def _wait(
     p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
     bins: Any, drawn: Any,
@@ -89,7 +89,7 @@ def _wait(
     return None
 
 
-@variant(settle, Hardest)
+@variant(settle, HardestOf)
 def _pick_hardest(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,

@@ -1,4 +1,4 @@
-"""Addressed random numbers for Triton kernels: by its own Philox, the words of ``sdgar.maths.rng``."""
+"""Addressed random numbers for Triton kernels: the words of ``maths/rng.py``."""
 
 from __future__ import annotations
 

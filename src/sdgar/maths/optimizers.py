@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from sdgar.arguments import one_of
 from sdgar.errors import UsageError
 
 
@@ -82,3 +83,17 @@ def take_moments(optimizer: torch.optim.Optimizer, flat: Mapping[str, Tensor]) -
         state.setdefault(int(index), {})[name] = value.clone()
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "adagrad": RowAdagrad,
+    "lazy-adam": LazyAdam,
+    "adam": Adam,
+    "sgd": SGD,
+}
+
+
+def make_optimizer(name: str, learning_rate: float) -> Optimizer:
+    """The optimiser of that name."""
+    one_of("optimizer", name, tuple(OPTIMIZERS))
+    return OPTIMIZERS[name](learning_rate)

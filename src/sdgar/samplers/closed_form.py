@@ -20,17 +20,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from sdgar.contracts import Score
+from sdgar.samplers.generator import Mixture
 from sdgar.samplers.sampled_sums import SampledSums, within
-
-if TYPE_CHECKING:
-    from sdgar.samplers.decomposable import Decomposable
 
 Target = Literal["kl", "linear"]
 Integrand = Literal["loss", "deviation"]
@@ -58,7 +56,7 @@ class ClosedForm(SampledSums):
         within("lambda_x", self.lambda_x, LEAST_LAMBDA, MOST_LAMBDA)
         within("lambda_y", self.lambda_y, LEAST_LAMBDA, MOST_LAMBDA)
 
-    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
+    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
         """Update X and rebuild its tables, then Y: Z and μ come from draws of their own."""
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
         log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.contracts import KnownPositives, Negatives, Score
-from sdgar.maths.rng import Draws, Stream, sort_keys, uniform
+from sdgar.contracts import Health, KnownPositives, Negatives, Score
+from sdgar.maths.rng import Draws, Stream, uniform
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.generator import Update
 from sdgar.samplers.health import health
 from sdgar.samplers.reject import redraw_known
-from sdgar.samplers.sampled_sums import SampledSums
 
 
 class Decomposable:
@@ -37,16 +37,12 @@ class Decomposable:
         states: int,
         *,
         seed: int,
-        update: SampledSums | None,
-        scramble: bool = False,
+        update: Update,
     ) -> None:
         size = (n_users + n_items) * states
         weight = torch.from_numpy(uniform(seed, Stream.INIT_GENERATOR, 0, np.arange(size)))
         self.update = update
-        """How the generator follows the discriminator; None freezes it."""
-        self.scramble = scramble
-        """Give every context the states of another after each update: what is left of the
-        generator's worth when it is fitted, but not to the context at hand."""
+        """How the generator follows the discriminator."""
         self.set_x(weight[: n_users * states].reshape(n_users, states))
         self.set_y(weight[n_users * states :].reshape(n_items, states))
 
@@ -57,6 +53,10 @@ class Decomposable:
     def set_y(self, weight_IK: Tensor) -> None:
         """Take new columns y_k and build P(i | k)."""
         self._take_y(AliasTables.of(weight_IK.T))
+
+    def deal_x(self, other_U: Tensor) -> None:
+        """Give context u the states of context ``other_U[u]``."""
+        self._take_x(AliasTables.from_mass(self.state_of.mass_RN[other_U]))
 
     def _take_x(self, tables: AliasTables) -> None:
         self.state_of = tables
@@ -92,15 +92,9 @@ class Decomposable:
         items_BN, accepted_BN = redraw_known(self.draw, users_B, n, draws, known)
         return Negatives(items_BN, accepted_BN, self.log_q(users_B, items_BN))
 
-    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+    def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """One alternating update of X and Y, and how the generator is after it."""
-        if self.update is None:
-            return health(self, score, target=None, seed=seed, epoch=epoch)
         self.update(self, score, seed=seed, epoch=epoch)
-        if self.scramble:
-            rows = torch.arange(len(self.x_UK), device=self.x_UK.device)
-            other_U = torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True)
-            self._take_x(AliasTables.from_mass(self.state_of.mass_RN[other_U]))
         return health(self, score, target=self.update.log_target, seed=seed, epoch=epoch)
 
     def to(self, device: torch.device) -> Self:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import KnownPositives, Negatives, Sampler, Score
+from sdgar.contracts import Health, KnownPositives, Negatives, Objective, Sampler, Score
 from sdgar.data.interactions import Interactions
+from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import MAX_TRIES, KnownItems
@@ -20,6 +22,8 @@ _WORDS = 2.0**-32
 _PAIRS = 1 << 16
 """Positives whose probabilities are held at once."""
 
+DISLIKES = 0.1
+"""The share of negatives that is drawn from dislikes where these are asked for by name."""
 KNOW_LOG_Q = (Uniform, Popularity, Decomposable)
 """Samplers that can say log Q of any item, and so of a disliked one that they did not draw."""
 
@@ -132,7 +136,7 @@ class WithDislikes:
         self._item_E = torch.from_numpy(self._positives.items_E).to(device).long()
         self._weigh()
 
-    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+    def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Let the other sampler follow the discriminator."""
         health = self.base.refit(score, seed=seed, epoch=epoch)
         self._weigh()
@@ -152,3 +156,48 @@ class WithDislikes:
         """Take back what ``state`` gave."""
         self.base.load_state(state)
         self._weigh()
+
+
+def share_of(dislikes: Any) -> float:
+    """Return the share of negatives that is drawn from dislikes, if it is one."""
+    if isinstance(dislikes, bool) or not isinstance(dislikes, Real) or not 0 <= float(dislikes) < 1:
+        raise UsageError(
+            f"dislikes must be a share from 0 to below 1, got {dislikes!r}.", code="bad_setting"
+        )
+    return float(dislikes)
+
+
+def with_dislikes(
+    system: str, sampler: Sampler, objective: Objective, data: Interactions, share: float
+) -> Sampler:
+    """Mix dislikes into the draws of a sampler, where that is sound and there are any.
+
+    It is not where ranks are estimated from the draws, or where Q is not known.
+    """
+    if share == 0:
+        return sampler
+    if getattr(objective, "estimates_ranks", False):
+        raise UsageError(
+            f"{system} estimates ranks from draws that are uniform, which draws of dislikes are "
+            "not. Set dislikes to 0, or use another system.",
+            code="unused_dislikes",
+        )
+    if getattr(objective, "needs_log_q", False) and not isinstance(sampler, KNOW_LOG_Q):
+        raise UsageError(
+            f"{system} weighs negatives by how likely they were proposed, which its sampler cannot "
+            "say of a disliked item. Set dislikes to 0, or use sampler decomposable, uniform or "
+            "popularity.",
+            code="unused_dislikes",
+        )
+    return sampler if data.seen is None else WithDislikes(sampler, data, share)
+
+
+def require_dislikes(data: Interactions) -> None:
+    """Raise if there is nothing that users dislike."""
+    if data.seen is None:
+        raise DataError(
+            "there are no dislikes to draw negatives from. Keep ratings of at least some value "
+            "(--min-rating 4, min_rating=4): what is rated lower is disliked. Or leave "
+            "dislikes out.",
+            code="no_dislikes",
+        )

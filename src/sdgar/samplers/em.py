@@ -20,7 +20,6 @@ the generator has only to follow; from random tables it lags behind for many epo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -30,10 +29,8 @@ from sdgar.data.interactions import History
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.samplers.closed_form import Integrand
+from sdgar.samplers.generator import Mixture
 from sdgar.samplers.sampled_sums import SampledSums
-
-if TYPE_CHECKING:
-    from sdgar.samplers.decomposable import Decomposable
 
 _PRIOR_X, _PRIOR_Y = 0.05, 0.01
 """Positives that every context has of every state, and every state of every item, to begin with."""
@@ -61,7 +58,7 @@ class ExpectationMaximization(SampledSums):
             if not 0 < getattr(self, name) < 1:
                 raise UsageError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}.")
 
-    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
+    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
         """One step for X and its tables, then one for Y; at first, all steps on the positives."""
         if epoch == 1 and self.positives is not None and self.pretrain > 0:
             self._learn_positives(generator, self.positives)
@@ -73,7 +70,7 @@ class ExpectationMaximization(SampledSums):
         log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_y(step(generator.y_IK, log_d_IK, self.floor_y, dim=0))
 
-    def _learn_positives(self, generator: Decomposable, positives: History) -> None:
+    def _learn_positives(self, generator: Mixture, positives: History) -> None:
         """Up Σ_c Σ_{i ∈ I_c} log Q(i|c): x ← x ⊙ (S Y) and y ← y ⊙ (S'X), S_ci = 1/Q(i|c).
 
         What stands on the right counts positives by state; a prior is added to the counts, as

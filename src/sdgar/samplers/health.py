@@ -3,83 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Score
+from sdgar.contracts import Health, Score
 from sdgar.maths.rng import Stream, sort_keys
-
-if TYPE_CHECKING:
-    from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Mixture
 
 Target = Callable[[Tensor], Tensor]
 
-_LEAST_RECALL = 0.5
+_ONE_HOT = 1.05
+"""The perplexity below which a distribution has one entry to speak of."""
+_UNIFORM = 0.999
+"""The share of all entries above which a perplexity is that of a uniform distribution."""
 _SAMPLED_CONTEXTS = 32
 _SCORES_AT_ONCE = 1 << 21
 
 
 def health(
-    generator: Decomposable, score: Score, *, target: Target | None, seed: int, epoch: int
-) -> dict[str, float]:
+    generator: Mixture, score: Score, *, target: Target | None, seed: int, epoch: int
+) -> Health:
     """Perplexities of X and Y, and KL(P ‖ Q) in nats over a sample of contexts, all items.
 
     P(. | c) is the softmax of ``target``, a function of the scores.
 
     A perplexity of 1 is a one-hot distribution; of the number of entries, a uniform one.
     """
-    found = {
-        "x_perplexity": _perplexity(generator.x_UK, dim=1),
-        "states": float(generator.x_UK.shape[1]),
-        "y_perplexity": _perplexity(generator.y_IK, dim=0),
-        "items": float(generator.y_IK.shape[0]),
+    x, states = _perplexity(generator.x_UK, dim=1), generator.x_UK.shape[1]
+    y, items = _perplexity(generator.y_IK, dim=0), generator.y_IK.shape[0]
+    numbers = {
+        "x_perplexity": x,
+        "states": float(states),
+        "y_perplexity": y,
+        "items": float(items),
     }
+    line = f"X {x:.1f}/{states} · Y {y:,.0f}/{items:,}"
     if target is not None:
-        found["kl"] = _kl(generator, score, target, seed, epoch)
-    return found
+        numbers["kl"] = _kl(generator, score, target, seed, epoch)
+        line += f" · KL {numbers['kl']:.2f}"
+    wrong = (
+        collapsed("x_c", x, states, "Raise lambda_x, or floor_x")
+        or collapsed("y_k", y, items, "Raise lambda_y, or floor_y")
+        or _inert(x, states, y, items)
+    )
+    return Health(numbers, line, wrong)
 
 
-def complaint(found: dict[str, float]) -> str | None:
-    """What is wrong with a generator, and which hyper-parameter to move; None if nothing is."""
-    if not found:
+def collapsed(part: str, perplexity: float, most: int, cure: str) -> str | None:
+    """Say that a distribution of the generator is one-hot, with the cure; None if it is not."""
+    if most <= 1 or perplexity >= _ONE_HOT:
         return None
-    for part, perplexity, most, cure in _parts(found):
-        if most > 1 and perplexity < 1.05:
-            return (
-                f"the generator has collapsed: {part} is one-hot (perplexity {perplexity:.2f} of "
-                f"{most:,.0f}), so proposals hardly vary. {cure}."
-            )
-    if found.get("recall", 1.0) < _LEAST_RECALL:
-        return (
-            f"the index finds only {found['recall']:.0%} of the {found['near']:.0f} best items of "
-            "a context, so proposals are not what they claim to be. Set sampler.index to exact."
-        )
-    if "states" not in found:
+    return (
+        f"the generator has collapsed: {part} is one-hot (perplexity {perplexity:.2f} of "
+        f"{most:,}), so proposals hardly vary. {cure}."
+    )
+
+
+def _inert(x: float, states: int, y: float, items: int) -> str | None:
+    if states <= 1 or x <= _UNIFORM * states or y <= _UNIFORM * items:
         return None
-    x_idle = found["x_perplexity"] > 0.999 * found["states"]
-    y_idle = found["y_perplexity"] > 0.999 * found["items"]
-    if found["states"] > 1 and x_idle and y_idle:
-        return (
-            "the generator is inert: its proposals are uniform (perplexities "
-            f"{found['x_perplexity']:.1f} of {found['states']:.0f} states and "
-            f"{found['y_perplexity']:,.0f} of {found['items']:,.0f} items). Lower lambda_x and "
-            'lambda_y, and use calibration="line" if it is another.'
-        )
-    return None
-
-
-def _parts(found: dict[str, float]) -> list[tuple[str, float, float, str]]:
-    """Each distribution of the generator: its perplexity, the most it could be, and a cure."""
-    if "perplexity" in found:
-        return [("Q(. | c)", found["perplexity"], found["items"], "Lower generator_rate")]
-    if "states" not in found:
-        return []
-    return [
-        ("x_c", found["x_perplexity"], found["states"], "Raise lambda_x, or floor_x"),
-        ("y_k", found["y_perplexity"], found["items"], "Raise lambda_y, or floor_y"),
-    ]
+    return (
+        f"the generator is inert: its proposals are uniform (perplexities {x:.1f} of {states} "
+        f"states and {y:,.0f} of {items:,} items). Lower lambda_x and lambda_y, and use "
+        'calibration="line" if it is another.'
+    )
 
 
 def _perplexity(p: Tensor, *, dim: int) -> float:
@@ -88,7 +76,7 @@ def _perplexity(p: Tensor, *, dim: int) -> float:
     return float(entropy.exp().mean())
 
 
-def _kl(generator: Decomposable, score: Score, target: Target, seed: int, epoch: int) -> float:
+def _kl(generator: Mixture, score: Score, target: Target, seed: int, epoch: int) -> float:
     """Mean over a sample of contexts of Σ_i P log(P/Q)."""
     n_users, n_items = len(generator.x_UK), len(generator.y_IK)
     users_U = torch.arange(n_users, device=generator.x_UK.device)

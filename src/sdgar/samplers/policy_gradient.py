@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from sdgar.contracts import Score
+from sdgar.contracts import Health, Score
+from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream, sort_keys
+from sdgar.samplers.health import collapsed
 from sdgar.samplers.inverse_cdf import inverse_cdf
 
-if TYPE_CHECKING:
-    from sdgar.samplers.softmax import Softmax
-
 Reward = Literal["sigmoid", "softplus"]
+
+
+class Policy(Protocol):
+    """A generator that is moved by the gradient of log Q over all items."""
+
+    model: MatrixFactorization
+    """The vectors that g is computed from."""
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """What takes the steps of an update."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the catalogue."""
+        ...
+
+    def with_positives(self) -> Tensor:
+        """Contexts that have positives to learn from."""
+        ...
+
+    def pieces(self, users_B: Tensor) -> Iterable[Tensor]:
+        """Contexts, as many at a time as fit in bounded memory."""
+        ...
+
+    def logits(self, users_B: Tensor) -> Tensor:
+        """g_BI, with a gradient."""
+        ...
+
+    def positives(self, users_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Known positives of some contexts: places in ``users_B``, and items."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +124,7 @@ class PolicyGradient:
                 f"positive_share must be at least 0 and below 1, got {self.positive_share}."
             )
 
-    def pretrain(self, generator: Softmax, *, seed: int) -> None:
+    def pretrain(self, generator: Policy, *, seed: int) -> None:
         """Climb the likelihood of the positives."""
 
         def likelihood(users_B: Tensor, q_BI: Tensor, _: Tensor) -> Pushes:
@@ -104,9 +136,7 @@ class PolicyGradient:
             for users_B in self._batches(generator, seed, 0, number):
                 self._step(generator, optimizer, users_B, likelihood)
 
-    def __call__(
-        self, generator: Softmax, score: Score, *, seed: int, epoch: int
-    ) -> dict[str, float]:
+    def __call__(self, generator: Policy, score: Score, *, seed: int, epoch: int) -> Health:
         """One pass over the contexts; say the mean reward, and how spread the proposals are.
 
         A perplexity of 1 is a generator that proposes one item; of the number of items, one
@@ -123,14 +153,16 @@ class PolicyGradient:
 
         for users_B in self._batches(generator, seed, epoch, 0):
             self._step(generator, generator.optimizer, users_B, policy)
-        return {
-            "reward": float(torch.cat(rewards).mean()),
-            "perplexity": float(torch.cat(perplexities).mean()),
-            "items": float(generator.n_items),
-        }
+        reward, items = float(torch.cat(rewards).mean()), generator.n_items
+        perplexity = float(torch.cat(perplexities).mean())
+        return Health(
+            {"reward": reward, "perplexity": perplexity, "items": float(items)},
+            f"Q {perplexity:,.0f}/{items:,} · reward {reward:.2f}",
+            collapsed("Q(. | c)", perplexity, items, "Lower generator_rate"),
+        )
 
     def estimate(
-        self, generator: Softmax, score: Score, users_B: Tensor, q_BI: Tensor, draws: Draws
+        self, generator: Policy, score: Score, users_B: Tensor, q_BI: Tensor, draws: Draws
     ) -> tuple[Pushes, Tensor]:
         """Push i_s by w_s (r_s - b_s) / S; and the mean reward of each context."""
         place_R, item_R = generator.positives(users_B)
@@ -151,7 +183,7 @@ class PolicyGradient:
 
     def _step(
         self,
-        generator: Softmax,
+        generator: Policy,
         optimizer: torch.optim.Optimizer,
         users_B: Tensor,
         pushes_of: Callable[[Tensor, Tensor, Tensor], Pushes],
@@ -177,7 +209,7 @@ class PolicyGradient:
             g_PI.backward(-weight * pushes.gradient(q_PI))  # type: ignore[no-untyped-call]
         optimizer.step()
 
-    def _batches(self, generator: Softmax, seed: int, epoch: int, number: int) -> Iterator[Tensor]:
+    def _batches(self, generator: Policy, seed: int, epoch: int, number: int) -> Iterator[Tensor]:
         """Contexts with positives, in a fresh order each pass; before training epoch is 0."""
         users_U = generator.with_positives()
         rows_U = number * len(generator.model.user_UD) + users_U

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -24,9 +23,7 @@ from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
-
-if TYPE_CHECKING:
-    from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Mixture
 
 _CHUNK, _CHUNK_ON_GPU = 1 << 24, 1 << 28
 """Numbers in the largest intermediate of a chunk; on a GPU fewer only cost launches."""
@@ -65,12 +62,12 @@ class SampledSums:
         """Log P(i | c) up to a constant of the context."""
         return self.value(s) / self.temperature
 
-    def __call__(self, generator: Decomposable, score: Score, *, seed: int, epoch: int) -> None:
+    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
         """Let the generator follow the scores."""
         raise NotImplementedError
 
     def partition_and_mean(
-        self, generator: Decomposable, score: Score, seed: int, epoch: int, *, part: int
+        self, generator: Mixture, score: Score, seed: int, epoch: int, *, part: int
     ) -> tuple[Tensor, Tensor]:
         """Log Z_c = log Σ_i exp(f/T) and μ_c = E_P f, estimated with draws from Q(. | c)."""
         log_z, mu = [], []
@@ -83,7 +80,7 @@ class SampledSums:
 
     def log_b(
         self,
-        generator: Decomposable,
+        generator: Mixture,
         score: Score,
         log_z_U: Tensor,
         mu_U: Tensor,
@@ -104,7 +101,7 @@ class SampledSums:
 
     def log_d(
         self,
-        generator: Decomposable,
+        generator: Mixture,
         score: Score,
         log_z_U: Tensor,
         mu_U: Tensor,
@@ -132,7 +129,7 @@ class SampledSums:
         return torch.cat(rows)
 
     def _items(
-        self, generator: Decomposable, seed: int, epoch: int, part: int
+        self, generator: Mixture, seed: int, epoch: int, part: int
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Draws from Q(. | c) for all contexts in chunks; each part has slots of its own."""
         for users_B in self._chunks(len(generator.x_UK), generator):
@@ -140,7 +137,7 @@ class SampledSums:
             slots_S = part * self.samples + torch.arange(self.samples, device=users_B.device)
             yield users_B, generator.draw(users_B[:, None], draws, slots_S)
 
-    def _chunks(self, n: int, generator: Decomposable) -> tuple[Tensor, ...]:
+    def _chunks(self, n: int, generator: Mixture) -> tuple[Tensor, ...]:
         most = _CHUNK if generator.x_UK.device.type == "cpu" else _CHUNK_ON_GPU
         size = max(1, most // (self.samples * generator.x_UK.shape[1]))
         return torch.arange(n, device=generator.x_UK.device).split(size)  # type: ignore[no-untyped-call,no-any-return]
@@ -152,7 +149,7 @@ class Inverse:
     The tables are built once an update, from the X just updated and the Y about to be replaced.
     """
 
-    def __init__(self, generator: Decomposable) -> None:
+    def __init__(self, generator: Mixture) -> None:
         self._state_of = AliasTables.of(generator.y_IK)
         self._context_of = AliasTables.of(generator.x_UK.T)
         self._p_state_IK = self._state_of.probability()

@@ -15,7 +15,7 @@ from sdgar.samplers.static import Static, Uniform
 
 
 @dataclass(frozen=True, slots=True)
-class Hardest(Static):
+class HardestOf(Static):
     """Dynamic negative sampling (Zhang et al. 2013): the best scored of C uniform draws.
 
         j = argmax_t s(c, j_t),   j_1 … j_C uniform over the items unknown to c

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from sdgar.contracts import KnownPositives, Negatives, Score
+from sdgar.contracts import Health, KnownPositives, Negatives, Score
 from sdgar.maths.rng import Draws, below
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.reject import redraw_known
@@ -22,9 +22,9 @@ class Static:
 
     uses_scores: ClassVar[bool] = False
 
-    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+    def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Nothing to follow."""
-        return {}
+        return Health()
 
     def to(self, device: torch.device) -> Self:
         """Nothing to move."""

@@ -10,13 +10,12 @@ from typing import Any, Protocol
 import torch
 
 from sdgar.arguments import at_least
-from sdgar.contracts import Engine, Learned, System
+from sdgar.contracts import Engine, Health, Learned, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History
 from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
-from sdgar.samplers.health import complaint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +64,11 @@ class EpochRecord:
     effective: float | None = None
     """Mean effective sample size of the negatives' weights."""
     health: dict[str, float] = field(default_factory=dict)
-    """How the generator is since its last refit."""
+    """How the proposals of the sampler are since its last refit, as numbers."""
     complaint: str | None = None
     """What is wrong with the generator, said once after the refit that showed it."""
+    health_line: str = ""
+    """How the proposals of the sampler are since its last refit, in a few words."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for the JSONL log."""
@@ -107,9 +108,9 @@ class Progress:
         return sum(record.metric is not None for record in self.log[self.best_epoch :])
 
     @property
-    def health(self) -> dict[str, float]:
-        """How the generator is since its last refit."""
-        return self.log[-1].health if self.log else {}
+    def health(self) -> Health:
+        """How the proposals of the sampler are since its last refit."""
+        return Health(self.log[-1].health, self.log[-1].health_line) if self.log else Health()
 
     def over(self, options: FitOptions) -> bool:
         """Whether all epochs are run, or patience has run out."""
@@ -166,12 +167,11 @@ def fit(
         tell(record)
     while not at.over(options):
         epoch = at.epoch + 1
-        refit_seconds, health, problem = 0.0, at.health, None
+        refit_seconds, health = 0.0, at.health
         if system.refit_every is not None and (epoch - 1) % system.refit_every == 0:
             start = time.perf_counter()
             health = engine.refit(epoch)
             refit_seconds = time.perf_counter() - start
-            problem = complaint(health)
         stats = engine.run_epoch(epoch)
         metric, evaluate_seconds, better = None, 0.0, False
         look = epoch % options.evaluate_every == 0 or epoch == options.epochs
@@ -193,8 +193,9 @@ def fit(
                 better,
                 stats.unanswered,
                 stats.effective,
-                health,
-                problem,
+                dict(health.numbers),
+                health.complaint,
+                health.line,
             )
         )
         tell(at.log[-1])

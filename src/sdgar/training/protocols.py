@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal, Protocol
 
 import torch
 
@@ -16,7 +16,6 @@ from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
 from sdgar.show.printed import Described
-from sdgar.systems import Recipe
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
 
@@ -27,6 +26,16 @@ those that it was measured on among them."""
 OnPhase = Callable[[Phase, EpochRecord], None]
 
 PAPER_EPOCHS = 75
+
+
+class Recipe(Protocol):
+    """Hyper-parameters that compose into a system once the data is known."""
+
+    system_name: ClassVar[str]
+
+    def compose(self, data: Interactions, *, seed: int, device: torch.device) -> System:
+        """Make the parts, with ``device`` to compute on."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,9 @@ from sdgar.engines.choose import choose_device, choose_engine
 from sdgar.experiments.paper.pieces import Piece, Setting
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
-from sdgar.systems import IRGAN, SDGAR, Recipe
+from sdgar.systems.irgan import IRGAN
+from sdgar.systems.sdgar import SDGAR
+from sdgar.training.protocols import Recipe
 
 SYSTEMS, PARTS = ("sdgar", "irgan"), ("discriminator", "generator")
 DIM, STATES, SAMPLES = 32, 64, 64

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.estimators import ESTIMATORS, IRGAN, Estimator, Learner
 from sdgar.experiments.paper.pieces import Piece, Setting
 from sdgar.experiments.paper.sources import PAPER_SIZES, is_real, source
 from sdgar.experiments.run import fit_by
+from sdgar.systems.base import Estimator
+from sdgar.systems.irgan import IRGAN
+from sdgar.systems.learner import Learner
+from sdgar.systems.names import SYSTEMS
 from sdgar.training.protocols import PAPER_EPOCHS, OnPhase
 
 METRIC = "ndcg@50"
@@ -40,8 +43,8 @@ def training(
     ``more`` goes into the key.
     """
     common = {"seed": seed, "device": setting.device}
-    fields = ESTIMATORS[system]().get_params()
-    estimator = ESTIMATORS[system](**settings, **{k: v for k, v in common.items() if k in fields})
+    fields = SYSTEMS[system]().get_params()
+    estimator = SYSTEMS[system](**settings, **{k: v for k, v in common.items() if k in fields})
     epochs = 1
     if isinstance(estimator, Learner):
         # Early stopping ends most runs sooner, and a validated run is trained twice.

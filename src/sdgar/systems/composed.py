@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
-from sdgar.arguments import at_least, not_negative
-from sdgar.contracts import Discriminator, System
+from sdgar.arguments import at_least
+from sdgar.contracts import Discriminator, Objective, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.adapter import Adapter
 from sdgar.errors import UsageError, unknown_name
 from sdgar.maths.rng import Stream, torch_seed
 from sdgar.modules import require_comes_back
-from sdgar.parts import (
+from sdgar.parts.register import (
     DISCRIMINATORS,
     KINDS,
     OBJECTIVES,
     SAMPLERS,
-    Making,
+    Ingredients,
     checked,
     is_module,
     settings_of,
 )
-from sdgar.systems import (
-    BPR,
-    CML,
-    CPU,
-    IRGAN,
-    SDGAR,
-    WARP,
-    Composition,
-    SDSoftmax,
-    make_optimizer,
-)
+from sdgar.systems.base import estimator
+from sdgar.systems.learner import Learner
+from sdgar.systems.loop import CPU
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.spaces import RATES, Choice, Space
 
-_OTHERS: Mapping[str, type[Composition]] = {"cosine": SDSoftmax, "metric": CML}
-_FACTORIZED: Mapping[str, type[Composition]] = {
-    "bpr": BPR, "logistic": IRGAN, "sdgar": SDGAR, "sdsoftmax": SDSoftmax, "warp": WARP,
+if TYPE_CHECKING:
+    from typing import Self
+
+_LIKE = {"cosine": "sdsoftmax", "metric": "cml"}
+"""The named system with the same tables of vectors, by discriminator."""
+_LIKE_FACTORIZED = {
+    "bpr": "bpr", "logistic": "irgan", "sdgar": "sdgar", "sdsoftmax": "sdsoftmax", "warp": "warp",
 }  # fmt: skip
-"""By objective."""
+"""The same for factorization, by objective."""
 _NETWORK = {
     "dim": 32, "n_negatives": 16, "positives_per_visit": 1, "l2": 0.0, "refit_every": 1,
 }  # fmt: skip
@@ -54,15 +52,26 @@ _ONE_POOL = ("uniform", "popularity", "decomposable")
 """Samplers whose proposals for a user do not depend on the positive, so that some can share."""
 
 
-@dataclass(kw_only=True, eq=False)
-class Composed(Composition):
-    """A discriminator, a sampler and an objective of your choice.
+@estimator
+class Composed(Learner):
+    """A discriminator, a sampler and an objective of your choice, each by its name.
 
     What is not given is as in the named system with the same tables of vectors: sdsoftmax for
     cosine, cml for metric, and for factorization the one that has the objective.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> parts = {"discriminator": "metric", "sampler": "uniform", "objective": "cml"}
+    >>> model = sdgar.Composed(**parts, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
     """
 
     system_name: ClassVar[str] = "composed"
+    # What else its parts have is for --set: it differs from one composition to the next.
+    searched: ClassVar[Space] = {
+        "learning_rate": RATES["adam"],
+        "n_negatives": Choice((1, 5, 16, 20, 32)),
+    }
     rules: ClassVar[Mapping[str, str]] = dict.fromkeys(_LEFT, "the parts")
 
     discriminator: str = "cosine"
@@ -100,33 +109,48 @@ class Composed(Composition):
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts, or say why they do not go together."""
-        return self._settled(data)._composed(data, seed, device)
+        return Learner.compose(self._settled(data), data, seed=seed, device=device)
 
     def least_bytes(self, data: Interactions) -> int:
-        """Memory that training takes in any case."""
-        return Composition.least_bytes(self._settled(data), data)
+        """Count the bytes that training takes in any case, with nothing left to a rule."""
+        return Learner.least_bytes(self._settled(data), data)
 
-    def _composed(self, data: Interactions, seed: int, device: torch.device) -> System:
-        given = self._given()
-        row_wise = make_optimizer(*self.step()).row_wise
-        making = Making(data, seed, device, at_least("dim", self.dim, 1), row_wise)
-        discriminator = self._discriminator(making, given["discriminator"])
-        making = replace(making, discriminator=discriminator)
-        objective = OBJECTIVES[self.objective](making, **given["objective"])
-        making = replace(making, objective=objective)
-        sampler = SAMPLERS[self.sampler](making, **given["sampler"])
-        return self._system(
-            data,
-            discriminator,
-            sampler,
-            objective,
-            refit_every=at_least("refit_every", self.refit_every, 1),
-        )
+    def make_discriminator(self, given: Ingredients) -> Discriminator:
+        """Make the discriminator of this name; a network gets an adapter around it."""
+        part, settings = DISCRIMINATORS[self._known("discriminator")], self._given("discriminator")
+        if not is_module(part):
+            found: Discriminator = part(given, **settings)
+            return found
+        if "dim" in settings_of("discriminator", self.discriminator):
+            settings = {"dim": self.dim} | settings
+        data = given.data
+        with torch.random.fork_rng([]):
+            torch.manual_seed(torch_seed(given.seed, Stream.INIT_MODULE))
+            module: Any = part(data.n_users, data.n_items, **settings)
+            if hasattr(module, "prepare"):
+                module.prepare(data)
+        adapter = Adapter(
+            module, data.n_users, data.n_items, l2=self.penalty(data), name=self.discriminator,
+            settings=settings,
+        )  # fmt: skip
+        network = adapter.saved_whole()
+        if network is not None:
+            require_comes_back(network)
+        return adapter.to(given.device)
 
-    def _states(self) -> int:
+    def make_objective(self, given: Ingredients) -> Objective:
+        """Make the objective of this name."""
+        return OBJECTIVES[self._known("objective")](given, **self._given("objective"))
+
+    def make_sampler(self, given: Ingredients) -> Sampler:
+        """Make the sampler of this name."""
+        return SAMPLERS[self._known("sampler")](given, **self._given("sampler"))
+
+    def n_states(self) -> int:
+        """Count the states K of the generator; 0 without one."""
         if self.sampler != "decomposable":
             return 0
-        return at_least("sampler.states", self._given()["sampler"].get("states", 1), 1)
+        return at_least("sampler.states", self._given("sampler").get("states", 1), 1)
 
     def step(self) -> tuple[str, float]:
         """What is given, and for the rest what suits the discriminator."""
@@ -140,15 +164,19 @@ class Composed(Composition):
         twin = self._twin()
         found: dict[str, Any] = dict(_NETWORK)
         if twin is not None:
-            named = twin()
-            found |= {name: getattr(named, name) for name in found if hasattr(named, name)}
-            found |= named.decided(data)
+            found |= {name: getattr(twin, name) for name in found if hasattr(twin, name)}
+            found |= twin.decided(data)
         if self.sampler not in _ONE_POOL:
             found["positives_per_visit"] = 1
         if self.sampler == "first-violation":
             found["n_negatives"] = 1
         found["optimizer"], found["learning_rate"] = self.step()
         return {name: found[name] for name in _LEFT if getattr(self, name) is None}
+
+    @property
+    def looks_at_features(self) -> bool:  # type: ignore[override]
+        """Whether the discriminator looks at features of users and items."""
+        return bool(getattr(DISCRIMINATORS.get(self.discriminator), "looks_at_features", False))
 
     @property
     def folds_in(self) -> bool:
@@ -165,79 +193,37 @@ class Composed(Composition):
         """The same with nothing left to a rule."""
         return replace(self, **self.decided(data))
 
-    def _twin(self) -> type[Composition] | None:
+    def _twin(self) -> Learner | None:
         """The named system with the same tables of vectors, if there is one."""
+        name = _LIKE.get(self.discriminator)
         if self.discriminator == "factorization":
-            return _FACTORIZED.get(self.objective, SDGAR)
-        return _OTHERS.get(self.discriminator)
-
-    def _penalty(self, data: Interactions) -> float:
-        return not_negative("l2", self.l2)
+            name = _LIKE_FACTORIZED.get(self.objective, "sdgar")
+        found: Any = None if name is None else SYSTEMS[name]()
+        return found  # type: ignore[no-any-return]
 
     def type_of(self, setting: str) -> type:
         """The type of a setting of a part, by ``part.name``."""
         kind, _, name = setting.partition(".")
-        self._require_known()
         if kind not in KINDS:
             raise UsageError(
                 f"setting {setting!r} names no part. Write discriminator.{name}, sampler.{name} "
                 f"or objective.{name}.",
                 code="bad_setting",
             )
-        have = settings_of(kind, getattr(self, kind))
+        have = settings_of(kind, self._known(kind))
         if name not in have:
             raise unknown_name(f"setting of {kind} {getattr(self, kind)}", name, have)
         return have[name]
 
-    def _require_known(self) -> None:
-        for kind, known in KINDS.items():
-            chosen = getattr(self, kind)
-            if chosen not in known:
-                raise unknown_name(kind, str(chosen), known)
+    def _known(self, kind: str) -> str:
+        """The name of a part, which must be known."""
+        chosen: str = getattr(self, kind)
+        if chosen not in KINDS[kind]:
+            raise unknown_name(kind, str(chosen), KINDS[kind])
+        return chosen
 
-    def _given(self) -> dict[str, dict[str, Any]]:
-        """The settings of each part, which must have them."""
-        self._require_known()
-        given: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
-        for setting, value in self.settings.items():
-            kind, _, name = setting.partition(".")
-            given[kind][name] = checked(setting, value, self.type_of(setting))
-        return given
-
-    def _discriminator(self, making: Making, settings: dict[str, Any]) -> Discriminator:
-        part, data = DISCRIMINATORS[self.discriminator], making.data
-        if not is_module(part):
-            found: Discriminator = part(making, **settings)
-            return found
-        if "dim" in settings_of("discriminator", self.discriminator):
-            settings = {"dim": self.dim} | settings
-        with torch.random.fork_rng([]):
-            torch.manual_seed(torch_seed(making.seed, Stream.INIT_MODULE))
-            module: Any = part(data.n_users, data.n_items, **settings)
-            if hasattr(module, "prepare"):
-                module.prepare(data)
-        adapter = Adapter(
-            module, data.n_users, data.n_items, l2=self._penalty(data), name=self.discriminator,
-            settings=settings,
-        )  # fmt: skip
-        network = adapter.saved_whole()
-        if network is not None:
-            require_comes_back(network)
-        return adapter.to(making.device)
-
-
-def require_looks(recipe: Any, data: Interactions) -> None:
-    """Refuse features of users or items where no part of a system looks at them."""
-    if data.user_features is not None or data.item_features is not None:
-        require_looker(recipe)
-
-
-def require_looker(recipe: Any) -> None:
-    """Refuse a system that looks at no features."""
-    part = DISCRIMINATORS.get(getattr(recipe, "discriminator", ""))
-    if not getattr(part, "looks_at_features", False):
-        raise UsageError(
-            f"system {recipe.system_name} looks at no features. Use discriminator two-tower "
-            "(--discriminator two-tower), or leave the features out.",
-            code="unused_features",
-        )
+    def _given(self, kind: str) -> dict[str, Any]:
+        """The settings of a part, which must have them."""
+        typed = {name: checked(name, v, self.type_of(name)) for name, v in self.settings.items()}
+        own = {name.partition("."): value for name, value in typed.items()}
+        return {name: value for (part, _, name), value in own.items() if part == kind}

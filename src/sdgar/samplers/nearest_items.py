@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Discriminator, Factors, KnownPositives, Negatives, Score
+from sdgar.contracts import Discriminator, Factors, Health, KnownPositives, Negatives, Score
 from sdgar.data.interactions import History
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.maths.rng import Draws, below
@@ -24,6 +24,8 @@ from sdgar.samplers.reject import KnownItems
 
 _SCORES_AT_ONCE = 1 << 24
 _FOUND_AT_ONCE = 1 << 22
+_LEAST_RECALL = 0.5
+"""The share of the true best items that an index should find at least."""
 _JUDGED = 256
 """Contexts on which the search is compared with the exact one."""
 
@@ -31,7 +33,7 @@ Search = Callable[[NDArray[np.float32], int], NDArray[np.int64]]
 """(vectors of contexts, k) -> their k best items; -1 where fewer were found."""
 
 
-class NearTop:
+class NearestItems:
     r"""Q(i | c) = (1 - ε) [i ∈ T_c] / |T_c| + ε / |I \\ I_c|, with T_c the m best unknown items.
 
     T_c is searched for when the sampler is refitted, in an index of the item vectors of that
@@ -66,7 +68,7 @@ class NearTop:
         """ε: share of draws that are uniform over all unknown items."""
         self._take(torch.full((history.n_users, self.near), -1, dtype=torch.int32))
 
-    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+    def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Search again with the vectors of now; say what share of the true m best is found."""
         factors = self._discriminator.factors()
         context_UE, item_IE = _with_bias(factors)
@@ -74,14 +76,17 @@ class NearTop:
         n_items = len(item_IE)
         found_UM = _best_unknown(search, context_UE, self._history, self.near, n_items)
         self._take(torch.from_numpy(found_UM).to(factors.device))
-        health = {"near": float(self.near)}
-        if self._index != "exact":
-            some_T = np.linspace(0, len(context_UE) - 1, _JUDGED).astype(np.int64)
-            some_T = np.unique(some_T)
-            few = History(*_rows_of(self._history, some_T))
-            true_TM = _best_unknown(exact(item_IE), context_UE[some_T], few, self.near, n_items)
-            health["recall"] = _recall(found_UM[some_T], true_TM)
-        return health
+        if self._index == "exact":
+            return Health({"near": float(self.near)})
+        some_T = np.unique(np.linspace(0, len(context_UE) - 1, _JUDGED).astype(np.int64))
+        few = History(*_rows_of(self._history, some_T))
+        true_TM = _best_unknown(exact(item_IE), context_UE[some_T], few, self.near, n_items)
+        recall = _recall(found_UM[some_T], true_TM)
+        return Health(
+            {"near": float(self.near), "recall": recall},
+            f"finds {recall:.0%} of the {self.near} best",
+            _few_found(recall, self.near),
+        )
 
     @property
     def knows_log_q(self) -> bool:
@@ -267,3 +272,12 @@ def _faiss() -> Any:
             code="no_faiss",
         ) from error
     return faiss
+
+
+def _few_found(recall: float, near: int) -> str | None:
+    if recall >= _LEAST_RECALL:
+        return None
+    return (
+        f"the index finds only {recall:.0%} of the {near} best items of a context, so proposals "
+        "are not what they claim to be. Set sampler.index to exact."
+    )

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Factors, KnownPositives, Negatives, Score
+from sdgar.contracts import Factors, Health, KnownPositives, Negatives, Score
 from sdgar.data.interactions import History
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import NumericalError
@@ -22,7 +22,7 @@ _SCORES_AT_ONCE, _SCORES_AT_ONCE_ON_GPU = 1 << 22, 1 << 26
 """Scores of all items for some contexts, in memory at a time; on a GPU fewer only cost launches."""
 
 
-class Softmax:
+class SoftmaxGenerator:
     """Q(i | c) = exp(g(c, i)/τ) / Σ_j exp(g(c, j)/τ), with g a matrix factorization.
 
     Exact, so a context costs the scores of all items, for its draws as for its updates: O(N·M·D)
@@ -131,7 +131,7 @@ class Softmax:
             log_q_BN[rows_R] = torch.where(found_RN, q_PI[place_RN, drawn_RN].log(), 0.0)
         return Negatives(items_BN, accepted_BN, log_q_BN)
 
-    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+    def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Learn what the discriminator rewards; before the first epoch, what positives are."""
         if epoch == 1:
             self.update.pretrain(self, seed=seed)

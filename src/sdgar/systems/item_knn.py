@@ -14,20 +14,32 @@ from sdgar.contracts import ItemWeights
 from sdgar.data.interactions import History, Interactions
 from sdgar.evaluation.topk import top_k
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.systems.base import estimator
+from sdgar.systems.solver import Solver
+from sdgar.systems.spaces import Choice, Space
 
 
-@dataclass(kw_only=True, eq=False)
-class ItemKNN:
+@estimator
+class ItemKNN(Solver):
     """An item is recommended for those of its k most similar items that a user has.
 
         s_ci = Σ_{j ∈ I_c ∩ N_i} sim(i, j)
 
     N_i are the k items most similar to i, so that every item has as many voices as any other; the
     k most similar to j would give popular items more. Weights of interactions are not used.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.ItemKNN(neighbours=2).fit(data)
+    >>> model.similar_items("a", k=1)["item"].to_list()
+    ['b']
     """
 
     system_name: ClassVar[str] = "item-knn"
     computed_by: ClassVar[str] = "counting"
+    searched: ClassVar[Space] = {
+        "neighbours": Choice((20, 50, 100, 200, 500)),
+        "shrink": Choice((0.0, 10.0, 30.0, 100.0, 300.0)),
+    }
     uses_weights: ClassVar[bool] = False
 
     neighbours: int = 200

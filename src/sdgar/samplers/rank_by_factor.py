@@ -8,14 +8,14 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Discriminator, KnownPositives, Negatives, Score
+from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.reject import redraw_known
 
 
-class AdaptiveOrder:
+class RankByFactor:
     """Rank by one factor at a time (Rendle & Freudenthaler 2014): O(1) draws near the top.
 
         P(k | c) ∝ |u_ck| σ_k          σ_k the standard deviation of v_.k over the items
@@ -82,10 +82,10 @@ class AdaptiveOrder:
         items_BN, accepted_BN = redraw_known(self.draw, users_B, n, draws, known)
         return Negatives(items_BN, accepted_BN)
 
-    def refit(self, score: Score, *, seed: int, epoch: int) -> dict[str, float]:
+    def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Follow the discriminator: new orders, σ and weights of the factors."""
         self._follow()
-        return {}
+        return Health()
 
     def to(self, device: torch.device) -> Self:
         """Move the tables."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -14,12 +13,15 @@ from sdgar.machine.memory import require_memory
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.rng import Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.systems.base import estimator
+from sdgar.systems.solver import Solver
+from sdgar.systems.spaces import Choice, Range, Space
 
 _INIT_SCALE = 0.1
 
 
-@dataclass(kw_only=True, eq=False)
-class IALS:
+@estimator
+class IALS(Solver):
     """Alternating least squares on all pairs: exact solutions for one side, then for the other.
 
         Σ_{(c,i) ∈ S} w_ci (1 - u_c · v_i)² + α Σ_c Σ_i (u_c · v_i)²
@@ -27,10 +29,21 @@ class IALS:
 
     w_c and w_i are sums over the rows of a context and of an item. Without weights w_ci = 1, so
     that w_c = |I_c|; weights that the data has are divided by their mean, as for all systems.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.IALS(dim=2).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
     """
 
     system_name: ClassVar[str] = "ials"
     computed_by: ClassVar[str] = "alternating least squares"
+    searched: ClassVar[Space] = {
+        "alpha": Range(0.001, 1.0),
+        "l2": Range(0.0005, 0.5),
+        "power": Choice((0.0, 0.5, 1.0)),
+        "sweeps": Choice((8, 16)),
+    }
 
     dim: int = 32
     """The number of coordinates D of the vector of each user and each item."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -15,23 +14,32 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError
 from sdgar.machine.memory import free_bytes
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.systems.base import estimator
+from sdgar.systems.solver import Solver
+from sdgar.systems.spaces import Range, Space
 
 _BLOCK, _SMALL_BLOCK = 1024, 128
 _BLOCK_BYTES = 64 << 20
 
 
-@dataclass(kw_only=True, eq=False)
-class EASE:
+@estimator
+class EASE(Solver):
     """Predict every item of a user from the others, by least squares.
 
         min_B ‖X - X B‖² + λ ‖B‖²  with diag B = 0:   P = (X'X + λ I)^-1,   B = I - P diag(1 / P_ii)
 
     Time grows with the third power of the number of items and memory with the second, so it refuses
     what does not fit. Weights of interactions are not used.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.EASE(l2=1.0).fit(data)
+    >>> model.recommend(history=["a"], k=1)["item"].to_list()  # someone new
+    ['b']
     """
 
     system_name: ClassVar[str] = "ease"
     computed_by: ClassVar[str] = "matrix inverse"
+    searched: ClassVar[Space] = {"l2": Range(3.0, 3000.0)}
     uses_weights: ClassVar[bool] = False
 
     l2: float = 100.0

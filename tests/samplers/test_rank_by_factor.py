@@ -10,9 +10,9 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.adaptive import AdaptiveOrder
+from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.reject import KnownItems
-from sdgar.systems import AOBPR
+from sdgar.systems.aobpr import AOBPR
 
 CPU = torch.device("cpu")
 USERS, ITEMS, DIM = 3, 9, 2
@@ -46,7 +46,7 @@ def probability(made: MatrixFactorization, user: int) -> np.ndarray:
     return q_I / q_I.sum()
 
 
-def draw(sampler: AdaptiveOrder, user: int, rows: int = 20_000, n: int = 5):
+def draw(sampler: RankByFactor, user: int, rows: int = 20_000, n: int = 5):
     return sampler.sample(
         torch.full((rows,), user),
         torch.zeros(rows).long(),
@@ -62,7 +62,7 @@ def test_draws_follow_the_distribution_that_is_summed_over_factors_and_ranks(use
     # Chi-square at a false-alarm rate of 1e-6 with a fixed seed: 100,000 draws over 7 items
     # detect an error of 3 % in every one of them.
     made = model()
-    negatives = draw(AdaptiveOrder(made, SCALE), user)
+    negatives = draw(RankByFactor(made, SCALE), user)
     # Half of user 1's draws are known positives: some are so 16 times in a row.
     assert negatives.accepted_BN.double().mean() > 0.999
     q_I = probability(made, user)
@@ -80,7 +80,7 @@ def test_a_narrow_scale_draws_from_the_top_of_what_the_context_likes():
         made.item_ID[:, 0] = torch.arange(ITEMS) - 4.0
         made.item_ID[:, 1] = 0.0
         made.bias_I.zero_()
-    sampler = AdaptiveOrder(made, 1e-3)
+    sampler = RankByFactor(made, 1e-3)
     assert (sampler.draw(torch.zeros(50).long(), *words()) == ITEMS - 1).all()
     assert (sampler.draw(torch.ones(50).long(), *words()) == 0).all()
 
@@ -93,7 +93,7 @@ def test_a_factor_in_which_all_items_are_alike_is_never_drawn():
     made = model()
     with torch.no_grad():
         made.item_ID[:, 1] = 7.0
-    factor_of = AdaptiveOrder(made, SCALE).factor_of
+    factor_of = RankByFactor(made, SCALE).factor_of
     assert (factor_of.mass_RN[:, 1] == 0).all()
     assert (factor_of.mass_RN[:, [0, 2]] > 0).all()
 
@@ -103,13 +103,13 @@ def test_a_context_that_no_factor_speaks_for_draws_all_items():
     with torch.no_grad():
         made.user_UD[1] = 0.0
         made.bias_I.zero_()
-    negatives = draw(AdaptiveOrder(made, 10.0), 1, rows=400)
+    negatives = draw(RankByFactor(made, 10.0), 1, rows=400)
     assert set(negatives.items_BN.ravel().tolist()) == set(range(ITEMS)) - {0, 8}
 
 
 def test_orders_and_weights_follow_the_discriminator_at_a_refit_and_not_before():
     made = model()
-    sampler = AdaptiveOrder(made, SCALE)
+    sampler = RankByFactor(made, SCALE)
     before = {name: table.clone() for name, table in sampler.state().items()}
     first = draw(sampler, 0).items_BN
     with torch.no_grad():
@@ -119,7 +119,7 @@ def test_orders_and_weights_follow_the_discriminator_at_a_refit_and_not_before()
     assert sampler.refit(None, seed=0, epoch=2) == {}
     after = sampler.state()
     assert all(not torch.equal(after[name], before[name]) for name in before)
-    fresh = AdaptiveOrder(made, SCALE)
+    fresh = RankByFactor(made, SCALE)
     assert torch.equal(draw(sampler, 0).items_BN, draw(fresh, 0).items_BN)
     fresh.load_state(before)
     assert torch.equal(draw(fresh, 0).items_BN, first)
@@ -147,4 +147,4 @@ def test_training_goes_on_from_a_state_between_two_refits(checkerboard):
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
 def test_a_scale_without_ranks_is_refused(scale):
     with pytest.raises(UsageError, match="rank_scale must be a positive share"):
-        AdaptiveOrder(model(), scale)
+        RankByFactor(model(), scale)

@@ -20,8 +20,8 @@ from sdgar.samplers.health import complaint
 from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
 from sdgar.samplers.policy_gradient import PolicyGradient, Pushes
 from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.softmax import Softmax
-from sdgar.systems import IRGAN
+from sdgar.samplers.softmax_generator import SoftmaxGenerator
+from sdgar.systems.irgan import IRGAN
 from sdgar.training import protocols
 from sdgar.training.fit import FitOptions
 
@@ -45,9 +45,9 @@ def data() -> Interactions:
     return Interactions.from_arrays(*zip(*pairs, strict=True))
 
 
-def made(*, temperature: float = 0.5, **changes) -> Softmax:
+def made(*, temperature: float = 0.5, **changes) -> SoftmaxGenerator:
     update = replace(UPDATE, **changes)
-    sampler = Softmax(data().history, 8, 3, seed=0, temperature=temperature, update=update)
+    sampler = SoftmaxGenerator(data().history, 8, 3, seed=0, temperature=temperature, update=update)
     with torch.no_grad():
         for parameter in sampler.model.parameters():
             parameter += 0.5 * torch.sin(7.0 * torch.arange(parameter.numel())).view_as(parameter)
@@ -58,7 +58,7 @@ def scores(users_B: torch.Tensor, items_BN: torch.Tensor) -> torch.Tensor:
     return 2 * torch.sin(1.0 + users_B[:, None] * 7 + items_BN * 3)
 
 
-def enumerated(sampler: Softmax, user: int, *, known: list[int]) -> list[float]:
+def enumerated(sampler: SoftmaxGenerator, user: int, *, known: list[int]) -> list[float]:
     """Q(. | c) in Python's floats, over the items that are not known."""
     f = sampler.factors()
     g = [
@@ -70,7 +70,7 @@ def enumerated(sampler: Softmax, user: int, *, known: list[int]) -> list[float]:
     return [m / max(sum(mass), 1e-300) for m in mass]
 
 
-def sampled(sampler: Softmax, users_B: torch.Tensor, n: int, *, epoch: int = 1):
+def sampled(sampler: SoftmaxGenerator, users_B: torch.Tensor, n: int, *, epoch: int = 1):
     rows_B1 = torch.arange(len(users_B))[:, None]
     return sampler.sample(
         users_B,
@@ -227,7 +227,7 @@ def test_rewards_are_those_of_the_generators_own_items():
     assert_close(reward_B, (q_BI * r_BI).sum(dim=1), atol=0.03, rtol=0)
 
 
-def expected_reward(sampler: Softmax) -> float:
+def expected_reward(sampler: SoftmaxGenerator) -> float:
     q_UI = sampler.logits(torch.arange(4)).detach().softmax(dim=1)
     r_UI = 2 * scores(torch.arange(4), torch.arange(8).expand(4, -1)).sigmoid() - 1
     return float((q_UI * r_UI).sum(dim=1).mean())

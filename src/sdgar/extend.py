@@ -1,0 +1,63 @@
+"""What an own part or an own system may import: one place, which stays as it is.
+
+from sdgar.extend import Factorized, Negatives, Static, redraw_known, register_sampler
+"""
+
+from sdgar.contracts import (
+    Discriminator,
+    Health,
+    KnownPositives,
+    Negatives,
+    Objective,
+    Sampler,
+    Score,
+    System,
+)
+from sdgar.data.interactions import Interactions
+from sdgar.maths.rng import Draws
+from sdgar.parts import discriminators, objectives, samplers
+from sdgar.parts.register import (
+    Ingredients,
+    register_discriminator,
+    register_objective,
+    register_sampler,
+)
+from sdgar.samplers.reject import redraw_known
+from sdgar.samplers.static import Static
+from sdgar.systems.base import Estimator, register_system
+from sdgar.systems.factorized import Factorized
+from sdgar.systems.learner import Learner
+from sdgar.systems.solver import Solver
+from sdgar.systems.spaces import RATES, STEPS, Choice, Range, Space
+
+__all__ = [
+    "RATES",
+    "STEPS",
+    "Choice",
+    "Discriminator",
+    "Draws",
+    "Estimator",
+    "Factorized",
+    "Health",
+    "Ingredients",
+    "Interactions",
+    "KnownPositives",
+    "Learner",
+    "Negatives",
+    "Objective",
+    "Range",
+    "Sampler",
+    "Score",
+    "Solver",
+    "Space",
+    "Static",
+    "System",
+    "discriminators",
+    "objectives",
+    "redraw_known",
+    "register_discriminator",
+    "register_objective",
+    "register_sampler",
+    "register_system",
+    "samplers",
+]

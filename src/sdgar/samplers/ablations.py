@@ -1,0 +1,44 @@
+"""Updates that take something away from a generator, to measure what it was worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from sdgar.contracts import Score
+from sdgar.maths.rng import Stream, sort_keys
+from sdgar.samplers.generator import Mixture, Update
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """The generator stays as it began, at random."""
+
+    log_target: ClassVar[None] = None
+
+    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
+        """Change nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrambled:
+    """Every context gets the states of another one after each update.
+
+    This leaves what the generator is worth when it is fitted, but not to the context at hand.
+    """
+
+    update: Update
+
+    def log_target(self, s: Tensor) -> Tensor:
+        """Log P(i | c) of the update that is scrambled."""
+        assert self.update.log_target is not None
+        return self.update.log_target(s)
+
+    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
+        """Update, then deal the states to other contexts."""
+        self.update(generator, score, seed=seed, epoch=epoch)
+        rows = torch.arange(len(generator.x_UK), device=generator.x_UK.device)
+        generator.deal_x(torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True))

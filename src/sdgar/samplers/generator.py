@@ -1,0 +1,58 @@
+"""What a decomposable generator and the update that moves it promise each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from torch import Tensor
+
+from sdgar.contracts import Score
+from sdgar.maths.rng import Draws
+from sdgar.samplers.alias import AliasTables
+
+
+class Mixture(Protocol):
+    """Q(i | c) = Σ_k x_ck y_ik, drawn from by alias tables."""
+
+    x_UK: Tensor
+    """P(k | c): the states of each context."""
+    y_IK: Tensor
+    """P(i | k): the items of each state."""
+    state_of: AliasTables
+    """The tables that states are drawn from, one for each context."""
+    item_of: AliasTables
+    """The tables that items are drawn from, one for each state."""
+
+    def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
+        """Draw items from Q(. | c), one for each (row, slot)."""
+        ...
+
+    def log_q(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
+        """Log Q(i | c) = log Σ_k x_ck y_ik."""
+        ...
+
+    def set_x(self, weight_UK: Tensor) -> None:
+        """Take new states for the contexts, in proportion to these weights."""
+        ...
+
+    def set_y(self, weight_IK: Tensor) -> None:
+        """Take new items for the states, in proportion to these weights."""
+        ...
+
+    def deal_x(self, other_U: Tensor) -> None:
+        """Give context u the states of context ``other_U[u]``."""
+        ...
+
+
+class Update(Protocol):
+    """How a generator follows the scores of the discriminator."""
+
+    @property
+    def log_target(self) -> Callable[[Tensor], Tensor] | None:
+        """Log P(i | c) of a score, up to a constant of the context; None without a target."""
+        ...
+
+    def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
+        """Let the generator follow the scores."""
+        ...

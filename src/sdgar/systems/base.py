@@ -1,0 +1,263 @@
+"""What every system shares: settings by name, recommending, measuring and saving.
+
+Systems follow scikit-learn's manner: hyper-parameters in the constructor, ``fit`` returns self, and
+fitted attributes end in an underscore. Nothing is checked before ``fit``, so that ``get_params``,
+``set_params`` and scikit-learn's ``clone`` work on any values.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
+
+import sdgar
+from sdgar.contracts import Model
+from sdgar.data.interactions import Interactions
+from sdgar.errors import SdgarWarning, UsageError, unknown_name
+from sdgar.evaluation.report import Report
+from sdgar.fold_in import has_rule
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.recommender import Histories, Raw, Recommender, require_rows
+from sdgar.settings import described, renamed
+from sdgar.show import progress
+from sdgar.show.printed import Described
+from sdgar.systems.checks import plain_value, require_kind
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.spaces import Space
+from sdgar.training.fit import FitOptions
+from sdgar.training.protocols import OnPhase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+_Class = TypeVar("_Class", bound=type)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def estimator(kind: _Class) -> _Class:
+    """Make a class of settings, which takes names of earlier days and documents its fields."""
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
+    begin = made.__init__
+
+    @functools.wraps(begin)
+    def take(self: Any, **settings: Any) -> None:
+        begin(self, **renamed(made.system_name, settings))
+
+    made.__init__ = take
+    made.__doc__ = described(made)
+    return made  # type: ignore[no-any-return]
+
+
+def register_system(name: str) -> Callable[[_Class], _Class]:
+    """Make an own system known by a name, for ``--system``, ``compare`` and ``tune``.
+
+    >>> from sdgar.extend import Factorized, objectives, samplers
+    >>> @sdgar.register_system("popular-bpr")
+    ... class PopularBPR(Factorized):
+    ...     def make_objective(self, given):
+    ...         return objectives.bpr(given)
+    ...
+    ...     def make_sampler(self, given):
+    ...         return samplers.popularity(given)
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = PopularBPR(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
+
+    def register(kind: _Class) -> _Class:
+        own: Any = kind
+        own.system_name = name
+        made: Any = estimator(own)
+        SYSTEMS.add(name, made)
+        return made  # type: ignore[no-any-return]
+
+    return register
+
+
+@estimator
+class Estimator(Described):
+    """What every model shares: parameters, recommending, saving."""
+
+    system_name: ClassVar[str] = ""
+    computed_by: ClassVar[str] = "counting"
+    """Shown in place of the name of an engine for models that are computed, not trained."""
+    uses_weights: ClassVar[bool] = True
+    """Whether the weights of rows count in what is learned."""
+    searched: ClassVar[Space] = {}
+    """The settings that ``sdgar tune`` searches, with the values it tries."""
+    looks_at_features: ClassVar[bool] = False
+    """Whether features of users and items play a part in what is learned."""
+    rules: ClassVar[Mapping[str, str]] = {}
+    """For each setting that can be left to a rule, what the rule looks at."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Hyper-parameters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def plain_params(self) -> dict[str, Any]:
+        """The same as JSON has them: a NumPy number becomes the number it is."""
+        return {name: plain_value(value) for name, value in self.get_params().items()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change hyper-parameters by name."""
+        known = [f.name for f in fields(self)]
+        for name, value in renamed(self.system_name, params).items():
+            if name not in known:
+                raise unknown_name(f"parameter of {type(self).__name__}", name, known)
+            setattr(self, name, value)
+        return self
+
+    def decided(self, data: Interactions) -> dict[str, Any]:
+        """The settings that were left to a rule, and what the rule makes of the data."""
+        return {}
+
+    @property
+    def folds_in(self) -> bool:
+        """Whether new users can be folded into its models, from what they have."""
+        # What is left to a rule of the data will be some number.
+        params = {k: 1.0 if v is None else v for k, v in self.plain_params().items()}
+        return has_rule({"system": self.system_name, "hyper_parameters": params})
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        on_epoch: OnPhase | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Learn from interactions, and tell of it unless ``verbose`` is False."""
+        raise NotImplementedError
+
+    @property
+    def recommender_(self) -> Recommender:
+        """The fitted model."""
+        fitted = self.__dict__.get("_recommender")
+        if fitted is None:
+            raise UsageError(
+                f"this {type(self).__name__} is not fitted. Call fit(train) first, or load a saved "
+                "model with sdgar.load(path).",
+                code="not_fitted",
+            )
+        return fitted  # type: ignore[no-any-return]
+
+    def recommend(
+        self,
+        users: Raw | None = None,
+        k: int = 10,
+        *,
+        history: Iterable[Any] | None = None,
+        histories: Histories | None = None,
+        items: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        exclude_seen: bool = True,
+        fallback: str = "popular",
+    ) -> Any:
+        """The k best items of each user; see :meth:`Recommender.recommend`."""
+        return self.recommender_.recommend(
+            users, k, history=history, histories=histories, items=items, exclude=exclude,
+            exclude_seen=exclude_seen, fallback=fallback,
+        )  # fmt: skip
+
+    def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
+        """A model for new users, from what they have; see :meth:`Recommender.fold_in`."""
+        return self.recommender_.fold_in(histories, skip_unknown=skip_unknown)
+
+    def similar_items(self, items: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
+        """The k most similar items; see :meth:`Recommender.similar_items`."""
+        return self.recommender_.similar_items(items, k, fallback=fallback)
+
+    def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
+        """The k most similar users; see :meth:`Recommender.similar_users`."""
+        return self.recommender_.similar_users(users, k, fallback=fallback)
+
+    def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
+        """The score of each user for the item beside it; see :meth:`Recommender.score_pairs`."""
+        return self.recommender_.score_pairs(users, items, fallback=fallback)
+
+    def evaluate(
+        self,
+        test: Interactions,
+        *,
+        ks: tuple[int, ...] = (10, 20, 50),
+        histories: Interactions | None = None,
+    ) -> Report:
+        """Rank all items for every test user; see :meth:`Recommender.evaluate`."""
+        return self.recommender_.evaluate(test, ks=ks, histories=histories)
+
+    def score(self, test: Interactions, y: None = None) -> float:
+        """The mean NDCG@50 over test users: what early stopping and a search of settings compare.
+
+        ``y`` is there for scikit-learn, and plays no part.
+        """
+        look = FitOptions()
+        return self.evaluate(test, ks=(look.k,)).means()[look.metric]
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fitted model as a folder."""
+        return self.recommender_.save(path, overwrite=overwrite)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of a model before it searches its settings."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether ``fit`` was called."""
+        return "_recommender" in self.__dict__
+
+    def _lines(self) -> list[str]:
+        """The settings that are not the defaults; once it is fitted, what came of it."""
+        usual = type(self)().get_params()
+        own = [f"{n}={v!r}" for n, v in self.get_params().items() if v != usual[n]]
+        title = f"{type(self).__name__}({', '.join(own)})"
+        if not self.__sklearn_is_fitted__():
+            return [f"{title}, not fitted yet: call fit(train)"]
+        return [f"{title}, fitted", *self.recommender_.summary()]
+
+    def _tell_done(self, seconds: float, verbose: bool | None) -> None:
+        """Tell that the model is there."""
+        progress.tell(f"{self.system_name} is ready after {seconds:.1f} s", verbose=verbose)
+
+    def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
+        """Refuse parameters and rows of other types, and warn of weights that play no part."""
+        types = get_type_hints(type(self))
+        for name, value in self.plain_params().items():
+            require_kind(name, value, types[name])
+        require_rows("train", train)
+        if valid is not None:
+            require_rows("valid", valid)
+        if train.weight_E is not None and not self.uses_weights:
+            warnings.warn(
+                f"{self.system_name} does not use the weights of rows: every row counts alike.",
+                SdgarWarning,
+                stacklevel=3,
+            )
+
+    def _keep(self, model: Model, train: Interactions, about: dict[str, Any]) -> None:
+        self.__dict__["_recommender"] = Recommender(
+            Artifact(
+                model=model,
+                users=train.users,
+                items=train.items,
+                history=train.history,
+                about={
+                    "created_by": f"sdgar {sdgar.__version__}",
+                    "system": self.system_name,
+                    "hyper_parameters": self.plain_params(),
+                    "decided": self.decided(train),
+                    "data": {"fingerprint": train.fingerprint(), "rows": train.rows.as_dict()},
+                    "context": list(train.context),
+                    "seen_by": train.seen_by,
+                    **about,
+                },
+                seen=train.seen,
+            )
+        )

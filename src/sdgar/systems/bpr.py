@@ -1,0 +1,43 @@
+"""Bayesian personalised ranking."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sdgar.contracts import Objective, Sampler
+from sdgar.parts import objectives, samplers
+from sdgar.parts.register import Ingredients
+from sdgar.systems.base import estimator
+from sdgar.systems.factorized import Factorized
+
+
+@estimator
+class BPR(Factorized):
+    """Bayesian personalised ranking (Rendle et al. 2009): one uniform negative a positive.
+
+        Σ_{(c,i) ∈ S} softplus(g(c, j) - g(c, i)),   j uniform over the items that c does not have
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.BPR(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
+
+    system_name: ClassVar[str] = "bpr"
+
+    learning_rate: float = 0.2
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
+    epochs: int = 300
+    """The most passes over the training positives; with one negative a positive, many are
+    needed."""
+    patience: int = 10
+    """How many looks at the validation rows may bring no gain before training stops; gains are
+    small here, and looks noisy."""
+
+    def make_objective(self, given: Ingredients) -> Objective:
+        """The pairwise logistic loss."""
+        return objectives.bpr(given)
+
+    def make_sampler(self, given: Ingredients) -> Sampler:
+        """Uniform draws of the items that a user does not have."""
+        return samplers.uniform(given)

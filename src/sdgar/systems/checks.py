@@ -1,0 +1,106 @@
+"""Settings as text, checked values, and data that can be learned from."""
+
+from __future__ import annotations
+
+import json
+from numbers import Real
+from types import NoneType
+from typing import Any, get_args
+
+from sdgar.data.ids import plain
+from sdgar.data.interactions import Interactions
+from sdgar.errors import DataError, UsageError
+
+
+def plain_value(value: Any) -> Any:
+    """The value as JSON has it: a NumPy number becomes the number it is."""
+    if isinstance(value, dict):
+        return {name: plain_value(one) for name, one in value.items()}
+    return plain(value)
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    """The type of a setting, and whether it can be left to a rule."""
+    if NoneType not in get_args(kind):
+        return kind, False
+    (rest,) = set(get_args(kind)) - {NoneType}
+    return rest, True
+
+
+def require_kind(name: str, value: Any, kind: Any) -> None:
+    """Refuse a value of another type; what is an integer is told where its least value is known."""
+    kind, optional = _without_none(kind)
+    if optional and value is None:
+        return
+    fits = {
+        float: isinstance(value, Real) and not isinstance(value, bool),
+        bool: isinstance(value, bool) or value in (0, 1),
+        str: isinstance(value, str),
+    }.get(kind, kind is int or isinstance(value, dict))
+    if not fits:
+        what = getattr(kind, "__name__", "dict")
+        raise UsageError(f"{name} must be of type {what}, got {value!r}.", code="bad_setting")
+
+
+def require_plain(params: dict[str, Any]) -> None:
+    """Refuse, before any work, what could not be saved with the model."""
+    for name, value in params.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"{name} must be a number, a text, true or false, or a table of these, got "
+                f"{value!r}.",
+                code="bad_setting",
+            ) from None
+
+
+def parsed(name: str, text: str, kind: Any) -> Any:
+    """The value of a setting that was given as text."""
+    kind, optional = _without_none(kind)
+    if optional and text.lower() in ("auto", "none"):
+        return None
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise UsageError(f"{name} must be true or false, got {text!r}.", code="bad_setting")
+        return text.lower() == "true"
+    try:
+        return kind(text)
+    except ValueError:
+        such = " A whole number is written as 32." if kind is int else ""
+        raise UsageError(
+            f"{name} must be of type {kind.__name__}, got {text[:60]!r}.{such}", code="bad_setting"
+        ) from None
+
+
+def require_learnable(train: Interactions) -> None:
+    """Refuse data from which nobody can learn what is liked better than what."""
+    for n, what, code in ((train.n_users, "user", "one_user"), (train.n_items, "item", "one_item")):
+        if n < 2:
+            raise DataError(
+                f"the training data has {n} {what}; learning needs at least 2. Use --system "
+                "popular, or more data.",
+                code=code,
+            )
+    if len(train) == train.n_users * train.n_items:
+        raise DataError(
+            f"all {train.n_users:,} users have all {train.n_items:,} items, so there is no "
+            "negative to learn from. Were the ratings below a threshold kept? See --min-rating.",
+            code="no_negatives",
+        )
+
+
+def require_features_used(estimator: Any, data: Interactions) -> None:
+    """Raise if features were given and no part of the system looks at them."""
+    if data.user_features is not None or data.item_features is not None:
+        require_looks_at_features(estimator)
+
+
+def require_looks_at_features(estimator: Any) -> None:
+    """Raise if the system looks at no features."""
+    if not estimator.looks_at_features:
+        raise UsageError(
+            f"system {estimator.system_name} looks at no features. Use discriminator two-tower "
+            "(--discriminator two-tower), or leave the features out.",
+            code="unused_features",
+        )

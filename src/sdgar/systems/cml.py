@@ -1,0 +1,64 @@
+"""Collaborative metric learning."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sdgar.arguments import not_negative
+from sdgar.contracts import Discriminator, Objective, Sampler
+from sdgar.data.interactions import Interactions
+from sdgar.parts import discriminators, objectives, samplers
+from sdgar.parts.register import Ingredients
+from sdgar.systems.base import estimator
+from sdgar.systems.learner import Learner
+from sdgar.systems.spaces import RATES, Choice, Space
+
+
+@estimator
+class CML(Learner):
+    """Collaborative metric learning (Hsieh et al. 2017): points in a ball instead of factors.
+
+        Σ_{(c,i) ∈ S} log(1 + r) max(0, margin + ‖u_c - v_i‖² - min_j ‖u_c - v_j‖²)
+
+    A positive should be nearer than the nearest of a few uniform negatives j, by a margin; the rank
+    r is the number of items times the share of negatives that come nearer than that.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.CML(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
+
+    system_name: ClassVar[str] = "cml"
+    searched: ClassVar[Space] = {
+        "learning_rate": RATES["adagrad"],
+        "margin": Choice((0.5, 1.0, 1.5, 2.0)),
+        "n_negatives": Choice((5, 20)),
+        "covariance": Choice((0.0, 0.1, 1.0, 10.0)),
+    }
+
+    learning_rate: float = 0.2
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
+    n_negatives: int = 20
+    """How many negatives are drawn for each positive; the nearest of them is pushed away."""
+    margin: float = 1.0
+    """By how much a positive should be nearer than a negative, in squared distances, which are at
+    most 4 in a unit ball."""
+    covariance: float = 0.0
+    """The weight λ of the covariances between axes, which keeps axes from saying the same."""
+
+    def make_discriminator(self, given: Ingredients) -> Discriminator:
+        """Points in a unit ball, where nearer is better."""
+        return discriminators.metric(given)
+
+    def make_objective(self, given: Ingredients) -> Objective:
+        """A hinge that counts by the share of impostors."""
+        return objectives.cml(given, margin=self.margin)
+
+    def make_sampler(self, given: Ingredients) -> Sampler:
+        """Uniform draws of the items that a user does not have."""
+        return samplers.uniform(given)
+
+    def penalty(self, data: Interactions) -> float:
+        """The weight of the covariances between axes."""
+        return not_negative("covariance", self.covariance)

@@ -1,0 +1,111 @@
+"""The minimax game of IRGAN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from sdgar.arguments import at_least, not_negative, one_of
+from sdgar.contracts import Objective, Recommending, Sampler
+from sdgar.data.interactions import Interactions
+from sdgar.parts import objectives
+from sdgar.parts.objectives import checked_temperature
+from sdgar.parts.register import Ingredients
+from sdgar.parts.rules import ROWS, by_rows
+from sdgar.samplers.policy_gradient import PolicyGradient
+from sdgar.samplers.softmax_generator import SoftmaxGenerator
+from sdgar.systems.base import estimator
+from sdgar.systems.factorized import Factorized
+from sdgar.systems.spaces import STEPS, Choice, Range, Space
+
+
+@estimator
+class IRGAN(Factorized):
+    """The minimax game of IRGAN (Wang et al. 2017): a generator of items against a discriminator.
+
+    The generator is a softmax over all items, O(N·M·D) an epoch; it learns by REINFORCE what the
+    discriminator takes for positives, which in turn learns to tell its items from positives.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.IRGAN(dim=2, pretrain=1, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
+
+    system_name: ClassVar[str] = "irgan"
+    searched: ClassVar[Space] = {
+        **STEPS,
+        "temperature": Choice((0.1, 0.2, 0.5, 1.0)),
+        "generator_rate": Range(0.00003, 0.003),
+        "generator_l2": Range(0.01, 3.0),
+    }
+    rules: ClassVar[Mapping[str, str]] = {"l2": ROWS, "generator_l2": ROWS}
+
+    batch_size: int = 8192
+    """How many training positives one step of the optimiser learns from."""
+    side: str = "generator"
+    """Which of the two recommends in the end: generator or discriminator."""
+    temperature: float = 0.2
+    """The temperature τ of the generator's proposals; the generator itself learns at τ = 1."""
+    refit_every: int = 1
+    """How many epochs of the discriminator lie between two updates of the generator."""
+    pretrain: int = 120
+    """How often the generator passes over the contexts to learn from positives, before epoch 1."""
+    pretrain_rate: float = 0.01
+    """The learning rate of Adam while the generator learns from positives, before epoch 1."""
+    generator_rate: float = 0.0001
+    """The learning rate of Adam in the updates of the generator."""
+    generator_l2: float | None = None
+    """The weight λ of the squared norms of the contexts and items that a step of the generator
+    draws. Without a value it is 0.8 over the square root of the training rows there are for each
+    user and item."""
+    generator_batch: int = 1024
+    """How many contexts one step of the generator learns from."""
+    generator_samples: int = 64
+    """How many items are drawn for each context to estimate the gradient of the generator."""
+    positive_share: float = 0.2
+    """The share of generator_samples that is drawn from the positives, with importance weights."""
+    reward: str = "sigmoid"
+    """What the generator is paid of the discriminator's score g: sigmoid (2σ(g) - 1, as in the
+    authors' code) or softplus."""
+    evaluate_every: int = 1
+    """How many epochs lie between two looks at the validation rows; the generator is best early in
+    its game."""
+
+    def make_objective(self, given: Ingredients) -> Objective:
+        """The logistic loss."""
+        return objectives.logistic(given)
+
+    def make_sampler(self, given: Ingredients) -> SoftmaxGenerator:
+        """A generator with a softmax over all items."""
+        one_of("side", self.side, ("discriminator", "generator"))
+        l2 = self.decided(given.data).get("generator_l2", self.generator_l2)
+        update = PolicyGradient(
+            learning_rate=self.generator_rate,
+            l2=not_negative("generator_l2", l2),
+            batch=at_least("generator_batch", self.generator_batch, 1),
+            samples=at_least("generator_samples", self.generator_samples, 2),
+            positive_share=self.positive_share,
+            reward=one_of("reward", self.reward, ("sigmoid", "softplus")),
+            pretrain_passes=at_least("pretrain", self.pretrain, 0),
+            pretrain_rate=self.pretrain_rate,
+        )
+        return SoftmaxGenerator(
+            given.data.history,
+            given.data.n_items,
+            given.dim,
+            seed=given.seed,
+            temperature=checked_temperature(self.temperature),
+            update=update,
+        )
+
+    def recommends(self, sampler: Sampler) -> Recommending | None:
+        """The generator, unless the discriminator is asked for."""
+        return (
+            sampler if self.side == "generator" and isinstance(sampler, SoftmaxGenerator) else None
+        )
+
+    def decided(self, data: Interactions) -> dict[str, Any]:
+        """Both λ by their rules, unless they are given."""
+        mine = {"generator_l2": by_rows(0.8, data)} if self.generator_l2 is None else {}
+        return super().decided(data) | mine

@@ -1,0 +1,133 @@
+"""Systems of a discriminator, a sampler and an objective: what is composed before it is trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from sdgar.arguments import at_least, not_negative
+from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
+from sdgar.data.interactions import Interactions
+from sdgar.errors import DataError, UsageError
+from sdgar.maths.optimizers import make_optimizer
+from sdgar.parts.register import Ingredients
+from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
+from sdgar.systems.base import estimator
+from sdgar.systems.loop import CPU, Looped
+
+
+@estimator
+class Learner(Looped):
+    """A system of three parts: who scores, who proposes negatives, and what is minimised.
+
+    A subclass says how each part is made; ``compose`` puts them together.
+    """
+
+    dim: int = 32
+    """The number of coordinates D of the vector of each user and each item."""
+    learning_rate: float = 0.1
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
+    optimizer: str = "adagrad"
+    """How steps are taken: adagrad (one sum of squares a row), lazy-adam (which moves the rows
+    that a batch touches), adam (which moves all rows) or sgd."""
+    n_negatives: int = 1
+    """How many negatives are drawn for each positive; the loss is the mean over them."""
+    batch_size: int = 2048
+    """How many training positives one step of the optimiser learns from."""
+    positives_per_visit: int = 1
+    """How many positives of a user share one pool of n_negatives; 1 gives each its own."""
+    dislikes: float = 0.0
+    """The share of negatives that is drawn from what the user dislikes, such as films that were
+    rated low, instead of by the sampler; 0 draws none of them."""
+
+    def make_discriminator(self, given: Ingredients) -> Discriminator:
+        """Make the model that scores."""
+        raise NotImplementedError
+
+    def make_objective(self, given: Ingredients) -> Objective:
+        """Make what is minimised."""
+        raise NotImplementedError
+
+    def make_sampler(self, given: Ingredients) -> Sampler:
+        """Make what proposes negatives; the other two parts are there by then."""
+        raise NotImplementedError
+
+    def recommends(self, sampler: Sampler) -> Recommending | None:
+        """Say who recommends in the end, if it is not the discriminator."""
+        return None
+
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
+        """Make the parts of the system, with ``device`` to compute on."""
+        optimizer = make_optimizer(*self.step())
+        dim = at_least("dim", self.dim, 1)
+        given = Ingredients(data, seed, device, dim, optimizer.row_wise)
+        given = replace(given, discriminator=self.make_discriminator(given))
+        given = replace(given, objective=self.make_objective(given))
+        assert given.discriminator is not None
+        assert given.objective is not None
+        proposes = self.make_sampler(given)
+        recommends = self.recommends(proposes)
+        share = share_of(self.dislikes)
+        if share and recommends is not None:
+            raise UsageError(
+                f"{self.system_name} lets its generator recommend, which learns from its own draws "
+                "and not from dislikes. Set dislikes to 0.",
+                code="unused_dislikes",
+            )
+        refit_every = getattr(self, "refit_every", None)
+        return System(
+            name=self.system_name,
+            discriminator=given.discriminator,
+            sampler=with_dislikes(self.system_name, proposes, given.objective, data, share),
+            objective=given.objective,
+            optimizer=optimizer,
+            n_negatives=at_least("n_negatives", self.n_negatives, 1),
+            batch_size=at_least("batch_size", self.batch_size, 1),
+            positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
+            l2=self.penalty(data),
+            refit_every=None if refit_every is None else at_least("refit_every", refit_every, 1),
+            seen_elsewhere=data.fields is not None and data.seen_by == "user",
+            recommends=recommends,
+        )
+
+    def check_settings(self) -> None:
+        """Raise if the parts do not go together or a setting is out of range, before data is read.
+
+        The system is composed for a few made-up rows. What it needs of the data is not known yet,
+        so a lack of features or of times is no fault here.
+        """
+        some = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
+        try:
+            self.compose(some, seed=0)
+        except DataError:
+            return
+
+    def step(self) -> tuple[str, float]:
+        """Say which optimiser takes the steps, and at what rate."""
+        return self.optimizer, self.learning_rate
+
+    def penalty(self, data: Interactions) -> float:
+        """λ, which weighs the discriminator's penalty."""
+        return not_negative("l2", self.decided(data).get("l2", getattr(self, "l2", 0.0)))
+
+    def least_bytes(self, data: Interactions) -> int:
+        """Count the bytes of tables, of their gradients' sums and of one batch.
+
+        Tables have D numbers a context and item, and where there is a generator K more; a batch
+        has an index, a score and a probability for each negative.
+        """
+        width = at_least("dim", self.dim, 1) + self.n_states()
+        rows = min(at_least("batch_size", self.batch_size, 1), len(data))
+        shared = at_least("positives_per_visit", self.positives_per_visit, 1)
+        drawn = -(-rows // shared) * at_least("n_negatives", self.n_negatives, 1)
+        return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
+
+    def n_states(self) -> int:
+        """Count the states K of the generator; 0 without one."""
+        return 0
+
+    def require_composable(self, data: Interactions) -> None:
+        """Raise if negatives should come from dislikes and there are none."""
+        if self.dislikes:
+            require_dislikes(data)

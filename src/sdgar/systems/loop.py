@@ -1,0 +1,237 @@
+"""Systems that are trained: epochs of one loop, whose number is chosen on validation rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from sdgar.contracts import System
+from sdgar.data import splits
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import Interactions
+from sdgar.engines.choose import choose_device
+from sdgar.errors import UsageError
+from sdgar.evaluation.report import warn_of_known
+from sdgar.machine.memory import require_memory
+from sdgar.maths.rng import check_seed
+from sdgar.recommend.recommender import require_rows
+from sdgar.show import progress
+from sdgar.systems.base import Estimator, estimator
+from sdgar.systems.checks import require_features_used, require_learnable, require_plain
+from sdgar.training import protocols
+from sdgar.training.checkpoint import Checkpoints
+from sdgar.training.fit import FitOptions
+from sdgar.training.protocols import OnPhase, Trained
+
+if TYPE_CHECKING:
+    from typing import Self
+
+CPU = torch.device("cpu")
+
+
+@estimator
+class Looped(Estimator):
+    """A model that is trained by the one loop, with early stopping on validation rows."""
+
+    epochs: int = 200
+    """The most passes over the training positives."""
+    evaluate_every: int = 5
+    """How many epochs lie between two looks at the validation rows."""
+    patience: int = 3
+    """How many looks at the validation rows may bring no gain before training stops."""
+    early_stopping: bool = True
+    """Whether the number of epochs is chosen on validation rows; otherwise all epochs are run."""
+    metric: str = "ndcg@50"
+    """The metric that the best epoch is best at: precision, recall, ndcg, mrr, map or hit, followed
+    by @ and the length of the lists."""
+    seed: int = 0
+    """The seed fixes everything that is drawn."""
+    engine: str = "auto"
+    """What runs the epochs: auto, fused-cpu, fused-gpu or eager."""
+    device: str = "auto"
+    """Where it is computed: auto, cpu or cuda."""
+
+    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
+        """Make the parts of the system, with ``device`` to compute on."""
+        raise NotImplementedError
+
+    def least_bytes(self, data: Interactions) -> int:
+        """Count the bytes of memory that training takes in any case."""
+        raise NotImplementedError
+
+    def require_composable(self, data: Interactions) -> None:
+        """Raise if the settings ask for what the data does not have."""
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        refit: bool = False,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Learn from interactions, and show how far it is unless ``verbose`` is False.
+
+        With ``valid`` the epoch is chosen on it and the best weights are kept; ``refit=True``
+        then trains once more, as long, on both parts. Without ``valid``, 10 % of the rows are
+        set aside to choose the number of epochs, and the model is then trained as long on all.
+        ``checkpoints`` keep the run while it trains; it goes on from what they have taken up.
+
+        ``on_epoch`` is called after every epoch, with "choose" while the number of epochs is
+        chosen or "final" while the model that is kept is trained, and with the epoch's record:
+        its number ``epoch``, its ``loss``, and the NDCG@50 on validation rows, ``metric``, which
+        is None unless this epoch had a look at them.
+
+        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> losses = []
+        >>> model = sdgar.BPR(epochs=3, early_stopping=False)
+        >>> model = model.fit(data, on_epoch=lambda phase, record: losses.append(record.loss))
+        >>> len(losses)
+        3
+        """
+        self._require_sound(train, valid)
+        if not self.early_stopping and valid is not None:
+            if not refit:
+                raise UsageError(
+                    "early_stopping is off, so nothing looks at validation rows. Leave them out, "
+                    "or train on them too with refit=True.",
+                    code="unused_rows",
+                )
+            train = train.merge(valid)
+        run = self._run(train, checkpoints)
+        everything = train
+        if self.early_stopping and valid is not None:
+            held_out = HeldOut.of(valid, train)
+            warn_of_known(held_out, held_out.left_out(train))
+            everything = train.merge(valid) if refit else train
+        with self._told(run, train, on_epoch, verbose):
+            if not self.early_stopping:
+                trained = protocols.fixed(run, train)
+            elif valid is None:
+                part = splits.validation(train, seed=self.seed)
+                trained = protocols.validated(run, part.train, part.held_out, refit_on=train)
+            else:
+                again = everything if refit else None
+                trained = protocols.validated(run, train, valid, refit_on=again)
+        return self._keep_trained(trained, everything, verbose)
+
+    def fit_as_the_paper(
+        self,
+        train: Interactions,
+        test: Interactions,
+        *,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Choose the epoch on the TEST rows, as the paper's published logs do.
+
+        Only for comparing with its table: the number is optimistic.
+        """
+        self._require_sound(train, None)
+        require_rows("test", test)
+        run = self._run(train, checkpoints)
+        with self._told(run, train, on_epoch, verbose):
+            trained = protocols.paper(run, train, HeldOut.of(test, train))
+        return self._keep_trained(trained, train, verbose)
+
+    def fit_all(
+        self,
+        everything: Interactions,
+        *,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Train anew for the number of epochs that was chosen before, on all rows.
+
+        This is for after a measurement, when the rows that it was made on can be learned from too.
+        ``trained_`` then still says how the number of epochs was chosen.
+        """
+        before = self.trained_
+        run = self._run(everything, checkpoints)
+        run.options = replace(run.options, epochs=before.best_epoch, early_stopping=False)
+        with self._told(run, everything, on_epoch, verbose):
+            after = protocols.fixed(run, everything, "all")
+        seconds = before.seconds.plus(after.seconds)
+        if checkpoints is not None:  # whose clock runs from the beginning of the whole run
+            seconds = replace(seconds, total=after.seconds.total)
+        again = replace(
+            before,
+            model=after.model,
+            log=before.log + after.log,
+            generator=after.generator,
+            seconds=seconds,
+        )
+        return self._keep_trained(again, everything, verbose)
+
+    @contextmanager
+    def _told(
+        self,
+        run: protocols.Run,
+        train: Interactions,
+        on_epoch: OnPhase | None,
+        verbose: bool | None,
+    ) -> Iterator[None]:
+        """Tell of a run while it trains."""
+        with progress.training(
+            self.system_name,
+            train.sizes(),
+            run.options.epochs,
+            metric=run.options.metric,
+            verbose=verbose,
+            on_epoch=on_epoch,
+        ) as run.on_epoch:
+            yield
+
+    def _run(self, train: Interactions, checkpoints: Checkpoints | None) -> protocols.Run:
+        require_learnable(train)
+        require_plain(self.plain_params())
+        require_features_used(self, train)
+        self.require_composable(train)
+        device = choose_device(self.device)
+        require_memory(self.system_name, self.least_bytes(train), device)
+        return protocols.Run(
+            recipe=self,
+            options=self.fit_options(),
+            seed=check_seed(self.seed),
+            engine=self.engine,
+            device=device,
+            checkpoints=checkpoints,
+        )
+
+    def fit_options(self) -> FitOptions:
+        """The fields that steer the loop, checked."""
+        return FitOptions(
+            epochs=self.epochs,
+            evaluate_every=self.evaluate_every,
+            patience=self.patience,
+            early_stopping=self.early_stopping,
+            metric=self.metric,
+        )
+
+    def _keep_trained(self, trained: Trained, train: Interactions, verbose: bool | None) -> Self:
+        self.trained_ = trained
+        self._keep(
+            trained.model,
+            train,
+            {
+                "engine": {
+                    "name": trained.engine,
+                    "why": trained.why,
+                    "deterministic": trained.deterministic,
+                },
+                "generator": trained.generator,
+                "seed": self.seed,
+                "best_epoch": trained.best_epoch,
+                "valid": trained.valid,
+            },
+        )
+        self._tell_done(trained.seconds.total, verbose)
+        return self

@@ -1,0 +1,42 @@
+"""A system by its name, with settings given as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from sdgar.errors import unknown_name
+from sdgar.settings import of_today, renamed
+from sdgar.systems.base import Estimator
+from sdgar.systems.checks import parsed
+from sdgar.systems.composed import Composed
+from sdgar.systems.names import SYSTEMS
+
+
+def make(
+    system: str, settings: Mapping[str, str], *, common: Mapping[str, Any] | None = None
+) -> Estimator:
+    """An estimator by name, from settings given as text: ``{"dim": "64", "l2": "0.03"}``.
+
+    ``common`` settings, such as the seed, are for those systems that have them.
+    """
+    if system not in SYSTEMS:
+        raise unknown_name("system", system, SYSTEMS)
+    kind = SYSTEMS[system]
+    types = get_type_hints(kind)
+    known = [f.name for f in fields(kind)]
+    common, settings = of_today(system, common or {}), renamed(system, settings)
+    values = {name: value for name, value in common.items() if name in known}
+    of_parts = {name: text for name, text in settings.items() if "." in name}
+    for name, text in settings.items():
+        if kind is Composed and name in of_parts:
+            continue
+        if name not in known or (kind is Composed and name == "settings"):
+            raise unknown_name(f"setting of {system}", name, known)
+        values[name] = parsed(name, text, types[name])
+    made = kind(**values)
+    if isinstance(made, Composed):
+        typed = {name: parsed(name, t, made.type_of(name)) for name, t in of_parts.items()}
+        made.settings = made.settings | typed
+    return made

@@ -1,0 +1,53 @@
+"""Weighted approximate-rank pairwise loss."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sdgar.contracts import Objective, Sampler
+from sdgar.parts import objectives, samplers
+from sdgar.parts.register import Ingredients
+from sdgar.systems.base import estimator
+from sdgar.systems.factorized import Factorized
+from sdgar.systems.spaces import STEPS, Choice, Range, Space
+
+
+@estimator
+class WARP(Factorized):
+    """Weighted approximate-rank pairwise loss (Weston et al. 2010), as in LightFM.
+
+        Σ_{(c,i) ∈ S} log(⌊(M - 1)/t⌋) max(0, margin + g(c, j) - g(c, i)),   M items
+
+    j is the first of uniform draws with g(c, j) > g(c, i) - margin, and t the number of draws it
+    took: the fewer, the worse i must rank, and the more the hinge counts.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.WARP(dim=2, epochs=3, early_stopping=False).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
+
+    system_name: ClassVar[str] = "warp"
+    searched: ClassVar[Space] = {
+        **STEPS,
+        "l2": Range(0.05, 5.0),  # a positive that ranks badly weighs up to log M, and so must λ
+        "margin": Choice((0.5, 1.0, 1.5, 2.0)),
+        "max_tries": Choice((10, 30, 60)),
+    }
+    l2_rule: ClassVar[float] = 3.3
+    """It is large, since a hinge counts up to log M times."""
+
+    learning_rate: float = 0.2
+    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
+    margin: float = 1.0
+    """By how much the score of a positive should exceed that of a negative."""
+    max_tries: int = 30
+    """The most draws for a positive; a positive without a violation teaches nothing."""
+
+    def make_objective(self, given: Ingredients) -> Objective:
+        """A hinge that counts by the rank of the positive."""
+        return objectives.warp(given, margin=self.margin)
+
+    def make_sampler(self, given: Ingredients) -> Sampler:
+        """The first draw that scores too close to the positive."""
+        return samplers.first_violation(given, margin=self.margin, max_tries=self.max_tries)
