@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from sdgar.experiments.paper.chosen import NAMES, PAPER, REAL
+from sdgar.experiments.paper.chosen import SYSTEMS as PAPERS
 from sdgar.experiments.paper.sources import TITLES
 from sdgar.systems.names import SYSTEMS
 

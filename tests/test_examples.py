@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sdgar import parts
+from sdgar.parts import register
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="examples/ is not 
 
 @pytest.fixture
 def run():
-    before = [dict(known) for known in parts.KINDS.values()]
+    before = [dict(known) for known in register.KINDS.values()]
 
     def main(name: str) -> dict[str, float]:
         spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
@@ -27,7 +27,7 @@ def run():
         return module.main()
 
     yield main
-    for known, was in zip(parts.KINDS.values(), before, strict=True):
+    for known, was in zip(register.KINDS.values(), before, strict=True):
         known.clear()
         known.update(was)
 

@@ -34,6 +34,7 @@ def _examples(name: str) -> list[doctest.DocTest]:
 @pytest.mark.parametrize("name", sdgar.__all__)
 def test_every_public_name_has_an_example_that_is_true(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SYSTEMS, "_own", {})  # an example makes a system of its own
     # The compiled engines take seconds to compile, and are tested elsewhere.
     monkeypatch.setattr(choose, "FUSED", dict.fromkeys(choose.FUSED, "eager"))
     before = sdgar.show.progress._setting.on

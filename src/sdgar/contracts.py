@@ -202,10 +202,11 @@ Score = Callable[[Tensor, Tensor], Tensor]
 class Sampler(Protocol):
     """Proposes negatives. ``refit`` lets a learned sampler follow the discriminator.
 
-    Beside ``uses_scores`` a sampler may state three more facts, by which a ``System`` checks that
+    Beside ``uses_scores`` a sampler may state four more facts, by which a ``System`` checks that
     its parts go together: ``knows_log_q`` (whether its negatives carry log Q), ``counts_tries``
-    (whether they carry the number of tries) and ``most_negatives`` (how many it can give for one
-    positive). What a sampler does not state is found out in the first batch.
+    (whether they carry the number of tries), ``most_negatives`` (how many it can give for one
+    positive) and ``by_positive`` (whether they are searched for one positive, so that several
+    cannot share them). What a sampler does not state is found out in the first batch.
     """
 
     @property
@@ -293,7 +294,8 @@ class Discriminator(Scorer, Protocol):
 class Objective(Protocol):
     """Turns scores into one loss a row; it never reduces over rows.
 
-    An objective may state that it ``needs_log_q`` or ``needs_tries`` of the negatives.
+    An objective may state that it ``needs_log_q`` or ``needs_tries`` of the negatives, and that it
+    ``estimates_ranks`` from them, for which they must be drawn uniformly.
     """
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
@@ -373,6 +375,12 @@ def misfit(system: System) -> str | None:
         return (
             f"the sampler {proposes} gives no more than {most} of the {system.n_negatives} "
             f"negatives that each positive should have. Set n_negatives to {most}."
+        )
+    if getattr(sampler, "by_positive", False) and system.positives_per_visit > 1:
+        return (
+            f"the sampler {proposes} searches negatives for one positive at a time, so "
+            f"{system.positives_per_visit} positives cannot share them. Set positives_per_visit "
+            "to 1."
         )
     if sampler.uses_scores and getattr(system.discriminator, "by_event", False):
         return (

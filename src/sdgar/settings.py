@@ -69,9 +69,9 @@ def settings_of(kind: type) -> list[Setting]:
     ]
 
 
-def described(kind: type) -> str:
+def described(kind: type, docstring: str) -> str:
     """The docstring of a class of settings: its own words, all of its settings, its examples."""
-    words, prompt, example = inspect.cleandoc(kind.__doc__ or "").partition("\n\n>>> ")
+    words, prompt, example = inspect.cleandoc(docstring).partition("\n\n>>> ")
     said = [words]
     lines = [
         f"{s.name} : {s.kind}, default {s.default!r}\n{textwrap.indent(s.meaning, '    ')}".rstrip()

@@ -14,8 +14,10 @@ from scipy import stats
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.maths.rng import Draws, Stream
+from sdgar.samplers.ablations import Scrambled
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Update
 from sdgar.samplers.nearest_items import NearestItems
 from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.rank_by_factor import RankByFactor
@@ -32,7 +34,7 @@ def popularity(data: Interactions, power: float) -> Popularity:
 
 
 def decomposable(data: Interactions, *, updated: bool, scramble: bool = False) -> Decomposable:
-    update = ClosedForm(
+    update: Update = ClosedForm(
         temperature=0.5,
         lambda_x=0.1,
         lambda_y=1.0,
@@ -41,7 +43,9 @@ def decomposable(data: Interactions, *, updated: bool, scramble: bool = False) -
         integrand="loss",
         calibration="relative",
     )
-    made = Decomposable(data.n_users, data.n_items, 4, seed=1, update=update, scramble=scramble)
+    if scramble:
+        update = Scrambled(update)
+    made = Decomposable(data.n_users, data.n_items, 4, seed=1, update=update)
     if updated:
         made.refit(wavy, seed=1, epoch=1)
     return made

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from sdgar.contracts import Health
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.health import complaint
 
 from .oracle import closed_form
 
@@ -29,7 +29,7 @@ def score(users_B: Tensor, items_BN: Tensor) -> Tensor:
     return torch.where(own(users_B[:, None], items_BN), 1.0, -2.0) + 0.3 * scatter_BN
 
 
-def refitted(lam: float, calibration: str, *, peaked: bool) -> dict[str, float]:
+def refitted(lam: float, calibration: str, *, peaked: bool) -> Health:
     update = closed_form(
         temperature=0.5, lambda_x=lam, lambda_y=lam, samples=32, calibration=calibration
     )
@@ -45,22 +45,22 @@ def refitted(lam: float, calibration: str, *, peaked: bool) -> dict[str, float]:
 @pytest.mark.parametrize("lam", [0.1, 0.5, 1.0])
 def test_literal_lambdas_leave_the_generator_uniform_to_many_digits(lam):
     found = refitted(lam, "literal", peaked=False)
-    assert found["x_perplexity"] == pytest.approx(STATES, rel=1e-6)
-    assert found["y_perplexity"] == pytest.approx(ITEMS, rel=2e-5)
-    assert "inert" in complaint(found)
-    assert 'calibration="line"' in complaint(found)
+    assert found.numbers["x_perplexity"] == pytest.approx(STATES, rel=1e-6)
+    assert found.numbers["y_perplexity"] == pytest.approx(ITEMS, rel=2e-5)
+    assert "inert" in found.complaint
+    assert 'calibration="line"' in found.complaint
 
 
 @pytest.mark.parametrize("lam", [0.1, 0.5, 1.0])
 def test_even_given_the_right_y_literal_lambdas_find_no_state_for_a_context(lam):
     found = refitted(lam, "literal", peaked=True)
-    assert found["x_perplexity"] == pytest.approx(STATES, rel=1e-5)
+    assert found.numbers["x_perplexity"] == pytest.approx(STATES, rel=1e-5)
 
 
 @pytest.mark.parametrize(("lam", "most"), [(0.1, 0.5), (0.5, 0.8), (1.0, 0.95)])
 def test_given_the_right_y_relative_lambdas_find_states_for_a_context(lam, most):
-    assert refitted(lam, "relative", peaked=True)["x_perplexity"] < most * STATES
+    assert refitted(lam, "relative", peaked=True).numbers["x_perplexity"] < most * STATES
 
 
 def test_a_generator_that_found_its_states_is_nothing_to_complain_about():
-    assert complaint(refitted(0.5, "relative", peaked=True)) is None
+    assert refitted(0.5, "relative", peaked=True).complaint is None

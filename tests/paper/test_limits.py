@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
 from sdgar.objectives import Logistic
+from sdgar.parts.register import Ingredients
 from sdgar.samplers.sampled_sums import LEAST_TEMPERATURE, MOST_TEMPERATURE
 from sdgar.samplers.score_aware import HardestOf
 from sdgar.samplers.static import Uniform
@@ -51,15 +51,21 @@ def trained(
 class HardestLogistic(Factorized):
     """Dynamic negative sampling with Eq. 4's loss instead of BPR's."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
-        return self._system(data, self._factorization(data, seed), HardestOf(5), Logistic())
+    def make_objective(self, given: Ingredients) -> Logistic:
+        return Logistic()
+
+    def make_sampler(self, given: Ingredients) -> HardestOf:
+        return HardestOf(5)
 
 
 class UniformLogistic(Factorized):
     """Five negatives that count alike."""
 
-    def compose(self, data: Interactions, *, seed: int) -> System:
-        return self._system(data, self._factorization(data, seed), Uniform(), Logistic())
+    def make_objective(self, given: Ingredients) -> Logistic:
+        return Logistic()
+
+    def make_sampler(self, given: Ingredients) -> Uniform:
+        return Uniform()
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.1])

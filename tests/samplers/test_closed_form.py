@@ -151,7 +151,7 @@ def test_no_entry_loses_all_its_weight():
     # for every item: an item without weight in any state would have no P(k|i).
     generator = Decomposable(30, 80, 4, seed=0, update=made(lambda_x=1e-4, lambda_y=1e-4))
     for epoch in range(1, 6):
-        found = generator.refit(scores, seed=0, epoch=epoch)
+        found = generator.refit(scores, seed=0, epoch=epoch).numbers
         assert (generator.state_of.mass_RN > 0).all()
         assert (generator.item_of.mass_RN > 0).all()
         assert all(math.isfinite(v) for v in found.values())
@@ -164,7 +164,7 @@ def test_a_discriminator_without_any_loss_leaves_the_generator_as_it_was(integra
     update = made(integrand=integrand, calibration=calibration)
     generator = Decomposable(30, 80, 4, seed=0, update=update)
     x_UK, y_IK = generator.x_UK, generator.y_IK
-    found = generator.refit(lambda u, i: torch.full(i.shape, -200.0), seed=0, epoch=1)
+    found = generator.refit(lambda u, i: torch.full(i.shape, -200.0), seed=0, epoch=1).numbers
     assert_close(generator.x_UK, x_UK, rtol=1e-5, atol=0)
     assert_close(generator.y_IK, y_IK, rtol=1e-5, atol=0)
     assert all(math.isfinite(v) for v in found.values())

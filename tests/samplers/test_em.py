@@ -86,7 +86,7 @@ def test_an_update_by_many_draws_is_the_exact_round():
     p_UI = s_UI.softmax(dim=1)
     expected_x = exact_x(p_UI, x_UK, y_IK, 0.01)
     expected_y = exact_y(p_UI, expected_x, y_IK, 0.1)
-    found = generator.refit(lambda u, i: s_UI.float()[u[:, None], i], seed=3, epoch=1)
+    found = generator.refit(lambda u, i: s_UI.float()[u[:, None], i], seed=3, epoch=1).numbers
     assert_close(generator.x_UK.double(), expected_x, rtol=0.02, atol=1e-4)
     assert_close(generator.y_IK.double(), expected_y, rtol=0.03, atol=1e-4)
     now = (generator.x_UK.double() @ generator.y_IK.double().T).log()
@@ -99,7 +99,7 @@ def test_updates_follow_the_scores_and_keep_their_floors():
     update = ExpectationMaximization(temperature=1.0, samples=64, floor_x=0.05, floor_y=0.2)
     generator = generator_of(*start(2), update)
     values = [
-        generator.refit(lambda u, i: s_UI.float()[u[:, None], i], seed=3, epoch=e)["kl"]
+        generator.refit(lambda u, i: s_UI.float()[u[:, None], i], seed=3, epoch=e).numbers["kl"]
         for e in range(1, 30)
     ]
     assert values[-1] < 0.6 * values[0]

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
+from sdgar.contracts import Health
 from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.health import Target, complaint, health
+from sdgar.samplers.health import Target, health
 
 USERS, ITEMS, STATES = 40, 60, 8
 
@@ -26,23 +27,23 @@ def half(g: torch.Tensor) -> torch.Tensor:
     return softplus(g) / 0.5
 
 
-def found(generator: Decomposable, target: Target | None = half) -> dict[str, float]:
+def found(generator: Decomposable, target: Target | None = half) -> Health:
     return health(generator, scores, target=target, seed=0, epoch=1)
 
 
 def test_a_fresh_generator_is_healthy():
-    assert complaint(found(made())) is None
+    assert found(made()).complaint is None
 
 
 def test_a_sampler_that_reports_nothing_is_not_complained_about():
-    assert complaint({}) is None
+    assert Health().complaint is None
 
 
 def test_collapsed_states_are_reported_with_the_parameter_to_raise():
     generator = made()
     generator.set_x(torch.eye(STATES)[torch.arange(USERS) % STATES])
-    assert found(generator)["x_perplexity"] == pytest.approx(1)
-    said = complaint(found(generator))
+    assert found(generator).numbers["x_perplexity"] == pytest.approx(1)
+    said = found(generator).complaint
     assert "collapsed" in said
     assert "x_c is one-hot (perplexity 1.00 of 8)" in said
     assert said.endswith("Raise lambda_x, or floor_x.")
@@ -51,7 +52,7 @@ def test_collapsed_states_are_reported_with_the_parameter_to_raise():
 def test_collapsed_items_are_reported_with_the_parameter_to_raise():
     generator = made()
     generator.set_y(torch.eye(ITEMS)[:, :STATES])
-    said = complaint(found(generator, target=None))
+    said = found(generator, target=None).complaint
     assert "y_k is one-hot (perplexity 1.00 of 60)" in said
     assert said.endswith("Raise lambda_y, or floor_y.")
 
@@ -61,9 +62,9 @@ def test_an_inert_generator_is_reported_with_what_to_lower():
     generator.set_x(torch.ones(USERS, STATES))
     generator.set_y(torch.ones(ITEMS, STATES))
     # An exponential of a sum of 60 logarithms in float32: some units in the last place.
-    assert found(generator)["x_perplexity"] == pytest.approx(STATES, rel=1e-5)
-    assert found(generator)["y_perplexity"] == pytest.approx(ITEMS, rel=1e-5)
-    said = complaint(found(generator))
+    assert found(generator).numbers["x_perplexity"] == pytest.approx(STATES, rel=1e-5)
+    assert found(generator).numbers["y_perplexity"] == pytest.approx(ITEMS, rel=1e-5)
+    said = found(generator).complaint
     assert "inert" in said
     assert "Lower lambda_x and lambda_y" in said
     assert 'calibration="line"' in said
@@ -76,12 +77,12 @@ def test_a_generator_that_is_uniform_in_one_part_only_is_not_inert(part):
         generator.set_x(torch.ones(USERS, STATES))
     else:
         generator.set_y(torch.ones(ITEMS, STATES))
-    assert complaint(found(generator)) is None
+    assert found(generator).complaint is None
 
 
 def test_one_state_cannot_collapse_and_one_item_cannot_either():
     single = Decomposable(USERS, 1, 1, seed=0, update=Frozen())
-    assert complaint(found(single)) is None
+    assert found(single).complaint is None
 
 
 def test_the_perplexity_is_the_mean_of_exp_of_the_entropy():
@@ -89,7 +90,7 @@ def test_the_perplexity_is_the_mean_of_exp_of_the_entropy():
     x_UK = torch.ones(USERS, STATES)
     x_UK[: USERS // 2] = torch.eye(STATES)[0]
     generator.set_x(x_UK)
-    assert found(generator)["x_perplexity"] == pytest.approx((1 + STATES) / 2)
+    assert found(generator).numbers["x_perplexity"] == pytest.approx((1 + STATES) / 2)
 
 
 def test_the_divergence_is_that_of_the_target_from_the_proposal():
@@ -98,7 +99,7 @@ def test_the_divergence_is_that_of_the_target_from_the_proposal():
     generator = made()
     generator.set_x(torch.ones(USERS, STATES))
     g_I = torch.linspace(-2, 2, ITEMS)
-    value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1)["kl"]
+    value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1).numbers["kl"]
     p_I = (torch.nn.functional.softplus(g_I.double()) / 0.5).softmax(dim=0)
     q_I = generator.y_IK.double().mean(dim=1)
     assert value == pytest.approx((p_I * (p_I / q_I).log()).sum().item(), rel=1e-4)
@@ -108,10 +109,10 @@ def test_the_divergence_of_a_generator_that_equals_its_target_is_nothing():
     g_I = torch.linspace(-2, 2, ITEMS)
     generator = Decomposable(USERS, ITEMS, 1, seed=0, update=Frozen())
     generator.set_y((torch.nn.functional.softplus(g_I) / 0.5).softmax(dim=0)[:, None])
-    value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1)["kl"]
+    value = health(generator, lambda u, i: g_I[i], target=half, seed=0, epoch=1).numbers["kl"]
     assert abs(value) < 1e-5
 
 
 def test_without_a_target_there_is_no_divergence():
-    assert "kl" not in found(made(), target=None)
-    assert all(math.isfinite(v) for v in found(made()).values())
+    assert "kl" not in found(made(), target=None).numbers
+    assert all(math.isfinite(v) for v in found(made()).numbers.values())

@@ -116,7 +116,7 @@ def test_orders_and_weights_follow_the_discriminator_at_a_refit_and_not_before()
         made.item_ID *= torch.tensor([-1.0, 2.0])
         made.user_UD[0] = torch.tensor([2.0, 0.1])
     assert torch.equal(draw(sampler, 0).items_BN, first)
-    assert sampler.refit(None, seed=0, epoch=2) == {}
+    assert sampler.refit(None, seed=0, epoch=2).numbers == {}
     after = sampler.state()
     assert all(not torch.equal(after[name], before[name]) for name in before)
     fresh = RankByFactor(made, SCALE)

@@ -161,7 +161,7 @@ def test_only_one_negative_is_searched_for():
 
 @pytest.mark.parametrize("name", ["n_negatives", "positives_per_visit"])
 def test_warp_refuses_pools(name):
-    with pytest.raises(UsageError, match=f"{name} must be 1, got 3"):
+    with pytest.raises(UsageError, match=f"Set {name} to 1"):
         WARP(**{name: 3}).compose(DATA, seed=0)
 
 

@@ -15,8 +15,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import inverse_cdf as cdf
-from sdgar.samplers import softmax as module
-from sdgar.samplers.health import complaint
+from sdgar.samplers import softmax_generator as module
+from sdgar.samplers.health import collapsed
 from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
 from sdgar.samplers.policy_gradient import PolicyGradient, Pushes
 from sdgar.samplers.reject import KnownItems
@@ -236,7 +236,7 @@ def expected_reward(sampler: SoftmaxGenerator) -> float:
 def test_updates_raise_the_expected_reward_towards_the_best():
     sampler = made(samples=16)
     before = expected_reward(sampler)
-    said = [sampler.refit(scores, seed=2, epoch=epoch) for epoch in range(2, 150)]
+    said = [sampler.refit(scores, seed=2, epoch=epoch).numbers for epoch in range(2, 150)]
     best = float((2 * scores(torch.arange(4), torch.arange(8).expand(4, -1)).sigmoid() - 1).amax())
     assert before < 0.3
     assert expected_reward(sampler) > 0.9 * best
@@ -326,9 +326,10 @@ def test_whoever_recommends_is_measured_and_kept(side, checkerboard):
 
 
 def test_a_collapsed_generator_is_complained_about():
-    found = {"reward": 0.9, "perplexity": 1.01, "items": 100.0}
-    assert "Lower generator_rate" in complaint(found)
-    assert complaint(found | {"perplexity": 30.0}) is None
+    said = collapsed("Q(. | c)", 1.01, 100, "Lower generator_rate")
+    assert "Q(. | c) is one-hot (perplexity 1.01 of 100)" in said
+    assert said.endswith("Lower generator_rate.")
+    assert collapsed("Q(. | c)", 30.0, 100, "Lower generator_rate") is None
 
 
 @pytest.mark.parametrize(
@@ -351,7 +352,7 @@ def test_settings_that_cannot_be_are_refused(changes, message):
 
 def test_the_perplexity_is_the_exponential_of_the_entropy():
     sampler = made(learning_rate=1e-30)
-    perplexity = sampler.refit(scores, seed=5, epoch=2)["perplexity"]
+    perplexity = sampler.refit(scores, seed=5, epoch=2).numbers["perplexity"]
     q_UI = sampler.logits(torch.arange(4)).detach().double().softmax(dim=1)
     entropy_U = -(q_UI * q_UI.log()).sum(dim=1)
     assert perplexity == pytest.approx(entropy_U.exp().mean().item(), rel=1e-5)

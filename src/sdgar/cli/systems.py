@@ -8,6 +8,7 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.systems.names import SYSTEMS
 
 _NAMES = 15
 """Columns for the names of systems in a list of them."""
@@ -24,7 +25,7 @@ def systems(
 
     screen = Screen(as_json=as_json)
     if name is None:
-        all_of_them = catalogue.summaries()
+        all_of_them = SYSTEMS.titles()
         for system, summary in all_of_them.items():
             screen.lines(f"{system:<{_NAMES}}{summary}", further=_NAMES)
         screen.say("next", f"sdgar systems {options.DEFAULT_SYSTEM}")

@@ -23,11 +23,6 @@ from sdgar.systems.spaces import Choice, Range
 _DEVICES = {"fused-cpu": torch.device("cpu"), "fused-gpu": torch.device("cuda")}
 
 
-def summaries() -> dict[str, str]:
-    """One line for each system."""
-    return {name: _words(kind).partition("\n")[0] for name, kind in SYSTEMS.items()}
-
-
 def described(system: str) -> dict[str, Any]:
     """Everything about one system, as plain values."""
     if system not in SYSTEMS:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from sdgar import model_file
@@ -75,9 +74,9 @@ def save(
     _require_names(attachments or {})
     kind, sizes, tensors = model_file.to_tensors(artifact.model)
     contents = {
-        _MODEL: safetensors.numpy.save(tensors),
-        _IDS: safetensors.numpy.save(_id_tensors(artifact)),
-        _HISTORY: safetensors.numpy.save(_history_tensors(artifact)),
+        _MODEL: folders.tensor_bytes(tensors),
+        _IDS: folders.tensor_bytes(_id_tensors(artifact)),
+        _HISTORY: folders.tensor_bytes(_history_tensors(artifact)),
     }
     manifest = {
         "format": FORMAT,

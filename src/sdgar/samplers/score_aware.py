@@ -78,6 +78,7 @@ class FirstViolation(Static):
     knows_log_q: ClassVar[bool] = False
     counts_tries: ClassVar[bool] = True
     most_negatives: ClassVar[int] = 1
+    by_positive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what draws nothing."""

@@ -41,6 +41,7 @@ _Class = TypeVar("_Class", bound=type)
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(kind: _Class) -> _Class:
     """Make a class of settings, which takes names of earlier days and documents its fields."""
+    words = kind.__doc__ or kind.__name__
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
     begin = made.__init__
 
@@ -49,7 +50,7 @@ def estimator(kind: _Class) -> _Class:
         begin(self, **renamed(made.system_name, settings))
 
     made.__init__ = take
-    made.__doc__ = described(made)
+    made.__doc__ = described(made, words)
     return made  # type: ignore[no-any-return]
 
 
@@ -59,6 +60,8 @@ def register_system(name: str) -> Callable[[_Class], _Class]:
     >>> from sdgar.extend import Factorized, objectives, samplers
     >>> @sdgar.register_system("popular-bpr")
     ... class PopularBPR(Factorized):
+    ...     '''BPR whose negatives are drawn by popularity.'''
+    ...
     ...     def make_objective(self, given):
     ...         return objectives.bpr(given)
     ...

@@ -25,14 +25,17 @@ class Entry:
     """The module that holds the class."""
     class_name: str
     title: str
-    """A few words that say what the system is."""
+    """One line that says what the system is."""
 
 
 class Systems(Mapping[str, "type[Estimator]"]):
     """The classes of systems by name; ``SYSTEMS["bpr"]`` is ``sdgar.BPR``."""
 
     def __init__(self, entries: Mapping[str, tuple[str, str, str]]) -> None:
-        self._entries = {name: Entry(*line) for name, line in entries.items()}
+        self._entries = {
+            name: Entry(f"sdgar.systems.{home}", class_name, title)
+            for name, (home, class_name, title) in entries.items()
+        }
         self._own: dict[str, type[Estimator]] = {}
 
     def __getitem__(self, name: str) -> type[Estimator]:
@@ -57,6 +60,11 @@ class Systems(Mapping[str, "type[Estimator]"]):
         """The lines of the table; systems that were registered are not among them."""
         return self._entries
 
+    def titles(self) -> dict[str, str]:
+        """One line for each system; of an own system, the first line of its docstring."""
+        own = {name: (kind.__doc__ or "").partition("\n")[0] for name, kind in self._own.items()}
+        return {name: entry.title for name, entry in self._entries.items()} | own
+
     def add(self, name: str, kind: type[Estimator]) -> None:
         """Make an own system known; the same class may come again, another one may not."""
         home = (kind.__module__, kind.__qualname__)
@@ -69,24 +77,80 @@ class Systems(Mapping[str, "type[Estimator]"]):
 
 SYSTEMS = Systems(
     {
-        "popular": ("sdgar.systems.popular", "MostPopular", "the items that most users have"),
-        "item-knn": ("sdgar.systems.item_knn", "ItemKNN", "nearest items by cosine"),
-        "ials": ("sdgar.systems.ials", "IALS", "alternating least squares on all pairs"),
-        "ease": ("sdgar.systems.ease", "EASE", "item weights by one matrix inverse"),
-        "bpr": ("sdgar.systems.bpr", "BPR", "Bayesian personalised ranking"),
-        "aobpr": ("sdgar.systems.aobpr", "AOBPR", "BPR with negatives from top ranks"),
-        "warp": ("sdgar.systems.warp", "WARP", "weighted approximate-rank pairwise loss"),
-        "cml": ("sdgar.systems.cml", "CML", "collaborative metric learning"),
-        "dns": ("sdgar.systems.dns", "DNS", "dynamic negative sampling"),
-        "irgan": ("sdgar.systems.irgan", "IRGAN", "the minimax game of IRGAN"),
-        "sa": ("sdgar.systems.sa", "SA", "self-adversarial negative sampling"),
-        "sdgar": ("sdgar.systems.sdgar", "SDGAR", "the paper's system"),
-        "sdgar-printed": (
-            "sdgar.systems.sdgar",
-            "SDGARPrinted",
-            "SD-GAR as printed",
+        "popular": (
+            "popular",
+            "MostPopular",
+            "Everyone gets the items that most users have: the yardstick of every report.",
         ),
-        "sdsoftmax": ("sdgar.systems.sdsoftmax", "SDSoftmax", "sampling-decomposable softmax"),
-        "composed": ("sdgar.systems.composed", "Composed", "parts of your choice"),
+        "item-knn": (
+            "item_knn",
+            "ItemKNN",
+            "Item-based nearest neighbours, by the cosine of items: a yardstick.",
+        ),
+        "ials": (
+            "ials",
+            "IALS",
+            "Alternating least squares on all pairs: the yardstick for models with vectors.",
+        ),
+        "ease": (
+            "ease",
+            "EASE",
+            "Every item predicted from the others by least squares, for small catalogues.",
+        ),
+        "bpr": (
+            "bpr",
+            "BPR",
+            "Bayesian personalised ranking: one uniform negative for each positive.",
+        ),
+        "aobpr": (
+            "aobpr",
+            "AOBPR",
+            "BPR with adaptive oversampling: negatives that rank high in a factor.",
+        ),
+        "warp": (
+            "warp",
+            "WARP",
+            "Weighted approximate-rank pairwise loss, as in LightFM.",
+        ),
+        "cml": (
+            "cml",
+            "CML",
+            "Collaborative metric learning: points in a unit ball, nearer is better.",
+        ),
+        "dns": (
+            "dns",
+            "DNS",
+            "Dynamic negative sampling: the hardest of a few uniform negatives.",
+        ),
+        "irgan": (
+            "irgan",
+            "IRGAN",
+            "IRGAN: a generator with a softmax over all items against a discriminator.",
+        ),
+        "sa": (
+            "sa",
+            "SA",
+            "Self-adversarial negative sampling: uniform negatives weighted by their own losses.",
+        ),
+        "sdgar": (
+            "sdgar",
+            "SDGAR",
+            "Sampling-decomposable generative adversarial recommender, the paper's system.",
+        ),
+        "sdgar-printed": (
+            "sdgar",
+            "SDGARPrinted",
+            "SD-GAR with the generator's equations as printed, whose generator stays uniform.",
+        ),
+        "sdsoftmax": (
+            "sdsoftmax",
+            "SDSoftmax",
+            "Sampling-decomposable softmax: cosines, and a generator fitted by EM.",
+        ),
+        "composed": (
+            "composed",
+            "Composed",
+            "Any discriminator with any sampler and any objective, each by its name.",
+        ),
     }
 )

@@ -26,7 +26,6 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
-import safetensors.numpy
 import torch
 from torch import Tensor
 
@@ -210,7 +209,7 @@ class Checkpoints:
         """Write, read back, and then remove all older ones but one."""
         target = self._folder / f"checkpoint-{checkpoint.epochs:06d}"
         contents = {
-            _STATE: safetensors.numpy.save(_arrays(checkpoint)),
+            _STATE: folders.tensor_bytes(_arrays(checkpoint)),
             _LOOP: json.dumps(_loop(checkpoint, self._identity)).encode(),
         }
         manifest = folders.sealed({"format": FORMAT, "files": folders.seals(contents)})

@@ -55,7 +55,7 @@ def test_an_index_finds_most_of_them_and_says_how_many(index, least):
     pytest.importorskip("faiss")
     data, model = problem()
     sampler = NearestItems(model, data.history, index=index, near=10)
-    recall = sampler.refit(model.score, seed=0, epoch=1)["recall"]
+    recall = sampler.refit(model.score, seed=0, epoch=1).numbers["recall"]
     found = sampler.best_UM.tolist()
     hits = sum(len({*found[u]} & {*expected(data, model, u, 10)}) for u in range(data.n_users))
     assert recall == pytest.approx(hits / (10 * data.n_users))
