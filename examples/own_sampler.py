@@ -6,11 +6,16 @@ Run: python examples/own_sampler.py
 import torch
 
 import sdgar
-from sdgar.contracts import KnownPositives, Negatives, Score
-from sdgar.maths.rng import Draws
-from sdgar.parts.register import Ingredients
-from sdgar.samplers.reject import redraw_known
-from sdgar.samplers.static import Static
+from sdgar.extend import (
+    Draws,
+    Ingredients,
+    KnownPositives,
+    Negatives,
+    Score,
+    Static,
+    redraw_known,
+    register_sampler,
+)
 
 
 class HalfPopular(Static):
@@ -34,10 +39,10 @@ class HalfPopular(Static):
         return Negatives(items_BN, accepted_BN, self.log_q_I[items_BN])
 
 
-@sdgar.register_sampler("half-popular")
-def half_popular(making: Ingredients, *, share: float = 0.5) -> HalfPopular:
+@register_sampler("half-popular")
+def half_popular(given: Ingredients, *, share: float = 0.5) -> HalfPopular:
     """Made from the training data and the settings."""
-    count_I = torch.from_numpy(making.data.items_E).long().bincount(minlength=making.data.n_items)
+    count_I = torch.from_numpy(given.data.items_E).long().bincount(minlength=given.data.n_items)
     return HalfPopular(count_I.float(), share)
 
 

@@ -493,3 +493,14 @@ def test_validation_rows_are_never_dropped_in_silence(coloured):
         model.fit(train, valid)
     model.fit(train, valid, refit=True)
     assert len(model.recommender_.history.items_E) == len(coloured)
+
+
+def test_a_named_system_and_its_parts_by_name_give_the_same_model():
+    data = sdgar.synthetic("demo")
+    common = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 8, "seed": 3}
+    parts = {"discriminator": "cosine", "sampler": "decomposable", "objective": "sdsoftmax"}
+    few = {"sampler.states": 4, "sampler.pretrain": 2}
+    named = SDSoftmax(states=4, pretrain=2, **common).fit(data, verbose=False)
+    made = Composed(**parts, settings=few, **common).fit(data, verbose=False)
+    for name, tensor in named.recommender_.model.tensors().items():
+        assert torch.equal(tensor, made.recommender_.model.tensors()[name]), name

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sdgar.parts import register
+from sdgar.systems.names import SYSTEMS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -16,7 +17,8 @@ pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="examples/ is not 
 
 @pytest.fixture
 def run():
-    before = [dict(known) for known in register.KINDS.values()]
+    registers = [*register.KINDS.values(), SYSTEMS._own]
+    before = [dict(known) for known in registers]
 
     def main(name: str) -> dict[str, float]:
         spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
@@ -27,14 +29,15 @@ def run():
         return module.main()
 
     yield main
-    for known, was in zip(register.KINDS.values(), before, strict=True):
+    for known, was in zip(registers, before, strict=True):
         known.clear()
         known.update(was)
 
 
 def test_every_example_is_tested():
     tested = {
-        "contexts", "own_model", "own_sampler", "sequences", "search_proposals", "item_features"
+        "contexts", "own_model", "own_sampler", "own_system", "sequences", "search_proposals",
+        "item_features",
     }  # fmt: skip
     assert {file.stem for file in EXAMPLES.glob("*.py")} == tested
 
@@ -45,7 +48,7 @@ def test_recommendations_depend_on_the_part_of_the_day(run):
     assert found["night"] > 0.7
 
 
-@pytest.mark.parametrize("name", ["own_model", "own_sampler"])
+@pytest.mark.parametrize("name", ["own_model", "own_sampler", "own_system"])
 def test_own_parts_learn(run, name):
     found = run(name)
     assert len(found) == 2

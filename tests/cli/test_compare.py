@@ -13,6 +13,7 @@ import pytest
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.data.tables import events as table_of
+from sdgar.systems.names import SYSTEMS
 
 from .test_cli import result_of, sdgar
 
@@ -225,3 +226,46 @@ def test_missing_optuna_is_said_with_its_cure_before_anything_is_trained(
     done = sdgar(words[0], events / "train.parquet", *words[1:])
     assert done.returncode == 5
     assert 'pip install "sdgar[tune]"' in done.stderr
+
+
+OWN_SYSTEM = '''
+from sdgar.extend import STEPS, Choice, Factorized, objectives, register_system, samplers
+
+@register_system("own-bpr")
+class OwnBPR(Factorized):
+    """BPR whose negatives are drawn by popularity."""
+
+    searched = {"learning_rate": Choice((0.05, 0.2))}
+
+    def make_objective(self, given):
+        return objectives.bpr(given)
+
+    def make_sampler(self, given):
+        return samplers.popularity(given)
+'''
+
+
+def test_an_own_system_is_listed_compared_tuned_and_trained_by_its_name(
+    events, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(SYSTEMS, "_own", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_system.py").write_text(OWN_SYSTEM)
+    imported = ("--import", "own_system")
+
+    def own(*words: object) -> object:
+        return sdgar(*imported, *words, cwd=tmp_path)
+
+    listed = result_of(own("systems", "--json"))["systems"]
+    assert listed["own-bpr"] == "BPR whose negatives are drawn by popularity."
+    told = result_of(own("compare", *given(events), "--systems", "own-bpr,bpr", *QUICK, "--json"))
+    assert {row["system"] for row in told["systems"]} == {"own-bpr", "bpr"}
+    words = ("tune", *given(events), "--system", "own-bpr", "--trials", 2, *QUICK, "--json")
+    assert set(result_of(own(*words))["best"]["settings"]) >= {"learning_rate"}
+    run = tmp_path / "run"
+    words = ("train", *given(events), "--system", "own-bpr", "--out", run, *QUICK, "--json")
+    assert result_of(own(*words))["system"] == "own-bpr"
+    # A saved model answers without the module that its system came from.
+    monkeypatch.setattr(SYSTEMS, "_own", {})
+    answer = result_of(sdgar("recommend", run, "--user", 1, "--json"))
+    assert answer["recommendations"][0]["items"]
