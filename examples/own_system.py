@@ -52,7 +52,8 @@ class LogisticPopular(Factorized):
 def main() -> dict[str, float]:
     """NDCG@10 of the own system and of BPR, on the same rows."""
     parts = sdgar.split(sdgar.synthetic("demo"), "paper", seed=0)
-    models = {"bpr": sdgar.BPR(epochs=8), "logistic-popular": LogisticPopular(epochs=8)}
+    loop = {"epochs": 8, "early_stopping": False}
+    models = {"bpr": sdgar.BPR(**loop), "logistic-popular": LogisticPopular(**loop)}
     return {
         name: model.fit(parts.train).evaluate(parts.held_out).means()["ndcg@10"]
         for name, model in models.items()

@@ -66,3 +66,16 @@ def checkerboard() -> Interactions:
     users, items = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
     liked = (users % 2 == items % 2) & (users != items)
     return Interactions.from_arrays(users[liked], items[liked])
+
+
+_LONGEST_FIRST = ("quality", "engines", "training", "paper", "examples", "cli", "hostile")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put folders and files that take long first, so that no worker ends with them."""
+
+    def place(item: pytest.Item) -> int:
+        words = item.path.relative_to(Path(__file__).parent).as_posix()
+        return next((n for n, name in enumerate(_LONGEST_FIRST) if name in words), 99)
+
+    items.sort(key=place)
