@@ -8,12 +8,14 @@ is installed, and for numbers other than float32, torch computes the same.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from sdgar.machine import cores
 from sdgar.maths.rng import Draws, tail
 from sdgar.samplers.alias import AliasTables
 
@@ -57,6 +59,22 @@ def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor
     shift_B1 = torch.where(torch.isfinite(top_B1), top_B1, 0.0)
     sum_BK = torch.einsum("bs,bsk->bk", (term_BS - shift_B1).exp(), weight_NK[others_BS])
     return shift_B1 + sum_BK.log() - math.log(term_BS.shape[1])
+
+
+def on_threads(
+    part: Callable[[int, int], None], chunks: int, numbers: int, device: torch.device
+) -> None:
+    """Call part(first, last) for all chunks; on the CPU each chunk by a thread that is free.
+
+    ``numbers`` is how many numbers there are to compute in all.
+    """
+    if chunks == 1 or device.type != "cpu" or _kernels("cpu") is None:
+        part(0, chunks)
+        return
+    from sdgar.kernels.numba_threads import share
+
+    with cores.torch_aside():
+        share(part, chunks, numbers, at_once=1)
 
 
 @cache

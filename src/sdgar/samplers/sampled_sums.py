@@ -12,7 +12,7 @@ is in the log domain, in chunks of bounded memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -25,8 +25,9 @@ from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.generator import Mixture
 
-_CHUNK, _CHUNK_ON_GPU = 1 << 24, 1 << 28
-"""Numbers in the largest intermediate of a chunk; on a GPU fewer only cost launches."""
+_CHUNK, _CHUNK_ON_GPU = 1 << 22, 1 << 28
+"""Numbers that a chunk looks at, one for each row, draw and state. On the CPU there should be
+several chunks for each thread; on a GPU more of them only cost launches."""
 
 LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-3, 1e3
 
@@ -70,13 +71,16 @@ class SampledSums:
         self, generator: Mixture, score: Score, seed: int, epoch: int, *, part: int
     ) -> tuple[Tensor, Tensor]:
         """Log Z_c = log Σ_i exp(f/T) and μ_c = E_P f, estimated with draws from Q(. | c)."""
-        log_z, mu = [], []
-        for users_B, items_BS in self._items(generator, seed, epoch, part):
+
+        def of(users_B: Tensor) -> tuple[Tensor, ...]:
+            items_BS = self._items(generator, users_B, seed, epoch, part)
             f_BS = self.value(score(users_B, items_BS))
             a_BS = f_BS / self.temperature - generator.log_q(users_B, items_BS)
-            log_z.append(a_BS.logsumexp(dim=1) - math.log(self.samples))
-            mu.append((a_BS.softmax(dim=1) * f_BS).sum(dim=1))
-        return torch.cat(log_z), torch.cat(mu)
+            log_z_B = a_BS.logsumexp(dim=1) - math.log(self.samples)
+            return log_z_B, (a_BS.softmax(dim=1) * f_BS).sum(dim=1)
+
+        log_z_U, mu_U = self._by_chunks(of, len(generator.x_UK), generator)
+        return log_z_U, mu_U
 
     def log_b(
         self,
@@ -88,16 +92,19 @@ class SampledSums:
         epoch: int,
     ) -> Tensor:
         """Log b_ck = log mean_j [P(j|c)/Q(j|c)] h_j y_jk, j ~ Q(. | c): Eq. 9."""
-        rows = []
-        for users_B, items_BS in self._items(generator, seed, epoch, 1):
+
+        def of(users_B: Tensor) -> tuple[Tensor, ...]:
+            items_BS = self._items(generator, users_B, seed, epoch, 1)
             f_BS = self.value(score(users_B, items_BS))
             log_q_BS = generator.log_q(users_B, items_BS)
             log_p_BS = f_BS / self.temperature - log_z_U[users_B][:, None]
             term_BS = log_p_BS - log_q_BS + self.log_h(f_BS, mu_U[users_B][:, None])
             if self.over_q:
                 term_BS = term_BS - log_q_BS
-            rows.append(mixtures.log_average(term_BS, generator.y_IK, items_BS))
-        return torch.cat(rows)
+            return (mixtures.log_average(term_BS, generator.y_IK, items_BS),)
+
+        (log_b_UK,) = self._by_chunks(of, len(generator.x_UK), generator)
+        return log_b_UK
 
     def log_d(
         self,
@@ -110,8 +117,8 @@ class SampledSums:
     ) -> Tensor:
         """Log d_ki = log mean_c [P(i|c)/Q(c|i)] h_c(i) x_ck, c ~ Q(c | i): Eq. 12."""
         inverse = Inverse(generator)
-        rows = []
-        for items_B in self._chunks(len(generator.y_IK), generator):
+
+        def of(items_B: Tensor) -> tuple[Tensor, ...]:
             draws = Draws(seed, Stream.GENERATOR_ITEMS, epoch, items_B[:, None])
             slots_S = torch.arange(self.samples, device=items_B.device)
             users_BS = inverse.draw(items_B[:, None], draws, slots_S)
@@ -125,22 +132,43 @@ class SampledSums:
                 term_BS = term_BS - mixtures.log_mix(
                     generator.y_IK, items_B, generator.x_UK, users_BS
                 )
-            rows.append(mixtures.log_average(term_BS, generator.x_UK, users_BS))
-        return torch.cat(rows)
+            return (mixtures.log_average(term_BS, generator.x_UK, users_BS),)
+
+        (log_d_IK,) = self._by_chunks(of, len(generator.y_IK), generator)
+        return log_d_IK
 
     def _items(
-        self, generator: Mixture, seed: int, epoch: int, part: int
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Draws from Q(. | c) for all contexts in chunks; each part has slots of its own."""
-        for users_B in self._chunks(len(generator.x_UK), generator):
-            draws = Draws(seed, Stream.GENERATOR_CONTEXTS, epoch, users_B[:, None])
-            slots_S = part * self.samples + torch.arange(self.samples, device=users_B.device)
-            yield users_B, generator.draw(users_B[:, None], draws, slots_S)
+        self, generator: Mixture, users_B: Tensor, seed: int, epoch: int, part: int
+    ) -> Tensor:
+        """Draws from Q(. | c) for some contexts; each part of an update has slots of its own."""
+        draws = Draws(seed, Stream.GENERATOR_CONTEXTS, epoch, users_B[:, None])
+        slots_S = part * self.samples + torch.arange(self.samples, device=users_B.device)
+        return generator.draw(users_B[:, None], draws, slots_S)
 
-    def _chunks(self, n: int, generator: Mixture) -> tuple[Tensor, ...]:
-        most = _CHUNK if generator.x_UK.device.type == "cpu" else _CHUNK_ON_GPU
+    def _by_chunks(
+        self, of: Callable[[Tensor], tuple[Tensor, ...]], n: int, generator: Mixture
+    ) -> tuple[Tensor, ...]:
+        """What ``of`` gives for rows 0 … n - 1, for as many at once as bounded memory holds.
+
+        No row depends on another. On the CPU every chunk is computed by one thread that is free,
+        so a thread that has to wait for a core holds up one chunk and not every operation.
+        """
+        device = generator.x_UK.device
+        most = _CHUNK if device.type == "cpu" else _CHUNK_ON_GPU
         size = max(1, most // (self.samples * generator.x_UK.shape[1]))
-        return torch.arange(n, device=generator.x_UK.device).split(size)  # type: ignore[no-untyped-call,no-any-return]
+        starts = range(0, n, size)
+        found: list[tuple[Tensor, ...]] = [()] * len(starts)
+
+        def part(first: int, last: int) -> None:
+            with torch.no_grad():  # torch has one such switch for each thread
+                for chunk in range(first, last):
+                    rows_B = torch.arange(
+                        starts[chunk], min(starts[chunk] + size, n), device=device
+                    )
+                    found[chunk] = of(rows_B)
+
+        mixtures.on_threads(part, len(starts), n * self.samples * generator.x_UK.shape[1], device)
+        return tuple(torch.cat(pieces) for pieces in zip(*found, strict=True))
 
 
 class Inverse:
