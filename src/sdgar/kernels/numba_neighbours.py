@@ -1,0 +1,155 @@
+"""Co-occurrence, neighbours and their least squares on the CPU; see ``maths/neighbours.py``.
+
+Every row is computed by one thread, in one order of adding up, so that its bytes do not depend on
+the number of threads. Scratch memory is given by the caller, one for each call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdgar.kernels.compiled import inner, outer
+
+
+@inner
+def _count(
+    item: Any, start_I1: Any, user_E: Any, left_E: Any, start_U1: Any, item_E: Any, right_E: Any,
+    sum_I: Any, met_I: Any,
+) -> Any:  # fmt: skip
+    """sum_j += Σ_u left_iu right_uj; the items j that were met are listed, and their number given."""
+    met = 0
+    for e in range(start_I1[item], start_I1[item + 1]):
+        user, left = user_E[e], left_E[e]
+        for f in range(start_U1[user], start_U1[user + 1]):
+            other = item_E[f]
+            if sum_I[other] == 0:
+                met_I[met] = other
+                met += 1
+            sum_I[other] += left * right_E[f]
+    return met
+
+
+@inner
+def _sink(value_K: Any, item_K: Any, size: Any, value: Any, item: Any) -> Any:
+    """Put an entry at the root of a heap whose root is the worst: the least value, then last item."""
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and (
+            value_K[child + 1] < value_K[child]
+            or (value_K[child + 1] == value_K[child] and item_K[child + 1] > item_K[child])
+        ):
+            child += 1
+        if value < value_K[child] or (value == value_K[child] and item > item_K[child]):
+            break
+        value_K[at], item_K[at] = value_K[child], item_K[child]
+        at = child
+    value_K[at], item_K[at] = value, item
+
+
+@outer
+def nearest(
+    first: Any, last: Any, start_I1: Any, user_E: Any, left_E: Any, start_U1: Any, item_E: Any,
+    right_E: Any, root_I: Any, shrink: Any, near_IK: Any, both_IK: Any, sum_I: Any, met_I: Any,
+    value_K: Any, heap_K: Any,
+) -> Any:  # fmt: skip
+    """The k items j with the largest G_ij / (√(G_ii G_jj) + shrink), ascending, and their G_ij.
+
+    An item with fewer neighbours has -1 for the rest.
+    """
+    k = near_IK.shape[1]
+    for i in range(first, last):
+        met = _count(i, start_I1, user_E, left_E, start_U1, item_E, right_E, sum_I, met_I)
+        size = 0
+        for m in range(met):
+            j = met_I[m]
+            if j == i:
+                continue
+            value = sum_I[j] / (root_I[i] * root_I[j] + shrink)
+            if size < k:
+                # A heap that is not full yet grows by a leaf that rises.
+                at = size
+                size += 1
+                while at > 0:
+                    parent = (at - 1) // 2
+                    if value_K[parent] < value or (value_K[parent] == value and heap_K[parent] < j):
+                        break
+                    value_K[at], heap_K[at] = value_K[parent], heap_K[parent]
+                    at = parent
+                value_K[at], heap_K[at] = value, j
+            elif value > value_K[0] or (value == value_K[0] and j < heap_K[0]):
+                _sink(value_K, heap_K, k, value, j)
+        for n in range(1, size):  # a few numbers, by insertion
+            item, at = heap_K[n], n
+            while at > 0 and heap_K[at - 1] > item:
+                heap_K[at] = heap_K[at - 1]
+                at -= 1
+            heap_K[at] = item
+        for n in range(k):
+            near_IK[i, n] = heap_K[n] if n < size else -1
+            both_IK[i, n] = sum_I[heap_K[n]] if n < size else 0.0
+        for m in range(met):
+            sum_I[met_I[m]] = 0.0
+    return None
+
+
+@outer
+def between(
+    first: Any, last: Any, start_I1: Any, user_E: Any, left_E: Any, start_U1: Any, item_E: Any,
+    right_E: Any, near_BK: Any, from_I1: Any, of_R: Any, at_R: Any, g_BKK: Any, sum_I: Any,
+    met_I: Any,
+) -> Any:  # fmt: skip
+    """Row p of G_SS of every item that has j as its p-th neighbour, for the items j of a range."""
+    k = near_BK.shape[1]
+    for j in range(first, last):
+        if from_I1[j] == from_I1[j + 1]:
+            continue
+        met = _count(j, start_I1, user_E, left_E, start_U1, item_E, right_E, sum_I, met_I)
+        for r in range(from_I1[j], from_I1[j + 1]):
+            b, p = of_R[r], at_R[r]
+            for n in range(k):
+                other = near_BK[b, n]
+                g_BKK[b, p, n] = sum_I[other] if other >= 0 else 0.0
+        for m in range(met):
+            sum_I[met_I[m]] = 0.0
+    return None
+
+
+@outer
+def solve(
+    first: Any, last: Any, near_BK: Any, both_BK: Any, g_BKK: Any, l2: Any, weight_BK: Any,
+    a_KK: Any, x_K: Any,
+) -> Any:  # fmt: skip
+    """w_b = (G_SS + λ I)^-1 G_Sb by Cholesky: U'U = A, then U'y = G_Sb and U w = y, in float64."""
+    k = near_BK.shape[1]
+    for b in range(first, last):
+        size = 0
+        while size < k and near_BK[b, size] >= 0:
+            size += 1
+        for p in range(size):
+            x_K[p] = both_BK[b, p]
+            for n in range(p, size):
+                a_KK[p, n] = g_BKK[b, p, n]
+            a_KK[p, p] += l2
+        for p in range(size):
+            pivot = np.sqrt(a_KK[p, p])
+            for n in range(p, size):
+                a_KK[p, n] /= pivot
+            x_K[p] /= pivot
+            for m in range(p + 1, size):
+                factor = a_KK[p, m]
+                x_K[m] -= factor * x_K[p]
+                for n in range(m, size):
+                    a_KK[m, n] -= factor * a_KK[p, n]
+        for p in range(size - 1, -1, -1):
+            total = x_K[p]
+            for n in range(p + 1, size):
+                total -= a_KK[p, n] * x_K[n]
+            x_K[p] = total / a_KK[p, p]
+        for n in range(k):
+            weight_BK[b, n] = x_K[n] if n < size else 0.0
+    return None

@@ -1,0 +1,209 @@
+"""Least squares on the neighbourhood of each item: EASE where only k items may speak for an item.
+
+    G    = Σ_u d_u x_u x_u'                                  how often two items occur together
+    S_i  = the k items j with the largest G_ji / (√(G_jj G_ii) + shrink),  j ≠ i
+    w_i  = (G_SS + λ I)^-1 G_Si                              one k × k system an item
+
+Time is linear in the number of items for a given number of rows, and memory is bounded: G is never
+held as a whole. A row of it is counted twice, once to find the neighbours of its item and once for
+all items that it is a neighbour of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from sdgar.errors import NumericalError
+from sdgar.maths.sparse import SparseMatrix
+
+_ROOM = 1 << 28
+"""Numbers of the systems G_SS that are held at once: 1 GiB."""
+_DENSE = 1 << 26
+"""Numbers of a dense block of G, where kernels are not compiled: 256 MiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbourhoods:
+    """How item weights are found."""
+
+    k: int
+    """The number k of items that may speak for an item."""
+    l2: float
+    """The weight λ of the squared weights, in units of the mean weight d_u of a user."""
+    shrink: float
+    """What is added to the denominator of the cosine by which neighbours are chosen."""
+    beta: float
+    """The power β by which users with long histories count less: d_u ∝ |I_u|^-β."""
+
+    def weights(self, history: SparseMatrix) -> SparseMatrix:
+        """W, whose row j is what having item j says for every item; its diagonal is 0."""
+        right = SparseMatrix(
+            history.start_R1, history.column_E, history.n_columns, history.weights()
+        )
+        count_U = right.length_R.clamp(min=1).double()
+        d_U = count_U.pow(-self.beta)
+        d_U = (d_U / d_U[right.length_R > 0].mean()).float()
+        weighted = SparseMatrix(
+            right.start_R1, right.column_E, right.n_columns, right.weights() * d_U[right.row_E]
+        )
+        solver = _OnDevice if _kernels(history.device.type) is None else _OnThreads
+        near_IK, weight_IK = solver(self, weighted.transposed(), right).solved()
+        if not torch.isfinite(weight_IK).all():
+            raise NumericalError(
+                f"the weights of some items are not finite with l2={self.l2:g}. Use a larger l2, "
+                "such as 10.",
+                code="singular",
+            )
+        return _by_speaker(near_IK, weight_IK)
+
+
+def _by_speaker(near_IK: Tensor, weight_IK: Tensor) -> SparseMatrix:
+    """W with a row for each item that speaks, from a row of k weights for each item spoken for."""
+    there_IK = near_IK >= 0
+    start_I1 = pad(there_IK.sum(dim=1).cumsum(0), (1, 0))
+    by_item = SparseMatrix(start_I1, near_IK[there_IK], len(near_IK), weight_IK[there_IK])
+    return by_item.transposed()
+
+
+def _inverse(near_BK: Tensor, n_items: int) -> tuple[Tensor, Tensor, Tensor]:
+    """For each item j: the rows b and places p with near_bp = j, as (from_I1, b_R, p_R)."""
+    flat = near_BK.reshape(-1)
+    order_R = torch.argsort(flat, stable=True)[int((flat < 0).sum()) :]
+    count_I = torch.bincount(flat[order_R], minlength=n_items)
+    k = near_BK.shape[1]
+    return pad(count_I.cumsum(0), (1, 0)), order_R // k, order_R % k
+
+
+class _OnThreads:
+    """The weights by compiled kernels; see ``kernels/numba_neighbours.py``."""
+
+    def __init__(self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix):
+        self._rule, self._n = rule, users_of.n_rows
+        self._arrays = [
+            t.contiguous().numpy()
+            for m in (users_of, items_of)
+            for t in (m.start_R1, m.column_E.to(torch.int32), m.weights())
+        ]
+        own_I = users_of.weights() * _own(users_of, items_of)
+        self._root_I = torch.zeros(self._n).index_add_(0, users_of.row_E, own_I).sqrt_().numpy()
+        length_U = items_of.length_R
+        self._terms = int((length_U * length_U).sum())
+
+    def solved(self) -> tuple[Tensor, Tensor]:
+        kernels, share = _kernels("cpu")
+        n, k = self._n, self._rule.k
+        near_IK = np.empty((n, k), np.int32)
+        both_IK, weight_IK = np.empty((n, k), np.float32), np.empty((n, k), np.float32)
+
+        def neighbours(first: int, last: int) -> None:
+            kernels.nearest(
+                first, last, *self._arrays, self._root_I, np.float32(self._rule.shrink), near_IK,
+                both_IK, np.zeros(n, np.float32), np.empty(n, np.int32), np.empty(k, np.float32),
+                np.empty(k, np.int32),
+            )  # fmt: skip
+
+        share(neighbours, n, self._terms)
+        at_once = max(1, _ROOM // (k * k))
+        for start in range(0, n, at_once):
+            block = slice(start, min(start + at_once, n))
+            self._solve(near_IK[block], both_IK[block], weight_IK[block])
+        return torch.from_numpy(near_IK).long(), torch.from_numpy(weight_IK)
+
+    def _solve(self, near_BK: Any, both_BK: Any, weight_BK: Any) -> None:
+        kernels, share = _kernels("cpu")
+        k = near_BK.shape[1]
+        where = [t.numpy() for t in _inverse(torch.from_numpy(near_BK).long(), self._n)]
+        g_BKK = np.empty((len(near_BK), k, k), np.float32)
+
+        def rows(first: int, last: int) -> None:
+            scratch = np.zeros(self._n, np.float32), np.empty(self._n, np.int32)
+            kernels.between(first, last, *self._arrays, near_BK, *where, g_BKK, *scratch)
+
+        def systems(first: int, last: int) -> None:
+            scratch = np.empty((k, k)), np.empty(k)
+            l2 = float(self._rule.l2)
+            kernels.solve(first, last, near_BK, both_BK, g_BKK, l2, weight_BK, *scratch)
+
+        share(rows, self._n, self._terms)
+        share(systems, len(near_BK), len(near_BK) * k**3)
+
+
+def _own(users_of: SparseMatrix, items_of: SparseMatrix) -> Tensor:
+    """x_ui of the entries (i, u), in the order of ``users_of``."""
+    return items_of.transposed().weights()
+
+
+class _OnDevice:
+    """The weights by torch alone, on any device: dense blocks of G, batches of systems."""
+
+    def __init__(self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix):
+        self._rule, self._users_of, self._items_of = rule, users_of, items_of
+        self._n, self._device = users_of.n_rows, users_of.device
+        self._rows = max(1, _DENSE // self._n)
+
+    def _counted(self, items_B: Tensor) -> Tensor:
+        return self._users_of.rows(items_B) @ self._items_of
+
+    def _all_items(self) -> Any:
+        return torch.arange(self._n, device=self._device).split(self._rows)  # type: ignore[no-untyped-call]
+
+    def solved(self) -> tuple[Tensor, Tensor]:
+        k, n = self._rule.k, self._n
+        own_E = self._users_of.weights() * _own(self._users_of, self._items_of)
+        zeros_I = torch.zeros(n, device=self._device)
+        root_I = zeros_I.index_add(0, self._users_of.row_E, own_E).sqrt()
+        near, both = [], []
+        for items_B in self._all_items():
+            g_BI = self._counted(items_B)
+            value_BI = g_BI / (root_I[items_B, None] * root_I + self._rule.shrink)
+            value_BI[torch.arange(len(items_B), device=self._device), items_B] = 0
+            value_BK, near_BK = value_BI.topk(min(k, n), dim=1)
+            near_BK = torch.where(value_BK > 0, near_BK, n).sort(dim=1).values
+            there_BK = near_BK < n
+            both.append(g_BI.gather(1, near_BK.clamp(max=n - 1)) * there_BK)
+            near.append(torch.where(there_BK, near_BK, -1))
+        near_IK, both_IK = torch.cat(near), torch.cat(both)
+        at_once = max(1, _ROOM // near_IK.shape[1] ** 2)
+        pieces = zip(near_IK.split(at_once), both_IK.split(at_once), strict=True)  # type: ignore[no-untyped-call]
+        return near_IK, torch.cat([self._solve(*piece) for piece in pieces])
+
+    def _solve(self, near_BK: Tensor, both_BK: Tensor) -> Tensor:
+        k = near_BK.shape[1]
+        from_I1, of_R, at_R = _inverse(near_BK, self._n)
+        g_BKK = torch.zeros(len(near_BK), k, k, device=self._device)
+        for items_J in self._all_items():
+            first, last = from_I1[items_J[0]], from_I1[items_J[-1] + 1]
+            if first == last:
+                continue
+            g_JI = self._counted(items_J)
+            b_R, p_R = of_R[first:last], at_R[first:last]
+            row_R = near_BK[b_R, p_R] - items_J[0]
+            other_RK = near_BK[b_R]
+            g_BKK[b_R, p_R] = g_JI[row_R[:, None], other_RK.clamp(min=0)] * (other_RK >= 0)
+        # A neighbour that is not there is a row of the unit matrix, and its weight 0.
+        there_BK = near_BK >= 0
+        diagonal_BK = torch.where(there_BK, self._rule.l2, 1.0).to(g_BKK)
+        a_BKK = (g_BKK + torch.diag_embed(diagonal_BK)).double()
+        factor_BKK, bad_B = torch.linalg.cholesky_ex(a_BKK)
+        weight_BK = torch.cholesky_solve(both_BK.double()[:, :, None], factor_BKK)[:, :, 0]
+        return torch.where(bad_B[:, None] > 0, torch.nan, weight_BK).float() * there_BK
+
+
+@cache
+def _kernels(device_type: str) -> Any:
+    """The compiled kernels and what shares them out, or None where there are none."""
+    if device_type != "cpu":
+        return None
+    try:
+        from sdgar.kernels import numba_neighbours
+        from sdgar.kernels.numba_threads import share
+    except ImportError:
+        return None
+    return numba_neighbours, share
