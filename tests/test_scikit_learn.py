@@ -59,7 +59,7 @@ def test_rows_are_chosen_by_number_slice_or_truth(rows):
     assert some.items.at(some.items_E).tolist() == [1, 3]
     assert some.weight_E.tolist() == [1, 4]
     assert some.time_E.tolist() == [9, 6]
-    assert some.rows.sentence() == "4 rows read = 2 kept + 2 filtered (not chosen)"
+    assert some.account.sentence() == "4 rows read = 2 kept + 2 filtered (not chosen)"
     assert data.shape == (4,)
 
 

@@ -93,7 +93,7 @@ def test_the_csv_module_finds_the_same_rows(table: list[list[str]], end: str, qu
     assert weight is not None
     pairs = zip(map(str, users), map(str, items), strict=True)
     assert dict(zip(pairs, weight.tolist(), strict=True)) == expected
-    account = found.rows
+    account = found.account
     rejected = Counter(account.rejected)
     assert (account.read, account.kept, account.duplicates) == (
         fate["read"],
@@ -151,7 +151,9 @@ def test_a_line_after_an_overlong_one_is_not_lost(end: bytes, cut: int) -> None:
 @given(noise, st.sampled_from(["x.csv", "x.jsonl", "x.parquet", "x.tsv"]), st.booleans())
 def test_noise_raises_nothing_but_our_errors(content: bytes, name: str, headed: bool) -> None:
     try:
-        rows = read(b"user,item,plays\n" + content if headed else content, name).interactions.rows
+        rows = read(
+            b"user,item,plays\n" + content if headed else content, name
+        ).interactions.account
     except SdgarError as error:
         assert str(error)  # noqa: PT017
     else:

@@ -51,7 +51,7 @@ def assert_exact(data: Interactions, shape: Shape) -> None:
     assert data.time_E is not None
     assert data.time_E.dtype == np.int64
     assert len(data.time_E) == len(data)
-    assert data.rows.read == data.rows.kept == len(data)
+    assert data.account.read == data.account.kept == len(data)
 
 
 def rebuilt(data: Interactions) -> Interactions:

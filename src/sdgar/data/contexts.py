@@ -19,7 +19,7 @@ from sdgar.data.ids import Ids, held, plain
 from sdgar.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from sdgar.data.interactions import History
+    from sdgar.data.history import History
 
 SeenBy = Literal["user", "context"]
 """Who has seen an item: the user, in whatever context, or only the context that has it."""

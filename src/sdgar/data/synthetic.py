@@ -195,7 +195,7 @@ def generate(shape: Shape, *, seed: int) -> Interactions:
         items=_ids("item", shape.items, shape.ids),
         indptr_U1=np.concatenate(([0], np.cumsum(degree_U))),
         items_E=(pairs_E % shape.items).astype(np.int32),
-        rows=RowAccount(read=shape.interactions, kept=shape.interactions),
+        account=RowAccount(read=shape.interactions, kept=shape.interactions),
         time_E=_times(degree_U, rng),
     )
 

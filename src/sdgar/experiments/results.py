@@ -43,7 +43,7 @@ class Results:
             return self
         require_ours(self.out)
         with ExitStack() as opening:
-            file = lines.held(
+            file = lines.locked(
                 self._path, mark={"format": FORMAT}, what="a list of results", empty=self._overwrite
             )
             self._file = opening.enter_context(file)

@@ -227,7 +227,7 @@ def _summary(
     summary: dict[str, Any] = {
         "system": estimator.system_name,
         "protocol": protocol,
-        "data": {**_sizes(train), "rows": train.rows.as_dict()},
+        "data": {**_sizes(train), "rows": train.account.as_dict()},
         "decided": estimator.decided(train),
     }
     if isinstance(estimator, Learner):

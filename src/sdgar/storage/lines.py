@@ -23,7 +23,7 @@ Mark = Mapping[str, str | int]
 
 
 @contextmanager
-def held(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[IO[bytes]]:
+def locked(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[IO[bytes]]:
     """A file for this process alone, without a torn last line; made if it is not there.
 
     ``mark`` is what the first line of such a file holds; a file without it is not touched.

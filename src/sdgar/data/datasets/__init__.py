@@ -368,7 +368,7 @@ def _description(prepared: Prepared) -> dict[str, Any]:
             "min_user_interactions": dataset.min_user_interactions,
             "min_item_interactions": dataset.min_item_interactions,
         },
-        "rows": interactions.rows.as_dict(),
+        "rows": interactions.account.as_dict(),
         "statistics": interactions.stats(),
         "fingerprint": interactions.fingerprint(),
         "notes": list(prepared.notes),

@@ -1,7 +1,7 @@
 """Files and frames of interactions, read with every row accounted for.
 
     loaded = read_files(["plays.csv.gz"], ReadOptions(weight="plays", weights="log"))
-    loaded.interactions.rows.sentence()   # 1,000 rows read = 990 kept + 10 duplicates
+    loaded.interactions.account.sentence()   # 1,000 rows read = 990 kept + 10 duplicates
 
 Ids come out as they went in. Text has no types: a column of ids is held as integers if all of
 them are written as integers are (``7``, not ``007`` or ``7.0``), and as text otherwise. Typed
@@ -89,7 +89,7 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
     )
     data = loaded.interactions
     tell(f"columns: {loaded.columns.sentence()}", verbose=verbose)
-    tell(f"rows: {data.rows.sentence()}; {data.sizes()}", verbose=verbose)
+    tell(f"rows: {data.account.sentence()}; {data.sizes()}", verbose=verbose)
     if loaded.weighting:
         tell(f"weights: {loaded.weighting}", verbose=verbose)
     if loaded.seen:
