@@ -23,7 +23,7 @@ def replacing(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         yield temporary
-        settle(temporary, target)
+        publish(temporary, target)
     except OSError as error:
         raise disk_error(target, error) from error
     finally:
@@ -45,8 +45,8 @@ def _followed(target: Path) -> Path:
     return place
 
 
-def settle(temporary: Path, target: Path) -> None:
-    """Rename, after the bytes are on the disk: a crash leaves the whole file or none."""
+def publish(temporary: Path, target: Path) -> None:
+    """Rename a file after its bytes are on the disk: a crash leaves the whole file or none."""
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
     temporary.replace(target)
