@@ -69,13 +69,20 @@ class StoppedError(SdgarError):
         self.exit_code = 128 + signal
 
 
+def did_you_mean(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return a question that names the known name most like ``name``, with a blank before it.
+
+    It is empty if no known name has at least the similarity ``cutoff``, from 0 to 1.
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
     """Build the error for a misspelt name, with the nearest known one."""
     choices = sorted(known)
-    near = difflib.get_close_matches(str(name), choices, n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
     return UsageError(
-        f"unknown {what} {name!r}. {hint}Known: {', '.join(choices)}.",
+        f"unknown {what} {name!r}.{did_you_mean(name, choices)} Known: {', '.join(choices)}.",
         code=f"unknown_{what.replace(' ', '_')}",
     )
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sdgar.data import readers
-from sdgar.data.readers import BadRows, ReadOptions, read_files
+from sdgar.data.readers import BadRows, ReadOptions, load, read_files
 from sdgar.errors import DataError, ResourceError, SdgarError, UsageError
 
 GOOD = b"user,item\n1,2\n3,4\n"
@@ -418,13 +417,13 @@ def test_70_a_file_that_changes_while_it_is_read_is_refused(
 ) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(GOOD)
-    resolve = readers.resolve
+    resolve = load.resolve
 
     def resolve_while_another_process_writes(*arguments: Any) -> Any:
         path.write_bytes(GOOD * 2)
         return resolve(*arguments)
 
-    monkeypatch.setattr(readers, "resolve", resolve_while_another_process_writes)
+    monkeypatch.setattr(load, "resolve", resolve_while_another_process_writes)
     with pytest.raises(DataError) as caught:
         read_files([path], ReadOptions(allow_bad_rows=True))
     assert caught.value.code == "changed_during_read"

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar.data.readers import Loaded, delimited, read_files
-from sdgar.data.readers.columns import ReadOptions
+from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.files import find_files
-from sdgar.data.readers.pieces import Table
+from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.text_scan import MAX_LINE, blocks
 from sdgar.errors import SdgarError
@@ -120,9 +120,9 @@ def raw_rows(content: bytes, block_size: int) -> tuple[list[tuple[object, ...]],
         (file,) = find_files([path], None, [])
         source = delimited.DelimitedFile(file, ALLOW, [])
         used = {"user": "user", "item": "item", "weight": "plays"}
-        pieces = list(source.pieces(used, log, [], block_size))  # type: ignore[arg-type]
-        lines = np.concatenate([np.asarray(piece.rows) for piece in pieces]).tolist()
-        values = Table(pieces).frame.fill_null("").rows()
+        chunks = list(source.chunks(used, log, [], block_size))  # type: ignore[arg-type]
+        lines = np.concatenate([np.asarray(chunk.rows) for chunk in chunks]).tolist()
+        values = Table(chunks).frame.fill_null("").rows()
     return [(n, *row) for n, row in zip(lines, values, strict=True)], log.counts
 
 

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from sdgar.data import contexts, ratings
 from sdgar.data.ids import MAX_BYTES, Ids, int_overflow
 from sdgar.data.interactions import Interactions, RowAccount
-from sdgar.data.readers.columns import FIELD, Columns, ReadOptions, Role, threshold_required
-from sdgar.data.readers.pieces import Table
+from sdgar.data.readers.chunks import Table
+from sdgar.data.readers.columns import FIELD, Columns, threshold_required
+from sdgar.data.readers.known_names import Role
+from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog
 from sdgar.data.readers.times import parse_times
 from sdgar.errors import DataError

@@ -10,9 +10,10 @@ from functools import cache
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import TWO_MARKS, ReadOptions, check_header
-from sdgar.data.readers.files import CHUNK, GUESSED, SourceFile, chunks
-from sdgar.data.readers.pieces import Piece
+from sdgar.data.readers.chunks import Chunk
+from sdgar.data.readers.files import BLOCK_BYTES, GUESSED, SourceFile, unpacked
+from sdgar.data.readers.headers import check_header
+from sdgar.data.readers.options import TWO_MARKS, ReadOptions
 from sdgar.data.readers.problems import MEANING, ProblemLog, shown
 from sdgar.data.readers.text_scan import (
     BOM,
@@ -39,7 +40,7 @@ class DelimitedFile:
         self, file: SourceFile, options: ReadOptions, notes: list[str], *, one_column: bool = False
     ) -> None:
         self._limit = options.unpack_limit
-        head, _ = next(blocks(chunks(file, self._limit, []), CHUNK))
+        head, _ = next(blocks(unpacked(file, self._limit, []), BLOCK_BYTES))
         check_encoding(head, file.name)
         if file.separator == GUESSED:
             file = replace(file, separator=_separator(head))
@@ -58,25 +59,25 @@ class DelimitedFile:
             self._skipped_lines = n_lines
             self._skipped_bytes += sum(map(len, lines[:n_lines]))
 
-    def pieces(
-        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
-    ) -> Iterator[Piece]:
+    def chunks(
+        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
+    ) -> Iterator[Chunk]:
         """The used columns, as text."""
         wanted = {role: self.names.index(name) for role, name in used.items()}
         layout = Layout(self._file.separator, len(self.names), wanted)
         line = self._skipped_lines + 1
         rest = b""
-        body = chunks(self._file, self._limit, notes)
+        body = unpacked(self._file, self._limit, notes)
         for block, last in blocks(_without_first(self._skipped_bytes, body), block_size):
             block = rest + block
             frame = _regular_frame(block, layout, last)
             if frame is not None:
-                yield Piece(self._file.name, frame, range(line, line + frame.height))
+                yield Chunk(self._file.name, frame, range(line, line + frame.height))
                 line, rest = line + frame.height, b""
                 continue
             found = scan(block, layout, line, self._file.name, log, last)
             frame = pl.DataFrame(found.columns, schema=dict.fromkeys(used, pl.String))
-            yield Piece(self._file.name, frame, np.array(found.lines, np.int64))
+            yield Chunk(self._file.name, frame, np.array(found.lines, np.int64))
             line, rest = line + found.taken, found.rest
 
 
@@ -177,10 +178,10 @@ def _records(separator: str, n_fields: int) -> re.Pattern[bytes]:
     return re.compile(rb"(?:(?:%b%b){%d}%b\r?\n)*+" % (field, mark, n_fields - 1, field))
 
 
-def _without_first(n_bytes: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        yield piece[n_bytes:]
-        n_bytes = max(0, n_bytes - len(piece))
+def _without_first(n_bytes: int, stream: Iterator[bytes]) -> Iterator[bytes]:
+    for part in stream:
+        yield part[n_bytes:]
+        n_bytes = max(0, n_bytes - len(part))
 
 
 def _first_record(lines: list[bytes], file: SourceFile) -> tuple[list[str], int]:

@@ -10,9 +10,10 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.features import Features
-from sdgar.data.readers.columns import ReadOptions, check_distinct
 from sdgar.data.readers.delimited import DelimitedFile
-from sdgar.data.readers.files import SourceFile, chunks, find_files, reading
+from sdgar.data.readers.files import SourceFile, find_files, reading, unpacked
+from sdgar.data.readers.headers import check_distinct
+from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.problems import MEANING, ProblemLog
 from sdgar.errors import DataError
@@ -74,7 +75,7 @@ def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
         if file.format == "parquet":
             source = ParquetFile(file, options.unpack_limit)
             return source.frame(source.names)
-        content = BytesIO(b"".join(chunks(file, options.unpack_limit, [])))
+        content = BytesIO(b"".join(unpacked(file, options.unpack_limit, [])))
         return pl.read_ndjson(content, infer_schema_length=None)
     except (pl.exceptions.PolarsError, DataError) as error:
         raise DataError(
@@ -87,7 +88,7 @@ def _delimited(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
     source = DelimitedFile(file, options, [], one_column=True)
     _require_header(source.names, file.name)
     log = ProblemLog()
-    found = [piece.frame for piece in source.pieces({n: n for n in source.names}, log, [])]
+    found = [chunk.frame for chunk in source.chunks({n: n for n in source.names}, log, [])]
     if log.counts:
         problem = log.problems()[0]
         raise DataError(

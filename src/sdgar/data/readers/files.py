@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import os
 import stat
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
-from sdgar.errors import DataError, ResourceError, UsageError
+from sdgar.errors import DataError, ResourceError, UsageError, did_you_mean
 
 Format = Literal["delimited", "json_lines", "parquet"]
 Compression = Literal["gzip", "zstd"]
 
-CHUNK = 8 << 20
+BLOCK_BYTES = 8 << 20
 """Bytes that are decompressed and parsed at a time."""
 GUESSED = ""
 """The separator of files whose extension does not tell: their first line does."""
@@ -109,20 +108,20 @@ def reading(file: SourceFile) -> Iterator[None]:
         )
 
 
-def chunks(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
-    """The decompressed bytes of a file, a bounded piece at a time."""
+def unpacked(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
+    """The decompressed bytes of a file, a bounded block at a time."""
     if file.compression == "zstd":
-        pieces = _zstd(file)
+        blocks = _zstd(file)
     elif file.compression == "gzip":
-        pieces = _gzip(file, notes)
+        blocks = _gzip(file, notes)
     else:
-        pieces = _plain(file)
+        blocks = _plain(file)
     total = 0
-    for piece in pieces:
-        total += len(piece)
+    for block in blocks:
+        total += len(block)
         if file.compression and total > limit:
             raise too_large(file, f"at least {total:,} bytes", limit)
-        yield piece
+        yield block
 
 
 def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
@@ -156,8 +155,7 @@ def _alike(path: Path) -> str:
         names = [printable(Path(other.name)) for other in path.parent.iterdir() if other.is_file()]
     except OSError:
         return ""
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return did_you_mean(path.name, names, cutoff=0.8)
 
 
 def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
@@ -241,8 +239,8 @@ def printable(path: Path) -> str:
 
 def _plain(file: SourceFile) -> Iterator[bytes]:
     with file.path.open("rb") as stream:
-        while piece := stream.read(CHUNK):
-            yield piece
+        while block := stream.read(BLOCK_BYTES):
+            yield block
 
 
 def _gzip(file: SourceFile, notes: list[str]) -> Iterator[bytes]:
@@ -273,11 +271,11 @@ def _gzip_member(
                 code="truncated_gzip",
             )
         try:
-            piece = unpacker.decompress(packed, CHUNK)
+            block = unpacker.decompress(packed, BLOCK_BYTES)
         except zlib.error as error:
             raise _corrupt(file, error) from error
-        if piece:
-            yield piece
+        if block:
+            yield block
         packed = unpacker.unconsumed_tail or (b"" if unpacker.eof else stream.read(_PACKED))
     # Tapes and some tools pad with zeros, which are no member.
     return (unpacker.unused_data or stream.read(_PACKED)).lstrip(b"\0")
@@ -291,8 +289,8 @@ def _zstd(file: SourceFile) -> Iterator[bytes]:
 
     try:
         with zstd.open(file.path) as stream:
-            while piece := stream.read(CHUNK):
-                yield piece
+            while block := stream.read(BLOCK_BYTES):
+                yield block
     except EOFError as error:
         raise DataError(
             f"{file.name} ends in the middle of its zstd data (an incomplete frame): it was cut. "

@@ -11,7 +11,7 @@ import polars as pl
 
 from sdgar.data.ids import plain, require_column
 from sdgar.data.numbers import microseconds
-from sdgar.data.readers.pieces import Piece, id_column, is_id, typed_piece, value_column
+from sdgar.data.readers.chunks import Chunk, id_column, is_id, typed_chunk, value_column
 from sdgar.errors import DataError, UsageError
 
 _SOURCE = "the frame"
@@ -33,20 +33,20 @@ class Frame:
                 self._table = _polars(table)
                 self.names = tuple(self._table.collect_schema().names())
 
-    def piece(self, used: dict[str, str]) -> Piece:
-        """The used columns as a piece."""
+    def chunk(self, used: dict[str, str]) -> Chunk:
+        """The used columns as a chunk."""
         if isinstance(self._table, pl.LazyFrame):
             names = list(dict.fromkeys(used.values()))
             with _failures_named():
                 frame = self._table.select(names).collect()
-            return typed_piece(frame, used, _SOURCE)
+            return typed_chunk(frame, used, _SOURCE)
         columns = {role: self._column(role, name) for role, name in used.items()}
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise UsageError(
                 f"the columns differ in length: {sorted(lengths)}.", code="column_length"
             )
-        return typed_piece(pl.DataFrame(columns), {role: role for role in used}, _SOURCE)
+        return typed_chunk(pl.DataFrame(columns), {role: role for role in used}, _SOURCE)
 
     def _column(self, role: str, name: str) -> pl.Series:
         values = self._table[_original(self._table, name)]

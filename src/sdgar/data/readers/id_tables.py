@@ -9,9 +9,10 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.contexts import USER
-from sdgar.data.readers.columns import ReadOptions, column_of
+from sdgar.data.readers.columns import column_of
 from sdgar.data.readers.feature_tables import whole_table
-from sdgar.data.readers.files import chunks, find_files, reading
+from sdgar.data.readers.files import find_files, reading, unpacked
+from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError, UsageError
 
 _NAMES = ("name", "title", "label", "description")
@@ -62,7 +63,7 @@ def read_names(path: str | Path, column: str | None, options: ReadOptions) -> di
 def _lines(path: str | Path, options: ReadOptions) -> list[str]:
     file = find_files([path], options.separator or "\t", [])[0]
     with reading(file):
-        content = b"".join(chunks(file, options.unpack_limit, []))
+        content = b"".join(unpacked(file, options.unpack_limit, []))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

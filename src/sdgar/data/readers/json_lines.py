@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import ReadOptions
+from sdgar.data.readers.chunks import Chunk, id_column, is_id, value_column
 from sdgar.data.readers.delimited import check_encoding
-from sdgar.data.readers.files import CHUNK, SourceFile, chunks
-from sdgar.data.readers.pieces import Piece, id_column, is_id, value_column
+from sdgar.data.readers.files import BLOCK_BYTES, SourceFile, unpacked
+from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import Place, ProblemLog, shown
 from sdgar.data.readers.text_scan import BOM, MAX_LINE, Broken, blocks
 from sdgar.errors import DataError
@@ -27,18 +27,18 @@ class JsonLinesFile:
     def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
         self._file = file
         self._limit = options.unpack_limit
-        head, _ = next(blocks(chunks(file, self._limit, []), CHUNK))
+        head, _ = next(blocks(unpacked(file, self._limit, []), BLOCK_BYTES))
         check_encoding(head, file.name)
         if head.startswith(BOM):
             notes.append(f"{file.name} begins with a byte order mark, which was left out.")
         self.names = _keys(head, file.name)
 
-    def pieces(
-        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
-    ) -> Iterator[Piece]:
+    def chunks(
+        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
+    ) -> Iterator[Chunk]:
         """The used columns: ids as integers or text, everything else as text."""
         first_line = 1
-        for block, _ in blocks(chunks(self._file, self._limit, notes), block_size):
+        for block, _ in blocks(unpacked(self._file, self._limit, notes), block_size):
             lines = _lines(block)
             objects = _objects(lines, first_line, self._file.name, log)
             columns = [
@@ -46,7 +46,7 @@ class JsonLinesFile:
                 for role, name in used.items()
             ]
             rows = np.fromiter(objects, np.int64, len(objects))
-            yield Piece(self._file.name, pl.DataFrame(columns), rows)
+            yield Chunk(self._file.name, pl.DataFrame(columns), rows)
             first_line += len(lines)
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import polars as pl
 
 from sdgar.data.readers import parquet_layout
+from sdgar.data.readers.chunks import Chunk, typed_chunk
 from sdgar.data.readers.files import SourceFile, too_large
-from sdgar.data.readers.pieces import Piece, typed_piece
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.errors import DataError
 
@@ -21,14 +21,14 @@ class ParquetFile:
         self._file = file
         self._limit = limit
         with _damage_named(file), file.path.open("rb") as stream:
-            parquet_layout.chunks(stream)
+            parquet_layout.column_chunks(stream)
             stream.seek(0)
             self.names = tuple(pl.read_parquet_schema(stream))
 
-    def pieces(self, used: dict[str, str], log: ProblemLog, notes: list[str]) -> Iterator[Piece]:
-        """The used columns, as one piece."""
+    def chunks(self, used: dict[str, str], log: ProblemLog, notes: list[str]) -> Iterator[Chunk]:
+        """The used columns, as one chunk."""
         names = list(dict.fromkeys(used.values()))
-        yield typed_piece(self.frame(names), used, self._file.name)
+        yield typed_chunk(self.frame(names), used, self._file.name)
 
     def frame(self, names: Collection[str]) -> pl.DataFrame:
         """Some columns as they are, if they do not unpack to more than is allowed."""

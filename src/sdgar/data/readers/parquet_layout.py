@@ -33,7 +33,7 @@ class Damaged(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class ColumnChunk:
     """The pages of one column in one group of rows, as the footer describes them."""
 
     column: str
@@ -49,7 +49,7 @@ class Chunk:
         return max(self.uncompressed, self.n_values * _VALUE_BYTES)
 
 
-def chunks(stream: BinaryIO) -> list[Chunk]:
+def column_chunks(stream: BinaryIO) -> list[ColumnChunk]:
     """What the footer says of the columns."""
     size = stream.seek(0, os.SEEK_END)
     tail = _bytes_at(stream, max(size - _TAIL, 0), _TAIL)
@@ -63,19 +63,21 @@ def chunks(stream: BinaryIO) -> list[Chunk]:
     if sum(_whole(group, 3) for group in groups) != _whole(footer, 3):
         raise Damaged("its groups of rows have another number of rows than the file")
     return [
-        _chunk(column, group, footer_start) for group in groups for column in _structs(group, 1)
+        _column_chunk(column, group, footer_start)
+        for group in groups
+        for column in _structs(group, 1)
     ]
 
 
 def unpacked_bytes(stream: BinaryIO, columns: Collection[str]) -> int:
     """Check all pages of some columns; returns the bytes that these unpack to."""
-    wanted = [chunk for chunk in chunks(stream) if chunk.column in columns]
+    wanted = [chunk for chunk in column_chunks(stream) if chunk.column in columns]
     for chunk in wanted:
         _check_pages(stream, chunk)
     return sum(chunk.unpacked for chunk in wanted)
 
 
-def _check_pages(stream: BinaryIO, chunk: Chunk) -> None:
+def _check_pages(stream: BinaryIO, chunk: ColumnChunk) -> None:
     """Walk the page headers of a chunk; their sizes must add up to what the footer says."""
     at, n_values, uncompressed = chunk.start, 0, 0
     while at < chunk.end:
@@ -98,7 +100,7 @@ def _check_pages(stream: BinaryIO, chunk: Chunk) -> None:
         )
 
 
-def _chunk(column: Struct, group: Struct, footer_start: int) -> Chunk:
+def _column_chunk(column: Struct, group: Struct, footer_start: int) -> ColumnChunk:
     about = column.get(3)
     if not isinstance(about, dict):
         raise Damaged("a column is not described")
@@ -114,7 +116,7 @@ def _chunk(column: Struct, group: Struct, footer_start: int) -> Chunk:
     end = start + _whole(about, 7)
     if start < end and (start < len(_MAGIC) or end > footer_start):  # no rows, no place
         raise Damaged(f"column {path[0]!r} lies outside of the file")
-    return Chunk(
+    return ColumnChunk(
         column=path[0].decode("utf-8", "replace"),
         compressed=_whole(about, 4) != _UNCOMPRESSED,
         n_values=n_values,

@@ -52,7 +52,7 @@ class Scanned:
     """The beginning of a record that ends in the next block."""
 
 
-def blocks(chunks: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
+def blocks(stream: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
     """Bytes cut at line ends into blocks of about ``size``; the last one is marked.
 
     A line is kept only up to the byte that makes it too long, so that a file without line
@@ -60,14 +60,14 @@ def blocks(chunks: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
     """
     held = b""
     overlong = False
-    for chunk in chunks:
+    for part in stream:
         if overlong:
-            end = _LINE_END.search(chunk)
+            end = _LINE_END.search(part)
             if end is None:
                 continue
-            chunk = chunk[end.start() :]
+            part = part[end.start() :]
             overlong = False
-        held += chunk
+        held += part
         if len(held) < size:
             continue
         cut = _last_line_end(held)

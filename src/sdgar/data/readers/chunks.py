@@ -1,4 +1,4 @@
-"""Pieces of an input: the columns that are used, and where each row came from."""
+"""Chunks of an input: the columns that are used, and where each row came from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from sdgar.data.ids import int_overflow
 from sdgar.data.numbers import BEYOND
-from sdgar.data.readers.columns import FIELD, Role
+from sdgar.data.readers.columns import FIELD
+from sdgar.data.readers.known_names import Role
 from sdgar.data.readers.problems import Place, shown
 from sdgar.data.readers.times import YEAR_10000
 from sdgar.errors import DataError
@@ -29,7 +30,7 @@ def is_id(role: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Chunk:
     """Some rows of one source; the columns of ``frame`` are named by the part they play."""
 
     source: str
@@ -40,23 +41,23 @@ class Piece:
 
 
 class Table:
-    """All pieces as one frame, which still knows where each row came from."""
+    """All chunks as one frame, which still knows where each row came from."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        self._pieces = pieces
-        self._starts = np.cumsum([0] + [piece.frame.height for piece in pieces])
-        types = {role: _common_type(pieces, role) for role in pieces[0].frame.columns}
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self._chunks = chunks
+        self._starts = np.cumsum([0] + [chunk.frame.height for chunk in chunks])
+        types = {role: _common_type(chunks, role) for role in chunks[0].frame.columns}
         whole = [pl.col(role).cast(dtype) for role, dtype in types.items()]
-        self.frame = pl.concat([piece.frame.select(whole) for piece in pieces])
+        self.frame = pl.concat([chunk.frame.select(whole) for chunk in chunks])
 
     def place(self, row: int, role: str, column: str) -> Place:
         """Where a row came from, and what stands in one of its columns."""
         at = int(np.searchsorted(self._starts, row, side="right")) - 1
-        piece = self._pieces[at]
-        number = int(piece.rows[row - int(self._starts[at])])
+        chunk = self._chunks[at]
+        number = int(chunk.rows[row - int(self._starts[at])])
         value = _value(self.frame[role], row)
         return Place(
-            piece.source, number, piece.unit, column, shown("" if value is None else value)
+            chunk.source, number, chunk.unit, column, shown("" if value is None else value)
         )
 
 
@@ -68,14 +69,14 @@ def _value(column: pl.Series, row: int) -> Any:
     return f"{count:,} microseconds from 1970"
 
 
-def typed_piece(frame: pl.DataFrame, used: dict[str, str], source: str) -> Piece:
-    """A piece of a source that has types; the columns of ``frame`` still have its names."""
+def typed_chunk(frame: pl.DataFrame, used: dict[str, str], source: str) -> Chunk:
+    """A chunk of a source that has types; the columns of ``frame`` still have its names."""
     columns = [
         _typed_ids(frame[name], source) if is_id(role) else _typed_values(frame[name], source, role)
         for role, name in used.items()
     ]
     parts = pl.DataFrame([column.alias(role) for column, role in zip(columns, used, strict=True)])
-    return Piece(source, parts, range(1, frame.height + 1), "row")
+    return Chunk(source, parts, range(1, frame.height + 1), "row")
 
 
 def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
@@ -157,16 +158,16 @@ def _refused(column: str, source: str, kind: str, is_float: bool) -> DataError:
     )
 
 
-def _common_type(pieces: Sequence[Piece], role: str) -> pl.DataType:
-    """The type that holds a column of all pieces exactly; an error where there is none.
+def _common_type(chunks: Sequence[Chunk], role: str) -> pl.DataType:
+    """The type that holds a column of all chunks exactly; an error where there is none.
 
-    Integers in one piece and text in another have none: nobody knows if 7 and '7' are one id.
+    Integers in one chunk and text in another have none: nobody knows if 7 and '7' are one id.
     """
     types: dict[pl.DataType, str] = {}
-    for piece in pieces:
-        column = piece.frame[role]
+    for chunk in chunks:
+        column = chunk.frame[role]
         if column.null_count() < len(column):
-            types.setdefault(column.dtype, piece.source)
+            types.setdefault(column.dtype, chunk.source)
     if len(types) < 2:
         return next(iter(types), pl.String())
     if all(dtype.is_integer() for dtype in types):
