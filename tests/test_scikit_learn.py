@@ -15,7 +15,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError
 from sdgar.settings import of_today
 from sdgar.systems.make import make
-from sdgar.training.checkpoint import require_same
+from sdgar.training.identity import require_same
 
 from .cli.test_cli import result_of
 from .cli.test_cli import sdgar as command

@@ -84,7 +84,7 @@ class Adapter(nn.Module):
             return s_BN, self.module.penalty(context_B, items_BN)  # type: ignore[operator]
         return s_BN, torch.zeros_like(s_BN[:, 0])
 
-    def settle(self, context_B: Tensor, items_BN: Tensor) -> None:
+    def project(self, context_B: Tensor, items_BN: Tensor) -> None:
         """A module has no bounds."""
 
     @property

@@ -59,7 +59,7 @@ class Cosine(Embeddings):
         penalty_B = square_BN[:, 0] + square_BN[:, 1:].mean(dim=1)
         return self._angles(users_B, items_BN) + b_BN, penalty_B
 
-    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
+    def project(self, users_B: Tensor, items_BN: Tensor) -> None:
         """Back to length 1 with the rows that moved: all of them, by a dense optimiser."""
         if self.place_UF is None:
             _to_sphere(self.user_UD, users_B if self._sparse else slice(None))

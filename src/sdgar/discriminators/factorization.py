@@ -58,7 +58,7 @@ class MatrixFactorization(Embeddings):
         norm_B = e_BFD.square().sum(dim=(1, 2)) + norm_BN[:, 0] + norm_BN[:, 1:].mean(dim=1)
         return s_BN, norm_B
 
-    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
+    def project(self, users_B: Tensor, items_BN: Tensor) -> None:
         """Rows may be anywhere."""
 
     def factors(self) -> Factors:

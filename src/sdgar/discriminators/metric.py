@@ -53,7 +53,7 @@ class Metric(Embeddings):
         penalty = (c_DD - c_DD.diagonal().diag()).square().sum()
         return _nearness(u_BD, v_BND), penalty.expand(len(users_B))
 
-    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
+    def project(self, users_B: Tensor, items_BN: Tensor) -> None:
         """Project onto the unit ball the rows that moved: all of them, by a dense optimiser."""
         _project(self.user_UD, users_B if self._sparse else slice(None))
         _project(self.item_ID, items_BN.reshape(-1) if self._sparse else slice(None))

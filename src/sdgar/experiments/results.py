@@ -18,7 +18,7 @@ from sdgar.experiments.standings import Measured
 from sdgar.experiments.study import MARK
 from sdgar.storage import lines
 from sdgar.storage.folders import DamagedError, read_record, require_sealed, sealed
-from sdgar.training.checkpoint import Identity, as_json, require_same
+from sdgar.training.identity import Identity, as_json, require_same
 
 FORMAT = "sdgar-result 1"
 Which = tuple[str, int | None, int]

@@ -22,7 +22,7 @@ from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
 from sdgar.systems.learner import Learner
-from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
+from sdgar.training.checkpoints import EVERY_SECONDS, Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import OnPhase, Phase, Seconds, paper_options
 

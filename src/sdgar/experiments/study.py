@@ -27,7 +27,7 @@ from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.storage import lines
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.spaces import Choice, Range, Space
-from sdgar.training.checkpoint import Identity, as_json, require_same
+from sdgar.training.identity import Identity, as_json, require_same
 
 if TYPE_CHECKING:
     import optuna

@@ -161,7 +161,7 @@ def fit(
 
     ``on_epoch`` hears of every epoch once, of those before an interruption too.
     """
-    tell = on_epoch or _nobody
+    tell = on_epoch or ignore
     at = Progress() if keeper is None else keeper.resume(engine)
     for record in at.log:
         tell(record)
@@ -208,8 +208,8 @@ def fit(
     return Fitted(best, best_epoch, at.log)
 
 
-def _nobody(_: EpochRecord) -> None:
-    """Nobody watches."""
+def ignore(_: EpochRecord) -> None:
+    """Do nothing with the record of an epoch."""
 
 
 def _look(model: Learned, held_out: HeldOut, seen: History, options: FitOptions) -> float:

@@ -16,7 +16,7 @@ from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
 from sdgar.show.printed import Described
-from sdgar.training.checkpoint import Checkpoints
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
 
 Phase = Literal["choose", "final", "all"]
@@ -87,7 +87,7 @@ class Trained(Described):
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class Training:
     """Everything but the data: a recipe, how long, where, and who wants to watch."""
 
     recipe: Recipe
@@ -112,7 +112,7 @@ class Run:
             self.started = self.checkpoints.started
 
     @cores.torch_threads()
-    def fit(
+    def one_pass(
         self, phase: Phase, data: Interactions, options: FitOptions, held_out: HeldOut | None
     ) -> Fitted:
         """One pass of the loop with a fresh system, unless it was over before an interruption."""
@@ -131,7 +131,7 @@ class Run:
         if fitted is None:
             engine = make_engine(system, data, seed=self.seed, device=self.device)
             seen = data.history if held_out is None else held_out.left_out(data)
-            fitted = self._fit(phase, system, engine, options, held_out, seen, tell)
+            fitted = self._loop(phase, system, engine, options, held_out, seen, tell)
         else:
             for epoch in fitted.log:
                 tell(epoch)
@@ -139,7 +139,7 @@ class Run:
         self.positives += len(data) * fitted.epochs
         return fitted
 
-    def _fit(
+    def _loop(
         self,
         phase: Phase,
         system: System,
@@ -191,26 +191,28 @@ class Run:
 
 
 def validated(
-    run: Run, train: Interactions, valid: Interactions, *, refit_on: Interactions | None
+    training: Training, train: Interactions, valid: Interactions, *, refit_on: Interactions | None
 ) -> Trained:
     """Choose the number of epochs on ``valid``, then train as long on ``refit_on``.
 
     Without ``refit_on`` the best weights of the first pass are kept. Test rows play no part.
     """
-    held_out = HeldOut.of(valid, train).sample(run.options.valid_users, seed=run.seed)
-    chosen = run.fit("choose", train, run.options, held_out)
+    held_out = HeldOut.of(valid, train).sample(training.options.valid_users, seed=training.seed)
+    chosen = training.one_pass("choose", train, training.options, held_out)
     seen = held_out.left_out(train)
-    valid_means = evaluate(chosen.model, held_out, seen=seen, ks=run.ks).means()
+    valid_means = evaluate(chosen.model, held_out, seen=seen, ks=training.ks).means()
     kept = chosen
     if refit_on is not None:
-        kept = run.fit("final", refit_on, replace(run.options, epochs=chosen.best_epoch), None)
-    return run.done(kept, chosen, valid_means)
+        kept = training.one_pass(
+            "final", refit_on, replace(training.options, epochs=chosen.best_epoch), None
+        )
+    return training.done(kept, chosen, valid_means)
 
 
-def fixed(run: Run, train: Interactions, phase: Phase = "final") -> Trained:
-    """Train for exactly ``run.options.epochs``; nothing is held out."""
-    fitted = run.fit(phase, train, run.options, None)
-    return run.done(fitted, fitted, {})
+def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Trained:
+    """Train for exactly ``training.options.epochs``; nothing is held out."""
+    fitted = training.one_pass(phase, train, training.options, None)
+    return training.done(fitted, fitted, {})
 
 
 def paper_options(options: FitOptions) -> FitOptions:
@@ -220,11 +222,11 @@ def paper_options(options: FitOptions) -> FitOptions:
     )
 
 
-def paper(run: Run, train: Interactions, test: HeldOut) -> Trained:
+def paper(training: Training, train: Interactions, test: HeldOut) -> Trained:
     """The best test NDCG@50 over epochs 5, 10, …, 75, as in the authors' published logs.
 
     It chooses on the test rows, so its number is optimistic: only for comparing with the
     paper's table.
     """
-    fitted = run.fit("choose", train, paper_options(run.options), test)
-    return run.done(fitted, fitted, {})
+    fitted = training.one_pass("choose", train, paper_options(training.options), test)
+    return training.done(fitted, fitted, {})
