@@ -1,4 +1,4 @@
-"""Whole files or none: what is written takes its name only when it is complete."""
+"""Write files whole or not at all: a file gets its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdgar.storage.folders import open_file
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Give a temporary sibling to write to, and rename it to ``target`` if nothing fails.
+    """Yield a temporary name to write to, and rename it to ``target`` if nothing fails.
 
     A link is followed, and what it leads to is replaced.
     """
@@ -53,7 +53,7 @@ def publish(temporary: Path, target: Path) -> None:
 
 
 def disk_error(path: Path, error: OSError) -> ResourceError:
-    """Say that a file cannot be read or written, and what to do."""
+    """Build the error for a file that cannot be read or written, with what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
             f"{path}: the disk is full. Free some space or choose another folder.",
@@ -66,7 +66,7 @@ def disk_error(path: Path, error: OSError) -> ResourceError:
 
 
 def digest(path: Path, algorithm: str) -> str:
-    """Hexadecimal digest of a file, such as its ``sha256``."""
+    """Return the hexadecimal digest of a file, such as its ``sha256``."""
     with open_file(path) as file:
         return hashlib.file_digest(
             file, lambda: hashlib.new(algorithm, usedforsecurity=False)

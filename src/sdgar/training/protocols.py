@@ -1,4 +1,4 @@
-"""How an epoch is chosen: on validation rows (``validated``), or as the paper does (``paper``)."""
+"""Choose an epoch: on validation rows (``validated``), or as the paper does (``paper``)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
 
 Phase = Literal["choose", "final", "all"]
-"""Choosing the number of epochs; training the model that is measured; then the same on all rows,
-those that it was measured on among them."""
+"""The name of a pass: it chooses the number of epochs, trains the model that is measured, or
+trains on all rows, those that it was measured on among them."""
 
 OnPhase = Callable[[Phase, EpochRecord], None]
 
@@ -29,53 +29,53 @@ PAPER_EPOCHS = 75
 
 
 class Recipe(Protocol):
-    """Hyper-parameters that compose into a system once the data is known."""
+    """The hyper-parameters that compose into a system once the data is known."""
 
     system_name: ClassVar[str]
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device) -> System:
-        """Make the parts, with ``device`` to compute on."""
+        """Make the parts of the system, with ``device`` to compute on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Where the time went."""
+    """The seconds that the parts of training took."""
 
     train: float
-    """Epochs of the discriminator."""
+    """The seconds of the epochs of the discriminator."""
     refit: float
-    """Refits of the sampler."""
+    """The seconds of the refits of the sampler."""
     evaluate: float
-    """Looks at held-out rows during training."""
+    """The seconds of the looks at held-out rows."""
     total: float
 
     def as_dict(self) -> dict[str, float]:
-        """Rounded, for JSON."""
+        """Return rounded values, for JSON."""
         return {name: round(getattr(self, name), 3) for name in self.__slots__}
 
     def plus(self, other: Seconds) -> Seconds:
-        """The time of both."""
+        """Return the sum of two times."""
         return Seconds(*(getattr(self, n) + getattr(other, n) for n in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trained(Described):
-    """A model, and how it came to be."""
+    """A trained model, and how it came to be."""
 
     model: Learned
     engine: str
     why: str
     deterministic: bool
-    """Whether the same seed gives the same bytes."""
+    """True if the same seed gives the same bytes."""
     epochs: int
-    """Epochs run while choosing."""
+    """The number of epochs that were run while choosing."""
     best_epoch: int
     log: tuple[tuple[Phase, EpochRecord], ...]
     generator: dict[str, float]
-    """How the generator was in the last epoch; empty without one."""
+    """The numbers of the generator's health in the last epoch; empty without one."""
     valid: dict[str, float]
-    """Metrics of the chosen epoch on validation rows; empty if there were none."""
+    """The metrics of the chosen epoch on validation rows; empty if there were none."""
     seconds: Seconds
     positives_per_second: float
 
@@ -88,7 +88,7 @@ class Trained(Described):
 
 @dataclass(slots=True, kw_only=True)
 class Training:
-    """Everything but the data: a recipe, how long, where, and who wants to watch."""
+    """A training without its data: a recipe, how long, where, and who watches."""
 
     recipe: Recipe
     options: FitOptions
@@ -97,7 +97,7 @@ class Training:
     device: torch.device
     on_epoch: OnPhase | None = None
     checkpoints: Checkpoints | None = None
-    """Where the run is kept, and from where it goes on after an interruption."""
+    """The checkpoints in which the run is kept, and from which it goes on after an interruption."""
     ks: tuple[int, ...] = (10, 20, 50)
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
     positives: int = 0
@@ -107,7 +107,7 @@ class Training:
     started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        """Count the time before an interruption too."""
+        """Start the clock, with the time before an interruption counted."""
         if self.checkpoints is not None:
             self.started = self.checkpoints.started
 
@@ -166,7 +166,7 @@ class Training:
         return fitted
 
     def done(self, kept: Fitted, chosen: Fitted, valid: dict[str, float]) -> Trained:
-        """Sum up all passes."""
+        """Return the model with a summary of all passes."""
         records = [record for _, record in self.log]
         train = sum(r.train_seconds for r in records)
         return Trained(
@@ -216,14 +216,14 @@ def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Tr
 
 
 def paper_options(options: FitOptions) -> FitOptions:
-    """How long the paper trains, when it looks, and at what."""
+    """Return the options with the paper's epochs, looks and metric."""
     return replace(
         options, epochs=PAPER_EPOCHS, evaluate_every=5, early_stopping=False, metric="ndcg@50"
     )
 
 
 def paper(training: Training, train: Interactions, test: HeldOut) -> Trained:
-    """The best test NDCG@50 over epochs 5, 10, …, 75, as in the authors' published logs.
+    """Keep the epoch with the best test NDCG@50 of 5, 10, …, 75, as the authors' logs do.
 
     It chooses on the test rows, so its number is optimistic: only for comparing with the
     paper's table.

@@ -1,4 +1,4 @@
-"""Files and frames of interactions, read with every row accounted for.
+"""Read files and frames of interactions, and account for every row.
 
     loaded = read_files(["plays.csv.gz"], ReadOptions(weight="plays", weights="log"))
     loaded.interactions.account.sentence()   # 1,000 rows read = 990 kept + 10 duplicates

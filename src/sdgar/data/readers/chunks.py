@@ -1,4 +1,4 @@
-"""Chunks of an input: the columns that are used, and where each row came from."""
+"""Chunks of an input: the used columns of some rows, and where each row came from."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sdgar.data.readers.times import YEAR_10000
 from sdgar.errors import DataError
 
 _YEAR_1 = -62_135_596_800_000_000
-"""In microseconds from 1970."""
+"""The beginning of the year 1, in microseconds from 1970."""
 ID_ROLES: tuple[Role, Role] = ("user", "item")
 
 
 def is_id(role: str) -> bool:
-    """Whether a part is played by ids, which are never parsed."""
+    """Tell whether the values of a part are ids, which are never parsed."""
     return role in ID_ROLES or role.startswith(FIELD)
 
 
@@ -36,7 +36,7 @@ class Chunk:
     source: str
     frame: pl.DataFrame
     rows: range | NDArray[np.int64]
-    """Line or row number of each row in its source."""
+    """The line or row number of each row in its source."""
     unit: Literal["line", "row"] = "line"
 
 
@@ -51,7 +51,7 @@ class Table:
         self.frame = pl.concat([chunk.frame.select(whole) for chunk in chunks])
 
     def place(self, row: int, role: str, column: str) -> Place:
-        """Where a row came from, and what stands in one of its columns."""
+        """Return where a row came from and the value of one of its columns."""
         at = int(np.searchsorted(self._starts, row, side="right")) - 1
         chunk = self._chunks[at]
         number = int(chunk.rows[row - int(self._starts[at])])
@@ -62,7 +62,7 @@ class Table:
 
 
 def _value(column: pl.Series, row: int) -> Any:
-    """What stands in a row; Python has no dates before the year 1 or after 9999."""
+    """Return the value of a row; Python has no dates before the year 1 or after 9999."""
     count = column.to_physical()[row] if column.dtype == pl.Datetime else None
     if count is None or _YEAR_1 <= count < YEAR_10000:
         return column[row]
@@ -70,7 +70,7 @@ def _value(column: pl.Series, row: int) -> Any:
 
 
 def typed_chunk(frame: pl.DataFrame, used: dict[str, str], source: str) -> Chunk:
-    """A chunk of a source that has types; the columns of ``frame`` still have its names."""
+    """Return a chunk of a source that has types; the columns of ``frame`` still have its names."""
     columns = [
         _typed_ids(frame[name], source) if is_id(role) else _typed_values(frame[name], source, role)
         for role, name in used.items()
@@ -80,7 +80,7 @@ def typed_chunk(frame: pl.DataFrame, used: dict[str, str], source: str) -> Chunk
 
 
 def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
-    """Ids given as Python objects: all integers or all text, with None where there is none."""
+    """Return a column of ids that are Python objects: all integers or all text, or None."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds <= {str}:
         return _text(values, column, source)
@@ -100,7 +100,7 @@ def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
 
 
 def value_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
-    """Weights, ratings or times given as Python objects, as the text a file would have."""
+    """Return weights, ratings or times that are Python objects as the text a file would have."""
     texts = [v if v is None or isinstance(v, str) else str(v) for v in values]
     return _text(texts, column, source)
 
@@ -143,7 +143,7 @@ def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
 
 
 def _microseconds(dates: pl.Series) -> pl.Series:
-    """Dates in microseconds, the last there is where int64 cannot count them."""
+    """Return dates in microseconds, and ``BEYOND`` for those that int64 cannot count."""
     micros = dates.cast(pl.Datetime("us"), strict=False)
     beyond = micros.is_null() & dates.is_not_null()
     return micros.to_physical().set(beyond, BEYOND).cast(pl.Datetime("us"))
@@ -159,7 +159,7 @@ def _refused(column: str, source: str, kind: str, is_float: bool) -> DataError:
 
 
 def _common_type(chunks: Sequence[Chunk], role: str) -> pl.DataType:
-    """The type that holds a column of all chunks exactly; an error where there is none.
+    """Return the type that holds a column of all chunks exactly; raise if there is none.
 
     Integers in one chunk and text in another have none: nobody knows if 7 and '7' are one id.
     """

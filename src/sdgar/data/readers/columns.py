@@ -1,4 +1,4 @@
-"""Which column plays which part: named by the caller, or guessed from the names people use."""
+"""Find which column plays which part: named by the caller, or guessed from the names people use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_LISTED = 30
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column plays which part, and which of them were guessed."""
+    """The columns that play the parts, and which of them were guessed."""
 
     user: str
     item: str
@@ -29,20 +29,20 @@ class Columns:
     rating: str | None = None
     guessed: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-    """Columns that are fields of the context, beside the user."""
+    """The columns that are fields of the context, beside the user."""
     offered: tuple[str, ...] = ()
-    """Columns that look like a weight and are not used."""
+    """The columns that look like a weight and are not used."""
 
     @property
     def used(self) -> dict[str, str]:
-        """The parts that are played, with their columns."""
+        """The columns that are used, by the part they play."""
         played = {
             role: name for role in get_args(Role) if (name := getattr(self, role)) is not None
         }
         return played | {FIELD + name: name for name in self.fields}
 
     def sentence(self) -> str:
-        """One line for people: the roles that a column has."""
+        """Return one line for people: the part of each used column."""
         parts = [f"{role}={name}" for role in get_args(Role) if (name := getattr(self, role))]
         if not self.guessed:
             return " ".join(parts)
@@ -50,7 +50,7 @@ class Columns:
         return f"{' '.join(parts)} (guessed: {', '.join(self.guessed)}; set with {flags})"
 
     def offer(self) -> str:
-        """How to use a column that looks like a weight and is not used."""
+        """Return how to use a column that looks like a weight and is not used, if there is one."""
         if not self.offered:
             return ""
         which = " and ".join(map(repr, self.offered))
@@ -62,7 +62,7 @@ class Columns:
 
 
 def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[str, ...]]:
-    """Find the part of each column, and what a person should be told about the guess."""
+    """Return the part of each column, and notes on the guess for people."""
     check_distinct(names)
     named = {role: _named(role, names, options) for role in get_args(Role)}
     given: dict[Role, str] = {role: name for role, name in named.items() if name}
@@ -96,7 +96,7 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
 
 
 def column_of(role: Literal["user", "item"], names: Sequence[str], options: ReadOptions) -> str:
-    """The column of users or of items in a table that need not have both."""
+    """Return the column of users or of items in a table that need not have both."""
     check_distinct(names)
     named = _named(role, names, options)
     if named or len(names) == 1:
@@ -105,7 +105,7 @@ def column_of(role: Literal["user", "item"], names: Sequence[str], options: Read
 
 
 def _fields(names: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
-    """Columns that the context asks for by name; a derived field is taken from the time."""
+    """Return the columns that the context names; a derived field comes from the time instead."""
     found = []
     for field in options.context:
         if field == "user" or (field in contexts.DERIVED and field not in names):
@@ -126,7 +126,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class _Guess:
-    """Columns that look like a part and are not taken by another one."""
+    """The columns that look like a part and are not taken by another one."""
 
     def __init__(self, names: Sequence[str], taken: Collection[str]) -> None:
         self._names = names
@@ -139,12 +139,12 @@ class _Guess:
         )
 
     def alike(self, role: Role) -> list[str]:
-        """Free columns named like a part."""
+        """Return the free columns that are named like a part."""
         known = KNOWN[role]
         return [n for n in self._names if squash(n) in known and n not in self._taken]
 
     def optional(self, role: Role, notes: list[str]) -> str | None:
-        """The one column that looks like the part; with several, none and a note."""
+        """Return the one column that looks like the part; of several none, with a note."""
         found = self.alike(role)
         if len(found) > 1:
             notes.append(
@@ -154,7 +154,7 @@ class _Guess:
         return found[0] if len(found) == 1 else None
 
     def needed(self, role: Literal["user", "item"]) -> str:
-        """The one column that looks like the part, or an error that lists what there is."""
+        """Return the one column that looks like the part; raise if there is none or several."""
         if self.by_position:
             return self._names[0 if role == "user" else 1]
         found = self.alike(role)
@@ -176,7 +176,7 @@ class _Guess:
 
 
 def _named(role: Role, names: Sequence[str], options: ReadOptions) -> str | None:
-    """The column the caller named; an empty text where the part shall not be played."""
+    """Return the column that the caller named; "" if the part is not wanted."""
     name: str | None = getattr(options, role)
     if name is None or name in names:
         return name
@@ -201,7 +201,7 @@ def _optional(options: ReadOptions, given: Collection[Role]) -> list[Role]:
 def _rating_part(
     guess: _Guess, options: ReadOptions, given: dict[Role, str]
 ) -> dict[Role, str | None]:
-    """The column of ratings, if a threshold looks at one."""
+    """Return the column of ratings, if a threshold needs one."""
     alike = guess.alike("rating")
     if options.min_rating is None:
         return {"rating": None}
@@ -226,7 +226,7 @@ def _rating_part(
 
 
 def threshold_required(column: str, why: str = "a low rating is not a liking") -> UsageError:
-    """The error for ratings that nobody can tell likings from."""
+    """Build the error for ratings that do not tell which rows are likings."""
     return UsageError(
         f"column {column!r} looks like a rating, and {why}. Say what is meant: "
         f"{_threshold_for(column)}, --min-rating none counts every row, --weight {column} uses "

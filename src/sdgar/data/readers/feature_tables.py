@@ -1,4 +1,4 @@
-"""Tables of what is known of users or items: the first column is the id, the others say things."""
+"""Read tables of features of users or items: first the id, then a column a feature."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEVERAL = "|"
 def read_features(
     path: str | Path, *, delimiter: str | None = None, max_uncompressed: int | None = None
 ) -> Features:
-    r"""Features from a CSV, TSV, JSON Lines or Parquet file, plain or compressed.
+    r"""Read features from a CSV, TSV, JSON Lines or Parquet file, plain or compressed.
 
     Every value is a feature, ``column=value``; a cell may hold several, as a list or as text with
     ``|`` between them, or none. Numbers are names here: fractions are refused.
@@ -62,7 +62,7 @@ def read_features(
 
 
 def whole_table(path: str | Path, options: ReadOptions) -> tuple[SourceFile, pl.DataFrame]:
-    """A file with all its columns; those of delimited text are text."""
+    """Return a file with all its columns; those of delimited text are text."""
     file = find_files([path], options.separator, [])[0]
     with reading(file):
         return file, _frame(file, options)
@@ -84,7 +84,7 @@ def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
 
 
 def _delimited(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
-    """All columns as text, the first line being their names."""
+    """Return all columns as text; the first line has their names."""
     source = DelimitedFile(file, options, [], one_column=True)
     _require_header(source.names, file.name)
     log = ProblemLog()
@@ -139,7 +139,7 @@ def _several(cell: str | None) -> list[str]:
 
 
 def _fractions(column: pl.Series) -> bool:
-    """Whether a column of text is one of numbers, and not all of them whole."""
+    """Tell whether a column of text holds numbers, and not all of them are whole."""
     if column.dtype != pl.String:
         return False
     texts = column.filter(column.is_not_null() & (column != ""))

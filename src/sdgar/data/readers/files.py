@@ -1,4 +1,4 @@
-"""Input files: found, checked, decompressed in bounded memory, and watched for change."""
+"""Find and check input files, decompress them in bounded memory, and notice changes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Format = Literal["delimited", "json_lines", "parquet"]
 Compression = Literal["gzip", "zstd"]
 
 BLOCK_BYTES = 8 << 20
-"""Bytes that are decompressed and parsed at a time."""
+"""The bytes that are decompressed and parsed at a time."""
 GUESSED = ""
-"""The separator of files whose extension does not tell: their first line does."""
+"""The separator of files whose extension does not tell it; then their first line does."""
 _PACKED = 1 << 20
 _EXTENSIONS: dict[str, tuple[Format, str]] = {
     ".csv": ("delimited", ","),
@@ -39,7 +39,7 @@ _MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "z
 
 
 class Stamp(NamedTuple):
-    """Which file it is, and what shows that it changed."""
+    """The identity of a file, and what shows that it changed."""
 
     device: int
     inode: int
@@ -56,11 +56,11 @@ class SourceFile:
     separator: str
     compression: Compression | None
     stamp: Stamp
-    """What it was when it was found."""
+    """The stamp of the file when it was found."""
 
     @property
     def name(self) -> str:
-        """How the file is called in messages."""
+        """The name of the file in messages."""
         return printable(self.path)
 
 
@@ -109,7 +109,7 @@ def reading(file: SourceFile) -> Iterator[None]:
 
 
 def unpacked(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
-    """The decompressed bytes of a file, a bounded block at a time."""
+    """Yield the decompressed bytes of a file, a bounded block at a time."""
     if file.compression == "zstd":
         blocks = _zstd(file)
     elif file.compression == "gzip":
@@ -125,7 +125,7 @@ def unpacked(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
 
 
 def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
-    """The error for a file that unpacks to more than is allowed."""
+    """Build the error for a file that unpacks to more than is allowed."""
     return ResourceError(
         f"{file.name} of {file.stamp.size:,} bytes unpacks to {unpacked}, and the limit is "
         f"{limit:,}. If that is meant, raise it with --max-uncompressed BYTES "
@@ -150,7 +150,7 @@ def _expand(pattern: str | Path) -> list[Path]:
 
 
 def _alike(path: Path) -> str:
-    """A hint at the file beside the missing one whose name is most like it."""
+    """Return a hint at the file in the same folder whose name is most like a missing one."""
     try:
         names = [printable(Path(other.name)) for other in path.parent.iterdir() if other.is_file()]
     except OSError:
@@ -233,7 +233,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def printable(path: Path) -> str:
-    """The name of a file with bytes that are not UTF-8 escaped, so that it can be shown."""
+    """Return the name of a file for messages, with bytes that are not UTF-8 escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -244,7 +244,7 @@ def _plain(file: SourceFile) -> Iterator[bytes]:
 
 
 def _gzip(file: SourceFile, notes: list[str]) -> Iterator[bytes]:
-    """Like the gzip module, which does not tell a member's end from the file's."""
+    """Yield the bytes of a gzip file; unlike the gzip module, notice where each member ends."""
     members = 0
     with file.path.open("rb") as stream:
         packed = stream.read(_PACKED)
@@ -261,7 +261,7 @@ def _gzip(file: SourceFile, notes: list[str]) -> Iterator[bytes]:
 def _gzip_member(
     file: SourceFile, stream: BinaryIO, packed: bytes
 ) -> Generator[bytes, None, bytes]:
-    """Unpack one member; returns the packed bytes that follow it."""
+    """Yield the bytes of one gzip member; return the packed bytes that follow it."""
     unpacker = zlib.decompressobj(wbits=31)
     while not unpacker.eof:
         if not packed:

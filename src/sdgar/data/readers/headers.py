@@ -1,4 +1,4 @@
-"""The first line of a file: a header or data, and names for columns that have none."""
+"""Check the first line of a file: is it a header or data; and name columns that have no name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST_TIME = 10**8
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """Refuse a column name that occurs twice; nameless columns may."""
+    """Raise if a column name occurs twice; columns without a name may."""
     twice = repeated(names)
     if twice:
         raise DataError(
@@ -27,7 +27,7 @@ def check_distinct(names: Sequence[str]) -> None:
 
 
 def check_header(first: Sequence[str], where: str, options: ReadOptions) -> None:
-    """Refuse a header that is data, and data (with ``header_columns``) that is a header."""
+    """Raise if a header is data, or if data (with ``header_columns``) is a header."""
     line = ", ".join(first)[:80]
     if options.header_columns is None:
         chosen = options.user in first and options.item in first
@@ -61,7 +61,7 @@ def no_header(first: Sequence[str], where: str) -> DataError:
 
 
 def _fitting_names(first: Sequence[str]) -> list[str]:
-    """Names that would fit the fields of a line, each once: what is no time is user, then item."""
+    """Return names that would fit the fields of a line: a time, else first user, then item."""
     names: list[str] = []
     for place, text in enumerate(first, 1):
         needed = next((role for role in ("user", "item") if role not in names), None)
@@ -71,7 +71,7 @@ def _fitting_names(first: Sequence[str]) -> list[str]:
 
 
 def _name_by_value(text: str) -> str:
-    """What a value looks like beside the ids; nothing if it could be anything."""
+    """Return what a value beside the ids looks like; empty if it could be anything."""
     if TIME.fullmatch(text):
         return "timestamp"
     if not NUMBER.fullmatch(text):

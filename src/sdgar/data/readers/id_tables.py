@@ -1,4 +1,4 @@
-"""Small tables that go with questions: which users to answer, and what items are called."""
+"""Read small tables for requests: the users to answer, and the names of items."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError, UsageError
 
 _NAMES = ("name", "title", "label", "description")
-"""How a column of names is called, alone or at the end of its name; the first that is there."""
+"""The names of a column of names, alone or as an ending; the first that is there counts."""
 
 
 def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
-    """Users in their order, each once: one a line of a .txt file, or a column of a table.
+    """Return users in their order, each once, from a .txt file of lines or a column of a table.
 
     Where ``options.context`` has several fields, each user is a mapping with a column for each.
     """
@@ -45,7 +45,7 @@ def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
 
 
 def read_names(path: str | Path, column: str | None, options: ReadOptions) -> dict[str, str]:
-    """What each item is called, by its id as text; an item without a name is not there."""
+    """Return the name of each item by its id as text; items without a name are left out."""
     file, frame = whole_table(path, options)
     key = _id_column(frame.columns, options)
     named = column or _name_column([name for name in frame.columns if name != key], file.name)
@@ -97,7 +97,7 @@ def _require_ids(column: pl.Series, name: str, file: str) -> None:
 
 
 def _id_column(names: Sequence[str], options: ReadOptions) -> str:
-    """The column of the items: named, called as items are, or the first."""
+    """Return the column of the items: the one that is named, or looks so, or the first."""
     try:
         return column_of("item", names, options)
     except UsageError:

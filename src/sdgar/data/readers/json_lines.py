@@ -1,4 +1,4 @@
-"""JSON Lines files: one object a line, read with Python's parser, which keeps integers exact."""
+"""Read JSON Lines files with Python's parser, which keeps integers exact: one object a line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JsonLinesFile:
     def chunks(
         self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
     ) -> Iterator[Chunk]:
-        """The used columns: ids as integers or text, everything else as text."""
+        """Yield the used columns: ids as integers or text, everything else as text."""
         first_line = 1
         for block, _ in blocks(unpacked(self._file, self._limit, notes), block_size):
             lines = _lines(block)
@@ -53,7 +53,7 @@ class JsonLinesFile:
 def _objects(
     lines: list[bytes], first_line: int, source: str, log: ProblemLog
 ) -> dict[int, dict[str, Any]]:
-    """The object of each line; lines without one go to the log."""
+    """Return the object of each line; lines without one go to the log."""
     found = {}
     for number, line in enumerate(lines, first_line):
         try:
@@ -65,7 +65,7 @@ def _objects(
 
 
 def _keys(head: bytes, source: str) -> tuple[str, ...]:
-    """Keys of the first objects, in the order met."""
+    """Return the keys of the first objects, in the order met."""
     first = list(islice(filter(bytes.strip, _lines(head)), _LOOKED_AT))
     if not first:
         raise DataError(f"{source} has nothing but blank lines.", code="empty_input")

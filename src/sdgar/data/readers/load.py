@@ -37,21 +37,21 @@ _PATHS = (str, bytes, os.PathLike)
 
 @dataclass(frozen=True)
 class Loaded:
-    """Interactions, where they came from, and what a person should be told about them."""
+    """Interactions, their columns, and notes for people."""
 
     interactions: Interactions
     columns: Columns
     notes: tuple[str, ...] = ()
     weighting: str = ""
-    """What was made of the weights; empty where no column has or looks like any."""
+    """What was done with the weights, in a sentence; empty if no column has or looks like any."""
     seen: str = ""
-    """What was made of ratings; empty where none were looked at."""
+    """What was done with contexts and ratings, in a sentence; empty if there are none."""
     min_rating: float | None = None
-    """The least rating that counts as a liking, if ratings were looked at."""
+    """The least rating that counts as a liking, if there are ratings."""
 
 
 def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interactions:
-    """Interactions from a file, several files, or a frame; options as in ``ReadOptions``.
+    """Read interactions from a file, several files, or a frame; options are as in ``ReadOptions``.
 
     Which column was taken for what and what became of every row is told, unless ``verbose`` is
     False; what a person should be warned of is a warning.
@@ -81,7 +81,7 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
 
 
 def read_options(**options: Any) -> ReadOptions:
-    """``ReadOptions`` by name, with an unknown name refused beside the nearest known one."""
+    """Return ``ReadOptions`` by name; an unknown name is an error with the nearest known one."""
     known = [f.name for f in fields(ReadOptions)]
     for name in options:
         if name not in known:
@@ -146,7 +146,7 @@ def _loaded(
 
 
 def _seen(data: Interactions, least: float | None, *, by_rule: bool) -> str:
-    """What was made of contexts and ratings, in a sentence."""
+    """Return a sentence on what was done with contexts and ratings."""
     parts = [] if data.fields is None else [_SEEN_BY[data.seen_by]]
     if least is not None and by_rule:
         parts.append(
@@ -181,7 +181,7 @@ def _open(file: SourceFile, options: ReadOptions, notes: list[str]) -> _Source:
 
 
 def _check_same_names(files: list[SourceFile], sources: list[_Source]) -> None:
-    """Refuse files whose columns differ; their order may."""
+    """Raise if the columns of the files differ; their order may."""
     first = sources[0].names
     for file, source in zip(files, sources, strict=True):
         if sorted(source.names) != sorted(first):

@@ -22,41 +22,43 @@ _MOST_UNPACKED = 64 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How to read interactions. What is not said is guessed from the column names."""
+    """The options of reading. Columns that are not named are guessed from the names people use."""
 
     user: str | None = None
-    """Column of the user ids; ``None`` guesses."""
+    """The column of the user ids; ``None`` guesses."""
     item: str | None = None
     weight: str | None = None
-    """Column of the weights. Without it every row counts once, also where a column looks like a
-    weight, unless ``weights`` asks for it; ``"none"`` says so aloud."""
+    """The column of the weights. Without it every row counts once, even if a column looks like a
+    weight, unless ``weights`` is given; ``"none"`` asks for no weights."""
     weights: Weighting | None = None
-    """How the weights are used: ``"log"``, ``"bm25"``, ``"raw"``, or ``"auto"``, which takes them
+    """The use of the weights: ``"log"``, ``"bm25"``, ``"raw"``, or ``"auto"``, which takes them
     as they are unless they range too widely, and then ``"log"``. See ``sdgar.data.weighting``."""
     time: str | None = None
     rating: str | None = None
-    """Column that ``min_rating`` looks at."""
+    """The column of ratings to which ``min_rating`` applies."""
     min_rating: float | Literal["auto", "unset"] | None = "auto"
-    """Learn from rows rated at least so. ``"auto"`` takes 0.7 of the highest rating (see
-    ``sdgar.data.ratings``), ``None`` counts every row, ``"unset"`` refuses ratings."""
+    """The least rating of a row to learn from. ``"auto"`` takes 0.7 of the highest rating (see
+    ``sdgar.data.ratings``), ``None`` counts every row, ``"unset"`` makes ratings an error."""
     delimiter: str | None = None
-    """One character, ``"tab"`` or ``"::"``; ``None`` takes it from the file extension."""
+    """The character between fields, ``"tab"`` or ``"::"``; ``None`` takes it from the file
+    extension."""
     header_columns: tuple[str, ...] | None = None
-    """Names of the columns of files that have no header line."""
+    """The names of the columns, for files that have no header line."""
     duplicates: Duplicates = "error"
-    """What to do with rows of one (user, item) whose weights differ."""
+    """The rule for rows of one (user, item) pair whose weights differ."""
     allow_bad_rows: bool = False
     """Leave out and count rows that cannot be used, instead of refusing the input."""
     context: tuple[str, ...] = contexts.USER
-    """Fields of a context: user, columns by name, and hour, weekday or daypart of the time."""
+    """The fields of a context: user, columns by name, and hour, weekday or daypart of the time."""
     seen_by: contexts.SeenBy = "user"
-    """Whether what a user has is left out of their lists in all contexts, or with "context" only in
-    the one that has it."""
+    """With "user", an item that a user has is left out of their lists in all contexts; with
+    "context", only in the context that has it."""
     max_uncompressed: int | None = None
-    """Bytes a gz, zst or Parquet file may unpack to; ``None``: this machine's memory, or 64 GiB."""
+    """The bytes that a gz, zst or Parquet file may unpack to; ``None`` stands for this machine's
+    memory, at most 64 GiB."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work, before any file is opened."""
+        """Raise if options cannot work, before any file is opened."""
         if self.duplicates not in get_args(Duplicates):
             raise UsageError(
                 f"duplicates must be one of {', '.join(get_args(Duplicates))}, "
@@ -106,17 +108,17 @@ class ReadOptions:
 
     @property
     def unpack_limit(self) -> int:
-        """Bytes a file may unpack to: what was said, or what this machine could hold."""
+        """The bytes that a file may unpack to, with the default of this machine."""
         return self.max_uncompressed or min(_MOST_UNPACKED, _memory())
 
 
 def repeated(names: Sequence[str]) -> str:
-    """Return the names that occur more than once, for people; nameless columns may."""
+    """Return the names that occur more than once, for people; empty names do not count."""
     return ", ".join(repr(name) for name, n in Counter(names).items() if name and n > 1)
 
 
 def _memory() -> int:
-    """Bytes of memory of this machine; Windows does not say it in this way."""
+    """Return the bytes of memory of this machine; Windows does not tell them in this way."""
     if not hasattr(os, "sysconf"):
         return _MOST_UNPACKED
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""Parquet files: only the used columns are read, after their sizes are found to be plausible."""
+"""Read the used columns of Parquet files, after a check that their sizes are plausible."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class ParquetFile:
             self.names = tuple(pl.read_parquet_schema(stream))
 
     def chunks(self, used: dict[str, str], log: ProblemLog, notes: list[str]) -> Iterator[Chunk]:
-        """The used columns, as one chunk."""
+        """Yield the used columns, as one chunk."""
         names = list(dict.fromkeys(used.values()))
         yield typed_chunk(self.frame(names), used, self._file.name)
 
     def frame(self, names: Collection[str]) -> pl.DataFrame:
-        """Some columns as they are, if they do not unpack to more than is allowed."""
+        """Return some columns as they are; raise if they unpack to more than is allowed."""
         with _damage_named(self._file), self._file.path.open("rb") as stream:
             unpacked = parquet_layout.unpacked_bytes(stream, names)
             if unpacked > self._limit:
@@ -42,7 +42,7 @@ class ParquetFile:
 
 @contextmanager
 def _damage_named(file: SourceFile) -> Iterator[None]:
-    """Name the file in what is raised on damage, which may even be a Rust panic."""
+    """Raise errors that name the file if it is damaged, also for a Rust panic."""
     found = (
         parquet_layout.Damaged,
         pl.exceptions.PolarsError,

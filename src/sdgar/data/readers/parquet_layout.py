@@ -1,4 +1,4 @@
-"""Where the parts of a Parquet file lie, and whether their sizes can be true.
+"""Find the parts of a Parquet file, and check that their sizes can be true.
 
 Polars believes the sizes that a Parquet file states, and allocates what they ask for. A single
 damaged byte in the header of a page can make it ask for 2^61 bytes, which ends the interpreter
@@ -29,7 +29,7 @@ Struct = dict[int, Any]
 
 
 class Damaged(Exception):  # noqa: N818
-    """Bytes that cannot be part of a whole Parquet file; never leaves this room."""
+    """Bytes that cannot be part of a whole Parquet file; the error never leaves this room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class ColumnChunk:
 
     @property
     def unpacked(self) -> int:
-        """Bytes that the values take at most; repeated values are stored once, however many."""
+        """The most bytes that the values take; repeated values are stored once."""
         return max(self.uncompressed, self.n_values * _VALUE_BYTES)
 
 
 def column_chunks(stream: BinaryIO) -> list[ColumnChunk]:
-    """What the footer says of the columns."""
+    """Return what the footer says of the columns."""
     size = stream.seek(0, os.SEEK_END)
     tail = _bytes_at(stream, max(size - _TAIL, 0), _TAIL)
     footer_end = size - _TAIL
@@ -70,7 +70,7 @@ def column_chunks(stream: BinaryIO) -> list[ColumnChunk]:
 
 
 def unpacked_bytes(stream: BinaryIO, columns: Collection[str]) -> int:
-    """Check all pages of some columns; returns the bytes that these unpack to."""
+    """Check all pages of some columns; return the bytes that they unpack to."""
     wanted = [chunk for chunk in column_chunks(stream) if chunk.column in columns]
     for chunk in wanted:
         _check_pages(stream, chunk)
@@ -78,7 +78,7 @@ def unpacked_bytes(stream: BinaryIO, columns: Collection[str]) -> int:
 
 
 def _check_pages(stream: BinaryIO, chunk: ColumnChunk) -> None:
-    """Walk the page headers of a chunk; their sizes must add up to what the footer says."""
+    """Check that the page headers of a chunk add up to what the footer says."""
     at, n_values, uncompressed = chunk.start, 0, 0
     while at < chunk.end:
         page, n_header = _page(stream, at, chunk.end)
@@ -127,7 +127,7 @@ def _column_chunk(column: Struct, group: Struct, footer_start: int) -> ColumnChu
 
 
 def _n_values(page: Struct, n_unpacked: int) -> int:
-    """Values of a data page; the words of a dictionary are none, but must fit their page."""
+    """Return the number of values of a data page; a dictionary has none, but must fit its page."""
     kind = _whole(page, 1)
     about = page.get({_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}.get(kind, 0))
     if not isinstance(about, dict):
@@ -141,7 +141,7 @@ def _n_values(page: Struct, n_unpacked: int) -> int:
 
 
 def _page(stream: BinaryIO, at: int, end: int) -> tuple[Struct, int]:
-    """The header of a page, and its length; it may hold long texts, as the least and greatest."""
+    """Return the header of a page, which may hold long texts, and its length."""
     n_bytes = _HEADER_BYTES
     while True:
         reader = _Compact(_bytes_at(stream, at, min(n_bytes, end - at)))
@@ -159,7 +159,7 @@ def _bytes_at(stream: BinaryIO, at: int, n: int) -> bytes:
 
 
 def _whole(struct: Struct, field: int) -> int:
-    """A number that counts something, so it is not negative."""
+    """Return a number that counts something; raise if it is negative."""
     value = struct.get(field)
     if not isinstance(value, int) or value < 0:
         raise Damaged(f"a size or number is {value}")
@@ -191,7 +191,7 @@ class _Compact:
         self._readers = readers
 
     def struct(self, depth: int = 0) -> Struct:
-        """The fields of a struct that begins here."""
+        """Return the fields of the struct that begins here."""
         if depth > _MAX_DEPTH:
             raise Damaged("its description is nested too deeply")
         found: Struct = {}

@@ -48,7 +48,7 @@ class Shape:
 
     @property
     def top(self) -> int:
-        """Top = ⌈I / 20⌉, the number of items that count as most popular."""
+        """top = ⌈I / 20⌉, the number of items that count as most popular."""
         return -(-self.items // 20)
 
     def _check_counts(self) -> None:

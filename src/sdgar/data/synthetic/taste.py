@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def user_places(shape: Shape, degree_U: Ints, rng: np.random.Generator) -> Floats:
-    """X = c_uk + (niche / I) ξ: the places of the stubs of users; some are anywhere."""
+    """x = c_uk + (niche / I) ξ: the places of the stubs of users; some are anywhere."""
     grown_U = shape.interests * np.sqrt(degree_U * (shape.users / shape.interactions))
     interests_U = np.ceil(grown_U).astype(np.int64)
     home_C = np.repeat(rng.random(shape.users), interests_U)
@@ -26,7 +26,7 @@ def user_places(shape: Shape, degree_U: Ints, rng: np.random.Generator) -> Float
 
 
 def item_places(shape: Shape, degree_I: Ints, rng: np.random.Generator) -> Floats:
-    """X = p_i + (breadth · d_i / E) ξ: the places of the stubs of items."""
+    """x = p_i + (breadth · d_i / E) ξ: the places of the stubs of items."""
     width_I = shape.breadth / shape.interactions * degree_I
     place_E = np.repeat(rng.random(shape.items), degree_I)
     return place_E + np.repeat(width_I, degree_I) * _cauchy(shape.interactions, rng)

@@ -38,7 +38,7 @@ Record = TypeVar("Record")
 
 
 class DamagedError(ArtifactError):
-    """A file that is not what its manifest says, or not what it should hold."""
+    """The error for a file that is not what its manifest says, or does not hold what it should."""
 
     def __init__(self, path: Path, what: str) -> None:
         self.found = f"{path} is damaged: {what}"
@@ -48,7 +48,7 @@ class DamagedError(ArtifactError):
 
 
 class NotAFileError(OSError):
-    """A pipe, a device or a folder where a regular file should be."""
+    """The error for a pipe, a device or a folder where a regular file should be."""
 
 
 def seals(contents: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
