@@ -28,15 +28,17 @@ class Setting:
     """One setting of a system, as it is shown to people."""
 
     name: str
+    """The name of the setting."""
     kind: str
     """The type of the setting, as one writes it."""
     default: Any
+    """The value of the setting unless another is given."""
     meaning: str
     """The text under the field; empty if the source of the class cannot be read."""
 
 
 def of_today(system: object, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with the names of today; nothing is said of it, for what is saved stays as it is."""
+    """Return settings with the names of today, without a warning: saved ones stay as they are."""
     now = RENAMED.get(system, {}) if isinstance(system, str) else {}
     return {now.get(name, name): value for name, value in settings.items()}
 

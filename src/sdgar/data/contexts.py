@@ -46,8 +46,11 @@ class Fields:
     """The values that each context has of each field."""
 
     names: tuple[str, ...]
+    """The names of the fields."""
     values: tuple[Ids, ...]
+    """The ids of the values of each field."""
     index_UF: NDArray[np.int64]
+    """The index of the value that each context has of each field."""
 
     @classmethod
     def of(cls, names: tuple[str, ...], contexts: Ids) -> Fields:

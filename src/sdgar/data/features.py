@@ -25,11 +25,14 @@ class Features(Described):
     """
 
     ids: Ids
+    """The ids that have features."""
     names: tuple[str, ...]
     """The names of the features, ``column=value``; the position of a name is the feature's
     number."""
     start_R1: NDArray[np.int64]
+    """The features of row r begin at ``start_R1[r]``."""
     feature_E: NDArray[np.int64]
+    """The numbers of the features, row by row."""
 
     @classmethod
     def from_columns(

@@ -55,13 +55,19 @@ class HeldOut:
     """
 
     users_T: NDArray[np.int64]
+    """The indices of the users to evaluate."""
     indptr_T1: NDArray[np.int64]
+    """The held-out items of the t-th user are ``items_E[indptr_T1[t] : indptr_T1[t + 1]]``."""
     items_E: NDArray[np.int64]
     """The held-out items of each user, ascending within a user."""
     unknown_users: int
+    """The number of held-out users that training never saw."""
     unknown_user_rows: int
+    """The number of rows of unknown users."""
     cold_items: int
+    """The number of held-out items that training never saw."""
     cold_item_rows: int
+    """The number of rows of items that training never saw."""
     unseen_XF: NDArray[np.int64] | None = None
     """The values of contexts that are new as a whole; the first of them has the first free
     index."""

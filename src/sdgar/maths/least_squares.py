@@ -34,8 +34,11 @@ class HalfSweep:
     """
 
     alpha: float
+    """The weight α of all pairs, also of those without an entry."""
     l2: float
+    """The strength λ of the regularisation."""
     power: float
+    """The power ν by which regularisation grows with the weight of a row."""
 
     def __call__(self, known: SparseMatrix, v_CD: Tensor) -> Tensor:
         """Return u_RD for the rows of ``known``, whose columns are the rows of v."""
@@ -73,7 +76,7 @@ class HalfSweep:
         return u_RD
 
     def _solve(self, known: SparseMatrix, padded_CD: Tensor, value_D: Tensor) -> Tensor:
-        """One system of equations a row; short rows are filled up with the zero at the end of v."""
+        """Solve one system of equations a row; short rows are padded with v's last row, 0."""
         row_E = known.row_E
         place_E = arange(len(row_E), device=known.device) - known.start_R1[row_E]
         shape = (known.n_rows, int(known.length_R.max()))

@@ -101,13 +101,16 @@ class Draws:
     """The random numbers of some rows in one epoch of one stream."""
 
     seed: int
+    """The seed of the run."""
     stream: Stream
+    """The stream that the numbers are of."""
     epoch: int
+    """The epoch that the numbers are for."""
     rows: Array
     """The row numbers, int64, of any shape that broadcasts with the slots."""
 
     def words(self, slots: Array) -> Words:
-        """Four independent 32-bit words for each (row, slot), shape of rows + slots broadcast."""
+        """Return four independent 32-bit words for each (row, slot) of the broadcast shape."""
         rows = self.rows + 0 * slots
         slots = slots + 0 * self.rows
         last = tail(self.stream, self.epoch)
@@ -158,7 +161,9 @@ class Permutation:
     """
 
     n: int
+    """The number of places."""
     keys: tuple[int, ...]
+    """The keys of the rounds."""
 
     @classmethod
     def of(cls, n: int, *, seed: int, stream: Stream, epoch: int) -> Permutation:

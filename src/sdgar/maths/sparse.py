@@ -31,8 +31,11 @@ class SparseMatrix:
     """x_rc = weight_E[e] where c = column_E[e], for e = start_R1[r] … start_R1[r + 1] - 1."""
 
     start_R1: Tensor
+    """The entries of row r are ``start_R1[r]`` to ``start_R1[r + 1] - 1``."""
     column_E: Tensor
+    """The column of each entry."""
     n_columns: int
+    """The number of columns."""
     weight_E: Tensor | None = None
     """The weight of each entry; None if all are 1."""
 

@@ -1,4 +1,4 @@
-"""The sums over all items and all contexts that updates of the generator need, by sampling.
+"""Estimate the sums over items and contexts that updates of the generator need, by sampling.
 
 With a value f of the scores, P(i | c) ∝ exp(f_c(i)/T) and an integrand h:
 
@@ -26,50 +26,51 @@ from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.generator import Mixture
 
 _CHUNK, _CHUNK_ON_GPU = 1 << 24, 1 << 28
-"""Numbers in the largest intermediate of a chunk; on a GPU fewer only cost launches."""
+"""The most numbers in the largest array of a chunk; on a GPU fewer only cost launches."""
 
 LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-3, 1e3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledSums:
-    """Estimates of Z, μ, b and d; an update says what f and h are."""
+    """Estimates of Z, μ, b and d by sampling; an update says what f and h are."""
 
     temperature: float
+    """The temperature T of the target P ∝ exp(f/T)."""
     samples: int
-    """Draws for each context, and for each item."""
+    """The number of draws for each context, and for each item."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be computed."""
+        """Raise if a value cannot be computed with."""
         within("temperature", self.temperature, LEAST_TEMPERATURE, MOST_TEMPERATURE)
         if self.samples < 1:
             raise UsageError(f"the generator needs at least 1 sample, got {self.samples}.")
 
     @property
     def over_q(self) -> bool:
-        """Whether the integrand is divided by Q(i|c)."""
+        """True if the integrand is divided by Q(i|c)."""
         raise NotImplementedError
 
     def value(self, s: Tensor) -> Tensor:
-        """F of a score."""
+        """Return f of a score."""
         raise NotImplementedError
 
     def log_h(self, f: Tensor, mu: Tensor) -> Tensor:
-        """Log of the integrand."""
+        """Return log h, the logarithm of the integrand."""
         raise NotImplementedError
 
     def log_target(self, s: Tensor) -> Tensor:
-        """Log P(i | c) up to a constant of the context."""
+        """log P(i | c) up to a constant of the context."""
         return self.value(s) / self.temperature
 
     def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Let the generator follow the scores."""
+        """Move the generator towards the scores."""
         raise NotImplementedError
 
     def partition_and_mean(
         self, generator: Mixture, score: Score, seed: int, epoch: int, *, part: int
     ) -> tuple[Tensor, Tensor]:
-        """Log Z_c = log Σ_i exp(f/T) and μ_c = E_P f, estimated with draws from Q(. | c)."""
+        """log Z_c = log Σ_i exp(f/T) and μ_c = E_P f, estimated with draws from Q(. | c)."""
         log_z, mu = [], []
         for users_B, items_BS in self._items(generator, seed, epoch, part):
             f_BS = self.value(score(users_B, items_BS))
@@ -87,7 +88,7 @@ class SampledSums:
         seed: int,
         epoch: int,
     ) -> Tensor:
-        """Log b_ck = log mean_j [P(j|c)/Q(j|c)] h_j y_jk, j ~ Q(. | c): Eq. 9."""
+        """log b_ck = log mean_j [P(j|c)/Q(j|c)] h_j y_jk, j ~ Q(. | c): Eq. 9."""
         rows = []
         for users_B, items_BS in self._items(generator, seed, epoch, 1):
             f_BS = self.value(score(users_B, items_BS))
@@ -108,7 +109,7 @@ class SampledSums:
         seed: int,
         epoch: int,
     ) -> Tensor:
-        """Log d_ki = log mean_c [P(i|c)/Q(c|i)] h_c(i) x_ck, c ~ Q(c | i): Eq. 12."""
+        """log d_ki = log mean_c [P(i|c)/Q(c|i)] h_c(i) x_ck, c ~ Q(c | i): Eq. 12."""
         inverse = Inverse(generator)
         rows = []
         for items_B in self._chunks(len(generator.y_IK), generator):
@@ -131,7 +132,7 @@ class SampledSums:
     def _items(
         self, generator: Mixture, seed: int, epoch: int, part: int
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Draws from Q(. | c) for all contexts in chunks; each part has slots of its own."""
+        """Yield draws from Q(. | c) for all contexts in chunks; each part has slots of its own."""
         for users_B in self._chunks(len(generator.x_UK), generator):
             draws = Draws(seed, Stream.GENERATOR_CONTEXTS, epoch, users_B[:, None])
             slots_S = part * self.samples + torch.arange(self.samples, device=users_B.device)
@@ -156,11 +157,11 @@ class Inverse:
         self._p_context_UK = self._context_of.probability().T.contiguous()
 
     def draw(self, items: Tensor, draws: Draws, slots: Tensor) -> Tensor:
-        """Contexts from Q(. | i), one for each (row, slot)."""
+        """Draw contexts from Q(. | i), one for each (row, slot)."""
         return mixtures.draw(self._state_of, self._context_of, items, draws, slots)
 
     def log_q(self, items_B: Tensor, users_BS: Tensor) -> Tensor:
-        """Log Q(c | i)."""
+        """log Q(c | i)."""
         return mixtures.log_mix(self._p_state_IK, items_B, self._p_context_UK, users_BS)
 
 

@@ -56,13 +56,21 @@ class EpochRecord:
     """The record of one epoch, a line of the log."""
 
     epoch: int
+    """The number of the epoch, from 1."""
     loss: float
+    """The mean loss of the epoch."""
     train_seconds: float
+    """The seconds that the epoch took."""
     refit_seconds: float = 0.0
+    """The seconds that the refit of the sampler before it took."""
     evaluate_seconds: float = 0.0
+    """The seconds that the look at held-out rows after it took."""
     metric: float | None = None
+    """The metric of the look after it; None if there was no look."""
     best: bool = False
+    """True if this look was better than all before."""
     unanswered: int = 0
+    """The number of training rows for which no negative was found."""
     effective: float | None = None
     """The mean effective sample size of the negatives' weights; None if they are not weighted."""
     health: dict[str, float] = field(default_factory=dict)
@@ -85,6 +93,7 @@ class Progress:
     """
 
     log: list[EpochRecord] = field(default_factory=list)
+    """The records of the epochs that were run."""
     best: Learned | None = None
     """The model of the best epoch; None before the first look."""
 
@@ -125,8 +134,11 @@ class Fitted:
     """The result of one pass of training."""
 
     model: Learned
+    """The model that is kept."""
     best_epoch: int
+    """The epoch whose weights the model has."""
     log: list[EpochRecord] = field(default_factory=list)
+    """The records of all epochs."""
 
     @property
     def epochs(self) -> int:
@@ -141,7 +153,7 @@ class Keeper(Protocol):
     """A keeper of the loop's progress, so that it can go on after an interruption."""
 
     def resume(self, engine: Engine) -> Progress:
-        """Where the loop was left, with the engine as it was then; or a fresh start."""
+        """Return where the loop was left, with the engine as it was then; or a fresh start."""
         ...
 
     def keep(self, progress: Progress, engine: Engine, *, last: bool) -> None:

@@ -49,6 +49,7 @@ class Seconds:
     evaluate: float
     """The seconds of the looks at held-out rows."""
     total: float
+    """The seconds from the beginning to the end."""
 
     def as_dict(self) -> dict[str, float]:
         """Return rounded values, for JSON."""
@@ -64,20 +65,27 @@ class Trained(Described):
     """A trained model, and how it came to be."""
 
     model: Learned
+    """The model that is kept."""
     engine: str
+    """The name of the engine."""
     why: str
+    """The reason for the choice of the engine."""
     deterministic: bool
     """True if the same seed gives the same bytes."""
     epochs: int
     """The number of epochs that were run while choosing."""
     best_epoch: int
+    """The epoch that was chosen."""
     log: tuple[tuple[Phase, EpochRecord], ...]
+    """The records of all epochs, with the pass of each."""
     generator: dict[str, float]
     """The numbers of the generator's health in the last epoch; empty without one."""
     valid: dict[str, float]
     """The metrics of the chosen epoch on validation rows; empty if there were none."""
     seconds: Seconds
+    """The seconds that training took."""
     positives_per_second: float
+    """The training positives that were visited in a second."""
 
     def _lines(self) -> list[str]:
         said = [f"Trained: epoch {self.best_epoch} of {self.epochs} is kept"]
@@ -91,20 +99,33 @@ class Training:
     """A training without its data: a recipe, how long, where, and who watches."""
 
     recipe: Recipe
+    """The hyper-parameters of the system."""
     options: FitOptions
+    """The length of training and when to look."""
     seed: int
+    """The seed of all random numbers."""
     engine: str
+    """The name of the engine that was asked for."""
     device: torch.device
+    """The device to compute on."""
     on_epoch: OnPhase | None = None
+    """The function that hears of every epoch, if there is one."""
     checkpoints: Checkpoints | None = None
     """The checkpoints in which the run is kept, and from which it goes on after an interruption."""
     ks: tuple[int, ...] = (10, 20, 50)
+    """The lengths of the lists that are measured on validation rows."""
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
+    """The records of the epochs so far, with the pass of each."""
     positives: int = 0
+    """The number of training positives that were visited so far."""
     chosen_engine: str = ""
+    """The name of the engine that was chosen."""
     why: str = ""
+    """The reason for the choice of the engine."""
     deterministic: bool = True
+    """True if the same seed gives the same bytes."""
     started: float = field(default_factory=time.perf_counter)
+    """The time at which the training began."""
 
     def __post_init__(self) -> None:
         """Start the clock, with the time before an interruption counted."""
@@ -115,7 +136,7 @@ class Training:
     def one_pass(
         self, phase: Phase, data: Interactions, options: FitOptions, held_out: HeldOut | None
     ) -> Fitted:
-        """One pass of the loop with a fresh system, unless it was over before an interruption."""
+        """Run one pass of the loop with a fresh system, unless a checkpoint has its result."""
 
         def tell(epoch: EpochRecord) -> None:
             if self.on_epoch is not None:

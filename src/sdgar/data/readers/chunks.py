@@ -34,10 +34,13 @@ class Chunk:
     """Some rows of one source; the columns of ``frame`` are named by the part they play."""
 
     source: str
+    """The name of the file or frame."""
     frame: pl.DataFrame
+    """The used columns."""
     rows: range | NDArray[np.int64]
     """The line or row number of each row in its source."""
     unit: Literal["line", "row"] = "line"
+    """Whether ``rows`` counts lines or rows."""
 
 
 class Table:

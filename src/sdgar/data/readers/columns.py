@@ -23,11 +23,17 @@ class Columns:
     """The columns that play the parts, and which of them were guessed."""
 
     user: str
+    """The column of the user ids."""
     item: str
+    """The column of the item ids."""
     weight: str | None = None
+    """The column of the weights, if one is used."""
     time: str | None = None
+    """The column of the times, if one is used."""
     rating: str | None = None
+    """The column of the ratings, if one is used."""
     guessed: tuple[str, ...] = ()
+    """The parts whose column was guessed."""
     fields: tuple[str, ...] = ()
     """The columns that are fields of the context, beside the user."""
     offered: tuple[str, ...] = ()

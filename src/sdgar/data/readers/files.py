@@ -42,9 +42,13 @@ class Stamp(NamedTuple):
     """The identity of a file, and what shows that it changed."""
 
     device: int
+    """The number of the device of the file."""
     inode: int
+    """The number of the file on its device."""
     size: int
+    """The size in bytes."""
     changed_ns: int
+    """The time of the last change in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,13 @@ class SourceFile:
     """A regular, readable, non-empty file of a known format."""
 
     path: Path
+    """The place of the file."""
     format: Format
+    """The format of its content."""
     separator: str
+    """The characters between fields, for delimited text."""
     compression: Compression | None
+    """The way it is compressed; None if it is not."""
     stamp: Stamp
     """The stamp of the file when it was found."""
 

@@ -40,8 +40,11 @@ class Loaded:
     """Interactions, their columns, and notes for people."""
 
     interactions: Interactions
+    """The rows that were read."""
     columns: Columns
+    """The columns that were used."""
     notes: tuple[str, ...] = ()
+    """Sentences that a person should be warned with."""
     weighting: str = ""
     """What was done with the weights, in a sentence; empty if no column has or looks like any."""
     seen: str = ""

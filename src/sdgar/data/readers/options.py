@@ -27,6 +27,7 @@ class ReadOptions:
     user: str | None = None
     """The column of the user ids; ``None`` guesses."""
     item: str | None = None
+    """The column of the item ids; ``None`` guesses."""
     weight: str | None = None
     """The column of the weights. Without it every row counts once, even if a column looks like a
     weight, unless ``weights`` is given; ``"none"`` asks for no weights."""
@@ -34,6 +35,7 @@ class ReadOptions:
     """The use of the weights: ``"log"``, ``"bm25"``, ``"raw"``, or ``"auto"``, which takes them
     as they are unless they range too widely, and then ``"log"``. See ``sdgar.data.weighting``."""
     time: str | None = None
+    """The column of the times; ``None`` guesses, ``"none"`` asks for no times."""
     rating: str | None = None
     """The column of ratings to which ``min_rating`` applies."""
     min_rating: float | Literal["auto", "unset"] | None = "auto"

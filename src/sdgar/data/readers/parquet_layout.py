@@ -37,11 +37,17 @@ class ColumnChunk:
     """The pages of one column in one group of rows, as the footer describes them."""
 
     column: str
+    """The name of the column."""
     compressed: bool
+    """True if its pages are compressed."""
     n_values: int
+    """The number of its values."""
     start: int
+    """The first byte of its pages in the file."""
     end: int
+    """The first byte behind its pages."""
     uncompressed: int
+    """The bytes that its pages unpack to."""
 
     @property
     def unpacked(self) -> int:

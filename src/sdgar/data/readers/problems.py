@@ -43,13 +43,17 @@ class Place:
     """The place of a problem."""
 
     source: str
+    """The name of the file or frame."""
     row: int
     """The line of a text file (its header is line 1), or the row counted from 1."""
     unit: Literal["line", "row"]
+    """Whether ``row`` counts lines or rows."""
     column: str | None
+    """The name of the column, if the problem has one."""
     value: str
     """The value at that place, escaped and cut to 80 characters."""
     detail: str = ""
+    """More about the problem, if there is more to say."""
 
     def sentence(self) -> str:
         """Return the place in one line."""
@@ -63,8 +67,11 @@ class Problem:
     """One kind of problem, how often it occurs, and its first places."""
 
     code: str
+    """The kind of problem, a stable word for machines."""
     count: int
+    """The number of rows with it."""
     places: tuple[Place, ...]
+    """The first places where it was met."""
 
 
 class BadRows(DataError):  # noqa: N818

@@ -36,8 +36,11 @@ class Layout:
     """The form of a record, and the positions of the wanted fields."""
 
     separator: str
+    """The characters between fields."""
     n_fields: int
+    """The number of fields of a record."""
     wanted: dict[str, int]
+    """The position of each wanted field, by the part it plays."""
 
 
 @dataclass(slots=True)
@@ -45,7 +48,9 @@ class Scanned:
     """The wanted fields of the good records of a block, and the line at which each record began."""
 
     columns: dict[str, list[str]]
+    """The wanted fields, by the part they play."""
     lines: list[int] = field(default_factory=list)
+    """The line at which each record began."""
     taken: int = 0
     """The number of lines that are read."""
     rest: bytes = b""

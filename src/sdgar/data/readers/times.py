@@ -26,7 +26,9 @@ class Times:
     """Times in microseconds, null if a value is no time, and which of them are out of range."""
 
     micros: pl.Series
+    """The times in microseconds since 1970."""
     out_of_range: pl.Series
+    """True for a time that is out of range."""
 
 
 def parse_times(raw: pl.Series) -> Times:
