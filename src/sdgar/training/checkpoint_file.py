@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.numpy
 import torch
 from torch import Tensor
 
@@ -87,7 +86,7 @@ def is_checkpoint(name: str) -> bool:
 def contents_of(checkpoint: Checkpoint, identity: Identity) -> dict[str, bytes]:
     """Return the bytes of each file of a checkpoint, without its manifest."""
     return {
-        _STATE: safetensors.numpy.save(_arrays(checkpoint)),
+        _STATE: folders.tensor_bytes(_arrays(checkpoint)),
         _LOOP: json.dumps(_loop(checkpoint, identity)).encode(),
     }
 

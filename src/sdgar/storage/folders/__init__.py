@@ -16,6 +16,7 @@ from sdgar.storage.folders.verified import (
     require_sealed,
     sealed,
     seals,
+    tensor_bytes,
 )
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "sealed",
     "seals",
     "sync",
+    "tensor_bytes",
     "whole",
     "write",
 ]

@@ -19,8 +19,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from sdgar.errors import ArtifactError, ResourceError
@@ -175,6 +173,8 @@ def read_sealed(path: Path, files: Mapping[str, Any]) -> bytes:
 
 def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
     """Return the tensors of a safetensors file; raise if it is not that of its manifest."""
+    import safetensors.numpy
+
     data = read_sealed(path, files)
     if int.from_bytes(data[:8], "little") > _MAX_HEADER_BYTES:
         raise DamagedError(path, "its header is larger than 1 MiB")
@@ -182,6 +182,16 @@ def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
         return safetensors.numpy.load(data)
     except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
         raise DamagedError(path, f"it is not a safetensors file ({error})") from error
+
+
+def tensor_bytes(tensors: Tensors) -> bytes:
+    """Return the contents of a safetensors file with these tensors.
+
+    safetensors is imported here, so that training from arrays works without it.
+    """
+    import safetensors.numpy
+
+    return safetensors.numpy.save(tensors)
 
 
 def open_file(path: Path) -> io.BufferedReader:
