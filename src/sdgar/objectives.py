@@ -1,4 +1,4 @@
-"""Objectives: from scores to one loss a row. Only the engine takes a mean."""
+"""Objectives turn scores into one loss a row; only the engine takes a mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opaque ids: never parsed, rounded or normalised; they come out as they went in."""
+"""Hold opaque ids, which are never parsed, rounded or normalised: they come out as they went in."""
 
 from __future__ import annotations
 

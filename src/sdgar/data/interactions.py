@@ -1,4 +1,4 @@
-"""Who met what: interactions in CSR order, with opaque ids and an account of every row.
+"""Interactions: who met what, in CSR order, with opaque ids and an account of every row.
 
 Ids are never parsed, rounded or normalised: they are int64, uint64 or text, and come out
 as they went in. Everything after this room speaks in indices.

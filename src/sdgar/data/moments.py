@@ -1,4 +1,4 @@
-"""Moments and lengths of time as people write them, in the units of the data's times."""
+"""Read moments and lengths of time as people write them, in the units of the data's times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ratings are likings: those near the top of their scale.
+"""Decide which ratings are likings: those near the top of their scale.
 
     liked  ⇔  rating ≥ t,   t = the least rating given that is at least 0.7 · the highest one given
 

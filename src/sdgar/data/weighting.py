@@ -1,4 +1,4 @@
-"""How a column of counts becomes the weight that a row has in a loss.
+"""Turn a column of counts into the weights that rows have in a loss.
 
 Hours, plays and clicks range over factors of thousands. Multiplied into a loss as they are, a few
 rows outweigh all others. So a column of counts is not used unless it is asked for, and then tamed:

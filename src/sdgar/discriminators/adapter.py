@@ -1,4 +1,4 @@
-"""Any ``torch.nn.Module`` as a discriminator."""
+"""Use any ``torch.nn.Module`` as a discriminator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factorization by angles: what the softmax objective likes best."""
+"""Factorization by angles, which suits the softmax objective best."""
 
 from __future__ import annotations
 

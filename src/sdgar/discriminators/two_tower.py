@@ -66,7 +66,7 @@ class Tower(nn.Module):
 
 
 class TwoTower(Vectors):
-    """h_c = tower(c), v_i = tower(i): what a context and an item are, not only which."""
+    """h_c = tower(c), v_i = tower(i): towers see the features of contexts and items beside ids."""
 
     looks_at_features: ClassVar[bool] = True
 

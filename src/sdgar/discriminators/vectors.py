@@ -1,4 +1,4 @@
-"""Models whose contexts and items come down to vectors, however these are computed."""
+"""The base of models that score by vectors of contexts and items, however these are computed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ KNOW_LOG_Q = (Uniform, Popularity, Decomposable)
 
 
 class WithDislikes:
-    """With probability p a disliked item of the context, each alike; else what ``base`` draws.
+    """A sampler that draws a disliked item with probability p, and otherwise what ``base`` draws.
 
         Q'(i | c) = (1 - p) Q(i | c) + p [i ∈ D_c] / |D_c|
 

@@ -16,7 +16,7 @@ from sdgar.samplers.reject import redraw_known
 
 
 class RankByFactor:
-    """Rank by one factor at a time (Rendle & Freudenthaler 2014): O(1) draws near the top.
+    """A sampler that ranks by one factor at a time (Rendle & Freudenthaler 2014), in O(1) a draw.
 
         P(k | c) ∝ |u_ck| σ_k          σ_k the standard deviation of v_.k over the items
         P(r) ∝ exp(-r / λ)             r = 0 … M - 1

@@ -1,4 +1,4 @@
-"""Known positives, which must not be proposed as negatives."""
+"""Know the positives, which must not be proposed as negatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samplers that look at the current scores before they propose."""
+"""The samplers that look at the current scores before they propose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""THE loop: refit the sampler? → epoch → evaluate? → keep; until enough, or no better."""
+"""The training loop: refit the sampler? → epoch → evaluate? → keep; until enough, or no better."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from sdgar.errors import ArtifactError
 from sdgar.settings import of_today
 
 Identity = Mapping[str, Any]
-"""What must be the same for a run to go on, by name: data, system, settings, version."""
+"""The entries that must be the same for a run to go on: data, system, settings, version."""
 
 
 def require_same(recorded: Identity, now: Identity, where: Path) -> None:

@@ -17,7 +17,7 @@ FormatName = Literal["libraries", "check_ins", "movielens_ratings", "amazon_rati
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """Where a data set comes from, how it is read, and what the paper says of its size."""
+    """A data set: where it comes from, how it is read, and what the paper says of its size."""
 
     name: str
     """The name of the data set in commands."""

@@ -1,4 +1,4 @@
-"""From the lines of a published raw file to rows, with every malformed line named.
+"""Turn the lines of a published raw file into rows, and name every malformed line.
 
 Each format is a pattern that a line must match in full: nothing is guessed, padded or cut.
 """

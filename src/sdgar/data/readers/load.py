@@ -44,11 +44,11 @@ class Loaded:
     columns: Columns
     """The columns that were used."""
     notes: tuple[str, ...] = ()
-    """Sentences that a person should be warned with."""
+    """The sentences that a person should be warned with."""
     weighting: str = ""
-    """What was done with the weights, in a sentence; empty if no column has or looks like any."""
+    """The sentence on what was done with the weights; empty if no column has or looks like any."""
     seen: str = ""
-    """What was done with contexts and ratings, in a sentence; empty if there are none."""
+    """The sentence on what was done with contexts and ratings; empty if there are none."""
     min_rating: float | None = None
     """The least rating that counts as a liking, if there are ratings."""
 

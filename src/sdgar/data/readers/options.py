@@ -1,4 +1,4 @@
-"""How to read interactions: everything that a caller may say about an input."""
+"""The options of reading: everything that a caller may say about an input."""
 
 from __future__ import annotations
 

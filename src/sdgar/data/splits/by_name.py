@@ -1,4 +1,4 @@
-"""Ways to hold rows out, all seeded, each by a name and what it is told after a colon.
+"""Hold rows out by a named rule, which may be told more after a colon; all rules are seeded.
 
     time:0.1          the last tenth of all rows in time
     paper:0.2         a fifth of each user's rows, at random

@@ -1,4 +1,4 @@
-"""How often every user and item occurs: exact degrees of both sides."""
+"""Decide how often every user and item occurs: the exact degrees of both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No pair twice: repeated pairs trade items with others, which changes no degree."""
+"""Make all pairs distinct: repeated pairs trade items with others, which changes no degree."""
 
 from __future__ import annotations
 

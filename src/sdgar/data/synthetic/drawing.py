@@ -1,4 +1,4 @@
-"""Seeded implicit feedback with the margins of a real data set and a taste that can be learned.
+"""Draw implicit feedback with the margins of a real data set and a taste that can be learned.
 
 How often anything occurs is exact. With r_i the popularity rank of item i and z_u ~ N(0, 1),
 

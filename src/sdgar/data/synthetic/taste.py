@@ -1,4 +1,4 @@
-"""Who meets what: a place on a circle for every stub, which is one end of a pair."""
+"""Decide who meets what: every stub, one end of a pair, gets a place on a circle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a folder for results may lie, checked before any work is spent on it."""
+"""Check where a folder for results may lie, before any work is spent on it."""
 
 from __future__ import annotations
 
