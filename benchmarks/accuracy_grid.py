@@ -93,7 +93,7 @@ def one(path: Path, device: str, job: dict) -> dict:
     recipe = RECIPES[job["system"]](**{k: v for k, v in settings.items() if k in recipe_fields})
     options = FitOptions(**{k: v for k, v in settings.items() if k not in recipe_fields})
     seed = job.get("seed", 0)
-    run = protocols.Run(
+    run = protocols.Training(
         recipe=recipe,
         options=options,
         seed=seed,

@@ -328,7 +328,7 @@ def large() -> dict[str, Any]:
         items=ids,
         indptr_U1=np.arange(n + 1) * degree,
         items_E=items.view(-1).cpu().numpy(),
-        rows=RowAccount(read=n * degree, kept=n * degree),
+        account=RowAccount(read=n * degree, kept=n * degree),
     )
     del items
     model = MatrixFactorization(1, 1, 32, seed=0, sparse=True).to(DEVICE)

@@ -40,7 +40,7 @@ def main(data: Path, out: Path, processes: int, words: list[str]) -> None:
     without = {word[1:] for word in words if word.startswith("-")}
     todo = []
     for name in (word for word in words if word in paper.EXPERIMENTS):
-        with lines.held(out / f"{name}.jsonl", mark="format", what="measurements") as file:
+        with lines.locked(out / f"{name}.jsonl", mark="format", what="measurements") as file:
             kept = [line["key"] for line in lines.read(file, out)]
         for number, piece in enumerate(pieces_of(name, data)):
             system = piece.key["system"]
@@ -54,7 +54,7 @@ def main(data: Path, out: Path, processes: int, words: list[str]) -> None:
             print(at, line, flush=True)
             continue
         name = line.pop("name")
-        with lines.held(out / f"{name}.jsonl", mark="format", what="measurements") as file:
+        with lines.locked(out / f"{name}.jsonl", mark="format", what="measurements") as file:
             lines.append(file, out, line)
         values = {k: v for k, v in line["values"].items() if isinstance(v, float | int)}
         print(at, name, line["seconds"], line["key"], values, flush=True)

@@ -117,7 +117,7 @@ def interactions(n_users: int, n_items: int, total: int, seed: int = 0) -> Inter
         items=Ids.of(np.arange(n_items)),
         indptr_U1=np.concatenate(([0], np.cumsum(count_U))),
         items_E=items_E[:end],
-        rows=RowAccount(read=end, kept=end),
+        account=RowAccount(read=end, kept=end),
     )
 
 

@@ -24,7 +24,7 @@ from sdgar.samplers.static import Static, Uniform
 from sdgar.systems.composed import Composed
 from sdgar.systems.make import make
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.training.checkpoint import Checkpoints
+from sdgar.training.checkpoints import Checkpoints
 
 USERS, ITEMS = 24, 30
 

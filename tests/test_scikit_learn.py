@@ -15,7 +15,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError
 from sdgar.settings import of_today
 from sdgar.systems.make import make
-from sdgar.training.checkpoint import require_same
+from sdgar.training.identity import require_same
 
 from .cli.test_cli import result_of
 from .cli.test_cli import sdgar as command
@@ -59,7 +59,7 @@ def test_rows_are_chosen_by_number_slice_or_truth(rows):
     assert some.items.at(some.items_E).tolist() == [1, 3]
     assert some.weight_E.tolist() == [1, 4]
     assert some.time_E.tolist() == [9, 6]
-    assert some.rows.sentence() == "4 rows read = 2 kept + 2 filtered (not chosen)"
+    assert some.account.sentence() == "4 rows read = 2 kept + 2 filtered (not chosen)"
     assert data.shape == (4,)
 
 

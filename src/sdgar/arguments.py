@@ -1,4 +1,4 @@
-"""What callers hand in, checked before anything is done with it."""
+"""Check the arguments of calls before anything is done with them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from sdgar.errors import UsageError, unknown_name
 
 MOST = 2**31 - 1
-"""Largest size or count that anything here has; kernels count in 32 bits."""
+"""The largest size or count of anything here, as kernels count in 32 bits."""
 
 
 def at_least(name: str, value: Any, least: int, *, code: str = "bad_setting") -> int:
@@ -25,7 +25,7 @@ def at_least(name: str, value: Any, least: int, *, code: str = "bad_setting") ->
 
 
 def length(name: str, value: Any) -> int:
-    """Return ``value`` if it can be the length of a list; one beyond all items is no mistake."""
+    """Return ``value`` if it can be the length of a list; it may exceed the number of items."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise UsageError(f"{name} must be an integer of at least 1, got {value!r}.", code="bad_k")
     return int(value)
@@ -55,7 +55,7 @@ def a_path(name: str, value: Any) -> Path:
 
 
 def of_kind(name: str, value: Any, kind: type, cure: str) -> None:
-    """Refuse a ``value`` that is not of this class."""
+    """Raise if ``value`` is not of this class."""
     if not isinstance(value, kind):
         raise UsageError(
             f"{name} must be {kind.__name__}, got {_described(value)}. {cure}", code="bad_type"

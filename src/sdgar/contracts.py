@@ -262,7 +262,7 @@ class Discriminator(Scorer, Protocol):
         """s_BN of the positive (first) and the negatives, and what λ/2 weighs, one value a row."""
         ...
 
-    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
+    def project(self, users_B: Tensor, items_BN: Tensor) -> None:
         """After a step, bring the rows it touched back into their bounds, if they have any."""
         ...
 

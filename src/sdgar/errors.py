@@ -1,4 +1,4 @@
-"""Every error a user can cause: what happened, the value, what to do.
+"""The errors that a user can cause: each says what happened, the value, and what to do.
 
 The exit code of the command line is the class attribute; ``code`` is a stable
 word for machines, so that a script need not parse sentences.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 class SdgarError(Exception):
-    """Base of all errors raised on purpose; anything else is a bug.
+    """The base of all errors that are raised on purpose; anything else is a bug.
 
     >>> try:
     ...     sdgar.BPR().recommend(["ann"])
@@ -28,64 +28,71 @@ class SdgarError(Exception):
 
 
 class UsageError(SdgarError):
-    """An option, a name or a call that cannot work."""
+    """The error for an option, a name or a call that cannot work."""
 
     exit_code = 2
 
 
 class DataError(SdgarError):
-    """Input rows that cannot be read, or that no model can be made from."""
+    """The error for input rows that cannot be read, or that no model can be made from."""
 
     exit_code = 3
 
 
 class ArtifactError(SdgarError):
-    """A saved model that is missing, damaged, foreign or of another version."""
+    """The error for a saved model that is missing, damaged, foreign or of another version."""
 
     exit_code = 4
 
 
 class ResourceError(SdgarError):
-    """Disk, memory, device or network that is not there."""
+    """The error for a disk, memory, device or network that is not there."""
 
     exit_code = 5
 
 
 class NumericalError(SdgarError):
-    """A score, a loss or a parameter that is not finite."""
+    """The error for a score, a loss or a parameter that is not finite."""
 
     exit_code = 6
 
 
 class SdgarWarning(UserWarning):
-    """Something that works, but may not be what was meant; the command line shows it as a line."""
+    """The warning about something that works, but may not be what was meant."""
 
 
 class StoppedError(SdgarError):
-    """A run that was asked to stop and can go on later; it ends as shells expect, 128 + signal."""
+    """The error of a run that was asked to stop and can go on later; it ends with 128 + signal."""
 
     def __init__(self, message: str, *, signal: int) -> None:
         super().__init__(message, code="stopped")
         self.exit_code = 128 + signal
 
 
+def did_you_mean(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return a question that names the known name most like ``name``, with a blank before it.
+
+    It is empty if no known name has at least the similarity ``cutoff``, from 0 to 1.
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
     """Build the error for a misspelt name, with the nearest known one."""
     choices = sorted(known)
-    near = difflib.get_close_matches(str(name), choices, n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
     return UsageError(
-        f"unknown {what} {name!r}. {hint}Known: {', '.join(choices)}.",
+        f"unknown {what} {name!r}.{did_you_mean(name, choices)} Known: {', '.join(choices)}.",
         code=f"unknown_{what.replace(' ', '_')}",
     )
 
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
-"""What torch says on a GPU and on the CPU; there it has no class of its own."""
+"""The texts of torch's errors for lack of memory on a GPU and on the CPU."""
 
 
 def exhausted(error: BaseException) -> ResourceError | None:
-    """Build the error for memory that was asked for and is not there; None if it is about more."""
+    """Build the error for lack of memory; None if the given error is about something else."""
     text = " ".join(str(error).split()) or "no details"
     if not isinstance(error, MemoryError) and not (
         isinstance(error, RuntimeError) and any(said in text for said in _NO_MEMORY)

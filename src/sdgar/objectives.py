@@ -1,4 +1,4 @@
-"""Objectives: from scores to one loss a row. Only the engine takes a mean."""
+"""Objectives turn scores into one loss a row; only the engine takes a mean."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class PairwiseLogistic:
     """
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """loss_B."""
+        """Return loss_B."""
         return _mean_accepted(softplus(neg_BN - pos_B[:, None]), negatives)
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Nothing is weighted."""
+        """Return None, as negatives are not weighted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Logistic:
     """
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """loss_B."""
+        """Return loss_B."""
         return 0.5 * (softplus(-pos_B) + _mean_accepted(softplus(neg_BN), negatives))
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Nothing is weighted."""
+        """Return None, as negatives are not weighted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,12 @@ class WeightedLogistic:
 
     needs_log_q: ClassVar[bool] = True
     temperature: float
+    """The temperature T of the weights."""
     hold_weights: bool = False
-    """Stop the gradient at w, as self-adversarial sampling does; SD-GAR does not."""
+    """Whether the gradient stops at w, as in self-adversarial sampling; in SD-GAR it does not."""
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """loss_B."""
+        """Return loss_B."""
         f_BN = softplus(neg_BN)
         weight_BN = self.weights(neg_BN, negatives)
         if self.hold_weights:
@@ -73,7 +74,7 @@ class WeightedLogistic:
         return 0.5 * (softplus(-pos_B) + (weight_BN * f_BN).sum(dim=1))
 
     def weights(self, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """w_BN; all 0 in a row without an accepted negative."""
+        """Return w_BN; all 0 in a row without an accepted negative."""
         a_BN = softplus(neg_BN) / self.temperature - _log_q(negatives)
         return _weights(_masked(a_BN, negatives), negatives)
 
@@ -96,15 +97,15 @@ class SampledSoftmax:
 
     needs_log_q: ClassVar[bool] = True
     rho: float = 1.0
-    """ρ = τ⁺/τ: the temperature of positives beside that of negatives (Wu et al. 2024, BSL)."""
+    """The ratio ρ = τ⁺/τ of the temperatures of positives and negatives (Wu et al. 2024, BSL)."""
 
     def __post_init__(self) -> None:
-        """Refuse a ratio that is none."""
+        """Raise if the ratio is none."""
         if not 0 < self.rho < float("inf"):
             raise UsageError(f"rho must be a positive number, got {self.rho!r}.", code="bad_rho")
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """loss_B."""
+        """Return loss_B."""
         a_BN, n_B = self._ratios(neg_BN, negatives), negatives.accepted_BN.sum(dim=1)
         loss_B = a_BN.logsumexp(dim=1) - n_B.clamp(min=1).log() - pos_B / self.rho
         return torch.where(n_B > 0, loss_B, 0.0)
@@ -132,10 +133,12 @@ class WarpHinge:
     needs_tries: ClassVar[bool] = True
     estimates_ranks: ClassVar[bool] = True
     margin: float
+    """The lead over a negative that a positive should have."""
     n_items: int
+    """The number of items."""
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """loss_B."""
+        """Return loss_B."""
         if negatives.tries_B is None:
             raise UsageError(
                 "ranks by tries need a sampler that counts its tries, such as FirstViolation.",
@@ -146,7 +149,7 @@ class WarpHinge:
         return rank_B.to(pos_B.dtype).log() * _hardest_hinge(self.margin, pos_B, neg_BN, negatives)
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Negatives of a row are not weighed against each other."""
+        """Return None, as the negatives of a row are not weighed against each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +165,12 @@ class CmlHinge:
 
     estimates_ranks: ClassVar[bool] = True
     margin: float
+    """The lead over a negative that a positive should have."""
     n_items: int
+    """The number of items."""
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """loss_B."""
+        """Return loss_B."""
         accepted_BN = negatives.accepted_BN
         impostor_BN = (self.margin + neg_BN - pos_B[:, None] > 0) & accepted_BN
         rank_B = self.n_items * impostor_BN.sum(dim=1) // accepted_BN.sum(dim=1).clamp(min=1)
@@ -173,7 +178,7 @@ class CmlHinge:
         return weight_B * _hardest_hinge(self.margin, pos_B, neg_BN, negatives)
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> None:
-        """Negatives of a row are not weighed against each other."""
+        """Return None, as the negatives of a row are not weighed against each other."""
 
 
 def _hardest_hinge(margin: float, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
@@ -193,7 +198,7 @@ def _log_q(negatives: Negatives) -> Tensor:
 
 
 def _masked(a_BN: Tensor, negatives: Negatives) -> Tensor:
-    """Leave out what is not accepted, by a finite floor: a row of -inf has a NaN gradient."""
+    """Mask what is not accepted by a finite floor: a row of -inf has a NaN gradient."""
     return torch.where(negatives.accepted_BN, a_BN, torch.finfo(a_BN.dtype).min)
 
 

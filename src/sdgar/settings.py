@@ -1,4 +1,4 @@
-"""What the settings of a system mean: the texts under their fields, and names of earlier days.
+"""Read the settings of a system: the texts under their fields, and their earlier names.
 
 A setting is a field of a dataclass, and the text under it says what it does. ``help`` and ``sdgar
 systems`` show that very text, so that nothing is said in two places.
@@ -20,29 +20,31 @@ from typing import Any, get_type_hints
 from sdgar.errors import SdgarWarning, UsageError
 
 RENAMED: Mapping[str, Mapping[str, str]] = {"sdsoftmax": {"score": "similarity"}}
-"""Settings of each system that had another name once: the old name, and the one of today."""
+"""The settings of each system that had another name once: the old name, and the one of today."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of a system, as people are told of it."""
+    """One setting of a system, as it is shown to people."""
 
     name: str
+    """The name of the setting."""
     kind: str
-    """Its type, as one writes it."""
+    """The type of the setting, as one writes it."""
     default: Any
+    """The value of the setting unless another is given."""
     meaning: str
-    """The text under its field; empty where the source of the class cannot be read."""
+    """The text under the field; empty if the source of the class cannot be read."""
 
 
 def of_today(system: object, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with the names of today; nothing is said of it, for what is saved stays as it is."""
+    """Return settings with the names of today, without a warning: saved ones stay as they are."""
     now = RENAMED.get(system, {}) if isinstance(system, str) else {}
     return {now.get(name, name): value for name, value in settings.items()}
 
 
 def renamed(system: str, settings: Mapping[str, Any], *, stacklevel: int = 3) -> dict[str, Any]:
-    """The same for settings that somebody gives now, who is told the new name."""
+    """Return settings with the names of today; warn if somebody gives an old name."""
     for old, new in RENAMED.get(system, {}).items():
         if old not in settings:
             continue
@@ -60,7 +62,7 @@ def renamed(system: str, settings: Mapping[str, Any], *, stacklevel: int = 3) ->
 
 
 def settings_of(kind: type) -> list[Setting]:
-    """The settings of a class in the order of its fields."""
+    """Return the settings of a class in the order of its fields."""
     types = get_type_hints(kind)
     texts = {name: text for base in reversed(kind.__mro__) for name, text in _texts(base)}
     return [
@@ -70,7 +72,7 @@ def settings_of(kind: type) -> list[Setting]:
 
 
 def described(kind: type, docstring: str) -> str:
-    """The docstring of a class of settings: its own words, all of its settings, its examples."""
+    """Return the docstring of a class of settings: its words, its settings, its examples."""
     words, prompt, example = inspect.cleandoc(docstring).partition("\n\n>>> ")
     said = [words]
     lines = [
@@ -93,7 +95,7 @@ def _default(field: Any) -> Any:
 
 
 def _texts(kind: type) -> Iterator[tuple[str, str]]:
-    """(name, text) of the fields of one class, in words that fill a line of their own."""
+    """Yield (name, text) of the fields of one class, each text in one line."""
     body = _classes(kind.__module__).get(kind.__qualname__, ())
     for field, text in pairwise(body):
         match field, text:
@@ -106,7 +108,7 @@ def _texts(kind: type) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _classes(module: str) -> Mapping[str, list[ast.stmt]]:
-    """What is in each class at the top of a module, whose source is read once."""
+    """Return the statements of each class at the top of a module, whose source is read once."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (KeyError, OSError, TypeError):  # typed at a prompt, or installed without its source

@@ -95,9 +95,9 @@ def test_settling_twice_is_settling_once(model):
     users_B, items_BN = torch.tensor([2, 4]), torch.tensor([[1, 3, 9], [8, 8, 0]])
     with torch.no_grad():
         model.item_ID *= 2
-    model.settle(users_B, items_BN)
+    model.project(users_B, items_BN)
     once = [p.detach().clone() for p in model.parameters()]
-    model.settle(users_B, items_BN)
+    model.project(users_B, items_BN)
     for parameter, before in zip(model.parameters(), once, strict=True):
         assert_close(parameter.detach(), before)
 
@@ -148,7 +148,7 @@ def test_directions_have_length_one_and_return_to_it():
     with torch.no_grad():
         model.user_UD *= 3
         model.item_ID *= 3
-    model.settle(torch.tensor([2, 4]), torch.tensor([[1, 3], [8, 8]]))
+    model.project(torch.tensor([2, 4]), torch.tensor([[1, 3], [8, 8]]))
     length_U, length_I = model.user_UD.norm(dim=1), model.item_ID.norm(dim=1)
     assert_close(length_U, torch.tensor([3.0, 3, 1, 3, 1, 3, 3]))
     assert_close(length_I, torch.tensor([3.0, 1, 3, 1, 3, 3, 3, 3, 1, 3, 3]))

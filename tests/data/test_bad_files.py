@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sdgar.data import readers
-from sdgar.data.readers import BadRows, ReadOptions, read_files
+from sdgar.data.readers import BadRows, ReadOptions, load, read_files
 from sdgar.errors import DataError, ResourceError, SdgarError, UsageError
 
 GOOD = b"user,item\n1,2\n3,4\n"
@@ -235,7 +234,7 @@ def test_a_row_that_cannot_be_used_is_refused_with_its_place(
     assert problem.code == code
     assert problem.places[0].row == line
     assert problem.places[0].value.startswith(value)
-    allowed = read_files([path], ReadOptions(**options, allow_bad_rows=True)).interactions.rows
+    allowed = read_files([path], ReadOptions(**options, allow_bad_rows=True)).interactions.account
     assert allowed.rejected == {code: problem.count}
 
 
@@ -280,13 +279,13 @@ def test_a_bad_row_of_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
 def test_41_a_lone_cr_within_lf_lines_ends_a_line(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"user,item\n1,2\r3,4\n5,6\n")
-    assert read_files([path]).interactions.rows.kept == 3
+    assert read_files([path]).interactions.account.kept == 3
 
 
 def test_45_an_unclosed_quote_costs_one_line_however_long_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b'user,item\n0,"5\n' + b"".join(b"%d,7\n" % i for i in range(200_000)))
-    rows = read_files([path], ReadOptions(allow_bad_rows=True)).interactions.rows
+    rows = read_files([path], ReadOptions(allow_bad_rows=True)).interactions.account
     assert (rows.kept, rows.rejected) == (200_000, {"unterminated_quote": 1})
 
 
@@ -294,7 +293,7 @@ def test_46_a_line_of_many_megabytes_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(GOOD + b"a" * (100 << 20) + b"\n5,6\n", compresslevel=1))
     tracemalloc.start()
-    rows = read_files([path], ReadOptions(allow_bad_rows=True)).interactions.rows
+    rows = read_files([path], ReadOptions(allow_bad_rows=True)).interactions.account
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (rows.kept, rows.rejected) == (3, {"line_too_long": 1})
@@ -305,7 +304,7 @@ def test_56_gzip_members_are_concatenated_and_noted(tmp_path: Path) -> None:
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(GOOD) + gzip.compress(b"5,6\n") + b"\0" * 512)
     loaded = read_files([path])
-    assert loaded.interactions.rows.kept == 3
+    assert loaded.interactions.account.kept == 3
     assert "2 gzip members" in loaded.notes[0]
 
 
@@ -325,7 +324,7 @@ def test_59_the_first_bytes_decide_on_the_compression(
     path = tmp_path / name
     path.write_bytes(content)
     loaded = read_files([path])
-    assert loaded.interactions.rows.kept == 2
+    assert loaded.interactions.account.kept == 2
     assert f"is {note}, whatever its name says" in loaded.notes[0]
 
 
@@ -418,13 +417,13 @@ def test_70_a_file_that_changes_while_it_is_read_is_refused(
 ) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(GOOD)
-    resolve = readers.resolve
+    resolve = load.resolve
 
     def resolve_while_another_process_writes(*arguments: Any) -> Any:
         path.write_bytes(GOOD * 2)
         return resolve(*arguments)
 
-    monkeypatch.setattr(readers, "resolve", resolve_while_another_process_writes)
+    monkeypatch.setattr(load, "resolve", resolve_while_another_process_writes)
     with pytest.raises(DataError) as caught:
         read_files([path], ReadOptions(allow_bad_rows=True))
     assert caught.value.code == "changed_during_read"

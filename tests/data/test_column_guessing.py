@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sdgar.data.readers.columns import Columns, ReadOptions, resolve
+from sdgar.data.readers.columns import Columns, resolve
+from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError, UsageError
 
 

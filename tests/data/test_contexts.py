@@ -107,7 +107,7 @@ def test_what_cannot_be_a_context_is_refused(frame):
         frame.with_columns(city=pl.Series(["Rome", None, "Rome", "Oslo"])),
         read_options(context=("user", "city"), allow_bad_rows=True),
     ).interactions
-    assert kept.rows.rejected == {"missing_field": 1}
+    assert kept.account.rejected == {"missing_field": 1}
     with pytest.raises(DataError, match="differ"):
         read(frame).merge(read(frame, context=("user", "city")))
 

@@ -16,20 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.data.datasets import (
-    DATASETS,
-    Prepared,
-    archives,
-    events,
-    find,
-    prepare,
-    raw_formats,
-    write_prepared,
-)
+from sdgar.data.datasets import DATASETS, archives, find, raw_formats
 from sdgar.data.datasets.archives import extract, read_blocks
+from sdgar.data.datasets.prepare import Prepared, prepare, write_prepared
 from sdgar.data.datasets.raw_formats import numbered_lines
 from sdgar.data.filters import at_least
 from sdgar.data.interactions import Interactions
+from sdgar.data.tables import events
 from sdgar.errors import DataError, ResourceError, UsageError
 from sdgar.storage.whole_files import replacing
 
@@ -74,7 +67,7 @@ def test_citeulike_raw_gives_the_papers_users_and_interactions(shared_data):
     raw = shared_data / "citeulike-t/raw/users.dat"
     prepared = prepare("citeulike", raw)
     assert (prepared.interactions.n_users, len(prepared.interactions)) == (7_947, 134_860)
-    assert prepared.interactions.rows.as_dict() == {
+    assert prepared.interactions.account.as_dict() == {
         "read": 134_860,
         "kept": 134_860,
         "duplicates": 0,
@@ -106,7 +99,7 @@ def test_a_raw_file_other_than_the_pinned_one_is_noted(tmp_path):
 def test_an_article_named_twice_in_a_library_counts_once(tmp_path):
     prepared = prepare("citeulike", write(tmp_path, "users.dat", "3 7 7 5"))
     assert rows_of(prepared) == [(0, 5), (0, 7)]
-    assert prepared.interactions.rows.duplicates == 1
+    assert prepared.interactions.account.duplicates == 1
 
 
 @pytest.mark.parametrize("line", ["2 7", "1 7 5", "x", "", "1 07", "1  7", "1 7 ", "1 -7", "01 7"])
@@ -135,7 +128,7 @@ def test_gowalla_keeps_the_ten_core_and_the_last_time_of_a_pair(tmp_path):
     frame = events(prepared.interactions)
     assert (prepared.interactions.n_users, prepared.interactions.n_items) == (10, 10)
     assert frame["timestamp"].dt.day().unique().to_list() == [3]
-    account = prepared.interactions.rows
+    account = prepared.interactions.account
     assert (account.read, account.kept, account.duplicates) == (310, 100, 200)
     assert account.filtered == {"user_below_10": 1, "item_below_10": 9}
 
@@ -169,7 +162,7 @@ def test_a_malformed_check_in_is_refused(tmp_path, line):
 def test_an_odd_coordinate_is_no_reason_to_refuse_a_check_in(tmp_path):
     odd = "0\t2010-10-20T23:55:27Z\t4.05E-4\t\t22847"
     prepared = prepare("gowalla", write(tmp_path, "checkins.txt", *gowalla_core(), odd))
-    assert prepared.interactions.rows.read == 101
+    assert prepared.interactions.account.read == 101
 
 
 def test_the_published_gowalla_is_a_ten_core(shared_data):
@@ -194,7 +187,7 @@ def test_movielens_keeps_scores_strictly_above_four(tmp_path):
     lines = [*movielens(1, range(5)), *movielens(1, range(5, 9), "4"), "1::9::4.5::838985046"]
     prepared = prepare("movielens-10m", write(tmp_path, "ratings.dat", *lines))
     assert events(prepared.interactions)["item"].to_list() == [0, 1, 2, 3, 4, 9]
-    assert prepared.interactions.rows.filtered == {"score_at_most_4": 4}
+    assert prepared.interactions.account.filtered == {"score_at_most_4": 4}
 
 
 def test_a_user_needs_five_items_after_the_score_filter(tmp_path):
@@ -203,7 +196,7 @@ def test_a_user_needs_five_items_after_the_score_filter(tmp_path):
         "movielens-10m", write(tmp_path, "ratings.dat", *movielens(1, range(5)), *short)
     )
     assert prepared.interactions.users.values.tolist() == [1]
-    assert prepared.interactions.rows.as_dict() == {
+    assert prepared.interactions.account.as_dict() == {
         "read": 25,
         "kept": 5,
         "duplicates": 0,
@@ -286,7 +279,7 @@ def test_a_pair_rated_twice_above_four_counts_once(tmp_path):
     lines = [*amazon("A", list("abcde")), "A,a,5.0,1400000000"]
     prepared = prepare("amazon", write(tmp_path, "ratings_Books.csv", *lines))
     assert len(prepared.interactions) == 5
-    assert prepared.interactions.rows.duplicates == 1
+    assert prepared.interactions.account.duplicates == 1
     assert events(prepared.interactions)["timestamp"][0].timestamp() == 1_400_000_000
 
 
@@ -324,7 +317,7 @@ def test_play_counts_of_a_repeated_pair_add_up(tmp_path):
     prepared = prepare("echonest", raw)
     assert prepared.interactions.weight_E is not None
     assert prepared.interactions.weight_E.tolist() == [11, 13, 15, 17, 19]
-    assert prepared.interactions.rows.duplicates == 5
+    assert prepared.interactions.account.duplicates == 5
 
 
 def test_echonest_is_read_from_its_zip(tmp_path):
@@ -358,8 +351,8 @@ def test_all_bad_lines_are_counted_and_the_first_twenty_shown(tmp_path):
 def test_bad_lines_can_be_left_out_on_request_and_are_counted(tmp_path):
     raw = write(tmp_path, "ratings.dat", "oops", *movielens(1, range(5)), "1::2")
     prepared = prepare("movielens-10m", raw, allow_bad_rows=True)
-    assert prepared.interactions.rows.rejected == {"malformed": 2}
-    assert prepared.interactions.rows.read == 7
+    assert prepared.interactions.account.rejected == {"malformed": 2}
+    assert prepared.interactions.account.read == 7
     assert any("2 malformed lines were left out. line 1: 'oops'" in n for n in prepared.notes)
 
 
@@ -417,7 +410,7 @@ def test_at_least_alternates_until_nothing_changes():
     items = np.array([0, 1, 0, 1, 2, 9, 2, 0, 1])
     core = at_least(Interactions.from_arrays(users, items), users=2, items=2)
     assert sorted(events(core).rows()) == [(1, 0), (1, 1), (2, 0), (2, 1), (4, 0), (4, 1)]
-    assert core.rows.filtered == {"user_below_2": 1, "item_below_2": 2}
+    assert core.account.filtered == {"user_below_2": 1, "item_below_2": 2}
 
 
 @given(
@@ -439,7 +432,7 @@ def test_every_user_and_item_of_a_k_core_has_k_and_none_is_missing(pairs, k):
         return
     core = at_least(everything, users=k, items=k)
     assert events(core).rows() == sorted(left)
-    assert core.rows.read == len(pairs)
+    assert core.account.read == len(pairs)
 
 
 def test_nothing_to_leave_out_leaves_everything_as_it_is():
@@ -470,7 +463,7 @@ def test_what_is_written_reads_back_sorted_with_its_description(tmp_path, prepar
     assert description["name"] == "movielens-10m"
     assert description["source"]["file"] == "ratings.dat"
     assert description["source"]["sha256"] == prepared.sha256
-    assert description["rows"] == prepared.interactions.rows.as_dict()
+    assert description["rows"] == prepared.interactions.account.as_dict()
     assert description["statistics"] == prepared.interactions.stats()
     assert sorted(path.name for path in folder.iterdir()) == [
         "dataset.json",

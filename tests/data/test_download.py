@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from sdgar.data.datasets import DATASETS, Dataset
+from sdgar.data.datasets import DATASETS, Dataset, web
 from sdgar.data.datasets import download as module
 from sdgar.data.datasets.download import Downloaded, DownloadInterruptedError, download
 from sdgar.errors import ResourceError, UsageError
@@ -292,7 +292,7 @@ def test_a_redirect_from_https_to_http_is_refused():
     from urllib.request import Request
 
     with pytest.raises(HTTPError, match="redirect refused"):
-        module._Redirects().redirect_request(
+        web._Redirects().redirect_request(
             Request("https://example.org/a"),
             None,  # type: ignore[arg-type]
             302,

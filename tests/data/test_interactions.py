@@ -38,9 +38,9 @@ def test_the_order_of_rows_changes_nothing(rows):
 @given(pairs)
 def test_every_row_is_kept_or_counted_as_a_duplicate(rows):
     data = Interactions.from_arrays(*map(list, zip(*rows, strict=True)))
-    assert data.rows.read == len(rows)
-    assert data.rows.kept == len(set(rows)) == len(data)
-    assert data.rows.duplicates == len(rows) - len(set(rows))
+    assert data.account.read == len(rows)
+    assert data.account.kept == len(set(rows)) == len(data)
+    assert data.account.duplicates == len(rows) - len(set(rows))
 
 
 @given(raw_ids)
@@ -127,7 +127,7 @@ def test_a_sparse_matrix_gives_its_row_and_column_numbers_and_counts_stored_zero
     assert data.users.values.tolist() == [1]
     assert data.items.values.tolist() == [0]
     assert data.weight_E.tolist() == [1.0]
-    assert data.rows.as_dict()["filtered"] == {"zero_weight": 1}
+    assert data.account.as_dict()["filtered"] == {"zero_weight": 1}
 
 
 @given(pairs, st.randoms(use_true_random=False))
@@ -137,8 +137,8 @@ def test_a_subset_accounts_for_what_it_leaves_out(rows, random):
     if not keep.any():
         keep[0] = True
     part = data.subset(keep, "test")
-    assert part.rows.kept == keep.sum()
-    assert part.rows.filtered["test"] == (~keep).sum()
+    assert part.account.kept == keep.sum()
+    assert part.account.filtered["test"] == (~keep).sum()
     whole = set(zip(data.users.at(data.users_E), data.items.at(data.items_E), strict=True))
     assert set(zip(part.users.at(part.users_E), part.items.at(part.items_E), strict=True)) <= whole
 

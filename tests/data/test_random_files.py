@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar.data.readers import Loaded, delimited, read_files
-from sdgar.data.readers.columns import ReadOptions
+from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.files import find_files
-from sdgar.data.readers.pieces import Table
+from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.text_scan import MAX_LINE, blocks
 from sdgar.errors import SdgarError
@@ -93,7 +93,7 @@ def test_the_csv_module_finds_the_same_rows(table: list[list[str]], end: str, qu
     assert weight is not None
     pairs = zip(map(str, users), map(str, items), strict=True)
     assert dict(zip(pairs, weight.tolist(), strict=True)) == expected
-    account = found.rows
+    account = found.account
     rejected = Counter(account.rejected)
     assert (account.read, account.kept, account.duplicates) == (
         fate["read"],
@@ -120,9 +120,9 @@ def raw_rows(content: bytes, block_size: int) -> tuple[list[tuple[object, ...]],
         (file,) = find_files([path], None, [])
         source = delimited.DelimitedFile(file, ALLOW, [])
         used = {"user": "user", "item": "item", "weight": "plays"}
-        pieces = list(source.pieces(used, log, [], block_size))  # type: ignore[arg-type]
-        lines = np.concatenate([np.asarray(piece.rows) for piece in pieces]).tolist()
-        values = Table(pieces).frame.fill_null("").rows()
+        chunks = list(source.chunks(used, log, [], block_size))  # type: ignore[arg-type]
+        lines = np.concatenate([np.asarray(chunk.rows) for chunk in chunks]).tolist()
+        values = Table(chunks).frame.fill_null("").rows()
     return [(n, *row) for n, row in zip(lines, values, strict=True)], log.counts
 
 
@@ -151,7 +151,9 @@ def test_a_line_after_an_overlong_one_is_not_lost(end: bytes, cut: int) -> None:
 @given(noise, st.sampled_from(["x.csv", "x.jsonl", "x.parquet", "x.tsv"]), st.booleans())
 def test_noise_raises_nothing_but_our_errors(content: bytes, name: str, headed: bool) -> None:
     try:
-        rows = read(b"user,item,plays\n" + content if headed else content, name).interactions.rows
+        rows = read(
+            b"user,item,plays\n" + content if headed else content, name
+        ).interactions.account
     except SdgarError as error:
         assert str(error)  # noqa: PT017
     else:

@@ -72,7 +72,7 @@ assert read_frame(rows).interactions.fingerprint() == read_frame(plain).interact
 def test_pandas_is_read_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     frame = pd.DataFrame({"user": [1, 2], "item": ["a", "b"]})
-    assert read_frame(frame).interactions.rows.kept == 2
+    assert read_frame(frame).interactions.account.kept == 2
 
 
 def test_a_relation_without_arrow_streams_is_read_as_polars() -> None:
@@ -80,7 +80,7 @@ def test_a_relation_without_arrow_streams_is_read_as_polars() -> None:
         def pl(self) -> pl.DataFrame:
             return POLARS
 
-    assert read_frame(OldRelation()).interactions.rows.kept == 3
+    assert read_frame(OldRelation()).interactions.account.kept == 3
 
 
 def test_a_frame_is_not_changed() -> None:

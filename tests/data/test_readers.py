@@ -97,7 +97,7 @@ def test_a_shard_with_a_header_only_is_noted(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text(PLAIN)
     (tmp_path / "2.csv").write_text("user,item\n")
     loaded = read_files([tmp_path / "1.csv", tmp_path / "2.csv"])
-    assert loaded.interactions.rows.read == 3
+    assert loaded.interactions.account.read == 3
     assert "2.csv has no row" in loaded.notes[0]
 
 
@@ -143,7 +143,7 @@ def test_reading_imports_neither_torch_nor_pandas() -> None:
 def test_line_ends_blank_lines_and_quotes_do_not_matter(load: Load, content: str) -> None:
     loaded = load(content)
     assert pairs(loaded.interactions) == {(1, 10), (1, 11), (2, 10)}
-    assert loaded.interactions.rows.read == 3
+    assert loaded.interactions.account.read == 3
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
@@ -156,7 +156,7 @@ def test_the_line_of_a_problem_is_its_physical_line(load: Load, end: str) -> Non
 
 
 def test_a_long_last_column_of_blanks_is_no_problem(load: Load) -> None:
-    assert load("user,item,remark\n1,2,\n3,4,\n").interactions.rows.kept == 2
+    assert load("user,item,remark\n1,2,\n3,4,\n").interactions.account.kept == 2
 
 
 def test_a_byte_order_mark_is_noted(load: Load) -> None:
@@ -249,7 +249,7 @@ def test_ids_that_differ_in_unicode_form_only_are_two_ids_and_noted(load: Load) 
 
 
 def test_equal_duplicates_collapse_and_are_counted(load: Load) -> None:
-    rows = load("user,item\n" + "1,2\n" * 1000).interactions.rows
+    rows = load("user,item\n" + "1,2\n" * 1000).interactions.account
     assert (rows.read, rows.kept, rows.duplicates) == (1000, 1, 999)
 
 
@@ -263,8 +263,8 @@ def test_differing_weights_are_merged_as_asked(load: Load, duplicates: str, weig
 
 def test_a_zero_weight_is_filtered_not_rejected(load: Load) -> None:
     content = "user,item,plays\n1,2,0\n1,3,-0.0\n1,4,0e5\n1,5,1\n"
-    assert load(content).interactions.rows.kept == 4  # not played is still bought
-    rows = load(content, weight="plays").interactions.rows
+    assert load(content).interactions.account.kept == 4  # not played is still bought
+    rows = load(content, weight="plays").interactions.account
     assert (rows.kept, rows.filtered) == (1, {"zero_weight": 3})
 
 
@@ -272,7 +272,7 @@ def test_ratings_below_the_threshold_are_filtered(load: Load) -> None:
     ratings = "user,item,rating\n1,2,3.5\n1,3,4\n1,4,5\n"
     kept = load(ratings, min_rating=4).interactions
     assert kept.items.values.tolist() == [3, 4]
-    assert kept.rows.filtered == {"rating_below_4": 1}
+    assert kept.account.filtered == {"rating_below_4": 1}
     assert kept.weight_E is None
 
 
@@ -376,7 +376,7 @@ def test_positions_are_times_in_their_order(load: Load) -> None:
 def test_the_unit_of_most_rows_decides(load: Load) -> None:
     rows = "user,item,ts\n1,2,1704110400\n1,3,1704110401\n1,4,1704110400000\n1,5,-1\n"
     kept = load(rows, allow_bad_rows=True).interactions
-    assert kept.rows.rejected == {"timestamp_range": 2}
+    assert kept.account.rejected == {"timestamp_range": 2}
     assert kept.items.values.tolist() == [2, 3]
 
 
@@ -413,7 +413,7 @@ def test_fourteen_kinds_of_defects_are_counted_exactly_in_one_report(load: Load)
         assert rows[problem.places[0].row - 2] in bad[problem.code]
     account = load(
         content, min_rating=1, weight="plays", allow_bad_rows=True, duplicates="last"
-    ).interactions.rows
+    ).interactions.account
     assert account.rejected == {k: len(v) for k, v in bad.items()}
     assert account.read == len(rows)
 

@@ -41,7 +41,7 @@ def pairs(data: Interactions) -> set[tuple[str, str]]:
 def test_rows_below_the_threshold_are_seen_where_user_and_item_are_known(data):
     assert pairs(data) == {("a", "2"), ("c", "1")}
     assert len(data) == 5
-    assert data.rows.filtered == {"rating_below_4": 3}
+    assert data.account.filtered == {"rating_below_4": 3}
 
 
 def test_who_likes_nothing_is_known_and_gets_what_is_popular_without_what_they_saw():

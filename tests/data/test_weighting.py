@@ -23,7 +23,7 @@ def rows(weights: list[float]) -> Interactions:
 def test_a_column_that_looks_like_a_weight_is_offered_and_every_row_counts_once():
     loaded = read_frame(HOURS)
     assert loaded.interactions.weight_E is None
-    assert loaded.interactions.rows.kept == 4  # no hours played is still a purchase
+    assert loaded.interactions.account.kept == 4  # no hours played is still a purchase
     assert loaded.weighting == (
         "every row counts once. 'hours' looks like a weight, and --weight hours "
         "(weight='hours' in Python) uses it"
@@ -56,7 +56,7 @@ def test_weights_of_a_narrow_range_are_taken_as_they_are():
 def test_asking_how_is_asking_for_the_column_that_looks_like_a_weight():
     loaded = read_frame(HOURS, ReadOptions(weights="raw"))
     assert loaded.columns.weight == "hours"
-    assert loaded.interactions.rows.filtered == {"zero_weight": 1}
+    assert loaded.interactions.account.filtered == {"zero_weight": 1}
     with pytest.raises(UsageError, match="needs a column of weights"):
         read_frame({"user": [1], "item": [2]}, ReadOptions(weights="log"))
     with pytest.raises(UsageError, match="Did you mean 'log'"):

@@ -58,7 +58,7 @@ def test_a_projection_shortens_what_is_outside_and_leaves_the_rest(scale):
         model.user_UD *= scale
         model.item_ID *= scale
     users_UD, items_ID = model.user_UD.detach().clone(), model.item_ID.detach().clone()
-    model.settle(USERS_B, ITEMS_BN)
+    model.project(USERS_B, ITEMS_BN)
     for table, before, touched in (
         (model.user_UD.detach(), users_UD, [2, 4]),
         (model.item_ID.detach(), items_ID, [0, 1, 3, 8, 9, 10]),
@@ -74,7 +74,7 @@ def test_a_dense_optimiser_has_all_rows_projected():
     with torch.no_grad():
         model.user_UD *= 5
         model.item_ID *= 5
-    model.settle(USERS_B, ITEMS_BN)
+    model.project(USERS_B, ITEMS_BN)
     assert norms(model).max() <= 1 + 1e-6
 
 

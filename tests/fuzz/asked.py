@@ -228,7 +228,7 @@ def _try_frames(folder: Path) -> None:
     )
     found = read_frame(frame, options).interactions
     require_sound(found)
-    assert found.rows.read == n
+    assert found.account.read == n
     if frame is not columns:
         return
     for ids, name in ((found.user_U, "user"), (found.items.values, "item")):

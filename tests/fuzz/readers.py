@@ -203,25 +203,25 @@ def _try_reading(folder: Path) -> None:
     found = read_files([path], ReadOptions(**options)).interactions
     require_sound(found)
     if said["rows"] is not None:
-        assert found.rows.read == said["rows"], (
-            f"{found.rows.read} of {said['rows']} rows were read"
+        assert found.account.read == said["rows"], (
+            f"{found.account.read} of {said['rows']} rows were read"
         )
     elif path.name.endswith((".jsonl", ".json", ".ndjson")):
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()
         rows = sum(bool(line.strip()) for line in lines)
-        assert found.rows.read == rows, f"{found.rows.read} of {rows} lines were read"
+        assert found.account.read == rows, f"{found.account.read} of {rows} lines were read"
     _require_same_again(found, folder)
 
 
 def require_sound(found: Interactions) -> None:
     """Whatever came out of a reader is whole: nothing is lost, and every id is found again."""
-    assert found.rows.kept == len(found) > 0
-    left_out = sum(found.rows.filtered.values()) + sum(found.rows.rejected.values())
-    assert found.rows.read == found.rows.kept + found.rows.duplicates + left_out
+    assert found.account.kept == len(found) > 0
+    left_out = sum(found.account.filtered.values()) + sum(found.account.rejected.values())
+    assert found.account.read == found.account.kept + found.account.duplicates + left_out
     assert found.indptr_U1[0] == 0
     assert found.indptr_U1[-1] == len(found)
     fewest = np.diff(found.indptr_U1).min()
-    rated_low = any(reason.startswith("rating_below") for reason in found.rows.filtered)
+    rated_low = any(reason.startswith("rating_below") for reason in found.account.filtered)
     assert fewest > 0 or (fewest == 0 and rated_low)
     assert 0 <= found.items_E.min() <= found.items_E.max() < found.n_items
     for ids in (found.users, found.items):

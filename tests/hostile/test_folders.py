@@ -28,8 +28,9 @@ from sdgar.modules import Encoder, rebuilt
 from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
 from sdgar.storage import folders
-from sdgar.training import checkpoint
+from sdgar.training import checkpoint_file
 from sdgar.training.fit import EpochRecord
+from sdgar.training.identity import as_json
 
 from ..cli.test_cli import Done, sdgar
 from ..test_artifact import a_model, change_tensors, edit_manifest, same
@@ -771,13 +772,13 @@ def test_no_edit_of_a_run_ends_in_a_traceback(tmp_path):
 
 def test_no_edit_of_a_checkpoint_ends_in_a_traceback(tmp_path):
     folder = kept_in(tmp_path).write(a_checkpoint())
-    identity = checkpoint.as_json(IDENTITY)
+    identity = as_json(IDENTITY)
     manifest = json.loads((folder / "manifest.json").read_text())
     for edited in edits(manifest):
         if edited != manifest and "seal" in edited:
             (folder / "manifest.json").write_text(json.dumps(edited))
             with pytest.raises(folders.DamagedError):
-                checkpoint.read(folder, identity, CPU)
+                checkpoint_file.read(folder, identity, CPU)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     loop = json.loads((folder / "loop.json").read_text())
     (record, *_), final = loop["log"], loop["finished"]
@@ -787,7 +788,7 @@ def test_no_edit_of_a_checkpoint_ends_in_a_traceback(tmp_path):
     for edited in tried:
         rewrite_loop(folder, **copy.deepcopy(loop) | edited)
         with suppress(ArtifactError):
-            found = checkpoint.read(folder, identity, CPU)
+            found = checkpoint_file.read(folder, identity, CPU)
             assert found.epochs >= 0
             assert all(isinstance(one.loss, float | int) for one in found.log)
             assert math.isfinite(found.seconds)

@@ -325,7 +325,7 @@ def test_vectors_that_no_basis_can_be_found_for_are_refused_in_words(monkeypatch
 def test_a_row_with_a_time_beyond_all_dates_is_left_out_alone():
     times = np.array(["2020-01-01", "500000-01-01"], "M8[s]")
     found = sdgar.read({"user": [1, 2], "item": [1, 2], "time": times}, allow_bad_rows=True)
-    assert found.rows.rejected == {"timestamp_range": 1}
+    assert found.account.rejected == {"timestamp_range": 1}
     assert found.time_E.tolist() == [1_577_836_800_000_000]
 
 

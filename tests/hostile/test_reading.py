@@ -421,12 +421,12 @@ def test_a_file_named_twice_is_read_once_and_that_is_said(tmp_path: Path) -> Non
     loaded = read_files(
         [*names, str(tmp_path / "x*.csv")], ReadOptions(duplicates="sum", weight="plays")
     )
-    assert loaded.interactions.rows.read == 1
+    assert loaded.interactions.account.read == 1
     assert loaded.interactions.weight_E is not None
     assert loaded.interactions.weight_E.tolist() == [3.0]
     assert len([note for note in loaded.notes if "same file" in note]) == 4
     both = read_files([path, tmp_path / "copy.csv"], ReadOptions(duplicates="sum"))
-    assert both.interactions.rows.read == 2
+    assert both.interactions.account.read == 2
 
 
 @pytest.mark.parametrize("extension", ["csv", "jsonl", "parquet"])
@@ -634,7 +634,7 @@ def test_parquet_files_with_odd_columns_beside_the_used_ones_are_read(tmp_path: 
         "nothing": pa.nulls(3),
     }
     (tmp_path / "x.parquet").write_bytes(parquet(odd))
-    assert library.read(tmp_path / "x.parquet", allow_bad_rows=True).rows.kept == 2
+    assert library.read(tmp_path / "x.parquet", allow_bad_rows=True).account.kept == 2
     assert unpacked_bytes(BytesIO(parquet(odd)), list(odd)) > 0
     (tmp_path / "none.parquet").write_bytes(parquet({"user": pa.array([], "i8"), "item": []}))
     with pytest.raises(DataError, match="no row"):

@@ -316,7 +316,7 @@ def test_whoever_recommends_is_measured_and_kept(side, checkerboard):
 
     recipe = Spy(dim=4, side=side)
     options = FitOptions(epochs=2, early_stopping=False)
-    run = protocols.Run(recipe=recipe, options=options, seed=0, engine="auto", device=CPU)
+    run = protocols.Training(recipe=recipe, options=options, seed=0, engine="auto", device=CPU)
     trained = protocols.fixed(run, checkerboard)
     system = composed[0]
     who = system.sampler if side == "generator" else system.discriminator

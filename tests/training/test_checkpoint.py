@@ -16,9 +16,10 @@ import torch
 from sdgar.contracts import Factors
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
 from sdgar.storage import folders
-from sdgar.training import checkpoint
-from sdgar.training.checkpoint import Checkpoint, Checkpoints, Finished, read, require_same
+from sdgar.training.checkpoint_file import Checkpoint, Finished, read
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Progress
+from sdgar.training.identity import as_json, require_same
 
 CPU = torch.device("cpu")
 IDENTITY = {"system": "bpr", "seed": 0, "k": (10, 20), "training data": "a1b2"}
@@ -75,7 +76,7 @@ def names(folder: Path) -> list[str]:
 
 def is_good(folder: Path) -> bool:
     try:
-        read(folder, checkpoint.as_json(IDENTITY), CPU)
+        read(folder, as_json(IDENTITY), CPU)
     except folders.DamagedError:
         return False
     return True
@@ -102,7 +103,7 @@ def like() -> Factors:
 
 def test_a_checkpoint_comes_back_as_it_was(tmp_path):
     written = a_checkpoint()
-    found = read(kept_in(tmp_path).write(written), checkpoint.as_json(IDENTITY), CPU)
+    found = read(kept_in(tmp_path).write(written), as_json(IDENTITY), CPU)
     assert found.state.keys() == written.state.keys()
     for name, tensor in written.state.items():
         assert torch.equal(found.state[name], tensor)
@@ -120,13 +121,13 @@ def test_best_epoch_and_patience_follow_from_the_log():
     progress = Progress(some_log(7), some_factors(0))
     assert (progress.epoch, progress.best_epoch, progress.best_metric) == (7, 2, 0.5)
     assert progress.stale == 2
-    assert progress.health == {"kl": 0.1}
+    assert progress.health.numbers == {"kl": 0.1}
     assert progress.over(FitOptions(patience=2))
     assert not progress.over(FitOptions(patience=3))
     assert not progress.over(FitOptions(patience=2, early_stopping=False))
     assert progress.over(FitOptions(patience=3, epochs=7))
     fresh = Progress()
-    assert (fresh.epoch, fresh.best_epoch, fresh.stale, fresh.health) == (0, 0, 0, {})
+    assert (fresh.epoch, fresh.best_epoch, fresh.stale, fresh.health.numbers) == (0, 0, 0, {})
     assert fresh.best_metric == float("-inf")
 
 
@@ -256,7 +257,7 @@ def test_a_sealed_file_that_describes_no_run_is_damaged(tmp_path, changes):
     folder = kept_in(tmp_path).write(a_checkpoint())
     rewrite_loop(folder, **changes)
     with pytest.raises(folders.DamagedError, match="does not describe"):
-        read(folder, checkpoint.as_json(IDENTITY), CPU)
+        read(folder, as_json(IDENTITY), CPU)
 
 
 def test_a_state_that_does_not_fit_the_engine_is_refused(tmp_path):
@@ -294,7 +295,7 @@ def test_a_number_that_is_not_finite_is_never_written(tmp_path, name, value):
     with pytest.raises(NumericalError, match=f"{name}.* holds a number that is not finite"):
         store.write(bad)
     assert names(tmp_path) == [good.name]
-    read(good, checkpoint.as_json(IDENTITY), CPU)
+    read(good, as_json(IDENTITY), CPU)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +320,7 @@ def test_a_failing_disk_is_loud_and_leaves_the_checkpoint_before(
     for said in ("checkpoint-000004", f"[Errno {number}]", "bytes", "--resume runs/a"):
         assert said in str(error.value)
     assert names(tmp_path) == [good.name]
-    read(good, checkpoint.as_json(IDENTITY), CPU)
+    read(good, as_json(IDENTITY), CPU)
 
 
 def test_what_reads_back_differently_is_an_error_and_removes_nothing(tmp_path, monkeypatch):
@@ -353,7 +354,7 @@ def kill_at(patch: pytest.MonkeyPatch, step: int) -> None:
         return call
 
     steps = [(Path, n) for n in ("mkdir", "open", "replace", "rename", "unlink")]
-    for owner, name in [*steps, (os, "fsync"), (shutil, "rmtree"), (folders, "_exchange")]:
+    for owner, name in [*steps, (os, "fsync"), (shutil, "rmtree"), (folders.atomic, "_exchange")]:
         patch.setattr(owner, name, guarded(getattr(owner, name)))
 
 

@@ -143,7 +143,7 @@ class Screen:
             f"{stats['interactions']:,} interactions · {stats['density']:.3%} filled",
         )
         self.say("columns", loaded.columns.sentence())
-        self.say("rows", loaded.interactions.rows.sentence())
+        self.say("rows", loaded.interactions.account.sentence())
         if loaded.weighting:
             self.say("weights", loaded.weighting)
         if loaded.seen:

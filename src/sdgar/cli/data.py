@@ -43,7 +43,7 @@ def stats(
             )
         ],
     )
-    screen.result(found | {"rows": loaded.interactions.rows.as_dict()})
+    screen.result(found | {"rows": loaded.interactions.account.as_dict()})
 
 
 @app.command()
@@ -139,11 +139,11 @@ def prepare(
     as_json: options.Json = False,
 ) -> None:
     """Prepare one of the paper's data sets from its raw file, as the paper does."""
-    from sdgar.data import datasets
+    from sdgar.data.datasets import prepare as preparing
 
-    datasets.require_free(out, overwrite=overwrite)
+    preparing.require_free(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
-    prepared = datasets.prepare(_full(name), raw, allow_bad_rows=allow_bad_rows)
+    prepared = preparing.prepare(_full(name), raw, allow_bad_rows=allow_bad_rows)
     data = prepared.interactions
     stats = data.stats()
     screen.say(
@@ -151,14 +151,14 @@ def prepare(
         f"{prepared.dataset.title}: {stats['users']:,} users · {stats['items']:,} items · "
         f"{stats['interactions']:,} interactions",
     )
-    screen.say("rows", data.rows.sentence())
+    screen.say("rows", data.account.sentence())
     for note in prepared.notes:
         screen.say("note", note)
-    folder = datasets.write_prepared(prepared, out, overwrite=overwrite)
+    folder = preparing.write_prepared(prepared, out, overwrite=overwrite)
     screen.say("saved", str(folder))
     file = folder / "interactions.parquet"
     screen.say("next", command("sdgar", "train", file, "--split", "paper", "--out", "RUN"))
-    screen.result(stats | {"rows": data.rows.as_dict(), "out": str(folder)})
+    screen.result(stats | {"rows": data.account.as_dict(), "out": str(folder)})
 
 
 @app.command()

@@ -1,1 +1,1 @@
-"""From files and frames to interactions, and from interactions to splits."""
+"""The data room: it reads files and frames into interactions, and splits them."""

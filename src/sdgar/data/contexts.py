@@ -19,17 +19,18 @@ from sdgar.data.ids import Ids, held, plain
 from sdgar.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from sdgar.data.interactions import History
+    from sdgar.data.history import History
 
 SeenBy = Literal["user", "context"]
-"""Who has seen an item: the user, in whatever context, or only the context that has it."""
+"""The rule for what a list leaves out: the items of the user in any context, or of the context
+alone."""
 USER = ("user",)
-"""What a context is unless it is said otherwise."""
+"""The fields of a context unless others are named: the user alone."""
 TAKEN = ("item", "rank", "score", "short", "basis")
-"""Columns of a list of recommendations, which a field cannot be called."""
+"""The columns of a list of recommendations; a field cannot have one of these names."""
 _HOUR = 3_600_000_000
 _DAYS = ("thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday")
-"""From that of 1970-01-01 on."""
+"""The days of the week, beginning with that of 1970-01-01."""
 _PARTS = ("night", "morning", "afternoon", "evening")
 
 DERIVED: dict[str, Callable[[NDArray[np.int64]], NDArray[Any]]] = {
@@ -37,20 +38,23 @@ DERIVED: dict[str, Callable[[NDArray[np.int64]], NDArray[Any]]] = {
     "weekday": lambda micros: np.array(_DAYS, dtype=object)[micros // (24 * _HOUR) % 7],
     "daypart": lambda micros: np.array(_PARTS, dtype=object)[micros // (6 * _HOUR) % 4],
 }
-"""Fields that follow from microseconds since 1970; a part of the day is six hours from midnight."""
+"""The fields that are derived from microseconds since 1970; a part of the day has six hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of some contexts: which value each context has of each field."""
+    """The values that each context has of each field."""
 
     names: tuple[str, ...]
+    """The names of the fields."""
     values: tuple[Ids, ...]
+    """The ids of the values of each field."""
     index_UF: NDArray[np.int64]
+    """The index of the value that each context has of each field."""
 
     @classmethod
     def of(cls, names: tuple[str, ...], contexts: Ids) -> Fields:
-        """Taken apart from the ids of contexts."""
+        """Read the fields from the ids of contexts, which are JSON lists."""
         rows = [json.loads(text) for text in contexts.values]
         if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
             raise ValueError(f"a context is not a list of {len(names)} values")
@@ -60,34 +64,34 @@ class Fields:
 
     @property
     def first_F(self) -> NDArray[np.int64]:
-        """Where the values of each field begin, if those of all fields are numbered through."""
+        """The number of the first value of each field, if all fields are counted on."""
         return np.cumsum([0, *map(len, self.values)])[:-1]
 
     @property
     def n_values(self) -> int:
-        """Values of all fields together."""
+        """The number of values of all fields together."""
         return sum(map(len, self.values))
 
     @property
     def place_UF(self) -> NDArray[np.int64]:
-        """Which values each context has, numbered through."""
+        """The numbers of the values of each context, if all fields are counted on."""
         return self.index_UF + self.first_F
 
     def user_of(self, place_XF: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the user among the values of each context."""
+        """Return the index of the user of each context."""
         at = self.names.index("user")
         user_X: NDArray[np.int64] = place_XF[:, at] - self.first_F[at]
         return user_X
 
     def same_seen(self, new_XF: NDArray[np.int64], seen_by: SeenBy) -> NDArray[np.int64]:
-        """A context that has seen the same as each one that is new as a whole; -1 if it is none."""
+        """Return for each new context a known one whose lists leave out the same items, or -1."""
         if seen_by == "context":
             return np.full(len(new_XF), -1)
         _, first = np.unique(self.user_of(self.place_UF), return_index=True)
         return first[self.user_of(new_XF)]
 
     def match(self, other: Fields) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which of these contexts each of the other ones is, and the values of those that are none.
+        """Return the index of each of the other contexts, and the values of those that are new.
 
         A new combination of known values is numbered from the number of contexts on; its places
         are a row of the second array. One with a value that is not known here is -1.
@@ -110,7 +114,7 @@ class Fields:
         return number_C, index_CF[new_C] + self.first_F
 
     def places(self, context: Mapping[str, Any]) -> NDArray[np.int64]:
-        """The values of a context that may be new as a whole, if each of them is known."""
+        """Return the values of a context, which may be new; raise if a value is unknown."""
         self.require_names(context)
         found = []
         for name, ids, first in zip(self.names, self.values, self.first_F, strict=True):
@@ -125,7 +129,7 @@ class Fields:
         return np.array(found)
 
     def require_names(self, context: Mapping[str, Any]) -> None:
-        """Refuse a context that lacks a field or has another."""
+        """Raise if a context lacks a field or has an unknown one."""
         if set(context) != set(self.names):
             raise UsageError(
                 f"a context of this model is {', '.join(self.names)}; got "
@@ -134,7 +138,7 @@ class Fields:
             )
 
     def key(self, context: Mapping[str, Any]) -> str:
-        """The id of a context whose values are known: 17 and "17" name the same one."""
+        """Return the id of a context whose values are known: 17 and "17" name the same one."""
         values = [
             ids.values[ids.index_of([context[name]])[0]]
             for name, ids in zip(self.names, self.values, strict=True)
@@ -143,7 +147,7 @@ class Fields:
 
 
 def left_out(history: History, fields: Fields | None, seen_by: SeenBy) -> History:
-    """What each context is not recommended, and does not learn to dislike, as it is seen.
+    """Return the items that are neither recommended to a context nor drawn as its negatives.
 
     seen by the user:       { i : some context of the user of c has i }
     seen by the context:    { i : c has i }
@@ -155,12 +159,12 @@ def left_out(history: History, fields: Fields | None, seen_by: SeenBy) -> Histor
 
 
 def require_seen_by(seen_by: str) -> None:
-    """Refuse what nobody can be who has seen an item."""
+    """Raise if ``seen_by`` is neither "user" nor "context"."""
     one_of("seen_by", seen_by, get_args(SeenBy))
 
 
 def require_fields(names: Sequence[str]) -> None:
-    """Refuse fields that cannot be a context."""
+    """Raise if the fields cannot make a context."""
     if "user" not in names or len(set(names)) < len(names):
         raise UsageError(
             "a context has the user and other fields, each once; got "
@@ -176,12 +180,12 @@ def require_fields(names: Sequence[str]) -> None:
 
 
 def key(values: Sequence[Any]) -> str:
-    """The id of a context."""
+    """Return the id of a context."""
     return json.dumps([plain(v) for v in values], ensure_ascii=False, separators=(",", ":"))
 
 
 def combined(columns: Mapping[str, NDArray[Any]]) -> tuple[Ids, NDArray[np.int64]]:
-    """The contexts that occur in columns of values, and which one each row has."""
+    """Return the ids of the contexts that occur in columns of values, and the index of each row."""
     parts = [np.unique(column, return_inverse=True) for column in columns.values()]
     rows_RF, context_E = np.unique(
         np.stack([index for _, index in parts], axis=1), axis=0, return_inverse=True
@@ -196,7 +200,7 @@ def combined(columns: Mapping[str, NDArray[Any]]) -> tuple[Ids, NDArray[np.int64
 
 
 def derived(name: str, micros: NDArray[np.int64] | None) -> NDArray[Any]:
-    """A field that follows from the time."""
+    """Return a field that is derived from the time."""
     if micros is None:
         raise DataError(
             f"the context field {name!r} is derived from the time, and there is no time column. "

@@ -1,4 +1,4 @@
-"""What is known of users or items beside their ids: bags of features."""
+"""Bags of features: what is known of users or items beside their ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sdgar.show.printed import Described
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Features(Described):
-    """Features of some ids, as CSR: those of ids.values[r] are feature_E[start_R1[r] …].
+    """The features of some ids, in CSR order: those of ids.values[r] are feature_E[start_R1[r] …].
 
     >>> sdgar.Features.from_columns(["ann", "bob"], {"city": ["Rome", "Oslo"], "age": [30, None]})
     Features: 3 of 2 ids, 3 set
@@ -25,16 +25,23 @@ class Features(Described):
     """
 
     ids: Ids
+    """The ids that have features."""
     names: tuple[str, ...]
-    """``column=value``; the position of a name is the number of the feature."""
+    """The names of the features, ``column=value``; the position of a name is the feature's
+    number."""
     start_R1: NDArray[np.int64]
+    """The features of row r begin at ``start_R1[r]``."""
     feature_E: NDArray[np.int64]
+    """The numbers of the features, row by row."""
 
     @classmethod
     def from_columns(
         cls, ids: Sequence[Any] | NDArray[Any], columns: Mapping[str, Sequence[Any]]
     ) -> Features:
-        """One row an id; a cell is a text, a whole number, several of these, or None for none."""
+        """Build features from columns with one cell an id.
+
+        A cell is a text, a whole number, several of these, or None for nothing.
+        """
         try:
             raw = held(ids)
         except DataError as error:
@@ -65,7 +72,7 @@ class Features(Described):
 
     @property
     def n_features(self) -> int:
-        """Number of distinct features."""
+        """The number of distinct features."""
         return len(self.names)
 
     def _lines(self) -> list[str]:
@@ -76,13 +83,13 @@ class Features(Described):
         ]
 
     def digest(self) -> bytes:
-        """SHA-256 of ids, names and who has what."""
+        """Return the SHA-256 of ids, names and who has what."""
         words = (*map(str, self.ids.values.tolist()), "", *self.names)
         arrays = (self.start_R1.tobytes(), self.feature_E.tobytes())
         return hashlib.sha256(b"\0".join(("\0".join(words).encode(), *arrays))).digest()
 
     def of(self, ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """CSR of other ids; one that has no row here has no features."""
+        """Return the CSR arrays of other ids; an id that has no row here has no features."""
         row_R = self.ids.index_of(ids.tolist())
         length_R = np.where(row_R >= 0, np.diff(self.start_R1)[row_R], 0)
         start_R1 = np.concatenate(([0], np.cumsum(length_R)))
@@ -91,7 +98,7 @@ class Features(Described):
 
 
 def _values(column: str, cell: Any) -> list[str | int]:
-    """What a cell says, in plain Python; anything that has no one spelling is refused."""
+    """Return the values of a cell in plain Python; raise if one has more than one spelling."""
     several = isinstance(cell, list | tuple | set | frozenset | np.ndarray)
     values = [plain(one) for one in (cell if several else [cell])]
     for value in values:

@@ -1,4 +1,4 @@
-"""Interactions to be predicted, in the index space of what predicts them."""
+"""Held-out interactions, in the index space of the model that is to predict them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Catalogue(Protocol):
 
     @property
     def users(self) -> Ids:
-        """Ids of the contexts."""
+        """The ids of the contexts."""
         ...
 
     @property
     def items(self) -> Ids:
-        """Ids of the items."""
+        """The ids of the items."""
         ...
 
     @property
     def fields(self) -> Fields | None:
-        """The fields of the contexts, if they have several."""
+        """The values of the contexts' fields; None where a context is a user alone."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class Catalogue(Protocol):
 
     @property
     def seen_by(self) -> SeenBy:
-        """Who has seen what a context has."""
+        """The rule for what a list leaves out; see ``contexts.SeenBy``."""
         ...
 
 
@@ -55,17 +55,25 @@ class HeldOut:
     """
 
     users_T: NDArray[np.int64]
+    """The indices of the users to evaluate."""
     indptr_T1: NDArray[np.int64]
+    """The held-out items of the t-th user are ``items_E[indptr_T1[t] : indptr_T1[t + 1]]``."""
     items_E: NDArray[np.int64]
-    """Ascending within a user."""
+    """The held-out items of each user, ascending within a user."""
     unknown_users: int
+    """The number of held-out users that training never saw."""
     unknown_user_rows: int
+    """The number of rows of unknown users."""
     cold_items: int
+    """The number of held-out items that training never saw."""
     cold_item_rows: int
+    """The number of rows of items that training never saw."""
     unseen_XF: NDArray[np.int64] | None = None
-    """The values of contexts that are new as a whole; the first has the first free index."""
+    """The values of contexts that are new as a whole; the first of them has the first free
+    index."""
     training_rows: int = 0
-    """Rows that are training rows too: a list leaves out what its user has, so they are missed."""
+    """The number of rows that are training rows too: lists leave such items out, so they are
+    missed."""
 
     @classmethod
     def of(cls, held_out: Interactions, train: Catalogue) -> HeldOut:
@@ -99,7 +107,7 @@ class HeldOut:
         )
 
     def left_out(self, train: Catalogue, history: History | None = None) -> History:
-        """What lists leave out, of all contexts of training and after them of the new ones.
+        """Return the items that lists leave out, of the contexts of training, then of the new ones.
 
         It follows from what was trained on, or from another history of the same contexts.
         """
@@ -111,11 +119,11 @@ class HeldOut:
         return seen.rows(np.append(np.arange(seen.n_users), new_X))
 
     def __len__(self) -> int:
-        """Number of users to evaluate."""
+        """Return the number of users to evaluate."""
         return len(self.users_T)
 
     def sample(self, n: int, *, seed: int) -> HeldOut:
-        """A fixed random choice of at most n users, for quick looks during training."""
+        """Return a fixed random choice of at most n users, for quick looks during training."""
         if n >= len(self):
             return self
         key_T = sort_keys(seed, Stream.VALID_SAMPLE, 0, self.users_T)
@@ -131,7 +139,7 @@ class HeldOut:
 
 
 def measured_users(held_out: Interactions, train: Catalogue) -> NDArray[Any]:
-    """The ids of the users that ``HeldOut.of`` does not leave out, in its order."""
+    """Return the ids of the users that ``HeldOut.of`` does not leave out, in its order."""
     with_rows = np.unique(held_out.users_E)
     user_of = _contexts(held_out, train)[0][with_rows]
     order = np.argsort(user_of, kind="stable")
@@ -141,7 +149,7 @@ def measured_users(held_out: Interactions, train: Catalogue) -> NDArray[Any]:
 def _rows_in(
     history: History, n_items: int, users_E: NDArray[np.int64], items_E: NDArray[np.int64]
 ) -> int:
-    """How many pairs are pairs of the history."""
+    """Return the number of pairs that are pairs of the history."""
     can_be_E = (users_E < history.n_users) & (items_E < n_items)
     known = history.users_E * n_items + history.items_E  # ascends, as rows are in CSR order
     wanted = users_E[can_be_E] * n_items + items_E[can_be_E]
@@ -152,7 +160,7 @@ def _rows_in(
 def _contexts(
     held_out: Interactions, train: Catalogue
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """The index of each context, -1 if it is unknown, and the values of those new as a whole."""
+    """Return the index of each context, -1 if unknown, and the values of those that are new."""
     theirs, mine = held_out.fields, train.fields
     if theirs is None or mine is None or theirs.names != mine.names:
         return train.users.index_of(held_out.users.values), None

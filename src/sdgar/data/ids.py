@@ -1,4 +1,4 @@
-"""Opaque ids: never parsed, rounded or normalised; they come out as they went in."""
+"""Hold opaque ids, which are never parsed, rounded or normalised: they come out as they went in."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from sdgar.errors import DataError, UsageError
 
 MAX_BYTES = 256
-"""Longest id that a file may hold, in UTF-8."""
+"""The most bytes of an id in a file, in UTF-8."""
 
 
 def plain(value: Any) -> Any:
-    """A NumPy number or text as Python has it; anything else as it is."""
+    """Return a NumPy number or text as Python's own, and anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for nothing: None, NaN, or what pandas and NumPy have for that."""
+    """Tell whether a value is missing: None, NaN, or the missing values of pandas and NumPy."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return bool(value != value) if isinstance(value, float | np.floating) else False
@@ -33,7 +33,7 @@ def _can_be_id(value: Any) -> bool:
 
 
 def held(raw: Sequence[Any] | NDArray[Any], what: str = "ids") -> NDArray[Any]:
-    """Ids as they are held: int64, uint64, or an object array of text; all others are refused."""
+    """Return ids as int64, uint64 or an object array of text; raise for anything else."""
     array = one_dimensional(raw, what)
     if array.dtype.kind in "OUT":
         return _from_objects([plain(value) for value in array.tolist()], what)
@@ -44,7 +44,7 @@ def held(raw: Sequence[Any] | NDArray[Any], what: str = "ids") -> NDArray[Any]:
 
 
 def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
-    """A column as a NumPy array; what is no column, or has masked values, is refused."""
+    """Return a column as a NumPy array; raise if it is no column or has masked values."""
     if isinstance(raw, np.ma.MaskedArray):
         if np.ma.getmaskarray(raw).any():
             at = int(np.flatnonzero(np.ma.getmaskarray(raw))[0])
@@ -65,13 +65,13 @@ def one_dimensional(raw: Any, what: str) -> NDArray[Any]:
 
 
 def is_column(raw: Any) -> bool:
-    """Whether it is many values; a text is one, though it is a sequence of characters."""
+    """Tell whether a value is a column of many values; a text counts as one value."""
     one = isinstance(raw, str | bytes | bytearray) or getattr(raw, "ndim", 1) == 0
     return isinstance(raw, Iterable) and not one
 
 
 def require_column(raw: Any, what: str) -> None:
-    """Refuse one value where many are meant."""
+    """Raise if one value is given where a column is needed."""
     if not is_column(raw):
         raise UsageError(
             f"the {what} must be a list or an array with one value a row; got the "
@@ -81,7 +81,7 @@ def require_column(raw: Any, what: str) -> None:
 
 
 def common_kind(*parts: NDArray[Any]) -> list[NDArray[Any]]:
-    """Columns of integer ids as one type that holds all of them; other columns as they are.
+    """Return columns of integer ids in one type that holds all of them, and others as they are.
 
     NumPy itself would meet int64 and uint64 at float64, and lose digits above 2^53.
     """
@@ -95,7 +95,7 @@ def common_kind(*parts: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def int_overflow(what: str) -> DataError:
-    """The error for integers that neither int64 nor uint64 can hold."""
+    """Build the error for integers that neither int64 nor uint64 can hold."""
     return DataError(
         f"{what} together fit neither int64 nor uint64. Write the ids as text.",
         code="int_overflow",
@@ -103,7 +103,7 @@ def int_overflow(what: str) -> DataError:
 
 
 def _from_objects(values: list[Any], what: str) -> NDArray[Any]:
-    """Python integers or Python texts, but not both."""
+    """Return an array of Python integers or of Python texts; raise if both are mixed."""
     if values and all(isinstance(value, str) for value in values):
         try:
             "".join(values).encode()
@@ -148,10 +148,10 @@ class Ids:
     """Distinct ids in ascending order; the position of an id is its index."""
 
     values: NDArray[Any]
-    """int64, uint64, or an object array of str."""
+    """The ids as int64, uint64, or an object array of str."""
 
     def __post_init__(self) -> None:
-        """Refuse integers that are not in ascending order, among which no id would be found."""
+        """Raise if integers do not ascend, as no id would be found among them."""
         if self.values.dtype.kind not in "iu":
             return
         wrong = np.flatnonzero(self.values[1:] <= self.values[:-1])
@@ -164,12 +164,12 @@ class Ids:
 
     @classmethod
     def of(cls, values: NDArray[Any], what: str = "ids") -> Ids:
-        """Wrap ids that are distinct already and ascend, after checking their kind."""
+        """Check the kind of ids that are distinct and ascend already, and wrap them."""
         return cls(held(values, what))
 
     @property
     def kind(self) -> Literal["int64", "uint64", "text"]:
-        """How the ids are held."""
+        """The type of the ids."""
         kinds: dict[str, Literal["int64", "uint64", "text"]] = {"i": "int64", "u": "uint64"}
         return kinds.get(self.values.dtype.kind, "text")
 
@@ -177,12 +177,12 @@ class Ids:
         return len(self.values)
 
     def at(self, indices: NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """Ids of some indices."""
+        """Return the ids of some indices."""
         chosen: NDArray[Any] = self.values[indices]
         return chosen
 
     def index_of(self, raw: Iterable[Any]) -> NDArray[np.int64]:
-        """Index of each raw id, -1 where it is unknown.
+        """Return the index of each raw id, and -1 for an unknown one.
 
         An integer and its plain decimal spelling name the same id, so that ``17`` typed on a
         command line finds the integer 17, while ``017`` and ``17.0`` do not. Whatever is neither

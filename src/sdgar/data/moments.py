@@ -1,4 +1,4 @@
-"""Moments and lengths of time as people write them, in the units of the data's times."""
+"""Read moments and lengths of time as people write them, in the units of the data's times."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from sdgar.errors import UsageError
 
 _FIRST_DATE, _LAST_DATE = 315_532_800_000_000, 4_102_444_800_000_000
-"""The years 1980 to 2100 in microseconds."""
+"""The years 1980 and 2100 in microseconds: times between them are taken for dates."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _SECOND = 1_000_000
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-"""In seconds."""
+"""The length of each unit in seconds."""
 COUNTS = ((10**11, _SECOND), (10**14, 1000), (10**17, 1))
 """A count of moments since 1970 below the first number is multiplied by the second to have
 microseconds. Seconds reach the year 5138, milliseconds begin in 1973, and so on; what is larger
@@ -24,19 +24,19 @@ than all of these counts nanoseconds."""
 
 
 def are_dates(time_E: NDArray[np.int64]) -> bool:
-    """Whether times are dates in microseconds; else they are any other order of integers."""
+    """Tell whether times are dates in microseconds, or else any other order of integers."""
     return bool(time_E.min() >= _FIRST_DATE and time_E.max() < _LAST_DATE)
 
 
 def shown(time: int | np.integer) -> str:
-    """A time as a date, if it is one in microseconds; any other order is the number it is."""
+    """Return a time as text: as a date if it is one in microseconds, else as its number."""
     if not _FIRST_DATE <= time < _LAST_DATE:
         return f"{int(time):,}"
     return str(np.datetime64(int(time), "us").astype("datetime64[s]")).replace("T", " ")
 
 
 def moment_of(said: object, time_E: NDArray[np.int64]) -> int:
-    """A moment in the units of the times.
+    """Return a moment that a person wrote, in the units of the times.
 
     A date is ISO 8601, in UTC unless it names a zone. A number counts seconds, milliseconds,
     microseconds or nanoseconds since 1970, by its magnitude; where the times are no dates but any
@@ -67,7 +67,7 @@ def moment_of(said: object, time_E: NDArray[np.int64]) -> int:
 
 
 def length_of(said: object, time_E: NDArray[np.int64]) -> int:
-    """A length of time in the units of the times: 90s, 30min, 12h, 7d or 2w.
+    """Return a length of time in the units of the times: 90s, 30min, 12h, 7d or 2w.
 
     Where the times are no dates but any other order, it is a number without a unit.
     """

@@ -1,4 +1,4 @@
-"""Weights and times that a caller gives as arrays: checked, and made what they are held as."""
+"""Check weights and times that a caller gives as arrays, and convert them to one type."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sdgar.data.ids import is_missing, one_dimensional
 from sdgar.errors import DataError
 
 BEYOND = np.iinfo(np.int64).max
-"""What stands for microseconds that int64 cannot count."""
+"""The value that stands for a time whose microseconds int64 cannot count."""
 
 
 def weights(raw: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Weights as float64, all of them finite and not negative."""
+    """Return weights as float64; raise if one is not finite or is negative."""
     array = one_dimensional(raw, "weights")
     if array.dtype.kind == "O":
         array = np.array([np.nan if is_missing(v) else v for v in array.tolist()])
@@ -39,7 +39,7 @@ def weights(raw: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
 
 
 def times(raw: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
-    """Times as int64: dates in microseconds since 1970, and numbers as they are."""
+    """Return times as int64: dates in microseconds since 1970, and numbers as they are."""
     array = one_dimensional(raw, "times")
     if array.dtype.kind == "O":
         array = _from_objects(array.tolist())
@@ -65,7 +65,7 @@ def times(raw: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
 
 
 def microseconds(dates_E: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Microseconds since 1970 of NumPy's dates, and ``BEYOND`` where int64 cannot count them.
+    """Return NumPy's dates as microseconds since 1970, or as ``BEYOND`` if int64 cannot count them.
 
     NumPy itself would wrap around, from the year 500000 to a time before the first of our era.
     """
@@ -77,7 +77,7 @@ def microseconds(dates_E: NDArray[np.datetime64]) -> NDArray[np.int64]:
 
 
 def _from_objects(values: list[Any]) -> NDArray[Any]:
-    """Python's dates as NumPy's, in UTC; all other objects as NumPy sees them."""
+    """Return Python's dates as NumPy's, in UTC, and all other objects as NumPy sees them."""
     for row, value in enumerate(values, 1):
         if is_missing(value):
             raise _missing_time(row, value)

@@ -1,4 +1,4 @@
-"""Which ratings are likings: those near the top of their scale.
+"""Decide which ratings are likings: those near the top of their scale.
 
     liked  ⇔  rating ≥ t,   t = the least rating given that is at least 0.7 · the highest one given
 
@@ -16,7 +16,7 @@ _LEAST_LIKED = 0.05
 
 
 def threshold(rating_E: NDArray[np.float64]) -> float | None:
-    """The least rating that counts as a liking, or None if these numbers are no scale.
+    """Return the least rating that counts as a liking, or None if these numbers are no scale.
 
     >>> import numpy as np
     >>> threshold(np.array([1.0, 3.0, 4.0, 5.0]))

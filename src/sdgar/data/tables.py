@@ -1,4 +1,4 @@
-"""Tables out: Polars by default, pandas for those who came with pandas."""
+"""Write and return tables: Polars by default, pandas for callers who use pandas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES = {
 def to_table(
     columns: dict[str, Any], *, types: Mapping[str, str] | None = None, like: object = None
 ) -> Any:
-    """A Polars frame of the columns; a pandas frame if ``like`` is a pandas object.
+    """Return a Polars frame of the columns, or a pandas frame if ``like`` is a pandas object.
 
     ``types`` says what Polars could not tell where there are no rows, or no values in them.
     """
@@ -38,7 +38,7 @@ def to_table(
 
 
 def events(interactions: Interactions) -> pl.DataFrame:
-    """Columns user, item and, where known, weight and timestamp, sorted by user and item.
+    """Return the columns user, item and, if known, weight and timestamp, sorted by user and item.
 
     A context of several fields is a column for each of them.
     """
@@ -59,11 +59,11 @@ def events(interactions: Interactions) -> pl.DataFrame:
 
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-"""How the name of a table can end."""
+"""The endings that the name of a table can have."""
 
 
 def require_format(path: Path) -> None:
-    """Refuse a name that tells no format, before any work is spent on it."""
+    """Raise if the name of a table does not tell its format."""
     if path.suffix not in FORMATS:
         raise UsageError(
             f"cannot tell a format from {path.name!r}. Name it .csv, .tsv, .jsonl or .parquet.",
@@ -77,7 +77,7 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
 
 
 def write_pieces(frames: Iterable[pl.DataFrame], path: Path) -> None:
-    """Write frames of the same columns as one table, of which one at a time is in memory."""
+    """Write frames of the same columns as one table, with one frame in memory at a time."""
     require_format(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def _write_text(frames: Iterable[pl.DataFrame], target: Path, kind: str) -> None
 
 
 def _write_parquet(frames: Iterable[pl.DataFrame], target: Path) -> None:
-    """A Parquet file cannot be added to, so that pieces are written apart and then copied."""
+    """Write frames to files of their own and copy them into one: Parquet cannot be added to."""
     with TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as folder:
         parts = []
         for number, frame in enumerate(frames):

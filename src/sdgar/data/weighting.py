@@ -1,4 +1,4 @@
-"""How a column of counts becomes the weight that a row has in a loss.
+"""Turn a column of counts into the weights that rows have in a loss.
 
 Hours, plays and clicks range over factors of thousands. Multiplied into a loss as they are, a few
 rows outweigh all others. So a column of counts is not used unless it is asked for, and then tamed:
@@ -28,11 +28,11 @@ WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 
 _MOST_OVER_MEAN = 10
 _K, _B = 100.0, 0.8
-"""What the tutorial of the library implicit takes for plays of artists."""
+"""The constants of BM25, as the library implicit has them in its tutorial on plays of artists."""
 
 
 def weigh(data: Interactions, how: str) -> tuple[Interactions, str]:
-    """The same rows with their weights transformed, and a sentence that says what was done."""
+    """Return the same rows with transformed weights, and a sentence that says what was done."""
     if how not in WEIGHTINGS:
         raise unknown_name("weighting", how, WEIGHTINGS)
     if data.weight_E is None:

@@ -1,1 +1,1 @@
-"""Models that score (context, item) pairs."""
+"""The discriminators: models that score (context, item) pairs."""

@@ -1,4 +1,4 @@
-"""Any ``torch.nn.Module`` as a discriminator."""
+"""Use any ``torch.nn.Module`` as a discriminator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdgar.modules import Encoder, ModuleScores
 
 
 class Adapter(nn.Module):
-    """Trains a module with any sampler and objective, on the eager engine.
+    """A discriminator of any module, trained with any sampler and objective on the eager engine.
 
     The module has
 
@@ -61,22 +61,22 @@ class Adapter(nn.Module):
 
     @property
     def n_items(self) -> int:
-        """Number of items in the catalogue."""
+        """The number of items."""
         return self._n_items
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters live."""
+        """The device of the parameters."""
         return next(self.module.parameters()).device
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN of N items for each context, as it is now: no dropout."""
+        """Return s_BN of N items for each context, without dropout."""
         self.module.eval()
         scores_BN: Tensor = self.module.score(users_B, items_BN)  # type: ignore[operator]
         return scores_BN
 
     def score_and_penalty(self, context_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """s_BN of the positive (first) and the negatives, in training, and the module's penalty."""
+        """Return s_BN of the positive (first) and the negatives, in training, and the penalty."""
         self.module.train()
         score = self.module.score_event if self.by_event else self.module.score
         s_BN: Tensor = score(context_B, items_BN)  # type: ignore[operator]
@@ -84,23 +84,23 @@ class Adapter(nn.Module):
             return s_BN, self.module.penalty(context_B, items_BN)  # type: ignore[operator]
         return s_BN, torch.zeros_like(s_BN[:, 0])
 
-    def settle(self, context_B: Tensor, items_BN: Tensor) -> None:
-        """A module has no bounds."""
+    def project(self, context_B: Tensor, items_BN: Tensor) -> None:
+        """Do nothing, as the parameters of a module have no bounds."""
 
     @property
     def has_vectors(self) -> bool:
-        """Whether scores come down to vectors."""
+        """Tell whether scores are inner products of vectors."""
         return hasattr(self.module, "vectors")
 
     def learned(self) -> Learned:
-        """Vectors, detached; the module itself where there are none, or for new contexts."""
+        """Return the vectors, detached; or the module, if it has none or serves new contexts."""
         network = self.saved_whole()
         if isinstance(network, ModuleScores):
             return network
         return replace(self.factors(), encoder=network)
 
     def saved_whole(self) -> ModuleScores | Encoder | None:
-        """The module, where its vectors are not all that a trained model is."""
+        """Return the module, if its vectors are not all of a trained model; else None."""
         if self.has_vectors and not hasattr(self.module, "fold_in"):
             return None
         kind = Encoder if self.has_vectors else ModuleScores
@@ -108,7 +108,7 @@ class Adapter(nn.Module):
 
     @torch.no_grad()
     def factors(self) -> Factors:
-        """What the scores come down to, detached."""
+        """Return the scores as inner products, detached."""
         if not self.has_vectors:
             raise UsageError(
                 f"{type(self.module).__name__} has no vectors, which this sampler looks at. Use "
@@ -121,9 +121,9 @@ class Adapter(nn.Module):
         return Factors(user_UD.detach(), item_ID.detach(), bias_I.detach())
 
     def frozen(self) -> Score:
-        """Scores from vectors that are computed once, not for every question, if there are any."""
+        """Return scores from vectors that are computed once, if the module has vectors."""
         return self.factors().score if self.has_vectors else self.score
 
     def score_all(self, users_B: Tensor) -> Tensor:
-        """s_BI of the whole catalogue."""
+        """Return s_BI of all items."""
         return self.learned().score_all(users_B)

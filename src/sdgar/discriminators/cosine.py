@@ -1,4 +1,4 @@
-"""Factorization by angles: what the softmax objective likes best."""
+"""Factorization by angles, which suits the softmax objective best."""
 
 from __future__ import annotations
 
@@ -49,31 +49,31 @@ class Cosine(Embeddings):
             _to_sphere(table, slice(None))
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN of N items for each row."""
+        """Return s_BN of N items for each row."""
         return self._angles(users_B, items_BN) + self._bias(items_BN)
 
     def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """s_BN, and b⁺² + mean_j b_j²: directions have no length to hold."""
+        """Return s_BN, and b⁺² + mean_j b_j²: directions have no length to hold."""
         b_BN = self._bias(items_BN)
         square_BN = b_BN.square().expand(items_BN.shape)
         penalty_B = square_BN[:, 0] + square_BN[:, 1:].mean(dim=1)
         return self._angles(users_B, items_BN) + b_BN, penalty_B
 
-    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
-        """Back to length 1 with the rows that moved: all of them, by a dense optimiser."""
+    def project(self, users_B: Tensor, items_BN: Tensor) -> None:
+        """Bring the rows that moved back to length 1: all of them, after a dense optimiser."""
         if self.place_UF is None:
             _to_sphere(self.user_UD, users_B if self._sparse else slice(None))
         _to_sphere(self.item_ID, items_BN.reshape(-1) if self._sparse else slice(None))
 
     def factors(self) -> Factors:
-        """(û/τ, v̂, b), detached."""
+        """Return (û/τ, v̂, b), detached."""
         user_UD, item_ID = (normalize(t.detach(), dim=1) for t in (self.contexts(), self.item_ID))
         bias_I = torch.zeros_like(item_ID[:, 0]) if self.bias_I is None else self.bias_I.detach()
         in_fields = self._in_fields(1 / self.tau)
         return Factors(user_UD / self.tau, item_ID, bias_I, *in_fields)
 
     def _angles(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """Of the directions of rows, so that a gradient is along the sphere."""
+        """Return the cosines of the directions of rows, so that a gradient is along the sphere."""
         u_BD, v_BND = self._rows(users_B, items_BN)
         u_BD, v_BND = normalize(u_BD, dim=1), normalize(v_BND, dim=2)
         return (u_BD[:, None] * v_BND).sum(dim=2) / self.tau

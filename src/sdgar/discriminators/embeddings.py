@@ -1,4 +1,4 @@
-"""Two tables of vectors, of contexts and of items: what discriminators are made of."""
+"""Tables of vectors of contexts and of items, of which discriminators are made."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sdgar.maths.rng import Stream, normal
 
 
 class Embeddings(nn.Module):
-    """u_c and v_i, drawn from N(0, σ²); a discriminator says what score they make."""
+    """The vectors u_c and v_i, drawn from N(0, σ²); a subclass says what score they make."""
 
     by_event: bool = False
     bias_I: nn.Parameter | None
-    """b_i, 0 at the start, where scores have one."""
+    """The biases b_i, 0 at the start; None if scores have none."""
     place_UF: Tensor | None
-    """With fields, the rows whose sum a context is: u_c = Σ_f e_f(c)."""
+    """The rows whose sum a context is, if it has fields: u_c = Σ_f e_f(c)."""
 
     def __init__(
         self,
@@ -42,50 +42,50 @@ class Embeddings(nn.Module):
         of_users, of_items = streams
         n_vectors = n_users if fields is None else fields.n_values
         self.user_UD = nn.Parameter(_normal(seed, of_users, n_vectors, dim, sigma))
-        """A row for each context; or, with fields, for each value of each field."""
+        """The vectors, a row for each context or, with fields, for each value of each field."""
         place_UF = None if fields is None else torch.from_numpy(fields.place_UF)
         self.register_buffer("place_UF", place_UF, persistent=False)
         self.item_ID = nn.Parameter(_normal(seed, of_items, n_items, dim, sigma))
         self.register_parameter("bias_I", nn.Parameter(torch.zeros(n_items)) if bias else None)
         self._sparse = sparse
-        """Whether gradients name the rows of a batch, for optimisers that move only those."""
+        """True if gradients are sparse, for optimisers that move only the rows of a batch."""
 
     @property
     def n_items(self) -> int:
-        """Number of items in the catalogue."""
+        """The number of items."""
         return self.item_ID.shape[0]
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters live."""
+        """The device of the parameters."""
         return self.item_ID.device
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN of N items for each context."""
+        """Return s_BN of N items for each context."""
         raise NotImplementedError
 
     def frozen(self) -> Score:
-        """Scores as they are: rows are looked up, and nothing is computed twice."""
+        """Return the scores as they are: rows are looked up, and nothing is computed twice."""
         return self.score
 
     def factors(self) -> Factors:
-        """Inner-product form of the scores, detached."""
+        """Return the scores as inner products, detached."""
         raise NotImplementedError
 
     def learned(self) -> Factors:
-        """What scores come down to, detached."""
+        """Return the model of the scores, detached."""
         return self.factors()
 
     def score_all(self, users_B: Tensor) -> Tensor:
-        """s_BI of the whole catalogue."""
+        """Return s_BI of all items."""
         return self.factors().score_all(users_B)
 
     def contexts(self) -> Tensor:
-        """u_UD of all contexts."""
+        """Return u_UD of all contexts."""
         return self.user_UD if self.place_UF is None else self.user_UD[self.place_UF].sum(dim=1)
 
     def _parts(self, users_B: Tensor) -> Tensor:
-        """The vectors whose sum is u_c, one a field: e_BFD."""
+        """Return the vectors whose sum is u_c, one a field: e_BFD."""
         place_BF = users_B[:, None] if self.place_UF is None else self.place_UF[users_B]
         return embedding(place_BF, self.user_UD, sparse=self._sparse)
 
@@ -94,14 +94,14 @@ class Embeddings(nn.Module):
         return self._parts(users_B).sum(dim=1), v_BND
 
     def _in_fields(self, scale: float) -> tuple[Tensor | None, Tensor | None]:
-        """What ``Factors`` needs to make up contexts that training did not see."""
+        """Return what ``Factors`` needs to compute contexts that training did not see."""
         if self.place_UF is None:
             return None, None
         table_VD = self.user_UD.detach()
         return table_VD, torch.tensor([scale], device=table_VD.device)
 
     def _bias(self, items_BN: Tensor) -> Tensor:
-        """b_BN, or 0 without biases."""
+        """Return b_BN, or 0 without biases."""
         if self.bias_I is None:
             return torch.zeros((), device=self.device)
         if self._sparse:

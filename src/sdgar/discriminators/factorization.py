@@ -44,12 +44,12 @@ class MatrixFactorization(Embeddings):
         )
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN of N items for each row."""
+        """Return s_BN of N items for each row."""
         u_BD, v_BND = self._rows(users_B, items_BN)
         return (u_BD[:, None] * v_BND).sum(dim=2) + self._bias(items_BN)
 
     def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """s_BN, and ‖u‖² + ‖v⁺‖² + mean_j ‖v_j‖² with b_i as one more number of v_i."""
+        """Return s_BN, and ‖u‖² + ‖v⁺‖² + mean_j ‖v_j‖² with b_i as one more number of v_i."""
         e_BFD = self._parts(users_B)
         v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
         b_BN = self._bias(items_BN)
@@ -58,11 +58,11 @@ class MatrixFactorization(Embeddings):
         norm_B = e_BFD.square().sum(dim=(1, 2)) + norm_BN[:, 0] + norm_BN[:, 1:].mean(dim=1)
         return s_BN, norm_B
 
-    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
-        """Rows may be anywhere."""
+    def project(self, users_B: Tensor, items_BN: Tensor) -> None:
+        """Do nothing, as rows may have any length."""
 
     def factors(self) -> Factors:
-        """The parameters, detached, as inner products."""
+        """Return the parameters as inner products, detached."""
         return Factors(
             self.contexts().detach(),
             self.item_ID.detach(),

@@ -36,7 +36,7 @@ class LightGCN(Vectors):
         self._items_of: SparseMatrix | None = None
 
     def prepare(self, data: Interactions) -> None:
-        """The graph: R and R'."""
+        """Take the graph R and R' from the training data."""
         device = self.item_ID.device
         ones = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
         count_U, count_I = ones.length_R.float(), ones.transposed().length_R.float()
@@ -45,7 +45,7 @@ class LightGCN(Vectors):
         self._users_of = self._items_of.transposed()
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """h_UD and v_ID."""
+        """Return h_UD and v_ID."""
         if self._items_of is None:
             raise UsageError(
                 "LightGCN has no graph yet: call prepare(data) first.", code="no_graph"
@@ -62,7 +62,7 @@ class LightGCN(Vectors):
         return sum_UD / (self.layers + 1), sum_ID / (self.layers + 1)
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN, from tables that a step computes anyway and brings to their length once."""
+        """Return s_BN, from tables that a step computes anyway and brings to their length once."""
         h_UD, v_ID, _ = self.vectors()
         return self._product(embedding(users_B, h_UD), embedding(items_BN, v_ID), items_BN)
 
@@ -83,7 +83,7 @@ class LightGCN(Vectors):
 
 
 class _Product(torch.autograd.Function):
-    """R x, whose gradient is R' g."""
+    """The product R x, whose gradient is R' g."""
 
     @staticmethod
     def forward(ctx: Any, x_CD: Tensor, matrix: SparseMatrix, transposed: SparseMatrix) -> Tensor:

@@ -33,11 +33,11 @@ class Metric(Embeddings):
             _project(table, slice(None))
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN of N items for each row."""
+        """Return s_BN of N items for each row."""
         return _nearness(*self._rows(users_B, items_BN))
 
     def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """s_BN, and how redundant the D axes are in this batch, the same value for every row.
+        """Return s_BN, and how redundant the D axes are in this batch, one value for all rows.
 
             C = 1/n Σ_y (y - μ)(y - μ)',   penalty = ‖C‖² - ‖diag C‖²
 
@@ -53,13 +53,13 @@ class Metric(Embeddings):
         penalty = (c_DD - c_DD.diagonal().diag()).square().sum()
         return _nearness(u_BD, v_BND), penalty.expand(len(users_B))
 
-    def settle(self, users_B: Tensor, items_BN: Tensor) -> None:
-        """Project onto the unit ball the rows that moved: all of them, by a dense optimiser."""
+    def project(self, users_B: Tensor, items_BN: Tensor) -> None:
+        """Project the rows that moved onto the unit ball: all of them, after a dense optimiser."""
         _project(self.user_UD, users_B if self._sparse else slice(None))
         _project(self.item_ID, items_BN.reshape(-1) if self._sparse else slice(None))
 
     def factors(self) -> Factors:
-        """(2u, v, -‖v‖²), detached."""
+        """Return (2u, v, -‖v‖²), detached."""
         user_UD, item_ID = self.user_UD.detach(), self.item_ID.detach()
         return Factors(2 * user_UD, item_ID, -item_ID.square().sum(dim=1))
 

@@ -14,7 +14,7 @@ from sdgar.discriminators.vectors import Vectors
 from sdgar.errors import DataError, UsageError
 
 _ATTENTION_AT_ONCE = 1 << 24
-"""Pairs of places that are looked at in one go, where no gradient is asked for."""
+"""The most pairs of places in one go, if no gradient is asked for."""
 
 
 class Block(nn.Module):
@@ -29,7 +29,7 @@ class Block(nn.Module):
         self.inner, self.outer = nn.Linear(dim, dim), nn.Linear(dim, dim)
 
     def forward(self, x_BLD: Tensor, seen_BLL: Tensor, *, last: bool) -> Tensor:
-        """All places, or the last one alone, which is all that a final block is asked for."""
+        """Return all places, or only the last one, which is all that a final block needs."""
         y_BLD = self.before(x_BLD)
         asks_BQD, from_BQD = (t[:, -1:] if last else t for t in (y_BLD, x_BLD))
         seen_BQL = seen_BLL[:, -1:] if last else seen_BLL
@@ -58,12 +58,12 @@ class Sequence(Vectors):
 
     by_event: ClassVar[bool] = True
     item_E: Tensor
-    """Items of everybody in the order of time."""
+    """The items of all users, each user's in the order of time."""
     start_U1: Tensor
     user_E: Tensor
     """The user of each training row."""
     rank_E: Tensor
-    """How many of the user's items came before it."""
+    """The number of the user's items that came before each training row."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Sequence(Vectors):
             raise UsageError(f"dim must be a multiple of heads, got {dim} and {heads}.")
         self.n_users, self.empty, self.length, self.rate = n_users, n_items, length, dropout
         self.item_JD = nn.Parameter(torch.randn(n_items + 1, dim) / dim**0.5)
-        """The last row stands for an empty place, and stays 0."""
+        """The vectors of items; the last row stands for an empty place, and stays 0."""
         nn.init.zeros_(self.item_JD[-1])
         self.place_LD = nn.Parameter(torch.randn(length, dim) / dim**0.5)
         self.blocks = nn.ModuleList(Block(dim, heads, dropout) for _ in range(blocks))
@@ -93,7 +93,7 @@ class Sequence(Vectors):
             self.register_buffer(name, torch.zeros(0, dtype=torch.int64), False)
 
     def prepare(self, data: Interactions) -> None:
-        """Everybody's items in the order of time, and the place of each training row in it."""
+        """Take the items of all users in the order of time, and the place of each training row."""
         if data.time_E is None:
             raise DataError(
                 "a sequence model needs a time for every row. Name the column with --time, or use "
@@ -111,7 +111,7 @@ class Sequence(Vectors):
             setattr(self, name, torch.from_numpy(array).to(self.item_JD.device))
 
     def before(self, users_B: Tensor, rank_B: Tensor) -> Tensor:
-        """The last items of users before their item number ``rank``, from the left: i_BL."""
+        """Return the last items of users before their item number ``rank``, from the left: i_BL."""
         return self._last(self.start_U1[users_B], rank_B, self.item_E)
 
     def _last(self, start_B: Tensor, rank_B: Tensor, item_E: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Sequence(Vectors):
         return torch.where(place_BL >= 0, item_E[at_BL], self.empty)
 
     def encode(self, items_BL: Tensor) -> Tensor:
-        """h_BD of sequences, which end at the right and have empty places on the left.
+        """Return h_BD of sequences, which end at the right and have empty places on the left.
 
         Most sequences are short: on a CPU, those of about one length go together, without the
         empty places before them. A GPU is quicker with all of them at once.
@@ -154,20 +154,20 @@ class Sequence(Vectors):
         return h_BD
 
     def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """h_BD of users with all they have, and v_BND."""
+        """Return h_BD of users with all they have, and v_BND."""
         return self.encode(self._all_of(users_B)), embedding(items_BN, self.item_JD)
 
     def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """h_BD of what came before each training row, and v_BND."""
+        """Return h_BD of what came before each training row, and v_BND."""
         items_BL = self.before(self.user_E[rows_B], self.rank_E[rows_B])
         return self.encode(items_BL), embedding(items_BN, self.item_JD)
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """h_UD and v_ID."""
+        """Return h_UD and v_ID."""
         return self._encode_all(self.start_U1, self.item_E), self.item_JD[:-1]
 
     def fold_in(self, start_T1: Tensor, item_E: Tensor) -> Tensor:
-        """h_TD of other users, from what they have in the order of time."""
+        """Return h_TD of other users, from their items in the order of time."""
         return self.as_inner_product(self._encode_all(start_T1, item_E))
 
     def _encode_all(self, start_U1: Tensor, item_E: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Where cosines start: not at random, but where counting and a little algebra already lead.
+"""Start cosines not at random, but where counting and a little algebra already lead.
 
     b_i = log (n_i + 1) - mean,      n_i: how many have i
     u_c, v_i ∝ factors of iALS       after a few sweeps, which take less time than an epoch
@@ -21,12 +21,12 @@ from sdgar.maths.sparse import SparseMatrix
 
 _LEAST_SQUARES = HalfSweep(alpha=0.01, l2=0.01, power=1.0)
 _SMALL = 0.1
-"""Length of the random vectors that the sweeps start from."""
+"""The length of the random vectors with which the sweeps start."""
 
 
 @torch.no_grad()
 def start(cosine: Cosine, data: Interactions, *, sweeps: int) -> None:
-    """Biases by popularity, directions by least squares; without sweeps they stay at random."""
+    """Set biases by popularity and directions by least squares; without sweeps they stay random."""
     items_of = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=cosine.device)
     users_of = items_of.transposed()
     if cosine.bias_I is not None:
@@ -46,13 +46,13 @@ def start(cosine: Cosine, data: Interactions, *, sweeps: int) -> None:
 
 
 def _point(vector_RD: Tensor, along_RD: Tensor, known: SparseMatrix) -> None:
-    """Unit vectors; of rows without data nothing is known, and they stay where they are."""
+    """Set unit vectors; rows without data stay as they are."""
     usable_R1 = (known.length_R > 0)[:, None] & (along_RD.norm(dim=1, keepdim=True) > 0)
     vector_RD.copy_(torch.where(usable_R1, normalize(along_RD, dim=1), vector_RD))
 
 
 def _share_out(vector_VD: Tensor, left_UD: Tensor, place_UF: Tensor) -> None:
-    """One field after the other takes the mean of what those before it have left of u_c."""
+    """Give each field in turn the mean of what the fields before it have left of u_c."""
     vector_VD.zero_()
     for place_U in place_UF.T:
         count_V1 = torch.bincount(place_U, minlength=len(vector_VD)).clamp(min=1)[:, None]

@@ -53,7 +53,7 @@ class Tower(nn.Module):
         self.feature_FD = nn.Parameter(torch.randn(features.n_features, dim) / dim**0.5)
 
     def forward(self, rows_R: Tensor) -> Tensor:
-        """y_RD of some rows."""
+        """Return y_RD of some rows."""
         x_RD = self.own_RD[rows_R]
         if len(self.feature_FD):
             length_R = self.start_R1.diff()[rows_R]
@@ -66,7 +66,7 @@ class Tower(nn.Module):
 
 
 class TwoTower(Vectors):
-    """h_c = tower(c), v_i = tower(i): what a context and an item are, not only which."""
+    """h_c = tower(c), v_i = tower(i): towers see the features of contexts and items beside ids."""
 
     looks_at_features: ClassVar[bool] = True
 
@@ -77,17 +77,17 @@ class TwoTower(Vectors):
         self.of_users, self.of_items = Tower(n_users, dim, hidden), Tower(n_items, dim, hidden)
 
     def prepare(self, data: Interactions) -> None:
-        """The features of both sides."""
+        """Take the features of users and items."""
         self.of_users.prepare(data.user_features, data.user_U)
         self.of_items.prepare(data.item_features, data.items.values)
 
     def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """h_BD and v_BND; an item that occurs twice in a batch is computed once."""
+        """Return h_BD and v_BND; an item that occurs twice in a batch is computed once."""
         distinct_R, place_BN = torch.unique(items_BN, return_inverse=True)
         return self.of_users(users_B), embedding(place_BN, self.of_items(distinct_R))
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """h_UD and v_ID."""
+        """Return h_UD and v_ID."""
         h_UD, v_ID = (
             tower(torch.arange(len(tower.own_RD), device=tower.own_RD.device))
             for tower in (self.of_users, self.of_items)

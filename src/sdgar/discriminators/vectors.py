@@ -1,4 +1,4 @@
-"""Models whose contexts and items come down to vectors, however these are computed."""
+"""The base of models that score by vectors of contexts and items, however these are computed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Vectors(nn.Module):
     """
 
     by_event: ClassVar[bool] = False
-    """Whether a training row has a context of its own, such as what came before it."""
+    """True if a training row has a context of its own, such as what came before it."""
     looks_at_features: ClassVar[bool] = False
-    """Whether ``prepare`` takes the features of users and items."""
+    """True if ``prepare`` takes the features of users and items."""
 
     def __init__(self, n_items: int, *, tau: float, **sizes: int) -> None:
         super().__init__()
@@ -31,39 +31,39 @@ class Vectors(nn.Module):
         if not 0 <= tau < float("inf"):
             raise UsageError(f"tau must be a number of at least 0, got {tau!r}.", code="bad_tau")
         self.tau = tau
-        """Temperature of cosines; 0: inner products."""
+        """The temperature of cosines; 0 stands for inner products."""
         self.bias_I = nn.Parameter(torch.zeros(n_items))
 
     def prepare(self, data: Interactions) -> None:
         """Take from the training data what scores need beside parameters."""
 
     def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """h_BD of contexts and v_BND of items."""
+        """Return h_BD of contexts and v_BND of items."""
         raise NotImplementedError
 
     def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """The same for training rows, if they have contexts of their own."""
+        """Return h_BD and v_BND for training rows, if they have contexts of their own."""
         raise NotImplementedError
 
     def tables(self) -> tuple[Tensor, Tensor]:
-        """h_UD of all contexts and v_ID of all items."""
+        """Return h_UD of all contexts and v_ID of all items."""
         raise NotImplementedError
 
     def penalty(self, context_B: Tensor, items_BN: Tensor) -> Tensor:
-        """b⁺² + mean_j b_j², and what a model adds."""
+        """b⁺² + mean_j b_j², plus what a model adds."""
         square_BN = self._bias(items_BN).square()
         return square_BN[:, 0] + square_BN[:, 1:].mean(dim=1)
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN of N items for each context."""
+        """Return s_BN of N items for each context."""
         return self._score(self.rows(users_B, items_BN), items_BN)
 
     def score_event(self, rows_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN of N items for the context of each training row."""
+        """Return s_BN of N items for the context of each training row."""
         return self._score(self.event_rows(rows_B, items_BN), items_BN)
 
     def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(h, v, b) as inner products."""
+        """Return (h, v, b) as inner products."""
         h_UD, v_ID = self.tables()
         return (
             self.as_inner_product(h_UD),
@@ -72,7 +72,7 @@ class Vectors(nn.Module):
         )
 
     def as_inner_product(self, h_UD: Tensor) -> Tensor:
-        """h/(‖h‖ τ), which makes the cosine an inner product; h itself where there is no τ."""
+        """h/(‖h‖ τ), which makes the cosine an inner product; h itself without τ."""
         return normalize(h_UD, dim=1) / self.tau if self.tau else h_UD
 
     def _score(self, rows: tuple[Tensor, Tensor], items_BN: Tensor) -> Tensor:

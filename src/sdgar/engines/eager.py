@@ -134,7 +134,7 @@ class EagerEngine:
         self._optimizer.zero_grad(set_to_none=True)
         (loss_B + 0.5 * system.l2 * penalty_B).mean().backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
-        self._model.settle(context_B, items_BN)
+        self._model.project(context_B, items_BN)
         effective_B = system.objective.effective(s_BN[:, 1:].detach(), negatives)
         return loss_B.detach(), negatives.accepted_BN.any(dim=1), effective_B
 

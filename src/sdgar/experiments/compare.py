@@ -52,7 +52,7 @@ from sdgar.storage.whole_files import replacing
 from sdgar.systems.base import Estimator
 from sdgar.systems.learner import Learner
 from sdgar.systems.spaces import Space
-from sdgar.training.checkpoint import Identity
+from sdgar.training.identity import Identity
 
 _NAME = "compare"
 

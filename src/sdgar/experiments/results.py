@@ -18,7 +18,7 @@ from sdgar.experiments.standings import Measured
 from sdgar.experiments.study import MARK
 from sdgar.storage import lines
 from sdgar.storage.folders import DamagedError, read_record, require_sealed, sealed
-from sdgar.training.checkpoint import Identity, as_json, require_same
+from sdgar.training.identity import Identity, as_json, require_same
 
 FORMAT = "sdgar-result 1"
 Which = tuple[str, int | None, int]
@@ -43,7 +43,7 @@ class Results:
             return self
         require_ours(self.out)
         with ExitStack() as opening:
-            file = lines.held(
+            file = lines.locked(
                 self._path, mark={"format": FORMAT}, what="a list of results", empty=self._overwrite
             )
             self._file = opening.enter_context(file)

@@ -22,7 +22,7 @@ from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
 from sdgar.systems.learner import Learner
-from sdgar.training.checkpoint import EVERY_SECONDS, Checkpoints
+from sdgar.training.checkpoints import EVERY_SECONDS, Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import OnPhase, Phase, Seconds, paper_options
 
@@ -227,7 +227,7 @@ def _summary(
     summary: dict[str, Any] = {
         "system": estimator.system_name,
         "protocol": protocol,
-        "data": {**_sizes(train), "rows": train.rows.as_dict()},
+        "data": {**_sizes(train), "rows": train.account.as_dict()},
         "decided": estimator.decided(train),
     }
     if isinstance(estimator, Learner):

@@ -7,7 +7,7 @@ walked in a random order, else the tree-structured Parzen estimator proposes.
 
 A study can be a file: Optuna's journal, JSON lines. Beside an SQLite file it needs no SQLAlchemy
 at run time, people can read it, and a crash can harm at most its last line, which is cut off
-(``lines.held``). It has two weak points, both met here: Optuna writes on behind a torn line, and
+(``lines.locked``). It has two weak points, both met here: Optuna writes on behind a torn line, and
 waits half a minute for a lock that a killed process has left.
 """
 
@@ -27,7 +27,7 @@ from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.storage import lines
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.spaces import Choice, Range, Space
-from sdgar.training.checkpoint import Identity, as_json, require_same
+from sdgar.training.identity import Identity, as_json, require_same
 
 if TYPE_CHECKING:
     import optuna
@@ -203,7 +203,7 @@ class Study:
         import optuna
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-        stack.enter_context(lines.held(path, mark=MARK, what=_WHAT, empty=self._overwrite))
+        stack.enter_context(lines.locked(path, mark=MARK, what=_WHAT, empty=self._overwrite))
         # Held by nobody else, so a lock of Optuna's that is there belongs to no one alive.
         Path(f"{path}.lock").unlink(missing_ok=True)
         try:

@@ -3,7 +3,7 @@
     run.json        the command, and what must be the same for it to go on, sealed
     lock            held by the process that trains
     log.jsonl       one line an epoch
-    checkpoint-*    see ``training.checkpoint``
+    checkpoint-*    see ``training.checkpoint_file``
 
 RUN itself exists only once the model in it is whole. A run that fails before its first epoch
 leaves nothing; one that ends later without a model leaves RUN.partial, to go on from. Where RUN is
@@ -28,8 +28,9 @@ from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import command
 from sdgar.storage import folders, locks
-from sdgar.training.checkpoint import Identity, as_json, is_checkpoint, require_same
+from sdgar.training.checkpoint_file import is_checkpoint
 from sdgar.training.fit import EpochRecord
+from sdgar.training.identity import Identity, as_json, require_same
 from sdgar.training.protocols import Phase
 
 FORMAT = "sdgar-run"

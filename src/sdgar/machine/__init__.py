@@ -1,1 +1,1 @@
-"""What the machine has: cores and memory."""
+"""The cores and the memory of this machine."""

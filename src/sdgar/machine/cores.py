@@ -1,4 +1,4 @@
-"""How many threads are worth having: the cores that this process may really use.
+"""Count the threads that are worth having: the cores that this process may really use.
 
 A process may run on fewer cores than the machine has: its affinity names the cores, a container's
 quota bounds the CPU seconds a second, and OMP_NUM_THREADS or ``torch.set_num_threads`` say what
@@ -20,36 +20,36 @@ from pathlib import Path
 import torch
 
 _asked: ContextVar[int | None] = ContextVar("asked", default=None)
-"""The threads that were asked for, while torch is kept to fewer."""
+"""The number of threads that were asked for, while torch is limited to fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """What there is, what this process may use of it, and what is asked for."""
+    """The cores of the machine, those that this process may use, and the threads asked for."""
 
     machine: int
-    """Cores that the machine has."""
+    """The number of cores of the machine."""
     affinity: int
-    """Cores that the process may run on."""
+    """The number of cores that the process may run on."""
     quota: float | None
-    """CPU seconds a second that its control groups allow; None if they set no bound."""
+    """The CPU seconds a second that the control groups allow; None if they set no bound."""
     asked: int
-    """Threads that torch uses, by OMP_NUM_THREADS or by a call if one of them says so."""
+    """The number of threads of torch, which OMP_NUM_THREADS or a call may have set."""
 
     @property
     def usable(self) -> int:
-        """The threads that can run at once: part of a core is worth a thread."""
+        """The number of threads that can run at once; part of a core counts as a thread."""
         most = math.inf if self.quota is None else max(1, math.ceil(self.quota))
         return int(min(self.affinity, most))
 
     @property
     def threads(self) -> int:
-        """The threads to use."""
+        """The number of threads to use."""
         return max(1, min(self.usable, self.asked))
 
     @property
     def why(self) -> str:
-        """The bound that decides."""
+        """The reason for the number of threads, in words."""
         if self.asked < self.usable:
             return "OMP_NUM_THREADS or torch asks for no more"
         if self.usable < self.affinity:
@@ -60,20 +60,20 @@ class Cores:
 
 
 def found() -> Cores:
-    """The cores as they are now; only the quota is read once a process."""
+    """Return the cores as they are now; only the quota is read once a process."""
     machine = os.cpu_count() or 1
     asked = _asked.get() or torch.get_num_threads()
     return Cores(machine, _affinity() or machine, _own_quota(), asked)
 
 
 def threads() -> int:
-    """How many threads to use now."""
+    """Return the number of threads to use now."""
     return found().threads
 
 
 @contextmanager
 def torch_threads(most: int | None = None) -> Iterator[None]:
-    """Let torch use no more threads than ``most`` meanwhile, or than there are cores to use."""
+    """Limit torch to ``most`` threads for a while, or to the cores that can be used."""
     before = torch.get_num_threads()
     meanwhile = min(before, threads() if most is None else most)
     if meanwhile == before:
@@ -88,7 +88,7 @@ def torch_threads(most: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def torch_aside() -> Iterator[None]:
-    """Let torch use one thread meanwhile, and compiled kernels as many as before.
+    """Limit torch to one thread for a while; compiled kernels use as many as before.
 
     For work that goes back and forth between the two: after every operation, torch's workers spin
     for milliseconds on the cores that the threads of the kernel are waiting for.
@@ -115,7 +115,7 @@ def _own_quota() -> float | None:
 
 
 def quota(root: Path) -> float | None:
-    """The tightest quota of the control groups that this process is in, in cores.
+    """Return the tightest quota of this process's control groups, in cores.
 
     A group is bound by its own quota and by those of all groups above it. Version 2 writes
     "QUOTA PERIOD" into ``cpu.max``, version 1 has a file for each; "max" and -1 mean no bound.
@@ -137,7 +137,7 @@ def _quota_of(group: Path) -> float | None:
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """The folders of this process's groups, and of all above them as far as they are mounted."""
+    """Yield the folders of this process's groups, and of all mounted ones above them."""
     mounts = list(_mounts(root))
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -161,7 +161,7 @@ def _is_under(path: str, top: str) -> bool:
 
 
 def _mounts(root: Path) -> Iterator[tuple[str, str, str]]:
-    """(kind, what of the tree is mounted, where) of each tree of groups that bounds the CPU."""
+    """Yield (kind, mounted part, place) of each tree of groups that bounds the CPU."""
     for line in _text(root / "proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         where, kind = left.split(" "), right.split(" ")
@@ -172,7 +172,7 @@ def _mounts(root: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _plain(name: str) -> str:
-    """The name of a folder, in which the kernel writes a blank as its octal number."""
+    """Return the name of a folder, in which the kernel writes a blank as an octal number."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), name)
 
 

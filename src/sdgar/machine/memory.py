@@ -1,4 +1,4 @@
-"""Memory that is there, and refusals before it is asked for in vain."""
+"""Find out how much memory is free, and raise early if a model cannot fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sdgar.errors import ResourceError
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory of a device that nobody uses."""
+    """Return the free bytes of memory of a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     meminfo = Path("/proc/meminfo")
@@ -24,7 +24,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def require_memory(system: str, needed: int, device: torch.device) -> None:
-    """Refuse to train what cannot fit."""
+    """Raise if a model cannot fit in memory."""
     free = free_bytes(device)
     if needed > free:
         raise ResourceError(

@@ -1,1 +1,1 @@
-"""Arithmetic that knows no recommender."""
+"""Arithmetic that would be the same outside of a recommender."""

@@ -1,4 +1,4 @@
-"""The rows of one side by least squares, for given rows of the other: half a sweep of iALS."""
+"""Solve for the rows of one side by least squares, given those of the other: half an iALS sweep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TINY = 1e-30
 
 @dataclass(frozen=True, slots=True)
 class HalfSweep:
-    """The best rows of one side for given rows v of the other.
+    """The best rows u of one side for given rows v of the other side.
 
         u_r = (Σ_{c ∈ r} w_rc v_c v_c' + α V'V + λ (w_r + α C)^ν I)^-1  Σ_{c ∈ r} w_rc v_c
 
@@ -34,11 +34,14 @@ class HalfSweep:
     """
 
     alpha: float
+    """The weight α of all pairs, also of those without an entry."""
     l2: float
+    """The strength λ of the regularisation."""
     power: float
+    """The power ν by which regularisation grows with the weight of a row."""
 
     def __call__(self, known: SparseMatrix, v_CD: Tensor) -> Tensor:
-        """u_RD for rows of ``known``, whose columns are the rows of v."""
+        """Return u_RD for the rows of ``known``, whose columns are the rows of v."""
         value_D, basis_DD = _diagonal(self.alpha * _gram(v_CD))
         padded_CD = pad(v_CD @ basis_DD, (0, 0, 0, 1))
         u_RD = v_CD.new_empty(known.n_rows, v_CD.shape[1])
@@ -48,7 +51,7 @@ class HalfSweep:
         return back_RD
 
     def improve(self, u_RD: Tensor, known: SparseMatrix, v_CD: Tensor, *, steps: int = 3) -> Tensor:
-        """Rows nearer to the solution than u_r, by conjugate gradients (Takács et al. 2011).
+        """Return rows nearer to the solution than u_r, by conjugate gradients (Takács et al. 2011).
 
         A step costs O(D) an entry and O(D²) a row, where the solution costs D times as much.
         """
@@ -73,7 +76,7 @@ class HalfSweep:
         return u_RD
 
     def _solve(self, known: SparseMatrix, padded_CD: Tensor, value_D: Tensor) -> Tensor:
-        """One system of equations a row; short rows are filled up with the zero at the end of v."""
+        """Solve one system of equations a row; short rows are padded with v's last row, 0."""
         row_E = known.row_E
         place_E = arange(len(row_E), device=known.device) - known.start_R1[row_E]
         shape = (known.n_rows, int(known.length_R.max()))
@@ -93,7 +96,7 @@ class HalfSweep:
         return self._solution(a_BLD.mT @ a_BLD, d_BD, right_BD)
 
     def _solution(self, left_BNN: Tensor, diagonal_BN: Tensor, right_BN: Tensor) -> Tensor:
-        """X of (left + diag) x = right."""
+        """(left + diag) x = right, solved for x."""
         left_BNN.diagonal(dim1=1, dim2=2).add_(diagonal_BN)
         factor_BNN, failed_B = cholesky_ex(left_BNN)
         if failed_B.any():
@@ -106,7 +109,7 @@ class HalfSweep:
 
 
 def _diagonal(gram_DD: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues of a symmetric matrix, and the basis in which they are its diagonal."""
+    """Return the eigenvalues of a symmetric matrix, and the basis in which it is diagonal."""
     try:
         value_D, basis_DD = eigh(gram_DD)
     except RuntimeError as error:
@@ -121,7 +124,7 @@ def _diagonal(gram_DD: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _gram(v_CD: Tensor) -> Tensor:
-    """V'V by blocks of rows: a long sum is cut into as many parts as there are threads."""
+    """V'V, summed by blocks of rows: a long sum is cut into as many parts as there are threads."""
     gram_DD = v_CD.new_zeros(v_CD.shape[1], v_CD.shape[1])
     for v_BD in v_CD.split(_GRAM_ROWS):  # type: ignore[no-untyped-call]
         gram_DD.addmm_(v_BD.T, v_BD)
@@ -129,7 +132,7 @@ def _gram(v_CD: Tensor) -> Tensor:
 
 
 def _blocks(length_R: Tensor, dim: int) -> Iterator[Tensor]:
-    """Rows of similar lengths together, the longest first: as many as a block has room for."""
+    """Yield blocks of rows of similar lengths, the longest first, as many as fit in a block."""
     most = _BLOCK_ON_CPU if length_R.device.type == "cpu" else _BLOCK_ON_GPU
     length_R, order_R = length_R.sort(descending=True, stable=True)
     lengths = length_R.tolist()

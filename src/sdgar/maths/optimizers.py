@@ -1,4 +1,4 @@
-"""Optimisers as records: torch reads them in the eager engine, kernels read their fields."""
+"""Optimisers as records: the eager engine builds torch's from them, kernels read their fields."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sdgar.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """A step rule with its rate."""
+    """A rule for steps, with its learning rate."""
 
     learning_rate: float
     row_wise: ClassVar[bool] = False
-    """Whether only the rows a batch touches move."""
+    """True if only the rows move that a batch touches."""
 
     def __post_init__(self) -> None:
-        """Refuse a rate that cannot train."""
+        """Raise if the rate cannot train."""
         if not 0 < self.learning_rate < float("inf"):
             raise UsageError(
                 f"learning_rate must be a positive number, got {self.learning_rate}.",
@@ -49,7 +49,7 @@ class SGD(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class LazyAdam(Adam):
-    """Adam on the rows a batch touches; all other rows, and their moments, rest.
+    """Adam on the rows that a batch touches; all other rows, and their moments, rest.
 
     A row that was not touched for many steps goes on with the moments it had: they decay by
     touch, not by step. The bias correction counts all steps, as in torch's SparseAdam. An
@@ -69,13 +69,13 @@ class RowAdagrad(Optimizer):
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What a torch optimiser remembers of its parameters, under flat names like 0.exp_avg."""
+    """Return the state of a torch optimiser under flat names such as 0.exp_avg."""
     state = optimizer.state_dict()["state"]
     return {f"{i}.{name}": value for i, of_one in state.items() for name, value in of_one.items()}
 
 
 def take_moments(optimizer: torch.optim.Optimizer, flat: Mapping[str, Tensor]) -> None:
-    """Take back what ``moments`` gave."""
+    """Restore the state that ``moments`` returned."""
     state: dict[int, dict[str, Tensor]] = {}
     for flat_name, value in flat.items():
         index, _, name = flat_name.partition(".")
@@ -94,6 +94,6 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
 
 
 def make_optimizer(name: str, learning_rate: float) -> Optimizer:
-    """The optimiser of that name."""
+    """Return the optimiser of that name."""
     one_of("optimizer", name, tuple(OPTIMIZERS))
     return OPTIMIZERS[name](learning_rate)

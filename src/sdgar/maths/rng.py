@@ -35,11 +35,11 @@ Words = tuple[Array, Array, Array, Array]
 
 
 _MANY = 1 << 17
-"""Rows for which it pays to have Numba compute the words."""
+"""The number of rows from which on Numba computes the words faster."""
 
 
 class Stream(IntEnum):
-    """What a number is for. A new sampler must not move the split, so each has its own stream."""
+    """The use of a random number: each has its own stream, so a new sampler moves no split."""
 
     INIT_CONTEXT = 0
     INIT_ITEM = 1
@@ -64,7 +64,7 @@ class Stream(IntEnum):
 
 
 def check_seed(seed: object) -> int:
-    """Return ``seed`` if it is an integer of 64 bits, else say what a seed is."""
+    """Return ``seed`` if it is an integer of 64 bits; raise if not."""
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**64:
         raise UsageError(
             f"seed must be an integer from 0 to 2^64 - 1, got {seed!r}.", code="bad_seed"
@@ -73,7 +73,7 @@ def check_seed(seed: object) -> int:
 
 
 def philox(key: int, c0: Array, c1: Array, c2: Array, c3: Array) -> Words:
-    """Ten rounds of Philox4x32 on 32-bit words held in int64 arrays.
+    """Return ten rounds of Philox4x32 on 32-bit words held in int64 arrays.
 
     The 64-bit product of two words wraps in int64 but keeps its bits, so high and low
     halves come out by shift and mask.
@@ -92,7 +92,7 @@ def philox(key: int, c0: Array, c1: Array, c2: Array, c3: Array) -> Words:
 
 
 def tail(stream: Stream, epoch: int) -> int:
-    """The last word of a counter."""
+    """Return the last word of a counter."""
     return (int(stream) << 24) | epoch
 
 
@@ -101,13 +101,16 @@ class Draws:
     """The random numbers of some rows in one epoch of one stream."""
 
     seed: int
+    """The seed of the run."""
     stream: Stream
+    """The stream that the numbers are of."""
     epoch: int
+    """The epoch that the numbers are for."""
     rows: Array
-    """Row numbers, int64, any shape that broadcasts with the slots."""
+    """The row numbers, int64, of any shape that broadcasts with the slots."""
 
     def words(self, slots: Array) -> Words:
-        """Four independent 32-bit words for each (row, slot), shape of rows + slots broadcast."""
+        """Return four independent 32-bit words for each (row, slot) of the broadcast shape."""
         rows = self.rows + 0 * slots
         slots = slots + 0 * self.rows
         last = tail(self.stream, self.epoch)
@@ -131,12 +134,12 @@ def index_and_fraction(n: Array, high: Array, low: Array) -> tuple[Array, Array]
 
 
 def below(n: Array, high: Array, low: Array) -> Array:
-    """An index in 0 … n - 1 from the 64-bit number (high, low)."""
+    """Return an index in 0 … n - 1 from the 64-bit number (high, low)."""
     return index_and_fraction(n, high, low)[0]
 
 
 def sort_keys(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
-    """63-bit keys, one a row; sorting by them (stably) is a random permutation."""
+    """Return 63-bit keys, one a row; sorting by them (stably) is a random permutation."""
     w0, w1, _, _ = Draws(seed, stream, epoch, rows).words(0 * rows)
     return (w0 << 31) ^ w1
 
@@ -144,7 +147,7 @@ def sort_keys(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
 _MIX_A, _MIX_B = 0x7FEB352D, 0x846CA68B
 _FEISTEL_ROUNDS = 4
 _LEAST_BITS = 8
-"""A permutation of few numbers is taken from one of 256, so that all orders can come out."""
+"""The least bits of a permutation: fewer numbers are taken from one of 256, so all orders occur."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,23 +161,25 @@ class Permutation:
     """
 
     n: int
+    """The number of places."""
     keys: tuple[int, ...]
+    """The keys of the rounds."""
 
     @classmethod
     def of(cls, n: int, *, seed: int, stream: Stream, epoch: int) -> Permutation:
-        """The order of an epoch."""
+        """Return the order of an epoch."""
         words = Draws(seed, stream, epoch, np.zeros(2, np.int64)).words(np.arange(2))
         keys = [int(word) for pair in zip(*words, strict=True) for word in pair]
         return cls(n, tuple(keys[:_FEISTEL_ROUNDS]))
 
     @property
     def left_bits(self) -> int:
-        """Bits of the left half; the right half has as many or one less."""
+        """The bits of the left half; the right half has as many or one less."""
         return (self._bits + 1) // 2
 
     @property
     def right_bits(self) -> int:
-        """Bits of the right half."""
+        """The bits of the right half."""
         return self._bits // 2
 
     @property
@@ -182,7 +187,7 @@ class Permutation:
         return max((self.n - 1).bit_length(), _LEAST_BITS)
 
     def __call__(self, places: Array) -> Array:
-        """Which number stands at each of these places."""
+        """Return the number at each of these places."""
         out = self._network(places)
         while (outside := out >= self.n).any():
             out[outside] = self._network(out[outside])
@@ -205,13 +210,13 @@ def _mix(x: Array) -> Array:
 
 
 def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
-    """Numbers in (0, 1), one a row: 32 random bits, never 0 and never 1."""
+    """Return numbers in (0, 1), one a row: 32 random bits, never 0 and never 1."""
     w0, _, _, _ = Draws(seed, stream, epoch, rows).words(0 * rows)
     return (w0 + 0.5) * 2.0**-32
 
 
 def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
-    """N standard normal numbers by Box and Muller, two pairs from each four words.
+    """Return n standard normal numbers by Box and Muller, two pairs from each four words.
 
     In blocks, so that a table of 10^8 numbers needs no more than itself.
     """
@@ -231,7 +236,7 @@ def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
 
 @cache
 def _kernels() -> Any:
-    """The compiled generator, or None if its compiler is not installed."""
+    """Return the compiled generator, or None if its compiler is not installed."""
     try:
         from sdgar.kernels import numba_words
     except ImportError:
@@ -240,5 +245,5 @@ def _kernels() -> Any:
 
 
 def torch_seed(seed: int, stream: Stream, epoch: int = 0) -> int:
-    """A seed for torch's own generator, for what draws from it: modules at their start, dropout."""
+    """Return a seed for torch's own generator, which starts modules and draws dropout."""
     return int(sort_keys(seed, stream, epoch, np.zeros(1, np.int64))[0])

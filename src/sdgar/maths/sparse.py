@@ -1,4 +1,4 @@
-"""A sparse matrix of rows with torch alone, on any device, and its products into dense blocks.
+"""A sparse matrix in CSR form with torch alone, on any device, and its dense products.
 
 torch has sparse tensors of its own, but a beta of them: every use warns, and products on the CPU
 need a library that not every build has.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Terms x_rj y_jc of a sparse product that are held at once, some 50 bytes each.
 _TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24
 _DOTS = 1 << 20
-"""Entries whose two vectors are held at once."""
+"""The most entries whose two vectors are in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,13 @@ class SparseMatrix:
     """x_rc = weight_E[e] where c = column_E[e], for e = start_R1[r] … start_R1[r + 1] - 1."""
 
     start_R1: Tensor
+    """The entries of row r are ``start_R1[r]`` to ``start_R1[r + 1] - 1``."""
     column_E: Tensor
+    """The column of each entry."""
     n_columns: int
+    """The number of columns."""
     weight_E: Tensor | None = None
-    """None: all are 1."""
+    """The weight of each entry; None if all are 1."""
 
     @classmethod
     def of(
@@ -46,7 +49,7 @@ class SparseMatrix:
         *,
         device: torch.device,
     ) -> Self:
-        """From NumPy arrays."""
+        """Build a matrix from NumPy arrays."""
         return cls(
             torch.tensor(start_R1, device=device),
             torch.tensor(column_E, device=device).long(),
@@ -56,17 +59,17 @@ class SparseMatrix:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
+        """The number of rows."""
         return len(self.start_R1) - 1
 
     @property
     def device(self) -> torch.device:
-        """Where the matrix is."""
+        """The device of the matrix."""
         return self.column_E.device
 
     @property
     def length_R(self) -> Tensor:
-        """How many entries each row has."""
+        """The number of entries of each row."""
         return self.start_R1.diff()
 
     @property
@@ -80,13 +83,13 @@ class SparseMatrix:
         return (self @ torch.ones(self.n_columns, 1, device=self.device))[:, 0]
 
     def weights(self) -> Tensor:
-        """The weight of each entry, also where all are 1."""
+        """Return the weight of each entry, also if all are 1."""
         if self.weight_E is not None:
             return self.weight_E
         return torch.ones(len(self.column_E), device=self.device)
 
     def rows(self, rows_B: Tensor) -> SparseMatrix:
-        """Some rows, in this order; a row may be asked for several times."""
+        """Return some rows, in this order; a row may be asked for several times."""
         length_B = self.length_R[rows_B]
         start_B1 = pad(length_B.cumsum(0), (1, 0))
         shift_B = self.start_R1[rows_B] - start_B1[:-1]
@@ -98,7 +101,7 @@ class SparseMatrix:
         return SparseMatrix(start_B1, column_E, self.n_columns, weight_E)
 
     def transposed(self) -> SparseMatrix:
-        """Columns as rows; the entries of each are in the order of the old rows."""
+        """Return the transposed matrix; entries of a new row are in the order of the old rows."""
         order_E = self.column_E.argsort(stable=True)
         length_C = torch.bincount(self.column_E, minlength=self.n_columns)
         weight_E = None if self.weight_E is None else self.weight_E[order_E]
@@ -106,7 +109,7 @@ class SparseMatrix:
         return SparseMatrix(start_C1, self.row_E[order_E], self.n_rows, weight_E)
 
     def __matmul__(self, other: SparseMatrix | Tensor) -> Tensor:
-        """Σ_j x_rj y_jc, dense; the terms of a sum are added in the order of the entries.
+        """Σ_j x_rj y_jc as a dense matrix; terms are added in the order of the entries.
 
         On a GPU the order of a sparse product is not fixed, so its last digit may differ.
         """
@@ -122,7 +125,7 @@ class SparseMatrix:
         )
 
     def dots(self, u_RD: Tensor, v_CD: Tensor) -> Tensor:
-        """u_r · v_c of each entry, whatever its weight."""
+        """Return u_r · v_c of each entry, whatever its weight."""
         kernels = _kernels() if u_RD.device.type == "cpu" and u_RD.dtype == torch.float32 else None
         if kernels is not None:
             dots_E1: Tensor = kernels.mix(u_RD, self.row_E, v_CD, self.column_E[:, None])
@@ -144,7 +147,7 @@ class SparseMatrix:
 
 
 def _parts(terms_E: Tensor) -> Iterator[slice]:
-    """Runs of entries that have about as many terms together as may be held at once."""
+    """Yield runs of entries that together have about as many terms as may be in memory."""
     at_once = _TERMS_ON_CPU if terms_E.device.type == "cpu" else _TERMS_ON_GPU
     group_E = terms_E.cumsum(0) // at_once
     start = 0
@@ -155,7 +158,7 @@ def _parts(terms_E: Tensor) -> Iterator[slice]:
 
 @cache
 def _kernels() -> Any:
-    """The compiled kernels for the CPU, or None if their compiler is not installed."""
+    """Return the compiled kernels for the CPU, or None if their compiler is not installed."""
     try:
         from sdgar.kernels import numba_mixtures
     except ImportError:

@@ -1,1 +1,1 @@
-"""Who proposes the negatives."""
+"""The samplers, which propose negatives."""

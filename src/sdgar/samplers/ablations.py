@@ -15,30 +15,31 @@ from sdgar.samplers.generator import Mixture, Update
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """The generator stays as it began, at random."""
+    """The update that leaves the generator as it began, at random."""
 
     log_target: ClassVar[None] = None
 
     def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Change nothing."""
+        """Leave the generator as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrambled:
-    """Every context gets the states of another one after each update.
+    """The update that gives every context the states of another one.
 
     This leaves what the generator is worth when it is fitted, but not to the context at hand.
     """
 
     update: Update
+    """The update whose states are scrambled."""
 
     def log_target(self, s: Tensor) -> Tensor:
-        """Log P(i | c) of the update that is scrambled."""
+        """log P(i | c) of the update whose states are then scrambled."""
         assert self.update.log_target is not None
         return self.update.log_target(s)
 
     def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Update, then deal the states to other contexts."""
+        """Update the generator, then deal the states to other contexts."""
         self.update(generator, score, seed=seed, epoch=epoch)
         rows = torch.arange(len(generator.x_UK), device=generator.x_UK.device)
         generator.deal_x(torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True))

@@ -31,17 +31,17 @@ class AliasTables:
     """R distributions over N entries each; a bin is one 64-bit word, so a draw is one look-up."""
 
     bin_RN: Tensor
-    """int64: the alias in the high 32 bits, the threshold in 0 … 2^32 - 1 in the low ones. A bin
-    that is all its own has itself as alias."""
+    """The bins as int64: the alias in the high 32 bits, the threshold in 0 … 2^32 - 1 in the low
+    ones. A bin that is all its own has itself as alias."""
 
     @classmethod
     def of(cls, weight_RN: Tensor) -> AliasTables:
-        """Build from weights; rows need not be normalised."""
+        """Build tables from weights; rows need not be normalised."""
         return cls.from_mass(quantize(weight_RN))
 
     @classmethod
     def from_mass(cls, mass_RN: Tensor) -> AliasTables:
-        """Build from integer masses that sum to N · 2^32 in each row."""
+        """Build tables from integer masses that sum to N · 2^32 in each row."""
         kernels = _kernels(mass_RN.device)
         if kernels is not None:
             return cls(kernels.build(mass_RN))
@@ -50,7 +50,7 @@ class AliasTables:
 
     @classmethod
     def restored(cls, mass_RN: Tensor) -> AliasTables:
-        """Build from masses out of a file, which nothing but this holds to be masses."""
+        """Build tables from masses out of a file; raise if they cannot be masses."""
         full = mass_RN.shape[1] * _FULL
         if mass_RN.amin() < 0 or mass_RN.amax() > full or (mass_RN.sum(dim=1) != full).any():
             raise ValueError("the masses of a distribution do not add up")
@@ -58,42 +58,42 @@ class AliasTables:
 
     @property
     def n(self) -> int:
-        """Entries of a distribution."""
+        """The number of entries of a distribution."""
         return self.bin_RN.shape[1]
 
     @property
     def threshold_RN(self) -> Tensor:
-        """Below it, a bin belongs to its own entry; int64."""
+        """The thresholds as int64; below it, a bin belongs to its own entry."""
         return self.bin_RN & (_FULL - 1)
 
     @property
     def alias_RN(self) -> Tensor:
-        """Above the threshold, a bin belongs to this entry; int64."""
+        """The aliases as int64; above the threshold, a bin belongs to this entry."""
         return self.bin_RN >> 32
 
     @property
     def mass_RN(self) -> Tensor:
-        """What the tables draw, added up bin by bin: int64, each row sums to N · 2^32."""
+        """The masses that the tables draw, int64, added up by bins; each row sums to N · 2^32."""
         threshold_RN = self.threshold_RN
         return threshold_RN.scatter_add(1, self.alias_RN, _FULL - threshold_RN)
 
     def draw(self, rows: Tensor, high: Tensor, low: Tensor) -> Tensor:
-        """One entry from distribution ``rows`` for each 64-bit number (high, low); O(1)."""
+        """Draw one entry from distribution ``rows`` for each 64-bit number (high, low), in O(1)."""
         entry, fraction = index_and_fraction(self.n, high, low)
         bins = self.bin_RN.view(-1)[rows * self.n + entry]
         return torch.where(fraction < bins & (_FULL - 1), entry, bins >> 32)
 
     def probability(self) -> Tensor:
-        """The distributions that are drawn, float32."""
+        """Return the probabilities with which entries are drawn, float32."""
         return (self.mass_RN.double() / (self.n * _FULL)).float()
 
     def to(self, device: torch.device) -> AliasTables:
-        """Move the tables."""
+        """Move the tables to a device."""
         return AliasTables(self.bin_RN.to(device))
 
 
 def quantize(weight_RN: Tensor) -> Tensor:
-    """Integer masses that sum to N · 2^32 in each row; 0 for weight 0, at least 1 otherwise.
+    """Return integer masses that sum to N · 2^32 a row: 0 for weight 0, else at least 1.
 
     Weights become integers relative to the largest of their row, so that prefix sums are exact
     and do not depend on the order of summation; then one quantum goes to every positive entry
@@ -116,7 +116,7 @@ def quantize(weight_RN: Tensor) -> Tensor:
 
 
 def quantize_torch(weight_RN: Tensor, top_R1: Tensor, scale: float) -> Tensor:
-    """The masses by prefix sums, on any device."""
+    """Return the masses of ``quantize`` by prefix sums, on any device."""
     positive_RN = weight_RN > 0
     share_RN = (weight_RN.double() / top_R1 * scale).long().clamp(min=1) * positive_RN
     share_RN = share_RN.cumsum(dim=1)
@@ -129,7 +129,7 @@ def quantize_torch(weight_RN: Tensor, top_R1: Tensor, scale: float) -> Tensor:
 
 
 def _kernels(device: torch.device) -> Any:
-    """Numba's on the CPU; torch computes the same elsewhere, and where Numba is not installed."""
+    """Return Numba's kernels for the CPU; None for other devices, or if Numba is not installed."""
     if device.type != "cpu":
         return None
     try:
@@ -140,7 +140,9 @@ def _kernels(device: torch.device) -> Any:
 
 
 def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
-    """The same sweep by prefix sums, on any device (after Hübschle-Schneider & Sanders 2019).
+    """Build thresholds and aliases by prefix sums, on any device.
+
+    This follows Hübschle-Schneider & Sanders (2019).
 
     With C the running deficit of the lights and E the running excess of the heavies, in order:
     light a is served by the first heavy b with E_b > C_{a-1}; heavy b is overdrawn by

@@ -37,27 +37,33 @@ Calibration = Literal["relative", "line", "literal"]
 LEAST_LAMBDA, MOST_LAMBDA = 1e-4, 1e4
 
 _LARGEST_EXPONENT = 80.0
-"""exp of it is finite in float32, and a softmax that spreads so far is one-hot."""
+"""The largest exponent: its exp is finite in float32, and so wide a softmax is one-hot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedForm(SampledSums):
-    """How the generator follows the discriminator."""
+    """The update that moves the generator to the closed-form optimum, X and Y in turn."""
 
     lambda_x: float
+    """The temperature λ_X of the states of a context."""
     lambda_y: float
+    """The temperature λ_Y of the items of a state."""
     target: Target
+    """The sums that X and Y follow: ``kl`` divides the integrand by Q(i|c), ``linear`` is Eq. 7."""
     integrand: Integrand
+    """The integrand h: ``deviation`` is |f - μ|, ``loss`` is f."""
     calibration: Calibration
+    """The unit of λ_X and λ_Y: the largest b of each ``line``, the mean of these for ``relative``,
+    or 1 for ``literal``."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be computed."""
+        """Raise if a value is out of the range that was tried."""
         SampledSums.__post_init__(self)
         within("lambda_x", self.lambda_x, LEAST_LAMBDA, MOST_LAMBDA)
         within("lambda_y", self.lambda_y, LEAST_LAMBDA, MOST_LAMBDA)
 
     def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Update X and rebuild its tables, then Y: Z and μ come from draws of their own."""
+        """Update X and rebuild its tables, then Y; both use draws of their own for Z and μ."""
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
         log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_x(self.sharpen(log_b_UK, self.lambda_x, generator.x_UK, dim=1))
@@ -66,7 +72,7 @@ class ClosedForm(SampledSums):
         generator.set_y(self.sharpen(log_d_IK, self.lambda_y, generator.y_IK, dim=0))
 
     def sharpen(self, log_b: Tensor, lam: float, before: Tensor, *, dim: int) -> Tensor:
-        """softmax(b / λ) along ``dim``, with λ in the unit that the calibration says.
+        """softmax(b / λ) along ``dim``, with λ in the unit of the calibration.
 
         A line (row of X or column of Y) whose b is not finite or is all 0 stays as it was, and
         does not count in a mean: one bad line must not spoil the others.
@@ -93,15 +99,15 @@ class ClosedForm(SampledSums):
 
     @property
     def over_q(self) -> bool:
-        """As the KL target asks."""
+        """True if the integrand is divided by Q(i|c), as for the KL target."""
         return self.target == "kl"
 
     def value(self, s: Tensor) -> Tensor:
-        """F = softplus(g)."""
+        """f = softplus(g)."""
         return softplus(s)
 
     def log_h(self, f: Tensor, mu: Tensor) -> Tensor:
-        """Log |f - μ| as printed, or log f."""
+        """log |f - μ| as printed in the paper, or log f."""
         if self.integrand == "deviation":
             return (f - mu).abs().log()
         # log softplus(g) for very negative g is g itself, but f has underflowed by then; such an

@@ -42,16 +42,16 @@ class Decomposable:
         size = (n_users + n_items) * states
         weight = torch.from_numpy(uniform(seed, Stream.INIT_GENERATOR, 0, np.arange(size)))
         self.update = update
-        """How the generator follows the discriminator."""
+        """The update by which the generator follows the discriminator."""
         self.set_x(weight[: n_users * states].reshape(n_users, states))
         self.set_y(weight[n_users * states :].reshape(n_items, states))
 
     def set_x(self, weight_UK: Tensor) -> None:
-        """Take new rows x_c and build P(k | c)."""
+        """Set the rows x_c and build the tables of P(k | c)."""
         self._take_x(AliasTables.of(weight_UK))
 
     def set_y(self, weight_IK: Tensor) -> None:
-        """Take new columns y_k and build P(i | k)."""
+        """Set the columns y_k and build the tables of P(i | k)."""
         self._take_y(AliasTables.of(weight_IK.T))
 
     def deal_x(self, other_U: Tensor) -> None:
@@ -67,11 +67,11 @@ class Decomposable:
         self.y_IK = tables.probability().T.contiguous()
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
-        """Items from Q(. | c), one for each (row, slot): four words, two table look-ups."""
+        """Draw items from Q(. | c), one for each (row, slot): four words, two table look-ups."""
         return mixtures.draw(self.state_of, self.item_of, users, draws, slots)
 
     def log_q(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """Log Q(i | c) = log Σ_k x_ck y_ik."""
+        """log Q(i | c) = log Σ_k x_ck y_ik."""
         return mixtures.log_mix(self.x_UK, users_B, self.y_IK, items_BN)
 
     def sample(
@@ -84,7 +84,7 @@ class Decomposable:
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N draws a row from Q(. | c); known positives are drawn again.
+        """Draw n items a row from Q(. | c); known positives are drawn again.
 
         Redrawing divides Q by the mass of the unknown items, a constant of the row that the
         weights cancel, so log Q stays as it is.
@@ -93,21 +93,21 @@ class Decomposable:
         return Negatives(items_BN, accepted_BN, self.log_q(users_B, items_BN))
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """One alternating update of X and Y, and how the generator is after it."""
+        """Update X and Y once, and return the health of the generator."""
         self.update(self, score, seed=seed, epoch=epoch)
         return health(self, score, target=self.update.log_target, seed=seed, epoch=epoch)
 
     def to(self, device: torch.device) -> Self:
-        """Move the tables."""
+        """Move the tables to a device."""
         self._take_x(self.state_of.to(device))
         self._take_y(self.item_of.to(device))
         return self
 
     def state(self) -> dict[str, Tensor]:
-        """The masses; tables and probabilities follow from them."""
+        """Return the masses, from which tables and probabilities follow."""
         return {"x_mass_UK": self.state_of.mass_RN, "y_mass_KI": self.item_of.mass_RN}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Build the tables that had these masses."""
+        """Build the tables of saved masses."""
         self._take_x(AliasTables.restored(state["x_mass_UK"]))
         self._take_y(AliasTables.restored(state["y_mass_KI"]))

@@ -1,4 +1,4 @@
-"""Negatives that a context is known to dislike, beside those that another sampler proposes."""
+"""Draw negatives that a context is known to dislike, beside those of another sampler."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from sdgar.samplers.static import Popularity, Uniform
 
 _WORDS = 2.0**-32
 _PAIRS = 1 << 16
-"""Positives whose probabilities are held at once."""
+"""The most positives whose probabilities are in memory at once."""
 
 DISLIKES = 0.1
-"""The share of negatives that is drawn from dislikes where these are asked for by name."""
+"""The default share of negatives that are drawn from dislikes."""
 KNOW_LOG_Q = (Uniform, Popularity, Decomposable)
-"""Samplers that can say log Q of any item, and so of a disliked one that they did not draw."""
+"""The samplers that can tell log Q of any item, also of a disliked one they did not draw."""
 
 
 class WithDislikes:
-    """With probability p a disliked item of the context, each alike; else what ``base`` draws.
+    """A sampler that draws a disliked item with probability p, and otherwise what ``base`` draws.
 
         Q'(i | c) = (1 - p) Q(i | c) + p [i ∈ D_c] / |D_c|
 
@@ -50,17 +50,17 @@ class WithDislikes:
 
     @property
     def knows_log_q(self) -> bool:
-        """Whether the other sampler can say log Q of an item that it did not draw."""
+        """True if the other sampler can tell log Q of an item that it did not draw."""
         return isinstance(self.base, KNOW_LOG_Q)
 
     @property
     def most_negatives(self) -> int | None:
-        """As many as the other sampler gives."""
+        """The most negatives that the other sampler gives; None if there is no bound."""
         return getattr(self.base, "most_negatives", None)
 
     @property
     def uses_scores(self) -> bool:
-        """Whether the draws of the other sampler depend on the current scores."""
+        """True if the draws of the other sampler depend on the current scores."""
         return self.base.uses_scores
 
     def sample(
@@ -73,7 +73,7 @@ class WithDislikes:
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N draws a row; whether one is disliked is a number of its own stream."""
+        """Draw n negatives a row; a number of a stream of its own decides which are dislikes."""
         drawn = self.base.sample(users_B, pos_B, n, score=score, draws=draws, known=known)
         own = Draws(draws.seed, Stream.DISLIKES, draws.epoch, draws.rows)
         coin_BN, high_BN, low_BN, _ = own.words(torch.arange(n, device=users_B.device))
@@ -88,7 +88,7 @@ class WithDislikes:
         return Negatives(items_BN, drawn.accepted_BN | chosen_BN, log_q_BN)
 
     def log_q(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives) -> Tensor:
-        """Log Q'(i | c), of any items that are no positives."""
+        """log Q'(i | c) of any items that are no positives."""
         users_BN = users_B[:, None].expand_as(items_BN)
         log_q_BN = self._log_base(users_B, items_BN, known)
         count_BN = self._count_U[users_BN]
@@ -100,21 +100,21 @@ class WithDislikes:
         return torch.where(count_BN > 0, both_BN, log_q_BN)
 
     def _log_base(self, users_B: Tensor, items_BN: Tensor, known: KnownPositives) -> Tensor:
-        """Log Q(i | c) of the other sampler."""
+        """log Q(i | c) of the other sampler."""
         users_BN = users_B[:, None].expand_as(items_BN)
         if isinstance(self.base, Uniform):
             return -known.n_unknown(users_BN).clamp(min=1).log()
         return self._log_drawn(users_B, items_BN) + self._log_kept_U[users_B][:, None]
 
     def _log_drawn(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """Log q(i | c), before known positives are drawn again."""
+        """log q(i | c) of the other sampler, before known positives are drawn again."""
         if isinstance(self.base, Popularity):
             return self.base.log_q_I[items_BN].float()
         assert isinstance(self.base, Decomposable)
         return self.base.log_q(users_B, items_BN)
 
     def _weigh(self) -> None:
-        """Find log (1 - (1 - Z_c)^T) / Z_c of every context, from the proposals as they are now."""
+        """log (1 - (1 - Z_c)^T) / Z_c of every context, from the proposals as they are now."""
         if isinstance(self.base, Uniform) or not isinstance(self.base, KNOW_LOG_Q):
             return
         mass_U = torch.zeros(len(self._count_U), dtype=torch.float64, device=self._item_D.device)
@@ -127,7 +127,7 @@ class WithDislikes:
         self._log_kept_U = ((1 - (1 - z_U) ** MAX_TRIES) / z_U).log().float()
 
     def _place(self, device: torch.device) -> None:
-        """Put the tables where draws are made."""
+        """Put the tables on the device of the draws."""
         start_U1 = torch.from_numpy(self._disliked.indptr_U1).to(device)
         self._start_U, self._count_U = start_U1[:-1], start_U1.diff()
         self._item_D = torch.from_numpy(self._disliked.items_E).to(device).long()
@@ -137,29 +137,29 @@ class WithDislikes:
         self._weigh()
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """Let the other sampler follow the discriminator."""
+        """Refit the other sampler, and return its health."""
         health = self.base.refit(score, seed=seed, epoch=epoch)
         self._weigh()
         return health
 
     def to(self, device: torch.device) -> Self:
-        """Move the tables."""
+        """Move the tables to a device."""
         self.base.to(device)
         self._place(device)
         return self
 
     def state(self) -> dict[str, Tensor]:
-        """What the other sampler keeps."""
+        """Return the state of the other sampler."""
         return self.base.state()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore the state that ``state`` returned."""
         self.base.load_state(state)
         self._weigh()
 
 
 def share_of(dislikes: Any) -> float:
-    """Return the share of negatives that is drawn from dislikes, if it is one."""
+    """Return the share of negatives that are drawn from dislikes; raise if it is no share."""
     if isinstance(dislikes, bool) or not isinstance(dislikes, Real) or not 0 <= float(dislikes) < 1:
         raise UsageError(
             f"dislikes must be a share from 0 to below 1, got {dislikes!r}.", code="bad_setting"
@@ -170,7 +170,7 @@ def share_of(dislikes: Any) -> float:
 def with_dislikes(
     system: str, sampler: Sampler, objective: Objective, data: Interactions, share: float
 ) -> Sampler:
-    """Mix dislikes into the draws of a sampler, where that is sound and there are any.
+    """Return a sampler with dislikes mixed into its draws, if that is sound and there are any.
 
     It is not where ranks are estimated from the draws, or where Q is not known.
     """

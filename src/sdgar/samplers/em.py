@@ -33,33 +33,35 @@ from sdgar.samplers.generator import Mixture
 from sdgar.samplers.sampled_sums import SampledSums
 
 _PRIOR_X, _PRIOR_Y = 0.05, 0.01
-"""Positives that every context has of every state, and every state of every item, to begin with."""
+"""The prior counts: positives of every context for every state, and of every state for every
+item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationMaximization(SampledSums):
-    """How the generator follows a softmax discriminator."""
+    """The update that moves the generator towards the softmax of the scores."""
 
     floor_x: float = 1e-3
-    """δ: share of x_c that is spread over all states."""
+    """The share δ of x_c that is spread over all states."""
     floor_y: float = 0.1
-    """ε: share of y_k that is spread over all items; a weight P/Q then is at most M/ε."""
+    """The share ε of y_k that is spread over all items; a weight P/Q is then at most M/ε."""
     integrand: Integrand = "loss"
-    """loss fits P itself, deviation P |s - μ|."""
+    """The integrand of the fit: ``loss`` fits P itself, ``deviation`` fits P |s - μ|."""
     positives: History | None = None
-    """What the generator learns before it follows scores; None leaves it at random."""
+    """The training positives that the generator learns before the first epoch; None leaves it at
+    random."""
     pretrain: int = 15
-    """Steps in which it does."""
+    """The number of EM steps on the training positives, before the first epoch."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be computed."""
+        """Raise if a value is out of its range."""
         SampledSums.__post_init__(self)
         for name in ("floor_x", "floor_y"):
             if not 0 < getattr(self, name) < 1:
                 raise UsageError(f"{name} must lie between 0 and 1, got {getattr(self, name)!r}.")
 
     def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """One step for X and its tables, then one for Y; at first, all steps on the positives."""
+        """Take one step for X and its tables, then one for Y; in epoch 1, learn the positives."""
         if epoch == 1 and self.positives is not None and self.pretrain > 0:
             self._learn_positives(generator, self.positives)
             return
@@ -71,7 +73,7 @@ class ExpectationMaximization(SampledSums):
         generator.set_y(step(generator.y_IK, log_d_IK, self.floor_y, dim=0))
 
     def _learn_positives(self, generator: Mixture, positives: History) -> None:
-        """Up Σ_c Σ_{i ∈ I_c} log Q(i|c): x ← x ⊙ (S Y) and y ← y ⊙ (S'X), S_ci = 1/Q(i|c).
+        """Climb Σ_c Σ_{i ∈ I_c} log Q(i|c): x ← x ⊙ (S Y) and y ← y ⊙ (S'X), S_ci = 1/Q(i|c).
 
         What stands on the right counts positives by state; a prior is added to the counts, as
         contexts with few positives would be too sure of their states.
@@ -92,20 +94,20 @@ class ExpectationMaximization(SampledSums):
 
     @property
     def over_q(self) -> bool:
-        """The sums are of P/Q."""
+        """True, as the sums are of P/Q."""
         return True
 
     def value(self, s: Tensor) -> Tensor:
-        """The score itself: P is its softmax."""
+        """f = s: P is the softmax of the score itself."""
         return s
 
     def log_h(self, f: Tensor, mu: Tensor) -> Tensor:
-        """Log 1, or log |s - μ|."""
+        """log 1 for ``loss``, or log |s - μ| for ``deviation``."""
         return (f - mu).abs().log() if self.integrand == "deviation" else torch.zeros_like(f)
 
 
 def step(before: Tensor, log_factor: Tensor, floor: float, *, dim: int) -> Tensor:
-    """Before · factor, normalised along ``dim``, with a share of ``floor`` spread evenly.
+    """before · factor, normalised along ``dim``, with a share of ``floor`` spread evenly.
 
     A line without a finite factor stays as it was.
     """

@@ -1,4 +1,4 @@
-"""What a decomposable generator and the update that moves it promise each other."""
+"""The protocols of a decomposable generator and of the update that moves it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Mixture(Protocol):
         ...
 
     def log_q(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """Log Q(i | c) = log Σ_k x_ck y_ik."""
+        """log Q(i | c) = log Σ_k x_ck y_ik."""
         ...
 
     def set_x(self, weight_UK: Tensor) -> None:
-        """Take new states for the contexts, in proportion to these weights."""
+        """Set the states of the contexts, in proportion to these weights."""
         ...
 
     def set_y(self, weight_IK: Tensor) -> None:
-        """Take new items for the states, in proportion to these weights."""
+        """Set the items of the states, in proportion to these weights."""
         ...
 
     def deal_x(self, other_U: Tensor) -> None:
@@ -46,13 +46,13 @@ class Mixture(Protocol):
 
 
 class Update(Protocol):
-    """How a generator follows the scores of the discriminator."""
+    """A rule by which a generator follows the scores of the discriminator."""
 
     @property
     def log_target(self) -> Callable[[Tensor], Tensor] | None:
-        """Log P(i | c) of a score, up to a constant of the context; None without a target."""
+        """log P(i | c) of a score, up to a constant of the context; None without a target."""
         ...
 
     def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Let the generator follow the scores."""
+        """Move the generator towards the scores."""
         ...

@@ -1,4 +1,4 @@
-"""How a generator is: spread of its states and items, and its distance from the target."""
+"""Measure a generator: the spread of its states and items, and its distance from the target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCORES_AT_ONCE = 1 << 21
 def health(
     generator: Mixture, score: Score, *, target: Target | None, seed: int, epoch: int
 ) -> Health:
-    """Perplexities of X and Y, and KL(P ‖ Q) in nats over a sample of contexts, all items.
+    """Return the perplexities of X and Y, and KL(P ‖ Q) in nats over a sample of contexts.
 
     P(. | c) is the softmax of ``target``, a function of the scores.
 
@@ -51,7 +51,7 @@ def health(
 
 
 def collapsed(part: str, perplexity: float, most: int, cure: str) -> str | None:
-    """Say that a distribution of the generator is one-hot, with the cure; None if it is not."""
+    """Return a complaint, with a cure, if a distribution of the generator is one-hot; else None."""
     if most <= 1 or perplexity >= _ONE_HOT:
         return None
     return (
@@ -71,13 +71,13 @@ def _inert(x: float, states: int, y: float, items: int) -> str | None:
 
 
 def _perplexity(p: Tensor, *, dim: int) -> float:
-    """Mean over the distributions of exp(entropy)."""
+    """Return the mean over the distributions of exp(entropy)."""
     entropy = -torch.xlogy(p, p).sum(dim=dim)
     return float(entropy.exp().mean())
 
 
 def _kl(generator: Mixture, score: Score, target: Target, seed: int, epoch: int) -> float:
-    """Mean over a sample of contexts of Σ_i P log(P/Q)."""
+    """Return the mean over a sample of contexts of Σ_i P log(P/Q)."""
     n_users, n_items = len(generator.x_UK), len(generator.y_IK)
     users_U = torch.arange(n_users, device=generator.x_UK.device)
     order_U = torch.argsort(sort_keys(seed, Stream.HEALTH, epoch, users_U), stable=True)

@@ -1,4 +1,4 @@
-"""Draws from distributions that are used a few times and then change: no table is worth it."""
+"""Draw from distributions that soon change, so that no table is worth its cost."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 _BITS = 40
 MOST_ROWS = 1 << (62 - _BITS)
-"""Distributions whose running sums fit behind each other into an int64."""
+"""The most distributions whose running sums fit behind each other into an int64."""
 _BLOCK = 256
-"""Items whose sum is looked at first; running sums within a block are made for draws only."""
+"""The items of a block, whose sum is looked at first; sums within it are made for draws only."""
 _DRAWS_AT_ONCE = 1 << 15
 
 
 def inverse_cdf(p_CI: Tensor, place_RN: Tensor, high_RN: Tensor, low_RN: Tensor) -> Tensor:
-    """The first item whose running sum Σ_{j <= i} p_cj exceeds a uniform number in [0, Σ p_c).
+    """Return the first item whose running sum Σ_{j <= i} p_cj exceeds a number in [0, Σ p_c).
 
     c is the row of p that ``place_RN`` names. First the block of items, then the item in it, so
     that all of p is read once, to be summed. Blocks are compared in whole numbers of 2^-40, those

@@ -1,4 +1,4 @@
-"""Draws through two alias tables and sums over states: by Numba, on a GPU by Triton.
+"""Draw through two alias tables and sum over states: by Numba, on a GPU by Triton.
 
 A hundred small operations for one random number, and rows gathered into a table of B × S × K
 numbers only to be summed up, are what torch spends most of an update with. Where neither compiler
@@ -23,7 +23,7 @@ from sdgar.samplers.alias import AliasTables
 def draw(
     state_of: AliasTables, entry_of: AliasTables, rows: Tensor, draws: Draws, slots: Tensor
 ) -> Tensor:
-    """A state from each row's table, then an entry from the state's: four words, two look-ups."""
+    """Draw a state from each row's table, then an entry from the state's: two look-ups."""
     kernels = _kernels(rows.device.type)
     if kernels is None:
         w0, w1, w2, w3 = draws.words(slots)
@@ -41,7 +41,7 @@ def draw(
 
 
 def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
-    """Log Σ_k left_rk right_nk for the row and each of the S others of a line."""
+    """log Σ_k left_rk right_nk for the row and each of the S others of a line."""
     kernels = _kernels(left_RK.device.type)
     if kernels is None or left_RK.dtype != torch.float32:
         return (left_RK[rows_B][:, None] * right_NK[others_BS]).sum(dim=2).log()
@@ -50,7 +50,7 @@ def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor
 
 
 def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor:
-    """Log mean_s exp(term_s) w_sk with w_s the row of the s-th other; -inf for a line of -inf."""
+    """log mean_s exp(term_s) w_sk with w_s the row of the s-th other; -inf for a line of -inf."""
     kernels = _kernels(term_BS.device.type)
     if kernels is not None and term_BS.dtype == torch.float32:
         average_BK: Tensor = kernels.log_average(term_BS, weight_NK, others_BS)
@@ -79,7 +79,7 @@ def on_threads(
 
 @cache
 def _kernels(device_type: str) -> Any:
-    """The compiled kernels for a device, or None if their compiler is not installed."""
+    """Return the compiled kernels for a device, or None if their compiler is not installed."""
     try:
         if device_type == "cuda":
             from sdgar.kernels import triton_generator

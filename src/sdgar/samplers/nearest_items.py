@@ -1,4 +1,4 @@
-"""Proposals near the best item of a context, found by search: Theorem 2.1 taken at its word.
+"""Propose items near the best one of a context, found by search (Theorem 2.1 of the paper).
 
 The optimum of the generator without entropy is the item with the largest score, a maximum inner
 product search. Taken alone it proposes what is best and unknown, and much of what is best and
@@ -25,12 +25,12 @@ from sdgar.samplers.reject import KnownItems
 _SCORES_AT_ONCE = 1 << 24
 _FOUND_AT_ONCE = 1 << 22
 _LEAST_RECALL = 0.5
-"""The share of the true best items that an index should find at least."""
+"""The least share of the true best items that an index should find."""
 _JUDGED = 256
-"""Contexts on which the search is compared with the exact one."""
+"""The number of contexts for which the search is compared with the exact one."""
 
 Search = Callable[[NDArray[np.float32], int], NDArray[np.int64]]
-"""(vectors of contexts, k) -> their k best items; -1 where fewer were found."""
+"""A function from vectors of contexts and k to their k best items, with -1 for those not found."""
 
 
 class NearestItems:
@@ -63,13 +63,13 @@ class NearestItems:
         self._history = history
         self._index = index
         self.near = min(near, discriminator.n_items)
-        """m: how many of the best a draw is uniform over."""
+        """The number m of best items over which a draw is uniform."""
         self.explore = explore
-        """ε: share of draws that are uniform over all unknown items."""
+        """The share ε of draws that are uniform over all unknown items."""
         self._take(torch.full((history.n_users, self.near), -1, dtype=torch.int32))
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """Search again with the vectors of now; say what share of the true m best is found."""
+        """Search again with the current vectors; return the share of the best that is found."""
         factors = self._discriminator.factors()
         context_UE, item_IE = _with_bias(factors)
         search = INDEXES[self._index](item_IE)
@@ -90,7 +90,7 @@ class NearestItems:
 
     @property
     def knows_log_q(self) -> bool:
-        """Whether every item has a probability, by exploring."""
+        """True if every item has a probability, which exploring gives it."""
         return self.explore > 0
 
     def sample(
@@ -103,7 +103,7 @@ class NearestItems:
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N independent draws a row: near the top, or anywhere."""
+        """Draw n independent items a row: near the top, or anywhere."""
         high_BN, low_BN, coin_BN, place_BN = draws.words(torch.arange(n, device=users_B.device))
         users_BN = users_B[:, None].expand(-1, n)
         unknown_BN, listed_BN = known.n_unknown(users_BN), self._count_U[users_BN]
@@ -123,16 +123,16 @@ class NearestItems:
         return Negatives(items_BN, accepted_BN, q_BN.log())
 
     def to(self, device: torch.device) -> Self:
-        """Move the lists."""
+        """Move the lists to a device."""
         self._take(self.best_UM.to(device))
         return self
 
     def state(self) -> dict[str, Tensor]:
-        """What the last search found."""
+        """Return the lists of the last search."""
         return {"best_UM": self.best_UM}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore the state that ``state`` returned."""
         best_UM = state["best_UM"]
         if best_UM.amin() < -1 or best_UM.amax() >= self._discriminator.n_items:
             raise ValueError("one of the best items is none")
@@ -157,7 +157,7 @@ class NearestItems:
 
 
 def exact(item_IE: NDArray[np.float32]) -> Search:
-    """Every item is looked at: O(M) a context."""
+    """Search exactly: look at every item, in O(M) a context."""
     v_IE = torch.from_numpy(item_IE)
 
     def search(context_CE: NDArray[np.float32], k: int) -> NDArray[np.int64]:
@@ -169,7 +169,7 @@ def exact(item_IE: NDArray[np.float32]) -> Search:
 
 
 def hnsw(item_IE: NDArray[np.float32]) -> Search:
-    """A graph of near items that is walked greedily (Malkov & Yashunin 2018)."""
+    """Search a graph of near items greedily (Malkov & Yashunin 2018)."""
     faiss = _faiss()
     index = faiss.IndexHNSWFlat(item_IE.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = 80
@@ -184,7 +184,7 @@ def hnsw(item_IE: NDArray[np.float32]) -> Search:
 
 
 def pq(item_IE: NDArray[np.float32]) -> Search:
-    """Vectors in 8-bit codes of 4 numbers each, compared by tables (Jégou et al. 2011)."""
+    """Search vectors in 8-bit codes of 4 numbers each, by tables (Jégou et al. 2011)."""
     faiss = _faiss()
     wide = -(-item_IE.shape[1] // 4) * 4
 
@@ -208,11 +208,11 @@ INDEXES: dict[str, Callable[[NDArray[np.float32]], Search]] = {
     "hnsw": hnsw,
     "pq": pq,
 }
-"""How the best items are searched for."""
+"""The ways to search for the best items, by name."""
 
 
 def _with_bias(factors: Factors) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Inner products with the bias as one more number: (u, 1) · (v, b)."""
+    """(u, 1) · (v, b): return vectors whose inner products include the bias."""
     one_U1 = torch.ones_like(factors.user_UD[:, :1])
     pairs = ((factors.user_UD, one_U1), (factors.item_ID, factors.bias_I[:, None]))
     context, item = (torch.cat(pair, dim=1).float().cpu().contiguous().numpy() for pair in pairs)
@@ -222,7 +222,7 @@ def _with_bias(factors: Factors) -> tuple[NDArray[np.float32], NDArray[np.float3
 def _best_unknown(
     search: Search, context_UE: NDArray[np.float32], history: History, m: int, n_items: int
 ) -> NDArray[np.int32]:
-    """The m best of each context that it does not know; contexts that know as many go together."""
+    """Return the m best unknown items of each context; contexts that know as many go together."""
     best_UM = np.full((len(context_UE), m), -1, np.int32)
     known_U = np.diff(history.indptr_U1)
     size_U = np.ceil(np.log2(np.maximum(known_U, 1))).astype(int)
@@ -241,7 +241,7 @@ def _best_unknown(
 
 
 def _groups(size_U: NDArray[np.int64], m: int) -> Iterator[NDArray[np.int64]]:
-    """Contexts of one size of history, of which no more are found at once than fit in memory."""
+    """Yield contexts of one size of history, as many as can be searched in memory at once."""
     for size in np.unique(size_U):
         group_C = np.flatnonzero(size_U == size)
         at_once = max(1, _FOUND_AT_ONCE // (m + (1 << int(size))))

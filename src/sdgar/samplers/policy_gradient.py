@@ -1,4 +1,4 @@
-"""How IRGAN's generator learns: from positives first, then by REINFORCE (Wang et al. 2017)."""
+"""Train IRGAN's generator: on positives first, then by REINFORCE (Wang et al. 2017)."""
 
 from __future__ import annotations
 
@@ -28,41 +28,43 @@ class Policy(Protocol):
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """What takes the steps of an update."""
+        """The optimiser that takes the steps of an update."""
         ...
 
     @property
     def n_items(self) -> int:
-        """Number of items in the catalogue."""
+        """The number of items."""
         ...
 
     def with_positives(self) -> Tensor:
-        """Contexts that have positives to learn from."""
+        """Return the contexts that have positives to learn from."""
         ...
 
     def pieces(self, users_B: Tensor) -> Iterable[Tensor]:
-        """Contexts, as many at a time as fit in bounded memory."""
+        """Yield groups of contexts, as many as fit in bounded memory."""
         ...
 
     def logits(self, users_B: Tensor) -> Tensor:
-        """g_BI, with a gradient."""
+        """Return g_BI, with a gradient."""
         ...
 
     def positives(self, users_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Known positives of some contexts: places in ``users_B``, and items."""
+        """Return the known positives of some contexts: places in ``users_B``, and items."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pushes:
-    """Pairs of a context and an item, and by how much log Q of each should rise."""
+    """Pairs of a context and an item, and the amount by which log Q of each should rise."""
 
     place_R: Tensor
-    """The context, as a row of the scores at hand."""
+    """The context of each pair, as a row of the scores at hand."""
     item_R: Tensor
+    """The item of each pair."""
     push_R: Tensor
+    """The amount by which log Q of each pair should rise."""
     share: float
-    """Weight of a pair in the penalty."""
+    """The weight of a pair in the penalty."""
 
     def gradient(self, q_BI: Tensor) -> Tensor:
         """Σ_r push_r ∂ log Q(i_r|c_r)/∂ g(c, j), with ∂ log Q(i|c)/∂ g(c, j) = [i = j] - Q(j|c)."""
@@ -73,7 +75,7 @@ class Pushes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyGradient:
-    """Climbs the expected reward of what the generator proposes, by Adam on batches of contexts.
+    """The update that climbs the expected reward of the proposals, by Adam on batches of contexts.
 
         Σ_c E_{i ~ Q(.|c)} r(c, i),   r = 2σ(s) - 1 as in the authors' code, or softplus(s)
 
@@ -91,23 +93,26 @@ class PolicyGradient:
     """
 
     learning_rate: float
-    """Of Adam; the authors take plain steps, one a context."""
+    """The learning rate of Adam; the authors take plain steps, one a context."""
     l2: float
-    """λ: half of it weighs the squared norms of the pairs drawn; 0 in the authors' code."""
+    """The weight λ of the penalty: half of it weighs squared norms; 0 in the authors' code."""
     batch: int
-    """Contexts a step."""
+    """The number of contexts of a step."""
     samples: int
-    """S: draws for each context; the authors take twice the number of its positives."""
+    """The number S of draws for each context; the authors take twice the number of its
+    positives."""
     positive_share: float
-    """α: share of the draws that are positives."""
+    """The share α of the draws that are positives."""
     reward: Reward
+    """The reward of a score: ``sigmoid`` or ``softplus``."""
     pretrain_passes: int
-    """Passes over the contexts before the first update."""
+    """The number of passes over the contexts before the first update."""
     pretrain_rate: float
-    """Of the Adam that takes those; its moments are not carried over."""
+    """The learning rate of the Adam that takes the first passes; its moments are not carried
+    over."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot learn or be estimated."""
+        """Raise if a value cannot learn or be estimated."""
         for name, rate in (
             ("generator_rate", self.learning_rate),
             ("pretrain_rate", self.pretrain_rate),
@@ -137,7 +142,7 @@ class PolicyGradient:
                 self._step(generator, optimizer, users_B, likelihood)
 
     def __call__(self, generator: Policy, score: Score, *, seed: int, epoch: int) -> Health:
-        """One pass over the contexts; say the mean reward, and how spread the proposals are.
+        """Make one pass over the contexts; return the mean reward and the spread of the proposals.
 
         A perplexity of 1 is a generator that proposes one item; of the number of items, one
         that proposes all alike.
@@ -164,7 +169,7 @@ class PolicyGradient:
     def estimate(
         self, generator: Policy, score: Score, users_B: Tensor, q_BI: Tensor, draws: Draws
     ) -> tuple[Pushes, Tensor]:
-        """Push i_s by w_s (r_s - b_s) / S; and the mean reward of each context."""
+        """Return pushes of i_s by w_s (r_s - b_s) / S, and the mean reward of each context."""
         place_R, item_R = generator.positives(users_B)
         count_B = torch.bincount(place_R, minlength=len(users_B))
         mixed_BI = (1 - self.positive_share) * q_BI
@@ -188,7 +193,7 @@ class PolicyGradient:
         users_B: Tensor,
         pushes_of: Callable[[Tensor, Tensor, Tensor], Pushes],
     ) -> None:
-        """Up mean_c Σ_r [push_r log Q(i_r|c) - share λ/2 (‖u_c‖² + ‖v_i‖² + b_i²)]."""
+        """Step up mean_c Σ_r [push_r log Q(i_r|c) - share λ/2 (‖u_c‖² + ‖v_i‖² + b_i²)]."""
         model, weight = generator.model, 1 / len(users_B)
         optimizer.zero_grad(set_to_none=True)
         for users_P in generator.pieces(users_B):
@@ -210,7 +215,7 @@ class PolicyGradient:
         optimizer.step()
 
     def _batches(self, generator: Policy, seed: int, epoch: int, number: int) -> Iterator[Tensor]:
-        """Contexts with positives, in a fresh order each pass; before training epoch is 0."""
+        """Yield contexts with positives in a fresh order each pass; pretraining has epoch 0."""
         users_U = generator.with_positives()
         rows_U = number * len(generator.model.user_UD) + users_U
         order_U = sort_keys(seed, Stream.GENERATOR_CONTEXTS, epoch, rows_U).argsort(stable=True)

@@ -1,4 +1,4 @@
-"""Adaptive oversampling: items that rank high for a context, found through sorted factors."""
+"""Draw items that rank high for a context, found through sorted factors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sdgar.samplers.reject import redraw_known
 
 
 class RankByFactor:
-    """Rank by one factor at a time (Rendle & Freudenthaler 2014): O(1) draws near the top.
+    """A sampler that ranks by one factor at a time (Rendle & Freudenthaler 2014), in O(1) a draw.
 
         P(k | c) ∝ |u_ck| σ_k          σ_k the standard deviation of v_.k over the items
         P(r) ∝ exp(-r / λ)             r = 0 … M - 1
@@ -42,7 +42,7 @@ class RankByFactor:
         rank_I = torch.arange(discriminator.n_items, dtype=torch.float64)
         weight_I = torch.exp(-rank_I / (rank_scale * discriminator.n_items))
         self.rank_of = AliasTables.of(weight_I[None])
-        """P(r): one distribution for all contexts."""
+        """The tables of P(r), one distribution for all contexts."""
         self._follow()
 
     def _follow(self) -> None:
@@ -54,14 +54,14 @@ class RankByFactor:
         # Where no factor tells items apart, no order is better than another.
         indifferent_U1 = (weight_UK == 0).all(dim=1, keepdim=True)
         self.factor_of = AliasTables.of(torch.where(indifferent_U1, 1.0, weight_UK))
-        """P(k | c)."""
+        """The tables of P(k | c)."""
         self.downward_UK = u_UK > 0
-        """Whether the context counts from the largest v_.k."""
+        """True if the context counts from the largest v_.k."""
         self.order_KI = v_KI.argsort(dim=1, descending=True, stable=True).int()
-        """Items from the largest v_.k to the smallest."""
+        """The items from the largest v_.k to the smallest."""
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
-        """One item for each (row, slot): two words for the factor, two for the rank."""
+        """Draw one item for each (row, slot): two words for the factor, two for the rank."""
         w0, w1, w2, w3 = draws.words(slots)
         factor = self.factor_of.draw(users, w0, w1)
         rank = self.rank_of.draw(torch.zeros_like(factor), w2, w3)
@@ -78,17 +78,17 @@ class RankByFactor:
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N independent draws a row; known positives are drawn again."""
+        """Draw n independent items a row; known positives are drawn again."""
         items_BN, accepted_BN = redraw_known(self.draw, users_B, n, draws, known)
         return Negatives(items_BN, accepted_BN)
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """Follow the discriminator: new orders, σ and weights of the factors."""
+        """Take the orders, σ and weights of the factors from the discriminator."""
         self._follow()
         return Health()
 
     def to(self, device: torch.device) -> Self:
-        """Move the tables."""
+        """Move the tables to a device."""
         self.rank_of = self.rank_of.to(device)
         self.factor_of = self.factor_of.to(device)
         self.downward_UK = self.downward_UK.to(device)
@@ -96,7 +96,7 @@ class RankByFactor:
         return self
 
     def state(self) -> dict[str, Tensor]:
-        """What the last refit saw; the ranks' table follows from the settings."""
+        """Return what the last refit saw; the table of ranks follows from the settings."""
         return {
             "factor_bin_UK": self.factor_of.bin_RN,
             "downward_UK": self.downward_UK,
@@ -104,7 +104,7 @@ class RankByFactor:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore the state that ``state`` returned."""
         factor_of, order_KI = AliasTables(state["factor_bin_UK"]), state["order_KI"]
         if factor_of.alias_RN.amin() < 0 or factor_of.alias_RN.amax() >= factor_of.n:
             raise ValueError("a bin of the factors leads nowhere")

@@ -1,4 +1,4 @@
-"""Known positives, which must not be proposed as negatives."""
+"""Know the positives, which must not be proposed as negatives."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class KnownItems:
         self._unknown_below_E = user_E * (n_items + 1) + item_E - place_E
 
     def contains(self, users_BN: Tensor, items_BN: Tensor) -> Tensor:
-        """Boolean, True where the pair is a known positive."""
+        """Return True for each pair that is a known positive."""
         pair_BN = users_BN * self._n_items + items_BN
         at_BN = torch.searchsorted(self._pair_E, pair_BN).clamp_(max=len(self._pair_E) - 1)
         return self._pair_E[at_BN] == pair_BN
 
     def n_unknown(self, users_BN: Tensor) -> Tensor:
-        """How many items are not known positives of the context."""
+        """Return the number of items that are not known positives of the context."""
         return self._n_items - (self._start_U1[users_BN + 1] - self._start_U1[users_BN])
 
     def nth_unknown(self, users_BN: Tensor, r_BN: Tensor) -> Tensor:
-        """Find item r + #{j : p_j - j <= r}: every known item before it shifts it by one."""
+        """r + #{j : p_j - j <= r}: the r-th unknown item, shifted by every known item before it."""
         key_BN = users_BN * (self._n_items + 1) + r_BN
         shift_BN = torch.searchsorted(self._unknown_below_E, key_BN, right=True)
         return r_BN + shift_BN - self._start_U1[users_BN]
@@ -53,7 +53,7 @@ def redraw_known(
     draws: Draws,
     known: KnownPositives,
 ) -> tuple[Tensor, Tensor]:
-    """N draws a row, those that are known positives drawn again, at most 16 times in all.
+    """Draw n items a row, and draw known positives again, at most 16 times in all.
 
     Try t of draw j uses slot t·n + j. After the last try a known positive stays, marked as not
     accepted: a context whose proposals are all its own positives must not hang the run.

@@ -1,4 +1,4 @@
-"""The sums over all items and all contexts that updates of the generator need, by sampling.
+"""Estimate the sums over items and contexts that updates of the generator need, by sampling.
 
 With a value f of the scores, P(i | c) ∝ exp(f_c(i)/T) and an integrand h:
 
@@ -34,43 +34,44 @@ LEAST_TEMPERATURE, MOST_TEMPERATURE = 1e-3, 1e3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledSums:
-    """Estimates of Z, μ, b and d; an update says what f and h are."""
+    """Estimates of Z, μ, b and d by sampling; an update says what f and h are."""
 
     temperature: float
+    """The temperature T of the target P ∝ exp(f/T)."""
     samples: int
-    """Draws for each context, and for each item."""
+    """The number of draws for each context, and for each item."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be computed."""
+        """Raise if a value cannot be computed with."""
         within("temperature", self.temperature, LEAST_TEMPERATURE, MOST_TEMPERATURE)
         if self.samples < 1:
             raise UsageError(f"the generator needs at least 1 sample, got {self.samples}.")
 
     @property
     def over_q(self) -> bool:
-        """Whether the integrand is divided by Q(i|c)."""
+        """True if the integrand is divided by Q(i|c)."""
         raise NotImplementedError
 
     def value(self, s: Tensor) -> Tensor:
-        """F of a score."""
+        """Return f of a score."""
         raise NotImplementedError
 
     def log_h(self, f: Tensor, mu: Tensor) -> Tensor:
-        """Log of the integrand."""
+        """Return log h, the logarithm of the integrand."""
         raise NotImplementedError
 
     def log_target(self, s: Tensor) -> Tensor:
-        """Log P(i | c) up to a constant of the context."""
+        """log P(i | c) up to a constant of the context."""
         return self.value(s) / self.temperature
 
     def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Let the generator follow the scores."""
+        """Move the generator towards the scores."""
         raise NotImplementedError
 
     def partition_and_mean(
         self, generator: Mixture, score: Score, seed: int, epoch: int, *, part: int
     ) -> tuple[Tensor, Tensor]:
-        """Log Z_c = log Σ_i exp(f/T) and μ_c = E_P f, estimated with draws from Q(. | c)."""
+        """log Z_c = log Σ_i exp(f/T) and μ_c = E_P f, estimated with draws from Q(. | c)."""
 
         def of(users_B: Tensor) -> tuple[Tensor, ...]:
             items_BS = self._items(generator, users_B, seed, epoch, part)
@@ -91,7 +92,7 @@ class SampledSums:
         seed: int,
         epoch: int,
     ) -> Tensor:
-        """Log b_ck = log mean_j [P(j|c)/Q(j|c)] h_j y_jk, j ~ Q(. | c): Eq. 9."""
+        """log b_ck = log mean_j [P(j|c)/Q(j|c)] h_j y_jk, j ~ Q(. | c): Eq. 9."""
 
         def of(users_B: Tensor) -> tuple[Tensor, ...]:
             items_BS = self._items(generator, users_B, seed, epoch, 1)
@@ -115,7 +116,7 @@ class SampledSums:
         seed: int,
         epoch: int,
     ) -> Tensor:
-        """Log d_ki = log mean_c [P(i|c)/Q(c|i)] h_c(i) x_ck, c ~ Q(c | i): Eq. 12."""
+        """log d_ki = log mean_c [P(i|c)/Q(c|i)] h_c(i) x_ck, c ~ Q(c | i): Eq. 12."""
         inverse = Inverse(generator)
 
         def of(items_B: Tensor) -> tuple[Tensor, ...]:
@@ -184,11 +185,11 @@ class Inverse:
         self._p_context_UK = self._context_of.probability().T.contiguous()
 
     def draw(self, items: Tensor, draws: Draws, slots: Tensor) -> Tensor:
-        """Contexts from Q(. | i), one for each (row, slot)."""
+        """Draw contexts from Q(. | i), one for each (row, slot)."""
         return mixtures.draw(self._state_of, self._context_of, items, draws, slots)
 
     def log_q(self, items_B: Tensor, users_BS: Tensor) -> Tensor:
-        """Log Q(c | i)."""
+        """log Q(c | i)."""
         return mixtures.log_mix(self._p_state_IK, items_B, self._p_context_UK, users_BS)
 
 

@@ -1,4 +1,4 @@
-"""Samplers that look at the current scores before they propose."""
+"""The samplers that look at the current scores before they propose."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class HardestOf(Static):
     """
 
     candidates: int
-    """C: uniform draws for each negative."""
+    """The number C of uniform draws for each negative."""
 
     uses_scores: ClassVar[bool] = True
     knows_log_q: ClassVar[bool] = False
     counts_tries: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Refuse what proposes nothing."""
+        """Raise if nothing would be proposed."""
         if self.candidates < 1:
             raise UsageError(f"candidates must be at least 1, got {self.candidates}.")
 
@@ -46,7 +46,7 @@ class HardestOf(Static):
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N negatives a row, each the hardest of its own candidates."""
+        """Draw n negatives a row, each the hardest of its own candidates."""
         drawn = Uniform().sample(
             users_B, pos_B, n * self.candidates, score=score, draws=draws, known=known
         )
@@ -70,9 +70,9 @@ class FirstViolation(Static):
     """
 
     margin: float
-    """By how much a positive should lead."""
+    """The lead over a negative that a positive should have."""
     max_tries: int
-    """Most draws for a positive."""
+    """The most draws for a positive."""
 
     uses_scores: ClassVar[bool] = True
     knows_log_q: ClassVar[bool] = False
@@ -81,7 +81,7 @@ class FirstViolation(Static):
     by_positive: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse what draws nothing."""
+        """Raise if nothing would be drawn."""
         if self.max_tries < 1:
             raise UsageError(f"max_tries must be at least 1, got {self.max_tries}.")
 
@@ -95,7 +95,7 @@ class FirstViolation(Static):
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """One negative a row; 1, 2, 4 … tries at a time, for the rows that are still searching."""
+        """Draw one negative a row, by 1, 2, 4 … tries at a time for the rows that still search."""
         if n != 1:
             raise UsageError(
                 f"the search for a violation gives 1 negative a positive, and n_negatives is {n}. "

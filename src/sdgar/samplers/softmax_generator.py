@@ -19,7 +19,7 @@ from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
 from sdgar.samplers.policy_gradient import PolicyGradient
 
 _SCORES_AT_ONCE, _SCORES_AT_ONCE_ON_GPU = 1 << 22, 1 << 26
-"""Scores of all items for some contexts, in memory at a time; on a GPU fewer only cost launches."""
+"""The most scores in memory at a time, on the CPU and on a GPU, where fewer only cost launches."""
 
 
 class SoftmaxGenerator:
@@ -49,26 +49,27 @@ class SoftmaxGenerator:
         streams = (Stream.INIT_GENERATOR, Stream.INIT_GENERATOR_ITEM)
         self.model = MatrixFactorization(history.n_users, n_items, dim, seed=seed, streams=streams)
         self.temperature = temperature
-        """τ of the proposals; the generator learns at τ = 1, as in the authors' code."""
+        """The temperature τ of the proposals; the generator learns at τ = 1, as in the authors'
+        code."""
         self.update = update
-        """How the generator follows the discriminator."""
+        """The update by which the generator follows the discriminator."""
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=update.learning_rate)
         self._start_U1 = torch.from_numpy(history.indptr_U1)
         self._item_E = torch.from_numpy(history.items_E).long()
 
     @property
     def n_items(self) -> int:
-        """Number of items in the catalogue."""
+        """The number of items."""
         return self.model.n_items
 
     def logits(self, users_B: Tensor) -> Tensor:
-        """g_BI, with a gradient."""
+        """Return g_BI, with a gradient."""
         model = self.model
         return Factors(model.user_UD, model.item_ID, model.bias_I).score_all(users_B)
 
     @torch.no_grad()
     def proposals(self, users_B: Tensor) -> Tensor:
-        """Q_BI with known positives masked; all 0 for a context that knows every item."""
+        """Return Q_BI with known positives masked; all 0 for a context that knows every item."""
         f = self.model.factors()
         scaled_BI = torch.addmm(
             f.bias_I / self.temperature, f.user_UD[users_B] / self.temperature, f.item_ID.T
@@ -79,7 +80,7 @@ class SoftmaxGenerator:
         return q_BI
 
     def positives(self, users_B: Tensor) -> tuple[Tensor, Tensor]:
-        """Known positives of some contexts: places in ``users_B``, and items."""
+        """Return the known positives of some contexts: places in ``users_B``, and items."""
         start_B, count_B = self._start_U1[users_B], self._count(users_B)
         place_R = torch.repeat_interleave(count_B)
         before_B = count_B.cumsum(dim=0) - count_B
@@ -90,11 +91,11 @@ class SoftmaxGenerator:
         return self._start_U1[users_B + 1] - self._start_U1[users_B]
 
     def with_positives(self) -> Tensor:
-        """The contexts that have positives."""
+        """Return the contexts that have positives."""
         return self._start_U1.diff().nonzero()[:, 0]
 
     def pieces(self, users_B: Tensor) -> tuple[Tensor, ...]:
-        """Contexts in groups for which scores of all items fit into bounded memory."""
+        """Yield groups of contexts for which the scores of all items fit into bounded memory."""
         most = _SCORES_AT_ONCE if users_B.device.type == "cpu" else _SCORES_AT_ONCE_ON_GPU
         size = min(max(1, most // self.n_items), MOST_ROWS)
         return users_B.split(size)  # type: ignore[no-untyped-call,no-any-return]
@@ -109,7 +110,7 @@ class SoftmaxGenerator:
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N independent draws a row; probabilities are computed once for each distinct context."""
+        """Draw n independent items a row; each distinct context is computed once."""
         high_BN, low_BN, _, _ = draws.words(torch.arange(n, device=users_B.device))
         accepted_BN = (known.n_unknown(users_B) > 0)[:, None].expand(-1, n)
         items_BN = pos_B[:, None].repeat(1, n)
@@ -132,7 +133,7 @@ class SoftmaxGenerator:
         return Negatives(items_BN, accepted_BN, log_q_BN)
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """Learn what the discriminator rewards; before the first epoch, what positives are."""
+        """Learn from the rewards of the discriminator; before the first epoch, from positives."""
         if epoch == 1:
             self.update.pretrain(self, seed=seed)
             self._check("pretraining", "pretrain_rate", self.update.pretrain_rate)
@@ -141,7 +142,7 @@ class SoftmaxGenerator:
         return health
 
     def _check(self, when: str, name: str, rate: float) -> None:
-        """Refuse to go on with numbers that are not finite: draws from them would be nonsense."""
+        """Raise if numbers are not finite, as draws from them would be nonsense."""
         for parameter in self.model.parameters():
             if not bool(torch.isfinite(parameter).all()):
                 raise NumericalError(
@@ -151,24 +152,24 @@ class SoftmaxGenerator:
                 )
 
     def factors(self) -> Factors:
-        """The generator as a recommender: it ranks by g."""
+        """Return the generator as a recommender, which ranks by g."""
         return self.model.factors()
 
     def learned(self) -> Factors:
-        """What it recommends by."""
+        """Return the model that the generator recommends by."""
         return self.factors()
 
     def to(self, device: torch.device) -> Self:
-        """Move the tables."""
+        """Move the tables to a device."""
         self.model.to(device)
         self._start_U1, self._item_E = self._start_U1.to(device), self._item_E.to(device)
         return self
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters, and the moments of their optimiser."""
+        """Return the parameters, and the moments of their optimiser."""
         return {**self.model.state_dict(), **moments(self.optimizer)}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore the state that ``state`` returned."""
         self.model.load_state_dict({k: v for k, v in state.items() if "." not in k})
         take_moments(self.optimizer, {k: v for k, v in state.items() if "." in k})

@@ -1,4 +1,4 @@
-"""Samplers that do not learn."""
+"""The samplers that do not learn."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from sdgar.samplers.reject import redraw_known
 
 
 class Static:
-    """What samplers share that neither learn nor hold anything to be moved or kept."""
+    """The base of samplers that neither learn nor hold anything to be moved or saved."""
 
     __slots__ = ()
 
     uses_scores: ClassVar[bool] = False
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """Nothing to follow."""
+        """Do nothing, as the sampler does not learn."""
         return Health()
 
     def to(self, device: torch.device) -> Self:
-        """Nothing to move."""
+        """Return the sampler as it is, as it holds no tensors."""
         return self
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing to keep."""
+        """Return an empty state."""
         return {}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing to take back."""
+        """Do nothing, as the state is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Uniform(Static):
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N independent draws a row."""
+        """Draw n independent items a row."""
         slots_N = torch.arange(n, device=users_B.device)
         return self.at(slots_N, users_B, pos_B, draws=draws, known=known)
 
@@ -73,7 +73,7 @@ class Uniform(Static):
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """One draw a row for each of these slots, for samplers that draw a few at a time."""
+        """Draw one item a row for each of these slots, for samplers that draw a few at a time."""
         high_BN, low_BN, _, _ = draws.words(slots_N)
         users_BN = users_B[:, None].expand(-1, len(slots_N))
         unknown_BN = known.n_unknown(users_BN)
@@ -105,12 +105,12 @@ class Popularity(Static):
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N independent draws a row; known positives are drawn again."""
+        """Draw n independent items a row; known positives are drawn again."""
         items_BN, accepted_BN = redraw_known(self._draw, users_B, n, draws, known)
         return Negatives(items_BN, accepted_BN, self.log_q_I[items_BN])
 
     def to(self, device: torch.device) -> Self:
-        """Move the table."""
+        """Move the table to a device."""
         self.table = self.table.to(device)
         self.log_q_I = self.log_q_I.to(device)
         return self

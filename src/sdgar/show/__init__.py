@@ -1,1 +1,1 @@
-"""What people see while something runs, and when they print a value."""
+"""The texts that people see while something runs, and when they print a value."""

@@ -1,4 +1,4 @@
-"""Text for people: what a terminal shows of it, and commands that a shell takes as they are meant.
+"""Make text safe to show on a terminal, and commands safe to paste into a shell.
 
 Ids, names of columns and files, and texts of other libraries come from anywhere. On a screen they
 must neither move the cursor nor turn the direction of a line, and in a command that is pasted they
@@ -14,13 +14,13 @@ import unicodedata
 from pathlib import Path
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Control characters, marks of direction and others without a shape, lone surrogates, line ends."""
+"""The Unicode categories of control characters, direction marks, surrogates and line ends."""
 _JOINERS = "\u200c\u200d"
-"""Shape letters and emoji, and move nothing."""
+"""Two characters that join letters and emoji, and move nothing."""
 
 
 class _Shown(dict[int, str]):
-    """What stands for each character; found once for each."""
+    """A table from each character to the text that is shown for it."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -33,17 +33,17 @@ _SHOWN = _Shown()
 
 
 def visible(text: str) -> str:
-    """The text with an escape in the place of every character that has no shape of its own."""
+    """Return the text with an escape for every character that has no shape of its own."""
     return text if text.isprintable() else text.translate(_SHOWN)
 
 
 def visible_lines(text: str) -> str:
-    """The same for a text of several lines, which stay lines."""
+    """Return a text of several lines with such escapes in each line."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def command(*words: object) -> str:
-    """A line for a shell that passes on exactly these words, whatever they hold."""
+    """Return a line for a shell that passes on exactly these words, whatever they hold."""
     return " ".join(_quoted(word) for word in words)
 
 
@@ -60,12 +60,12 @@ def _quoted(word: object) -> str:
 
 
 class Described:
-    """What says in a few lines what it is: at a prompt, and in a notebook as HTML."""
+    """A value that describes itself in a few lines at a prompt, and as HTML in a notebook."""
 
     __slots__ = ()
 
     def _lines(self) -> list[str]:
-        """A title, and at most four lines about it; no array is among them."""
+        """Return a title and at most four lines about the value; no array is among them."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a call in Python tells while it works: a bar where there is a screen, else plain lines.
+"""Tell what a call does while it works: by a bar on a screen, else by plain lines.
 
 Every line goes to the logger ``sdgar`` at the level INFO. Who has set logging up to show that level
 reads it there; everyone else sees it on stderr, until it is turned off by ``verbose=False``, by
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("sdgar")
 _VARIABLE = "SDGAR_VERBOSE"
 _SECONDS = 5.0
-"""Time between two plain lines."""
+"""The seconds between two plain lines."""
 _NOTEBOOK_SECONDS = 0.2
-"""Time between two changes of the line in a notebook."""
+"""The seconds between two changes of the line in a notebook."""
 _BAR = 24
-"""Characters of the bar in a notebook."""
+"""The number of characters of the bar in a notebook."""
 
 Show = Callable[[str, int, int], None]
-"""Shows a text, and how many epochs of how many are done."""
+"""A function that shows a text, the epochs that are done, and their number in all."""
 
 
 class _Setting:
-    """Whether calls tell what they do, where they are not asked one by one."""
+    """The setting for calls that do not say themselves whether they tell what they do."""
 
     def __init__(self) -> None:
         self.on: bool | None = None
-        """None leaves it to the environment."""
+        """True or False once it is set; None leaves it to the environment."""
 
 
 _setting = _Setting()
 
 
 def set_verbose(on: bool) -> None:
-    """Say whether reading and fitting tell what they do, where the call itself does not say.
+    """Set whether reading and fitting tell what they do, for calls that do not say it themselves.
 
     >>> sdgar.set_verbose(False)
     >>> model = sdgar.MostPopular().fit(sdgar.synthetic("demo"))  # says nothing
@@ -61,7 +61,7 @@ def set_verbose(on: bool) -> None:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Tell nothing for a while, as something else speaks to the user."""
+    """Tell nothing within this block, as something else speaks to the user."""
     before, _setting.on = _setting.on, False
     try:
         yield
@@ -70,7 +70,7 @@ def silenced() -> Iterator[None]:
 
 
 def is_verbose(asked: bool | None) -> bool:
-    """Whether a call tells what it does: as it is asked, as it was set, or as a child does not."""
+    """Tell whether a call says what it does: as asked, as set, or else not in child processes."""
     if asked is not None:
         return bool(asked)
     if _setting.on is not None:
@@ -90,7 +90,7 @@ def _environment() -> bool:
 
 
 def tell(text: str, *, verbose: bool | None = None) -> None:
-    """Say a line: to the logger, and on stderr where the logger shows nothing."""
+    """Write a line to the logger, and to stderr if the logger shows nothing."""
     _LOGGER.info("%s", text)
     if _is_shown(verbose) and sys.stderr is not None:
         sys.stderr.write(f"sdgar: {visible(text)}\n")
@@ -112,7 +112,7 @@ def training(
     verbose: bool | None,
     on_epoch: OnPhase | None = None,
 ) -> Iterator[OnPhase]:
-    """Tell of a training while it lasts; what it yields must hear of every epoch."""
+    """Tell of a training while it lasts; the caller passes every epoch to what this yields."""
     tell(f"training {what} on {rows}", verbose=verbose)
     with _screen(_is_shown(verbose)) as show:
         watch = _Watch(what, epochs, metric, show, lambda text: tell(text, verbose=verbose))
@@ -126,7 +126,7 @@ def training(
 
 
 class _Watch:
-    """Turns epochs into a bar, or into a line every few seconds."""
+    """A watcher that turns epochs into a bar, or into a line every few seconds."""
 
     def __init__(
         self, what: str, epochs: int, metric: str, show: Show | None, say: Callable[[str], None]
@@ -154,7 +154,7 @@ class _Watch:
             self._say(text)
 
     def _complain(self, epoch: EpochRecord) -> None:
-        """Say once for each kind what is wrong with a generator."""
+        """Warn once for each kind of problem with a generator."""
         kind = (epoch.complaint or "").partition(":")[0]
         if kind and kind not in self._complaints:
             self._complaints.add(kind)
@@ -163,7 +163,7 @@ class _Watch:
 
 @contextmanager
 def _screen(shown: bool) -> Iterator[Show | None]:
-    """A bar in a notebook or a terminal; None where there is neither."""
+    """Yield a bar for a notebook or a terminal; None where there is neither."""
     if not shown or sys.stderr is None:
         yield None
         return
@@ -190,7 +190,7 @@ def _screen(shown: bool) -> Iterator[Show | None]:
 
 
 def _notebook_line() -> Show:
-    """One line of a notebook that changes in its place, with nothing but what IPython has."""
+    """Yield a line of a notebook that changes in its place, with IPython alone."""
     from IPython.display import display
 
     handle = display({"text/plain": "…"}, raw=True, display_id=True)

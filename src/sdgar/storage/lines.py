@@ -19,12 +19,12 @@ from sdgar.storage.folders import DamagedError
 from sdgar.storage.whole_files import disk_error
 
 Mark = Mapping[str, str | int]
-"""Entries by which the first line of a file is known to be ours."""
+"""The entries of the first line of a file by which it is known to be ours."""
 
 
 @contextmanager
-def held(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[IO[bytes]]:
-    """A file for this process alone, without a torn last line; made if it is not there.
+def locked(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[IO[bytes]]:
+    """Lock a file for this process, make it if there is none, and cut off a torn last line.
 
     ``mark`` is what the first line of such a file holds; a file without it is not touched.
     ``empty`` throws away what is in it.
@@ -54,7 +54,7 @@ def held(path: Path, *, mark: Mark, what: str, empty: bool = False) -> Iterator[
 
 
 def read(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
-    """All lines of a held file."""
+    """Return all lines of a locked file."""
     file.seek(0)
     found = []
     for number, line in enumerate(file, start=1):
@@ -66,7 +66,7 @@ def read(file: IO[bytes], path: Path) -> list[dict[str, Any]]:
 
 
 def append(file: IO[bytes], path: Path, record: Mapping[str, Any]) -> None:
-    """Add a line to a held file and wait until the disk has it."""
+    """Add a line to a locked file and wait until the disk has it."""
     try:
         file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
         file.flush()
@@ -85,7 +85,7 @@ def foreign(path: Path, what: str) -> UsageError:
 
 
 def remove_ours(path: Path, mark: Mark) -> None:
-    """Remove a file that begins with the mark; any other is left as it is."""
+    """Remove a file that begins with the mark; leave any other as it is."""
     try:
         if path.is_file() and _begins(path.read_bytes(), mark):
             path.unlink()

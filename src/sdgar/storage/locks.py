@@ -1,4 +1,4 @@
-"""Files that one process holds at a time; the system lets go of them when the process ends."""
+"""Locks on files; the system releases them when the process ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sdgar.errors import UsageError
 
 
 def require() -> Any:
-    """What locks files here; refused where there is none, before anything is written."""
+    """Return the module that locks files; raise where the system has none."""
     try:
         import fcntl
     except ModuleNotFoundError as error:
@@ -21,6 +21,6 @@ def require() -> Any:
 
 
 def take(file: IO[Any]) -> None:
-    """Hold a file for this process alone; ``BlockingIOError`` if another one holds it."""
+    """Lock a file for this process; raise ``BlockingIOError`` if another process has it."""
     fcntl = require()
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Whole files or none: what is written takes its name only when it is complete."""
+"""Write files whole or not at all: a file gets its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdgar.storage.folders import open_file
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Give a temporary sibling to write to, and rename it to ``target`` if nothing fails.
+    """Yield a temporary name to write to, and rename it to ``target`` if nothing fails.
 
     A link is followed, and what it leads to is replaced.
     """
@@ -23,7 +23,7 @@ def replacing(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         yield temporary
-        settle(temporary, target)
+        publish(temporary, target)
     except OSError as error:
         raise disk_error(target, error) from error
     finally:
@@ -45,15 +45,15 @@ def _followed(target: Path) -> Path:
     return place
 
 
-def settle(temporary: Path, target: Path) -> None:
-    """Rename, after the bytes are on the disk: a crash leaves the whole file or none."""
+def publish(temporary: Path, target: Path) -> None:
+    """Rename a file after its bytes are on the disk: a crash leaves the whole file or none."""
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
     temporary.replace(target)
 
 
 def disk_error(path: Path, error: OSError) -> ResourceError:
-    """Say that a file cannot be read or written, and what to do."""
+    """Build the error for a file that cannot be read or written, with what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ResourceError(
             f"{path}: the disk is full. Free some space or choose another folder.",
@@ -66,7 +66,7 @@ def disk_error(path: Path, error: OSError) -> ResourceError:
 
 
 def digest(path: Path, algorithm: str) -> str:
-    """Hexadecimal digest of a file, such as its ``sha256``."""
+    """Return the hexadecimal digest of a file, such as its ``sha256``."""
     with open_file(path) as file:
         return hashlib.file_digest(
             file, lambda: hashlib.new(algorithm, usedforsecurity=False)

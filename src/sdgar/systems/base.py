@@ -256,7 +256,7 @@ class Estimator(Described):
                     "system": self.system_name,
                     "hyper_parameters": self.plain_params(),
                     "decided": self.decided(train),
-                    "data": {"fingerprint": train.fingerprint(), "rows": train.rows.as_dict()},
+                    "data": {"fingerprint": train.fingerprint(), "rows": train.account.as_dict()},
                     "context": list(train.context),
                     "seen_by": train.seen_by,
                     **about,

@@ -23,7 +23,7 @@ from sdgar.show import progress
 from sdgar.systems.base import Estimator, estimator
 from sdgar.systems.checks import require_features_used, require_learnable, require_plain
 from sdgar.training import protocols
-from sdgar.training.checkpoint import Checkpoints
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
 from sdgar.training.protocols import OnPhase, Trained
 
@@ -174,7 +174,7 @@ class Looped(Estimator):
     @contextmanager
     def _told(
         self,
-        run: protocols.Run,
+        run: protocols.Training,
         train: Interactions,
         on_epoch: OnPhase | None,
         verbose: bool | None,
@@ -190,14 +190,14 @@ class Looped(Estimator):
         ) as run.on_epoch:
             yield
 
-    def _run(self, train: Interactions, checkpoints: Checkpoints | None) -> protocols.Run:
+    def _run(self, train: Interactions, checkpoints: Checkpoints | None) -> protocols.Training:
         require_learnable(train)
         require_plain(self.plain_params())
         require_features_used(self, train)
         self.require_composable(train)
         device = choose_device(self.device)
         require_memory(self.system_name, self.least_bytes(train), device)
-        return protocols.Run(
+        return protocols.Training(
             recipe=self,
             options=self.fit_options(),
             seed=check_seed(self.seed),

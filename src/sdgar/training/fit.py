@@ -1,4 +1,4 @@
-"""THE loop: refit the sampler? → epoch → evaluate? → keep; until enough, or no better."""
+"""The training loop: refit the sampler? → epoch → evaluate? → keep; until enough, or no better."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ from sdgar.evaluation.report import evaluate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions:
-    """How long to train and when to look."""
+    """The length of training, and when the model is evaluated during it."""
 
     epochs: int = 200
-    """Most passes over the training positives."""
+    """The most passes over the training positives."""
     evaluate_every: int = 5
-    """Epochs between looks at the held-out rows."""
+    """The number of epochs between two looks at the held-out rows."""
     patience: int = 3
-    """Looks without a gain before training stops."""
+    """The number of looks without a gain after which training stops."""
     early_stopping: bool = True
-    """Stop when patience runs out; otherwise run all epochs and take the best look."""
+    """Whether training stops when patience runs out; if not, all epochs run and the best look
+    counts."""
     metric: str = "ndcg@50"
-    """What a look compares."""
+    """The metric that a look at the held-out rows compares."""
     valid_users: int = 10_000
-    """Most users a look at validation rows ranks for: a fixed random choice, above that."""
+    """The most users for whom a look at validation rows ranks items; of more, a fixed random
+    choice."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot train."""
+        """Raise if a value cannot train."""
         at_least("epochs", self.epochs, 1)
         at_least("evaluate_every", self.evaluate_every, 1)
         at_least("patience", self.patience, 1)
@@ -45,90 +47,102 @@ class FitOptions:
 
     @property
     def k(self) -> int:
-        """Length of the lists that a look ranks."""
+        """The length of the lists that a look ranks."""
         return check_metric(self.metric)[1]
 
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """One line of the log."""
+    """The record of one epoch, a line of the log."""
 
     epoch: int
+    """The number of the epoch, from 1."""
     loss: float
+    """The mean loss of the epoch."""
     train_seconds: float
+    """The seconds that the epoch took."""
     refit_seconds: float = 0.0
+    """The seconds that the refit of the sampler before it took."""
     evaluate_seconds: float = 0.0
+    """The seconds that the look at held-out rows after it took."""
     metric: float | None = None
+    """The metric of the look after it; None if there was no look."""
     best: bool = False
+    """True if this look was better than all before."""
     unanswered: int = 0
+    """The number of training rows for which no negative was found."""
     effective: float | None = None
-    """Mean effective sample size of the negatives' weights."""
+    """The mean effective sample size of the negatives' weights; None if they are not weighted."""
     health: dict[str, float] = field(default_factory=dict)
-    """How the proposals of the sampler are since its last refit, as numbers."""
+    """The numbers that describe the sampler's proposals since its last refit."""
     complaint: str | None = None
-    """What is wrong with the generator, said once after the refit that showed it."""
+    """The problem of the generator, in the epoch after the refit that showed it; else None."""
     health_line: str = ""
-    """How the proposals of the sampler are since its last refit, in a few words."""
+    """The words that describe the sampler's proposals since its last refit."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for the JSONL log."""
+        """Return plain values, for the JSONL log."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
 class Progress:
-    """What the loop carries from one epoch to the next, beside what the engine holds.
+    """The state that the loop carries from one epoch to the next, beside that of the engine.
 
     The log says it all but for the weights of the best epoch, so nothing can contradict it.
     """
 
     log: list[EpochRecord] = field(default_factory=list)
+    """The records of the epochs that were run."""
     best: Learned | None = None
-    """Weights of the best epoch; None before a first look."""
+    """The model of the best epoch; None before the first look."""
 
     @property
     def epoch(self) -> int:
-        """Epochs that were run."""
+        """The number of epochs that were run."""
         return len(self.log)
 
     @property
     def best_epoch(self) -> int:
-        """The epoch with the best look; 0 before a first one."""
+        """The epoch with the best look; 0 before the first look."""
         return max((record.epoch for record in self.log if record.best), default=0)
 
     @property
     def best_metric(self) -> float:
-        """What that look saw."""
+        """The metric of the best look; -inf before the first look."""
         metric = self.log[self.best_epoch - 1].metric if self.best_epoch else None
         return float("-inf") if metric is None else metric
 
     @property
     def stale(self) -> int:
-        """Looks since the best one."""
+        """The number of looks since the best one."""
         return sum(record.metric is not None for record in self.log[self.best_epoch :])
 
     @property
     def health(self) -> Health:
-        """How the proposals of the sampler are since its last refit."""
+        """The description of the sampler's proposals since its last refit."""
         return Health(self.log[-1].health, self.log[-1].health_line) if self.log else Health()
 
     def over(self, options: FitOptions) -> bool:
-        """Whether all epochs are run, or patience has run out."""
+        """Tell whether all epochs are run, or patience has run out."""
         tired = options.early_stopping and self.stale >= options.patience
         return tired or self.epoch >= options.epochs
 
 
 @dataclass(slots=True)
 class Fitted:
-    """What training gave."""
+    """The result of one pass of training."""
 
     model: Learned
+    """The model that is kept."""
     best_epoch: int
+    """The epoch whose weights the model has."""
     log: list[EpochRecord] = field(default_factory=list)
+    """The records of all epochs."""
 
     @property
     def epochs(self) -> int:
-        """Epochs that were run."""
+        """The number of epochs that were run."""
         return len(self.log)
 
 
@@ -136,14 +150,14 @@ OnEpoch = Callable[[EpochRecord], None]
 
 
 class Keeper(Protocol):
-    """Who keeps the progress of the loop, so that it can go on after an interruption."""
+    """A keeper of the loop's progress, so that it can go on after an interruption."""
 
     def resume(self, engine: Engine) -> Progress:
-        """Where the loop was left, with the engine as it was then; or a fresh start."""
+        """Return where the loop was left, with the engine as it was then; or a fresh start."""
         ...
 
     def keep(self, progress: Progress, engine: Engine, *, last: bool) -> None:
-        """Called after every epoch; it may raise, to stop a run that was asked to."""
+        """Keep the progress after an epoch; raise to stop a run that was asked to stop."""
         ...
 
 
@@ -157,11 +171,11 @@ def fit(
     on_epoch: OnEpoch | None = None,
     keeper: Keeper | None = None,
 ) -> Fitted:
-    """Train; with held-out rows keep the best weights, without them the last.
+    """Train and return the best weights by held-out rows, or the last weights without such rows.
 
     ``on_epoch`` hears of every epoch once, of those before an interruption too.
     """
-    tell = on_epoch or _nobody
+    tell = on_epoch or ignore
     at = Progress() if keeper is None else keeper.resume(engine)
     for record in at.log:
         tell(record)
@@ -208,8 +222,8 @@ def fit(
     return Fitted(best, best_epoch, at.log)
 
 
-def _nobody(_: EpochRecord) -> None:
-    """Nobody watches."""
+def ignore(_: EpochRecord) -> None:
+    """Do nothing with the record of an epoch."""
 
 
 def _look(model: Learned, held_out: HeldOut, seen: History, options: FitOptions) -> float:

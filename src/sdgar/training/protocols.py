@@ -1,4 +1,4 @@
-"""How an epoch is chosen: on validation rows (``validated``), or as the paper does (``paper``)."""
+"""Choose an epoch: on validation rows (``validated``), or as the paper does (``paper``)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
 from sdgar.show.printed import Described
-from sdgar.training.checkpoint import Checkpoints
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
 
 Phase = Literal["choose", "final", "all"]
-"""Choosing the number of epochs; training the model that is measured; then the same on all rows,
-those that it was measured on among them."""
+"""The name of a pass: it chooses the number of epochs, trains the model that is measured, or
+trains on all rows, those that it was measured on among them."""
 
 OnPhase = Callable[[Phase, EpochRecord], None]
 
@@ -29,55 +29,63 @@ PAPER_EPOCHS = 75
 
 
 class Recipe(Protocol):
-    """Hyper-parameters that compose into a system once the data is known."""
+    """The hyper-parameters that compose into a system once the data is known."""
 
     system_name: ClassVar[str]
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device) -> System:
-        """Make the parts, with ``device`` to compute on."""
+        """Make the parts of the system, with ``device`` to compute on."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Where the time went."""
+    """The seconds that the parts of training took."""
 
     train: float
-    """Epochs of the discriminator."""
+    """The seconds of the epochs of the discriminator."""
     refit: float
-    """Refits of the sampler."""
+    """The seconds of the refits of the sampler."""
     evaluate: float
-    """Looks at held-out rows during training."""
+    """The seconds of the looks at held-out rows."""
     total: float
+    """The seconds from the beginning to the end."""
 
     def as_dict(self) -> dict[str, float]:
-        """Rounded, for JSON."""
+        """Return rounded values, for JSON."""
         return {name: round(getattr(self, name), 3) for name in self.__slots__}
 
     def plus(self, other: Seconds) -> Seconds:
-        """The time of both."""
+        """Return the sum of two times."""
         return Seconds(*(getattr(self, n) + getattr(other, n) for n in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trained(Described):
-    """A model, and how it came to be."""
+    """A trained model, and how it came to be."""
 
     model: Learned
+    """The model that is kept."""
     engine: str
+    """The name of the engine."""
     why: str
+    """The reason for the choice of the engine."""
     deterministic: bool
-    """Whether the same seed gives the same bytes."""
+    """True if the same seed gives the same bytes."""
     epochs: int
-    """Epochs run while choosing."""
+    """The number of epochs that were run while choosing."""
     best_epoch: int
+    """The epoch that was chosen."""
     log: tuple[tuple[Phase, EpochRecord], ...]
+    """The records of all epochs, with the pass of each."""
     generator: dict[str, float]
-    """How the generator was in the last epoch; empty without one."""
+    """The numbers of the generator's health in the last epoch; empty without one."""
     valid: dict[str, float]
-    """Metrics of the chosen epoch on validation rows; empty if there were none."""
+    """The metrics of the chosen epoch on validation rows; empty if there were none."""
     seconds: Seconds
+    """The seconds that training took."""
     positives_per_second: float
+    """The training positives that were visited in a second."""
 
     def _lines(self) -> list[str]:
         said = [f"Trained: epoch {self.best_epoch} of {self.epochs} is kept"]
@@ -87,35 +95,48 @@ class Trained(Described):
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
-    """Everything but the data: a recipe, how long, where, and who wants to watch."""
+class Training:
+    """A training without its data: a recipe, how long, where, and who watches."""
 
     recipe: Recipe
+    """The hyper-parameters of the system."""
     options: FitOptions
+    """The length of training and when to look."""
     seed: int
+    """The seed of all random numbers."""
     engine: str
+    """The name of the engine that was asked for."""
     device: torch.device
+    """The device to compute on."""
     on_epoch: OnPhase | None = None
+    """The function that hears of every epoch, if there is one."""
     checkpoints: Checkpoints | None = None
-    """Where the run is kept, and from where it goes on after an interruption."""
+    """The checkpoints in which the run is kept, and from which it goes on after an interruption."""
     ks: tuple[int, ...] = (10, 20, 50)
+    """The lengths of the lists that are measured on validation rows."""
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
+    """The records of the epochs so far, with the pass of each."""
     positives: int = 0
+    """The number of training positives that were visited so far."""
     chosen_engine: str = ""
+    """The name of the engine that was chosen."""
     why: str = ""
+    """The reason for the choice of the engine."""
     deterministic: bool = True
+    """True if the same seed gives the same bytes."""
     started: float = field(default_factory=time.perf_counter)
+    """The time at which the training began."""
 
     def __post_init__(self) -> None:
-        """Count the time before an interruption too."""
+        """Start the clock, with the time before an interruption counted."""
         if self.checkpoints is not None:
             self.started = self.checkpoints.started
 
     @cores.torch_threads()
-    def fit(
+    def one_pass(
         self, phase: Phase, data: Interactions, options: FitOptions, held_out: HeldOut | None
     ) -> Fitted:
-        """One pass of the loop with a fresh system, unless it was over before an interruption."""
+        """Run one pass of the loop with a fresh system, unless a checkpoint has its result."""
 
         def tell(epoch: EpochRecord) -> None:
             if self.on_epoch is not None:
@@ -131,7 +152,7 @@ class Run:
         if fitted is None:
             engine = make_engine(system, data, seed=self.seed, device=self.device)
             seen = data.history if held_out is None else held_out.left_out(data)
-            fitted = self._fit(phase, system, engine, options, held_out, seen, tell)
+            fitted = self._loop(phase, system, engine, options, held_out, seen, tell)
         else:
             for epoch in fitted.log:
                 tell(epoch)
@@ -139,7 +160,7 @@ class Run:
         self.positives += len(data) * fitted.epochs
         return fitted
 
-    def _fit(
+    def _loop(
         self,
         phase: Phase,
         system: System,
@@ -166,7 +187,7 @@ class Run:
         return fitted
 
     def done(self, kept: Fitted, chosen: Fitted, valid: dict[str, float]) -> Trained:
-        """Sum up all passes."""
+        """Return the model with a summary of all passes."""
         records = [record for _, record in self.log]
         train = sum(r.train_seconds for r in records)
         return Trained(
@@ -191,40 +212,42 @@ class Run:
 
 
 def validated(
-    run: Run, train: Interactions, valid: Interactions, *, refit_on: Interactions | None
+    training: Training, train: Interactions, valid: Interactions, *, refit_on: Interactions | None
 ) -> Trained:
     """Choose the number of epochs on ``valid``, then train as long on ``refit_on``.
 
     Without ``refit_on`` the best weights of the first pass are kept. Test rows play no part.
     """
-    held_out = HeldOut.of(valid, train).sample(run.options.valid_users, seed=run.seed)
-    chosen = run.fit("choose", train, run.options, held_out)
+    held_out = HeldOut.of(valid, train).sample(training.options.valid_users, seed=training.seed)
+    chosen = training.one_pass("choose", train, training.options, held_out)
     seen = held_out.left_out(train)
-    valid_means = evaluate(chosen.model, held_out, seen=seen, ks=run.ks).means()
+    valid_means = evaluate(chosen.model, held_out, seen=seen, ks=training.ks).means()
     kept = chosen
     if refit_on is not None:
-        kept = run.fit("final", refit_on, replace(run.options, epochs=chosen.best_epoch), None)
-    return run.done(kept, chosen, valid_means)
+        kept = training.one_pass(
+            "final", refit_on, replace(training.options, epochs=chosen.best_epoch), None
+        )
+    return training.done(kept, chosen, valid_means)
 
 
-def fixed(run: Run, train: Interactions, phase: Phase = "final") -> Trained:
-    """Train for exactly ``run.options.epochs``; nothing is held out."""
-    fitted = run.fit(phase, train, run.options, None)
-    return run.done(fitted, fitted, {})
+def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Trained:
+    """Train for exactly ``training.options.epochs``; nothing is held out."""
+    fitted = training.one_pass(phase, train, training.options, None)
+    return training.done(fitted, fitted, {})
 
 
 def paper_options(options: FitOptions) -> FitOptions:
-    """How long the paper trains, when it looks, and at what."""
+    """Return the options with the paper's epochs, looks and metric."""
     return replace(
         options, epochs=PAPER_EPOCHS, evaluate_every=5, early_stopping=False, metric="ndcg@50"
     )
 
 
-def paper(run: Run, train: Interactions, test: HeldOut) -> Trained:
-    """The best test NDCG@50 over epochs 5, 10, …, 75, as in the authors' published logs.
+def paper(training: Training, train: Interactions, test: HeldOut) -> Trained:
+    """Keep the epoch with the best test NDCG@50 of 5, 10, …, 75, as the authors' logs do.
 
     It chooses on the test rows, so its number is optimistic: only for comparing with the
     paper's table.
     """
-    fitted = run.fit("choose", train, paper_options(run.options), test)
-    return run.done(fitted, fitted, {})
+    fitted = training.one_pass("choose", train, paper_options(training.options), test)
+    return training.done(fitted, fitted, {})

@@ -1,4 +1,4 @@
-"""One expected file out of a plain, gzip or zip file, as a stream of blocks.
+"""Read one expected file out of a plain, gzip or zip file, as a stream of blocks.
 
 Nothing is ever unpacked under a name that an archive chose: the caller says which member it
 expects, and an archive that holds anything suspicious is refused as a whole.
@@ -23,9 +23,9 @@ from sdgar.storage.folders import NotAFileError, open_file
 from sdgar.storage.whole_files import disk_error, replacing
 
 MAX_UNPACKED_BYTES = 8 << 30
-"""More than twice the largest published file we read, Echonest's triplets."""
+"""The most bytes that a file may unpack to: more than twice those of Echonest, the largest one."""
 MAX_RATIO = 200
-"""Unpacked bytes a packed byte may become; published text files stay below 10."""
+"""The most bytes that a packed byte may become; published text files stay below 10."""
 MAX_MEMBERS = 10_000
 
 _BLOCK_BYTES = 16 << 20
@@ -51,7 +51,7 @@ _BROKEN = (
     RuntimeError,
     ValueError,
 )
-"""What gzip and zipfile raise on damaged bytes."""
+"""The errors that gzip and zipfile raise on damaged bytes."""
 
 
 def read_blocks(raw: Path, member: str | None = None) -> Iterator[bytes]:
@@ -80,7 +80,7 @@ def read_blocks(raw: Path, member: str | None = None) -> Iterator[bytes]:
 
 
 def extract(raw: Path, target: Path, member: str | None = None) -> Path:
-    """Write the unpacked content of ``raw`` to ``target``, a name that we choose."""
+    """Write the unpacked content of ``raw`` to ``target``, a name that the caller chooses."""
     with replacing(target) as temporary, temporary.open("wb") as out:
         for block in read_blocks(raw, member):
             out.write(block)
@@ -90,7 +90,7 @@ def extract(raw: Path, target: Path, member: str | None = None) -> Path:
 def _unpacked(
     file: IO[bytes], raw: Path, member: str | None, stack: ExitStack
 ) -> tuple[IO[bytes], int]:
-    """Stream of the content, and how many packed bytes it comes from."""
+    """Return a stream of the content, and the number of packed bytes it comes from."""
     magic = file.read(4)
     file.seek(0)
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
@@ -116,7 +116,7 @@ def _capped(stream: IO[bytes], packed_bytes: int, raw: Path) -> Iterator[bytes]:
 
 
 def _refuse_packed(start: bytes, raw: Path) -> None:
-    """Refuse an archive where lines should begin: one in another, or of a kind not read here."""
+    """Raise if an archive begins where lines should: one in another, or of a kind not read here."""
     kinds = [kind for magic, kind in _PACKED_STARTS.items() if start.startswith(magic)]
     if start[_TAR_MARK_AT:].startswith(_TAR_MARK):
         kinds.append("a tar archive")
@@ -127,7 +127,7 @@ def _refuse_packed(start: bytes, raw: Path) -> None:
 
 
 def _expected_member(archive: zipfile.ZipFile, raw: Path, member: str | None) -> zipfile.ZipInfo:
-    """The one member to read, after every check that its header allows."""
+    """Return the one member to read, after every check that its header allows."""
     if member is None:
         raise _refused(raw, "a plain file is expected here. Unpack it and name the file in it")
     infos = archive.infolist()

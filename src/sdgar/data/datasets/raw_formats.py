@@ -1,4 +1,4 @@
-"""From the lines of a published raw file to rows, with every malformed line named.
+"""Turn the lines of a published raw file into rows, and name every malformed line.
 
 Each format is a pattern that a line must match in full: nothing is guessed, padded or cut.
 """
@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import polars as pl
 
+from sdgar.data.datasets.catalogue import FormatName
 from sdgar.errors import DataError
 
 MAX_LINE_BYTES = 1 << 20
@@ -24,22 +25,22 @@ Parser: TypeAlias = "Callable[[pl.DataFrame], Rows]"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What some lines hold."""
+    """The rows that some lines hold."""
 
     good: pl.DataFrame
-    """user, item and, where the format has them, score, weight and timestamp (microseconds)."""
+    """The columns user, item and, if the format has them, score, weight and timestamp (µs)."""
     bad: pl.DataFrame
-    """number and line of each malformed line."""
+    """The number and the text of each malformed line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawFormat:
-    """How one publisher writes interactions."""
+    """The way in which one publisher writes interactions."""
 
     layout: str
-    """One line in words, for error messages."""
+    """A line of the file in words, for error messages."""
     parse: Parser
-    """From a frame of (number, line) to rows."""
+    """The function from a frame of (number, line) to rows."""
 
 
 def numbered_lines(blocks: Iterable[bytes]) -> Iterator[pl.DataFrame]:
@@ -70,7 +71,7 @@ def _frame(whole: bytes, number: int) -> pl.DataFrame:
 
 
 def _pattern(pattern: str, **columns: pl.Expr) -> Parser:
-    """Parser for lines of which each is one row; ``columns`` are made from the named groups."""
+    """Return a parser of lines that are one row each; the named groups become ``columns``."""
 
     def parse(lines: pl.DataFrame) -> Rows:
         table = (
@@ -88,7 +89,7 @@ def _pattern(pattern: str, **columns: pl.Expr) -> Parser:
 
 
 def _parse_libraries(lines: pl.DataFrame) -> Rows:
-    """One user a line, numbered from 0: the number of articles, then their ids."""
+    """Parse lines of one user each, numbered from 0: the number of articles, then their ids."""
     shape = f"^{_INTEGER}(?: {_INTEGER})*$"
     ids = pl.col("line").str.split(" ").cast(pl.List(pl.Int64), strict=False)
     table = lines.with_columns(
@@ -111,45 +112,49 @@ _text_ids = {"user": pl.col("user"), "item": pl.col("item")}
 _score = pl.col("score").cast(pl.Float64)
 _seconds = pl.col("timestamp").cast(pl.Int64) * 1_000_000
 
-LIBRARIES = RawFormat(
-    layout="a count, then that many article ids, separated by single blanks",
-    parse=_parse_libraries,
-)
-CHECK_INS = RawFormat(
-    layout="user, time as 2010-10-19T23:55:27Z, latitude, longitude, location, separated by tabs",
-    # The coordinates are not used, so an odd one is no reason to refuse a check-in.
-    parse=_pattern(
-        rf"(?P<user>{_INTEGER})\t(?P<timestamp>[0-9T:-]{{19}}Z)\t[^\t]*\t[^\t]*\t(?P<item>{_INTEGER})",
-        **_integer_ids,
-        timestamp=pl.col("timestamp")
-        .str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_unit="us", strict=False)
-        .cast(pl.Int64),
+FORMATS: dict[FormatName, RawFormat] = {
+    "libraries": RawFormat(
+        layout="a count, then that many article ids, separated by single blanks",
+        parse=_parse_libraries,
     ),
-)
-MOVIELENS_RATINGS = RawFormat(
-    layout="UserID::MovieID::Rating::Timestamp with ratings 0.5, 1, … 5",
-    parse=_pattern(
-        rf"(?P<user>{_INTEGER})::(?P<item>{_INTEGER})"
-        rf"::(?P<score>0\.5|[1-4](?:\.[05])?|5(?:\.0)?)::(?P<timestamp>{_SECONDS})",
-        **_integer_ids,
-        score=_score,
-        timestamp=_seconds,
+    "check_ins": RawFormat(
+        layout="user, time as 2010-10-19T23:55:27Z, latitude, longitude, location, "
+        "separated by tabs",
+        # The coordinates are not used, so an odd one is no reason to refuse a check-in.
+        parse=_pattern(
+            rf"(?P<user>{_INTEGER})\t(?P<timestamp>[0-9T:-]{{19}}Z)\t[^\t]*\t[^\t]*\t(?P<item>{_INTEGER})",
+            **_integer_ids,
+            timestamp=pl.col("timestamp")
+            .str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_unit="us", strict=False)
+            .cast(pl.Int64),
+        ),
     ),
-)
-AMAZON_RATINGS = RawFormat(
-    layout="user,item,rating,timestamp with ratings 1.0 to 5.0",
-    parse=_pattern(
-        rf"(?P<user>{_TEXT}),(?P<item>{_TEXT}),(?P<score>[1-5](?:\.0)?),(?P<timestamp>{_SECONDS})",
-        **_text_ids,
-        score=_score,
-        timestamp=_seconds,
+    "movielens_ratings": RawFormat(
+        layout="UserID::MovieID::Rating::Timestamp with ratings 0.5, 1, … 5",
+        parse=_pattern(
+            rf"(?P<user>{_INTEGER})::(?P<item>{_INTEGER})"
+            rf"::(?P<score>0\.5|[1-4](?:\.[05])?|5(?:\.0)?)::(?P<timestamp>{_SECONDS})",
+            **_integer_ids,
+            score=_score,
+            timestamp=_seconds,
+        ),
     ),
-)
-PLAY_COUNTS = RawFormat(
-    layout="user, song, play count from 1, separated by tabs",
-    parse=_pattern(
-        rf"(?P<user>{_TEXT})\t(?P<item>{_TEXT})\t(?P<weight>[1-9][0-9]{{0,8}})",
-        **_text_ids,
-        weight=pl.col("weight").cast(pl.Float64),
+    "amazon_ratings": RawFormat(
+        layout="user,item,rating,timestamp with ratings 1.0 to 5.0",
+        parse=_pattern(
+            rf"(?P<user>{_TEXT}),(?P<item>{_TEXT}),(?P<score>[1-5](?:\.0)?),(?P<timestamp>{_SECONDS})",
+            **_text_ids,
+            score=_score,
+            timestamp=_seconds,
+        ),
     ),
-)
+    "play_counts": RawFormat(
+        layout="user, song, play count from 1, separated by tabs",
+        parse=_pattern(
+            rf"(?P<user>{_TEXT})\t(?P<item>{_TEXT})\t(?P<weight>[1-9][0-9]{{0,8}})",
+            **_text_ids,
+            weight=pl.col("weight").cast(pl.Float64),
+        ),
+    ),
+}
+"""The formats of the paper's data sets."""

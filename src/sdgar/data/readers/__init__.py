@@ -1,36 +1,17 @@
-"""Files and frames of interactions, read with every row accounted for.
+"""Read files and frames of interactions, and account for every row.
 
     loaded = read_files(["plays.csv.gz"], ReadOptions(weight="plays", weights="log"))
-    loaded.interactions.rows.sentence()   # 1,000 rows read = 990 kept + 10 duplicates
+    loaded.interactions.account.sentence()   # 1,000 rows read = 990 kept + 10 duplicates
 
 Ids come out as they went in. Text has no types: a column of ids is held as integers if all of
 them are written as integers are (``7``, not ``007`` or ``7.0``), and as text otherwise. Typed
 sources (Parquet, JSON Lines, frames) say themselves what they hold.
 """
 
-from __future__ import annotations
-
-import os
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Protocol
-
-from sdgar.data.interactions import Interactions
-from sdgar.data.ratings import SHARE_OF_HIGHEST
-from sdgar.data.readers.cleaning import to_interactions, with_threshold
-from sdgar.data.readers.columns import Columns, ReadOptions, resolve
-from sdgar.data.readers.delimited import DelimitedFile
-from sdgar.data.readers.files import SourceFile, find_files, reading
-from sdgar.data.readers.frames import Frame
-from sdgar.data.readers.json_lines import JsonLinesFile
-from sdgar.data.readers.parquet import ParquetFile
-from sdgar.data.readers.pieces import Piece, Table
-from sdgar.data.readers.problems import BadRows, Place, Problem, ProblemLog
-from sdgar.data.weighting import WEIGHTINGS, weigh
-from sdgar.errors import DataError, unknown_name
-from sdgar.show.progress import tell
+from sdgar.data.readers.columns import Columns
+from sdgar.data.readers.load import Loaded, read, read_files, read_frame, read_options
+from sdgar.data.readers.options import ReadOptions
+from sdgar.data.readers.problems import BadRows, Place, Problem
 
 __all__ = [
     "BadRows",
@@ -42,172 +23,5 @@ __all__ = [
     "read",
     "read_files",
     "read_frame",
+    "read_options",
 ]
-
-_DEFAULTS = ReadOptions()
-_SEEN_BY = {
-    "user": "what a user has in one context is left out of their lists in all; --seen-by context "
-    "lets it come back in others",
-    "context": "what a user has in one context is left out of their lists there, and may come back "
-    "in others",
-}
-_PATHS = (str, bytes, os.PathLike)
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """Interactions, where they came from, and what a person should be told about them."""
-
-    interactions: Interactions
-    columns: Columns
-    notes: tuple[str, ...] = ()
-    weighting: str = ""
-    """What was made of the weights; empty where no column has or looks like any."""
-    seen: str = ""
-    """What was made of ratings; empty where none were looked at."""
-    min_rating: float | None = None
-    """The least rating that counts as a liking, if ratings were looked at."""
-
-
-def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interactions:
-    """Interactions from a file, several files, or a frame; options as in ``ReadOptions``.
-
-    Which column was taken for what and what became of every row is told, unless ``verbose`` is
-    False; what a person should be warned of is a warning.
-
-    >>> data = sdgar.read({"user": ["ann", "ann", "bob"], "item": [7, 8, 7]}, verbose=False)
-    >>> data.n_users, data.n_items
-    (2, 2)
-    """
-    several = [source] if isinstance(source, _PATHS) else source
-    of_paths = isinstance(several, list | tuple) and all(isinstance(p, _PATHS) for p in several)
-    chosen = read_options(**options)
-    loaded = (
-        read_files([os.fsdecode(path) for path in several], chosen)
-        if of_paths
-        else read_frame(source, chosen)
-    )
-    data = loaded.interactions
-    tell(f"columns: {loaded.columns.sentence()}", verbose=verbose)
-    tell(f"rows: {data.rows.sentence()}; {data.sizes()}", verbose=verbose)
-    if loaded.weighting:
-        tell(f"weights: {loaded.weighting}", verbose=verbose)
-    if loaded.seen:
-        tell(f"seen: {loaded.seen}", verbose=verbose)
-    for note in loaded.notes:
-        warnings.warn(note, stacklevel=2)
-    return data
-
-
-def read_options(**options: Any) -> ReadOptions:
-    """``ReadOptions`` by name, with an unknown name refused beside the nearest known one."""
-    known = [f.name for f in fields(ReadOptions)]
-    for name in options:
-        if name not in known:
-            raise unknown_name("reading option", name, known)
-    return ReadOptions(**options)
-
-
-def read_files(paths: Sequence[str | Path], options: ReadOptions = _DEFAULTS) -> Loaded:
-    """Read CSV, TSV, JSON Lines or Parquet files as one input, plain or compressed (gz, zst)."""
-    notes: list[str] = []
-    log = ProblemLog()
-    files = find_files(paths, options.separator, notes)
-    sources = [_open(file, options, notes) for file in files]
-    _check_same_names(files, sources)
-    columns, told = resolve(sources[0].names, options)
-    pieces: list[Piece] = []
-    for file, source in zip(files, sources, strict=True):
-        with reading(file):
-            found = list(source.pieces(columns.used, log, notes))
-        if not any(piece.frame.height for piece in found):
-            notes.append(f"{file.name} has no row that can be read.")
-        pieces += found
-    notes += told
-    return _loaded(
-        Table(pieces), columns, options, log, notes, untyped=files[0].format == "delimited"
-    )
-
-
-def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
-    """Read a Polars, pandas or Arrow table, a DuckDB relation, or a dict of columns."""
-    source = Frame(frame)
-    columns, told = resolve(source.names, options)
-    notes = list(told)
-    table = Table([source.piece(columns.used)])
-    return _loaded(table, columns, options, ProblemLog(), notes, untyped=False)
-
-
-def _loaded(
-    table: Table,
-    columns: Columns,
-    options: ReadOptions,
-    log: ProblemLog,
-    notes: list[str],
-    *,
-    untyped: bool,
-) -> Loaded:
-    decided = with_threshold(table, columns, options)
-    interactions = to_interactions(table, columns, decided, log, notes, untyped=untyped)
-    least = decided.min_rating if isinstance(decided.min_rating, int | float) else None
-    said = columns.offer()
-    if columns.weight is not None:
-        interactions, said = weigh(interactions, options.weights or "auto")
-        said = f"{columns.weight}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
-    return Loaded(
-        interactions,
-        columns,
-        tuple(notes),
-        weighting=said,
-        seen=_seen(interactions, least, by_rule=options.min_rating == "auto"),
-        min_rating=least,
-    )
-
-
-def _seen(data: Interactions, least: float | None, *, by_rule: bool) -> str:
-    """What was made of contexts and ratings, in a sentence."""
-    parts = [] if data.fields is None else [_SEEN_BY[data.seen_by]]
-    if least is not None and by_rule:
-        parts.append(
-            f"ratings of {least:g} and above count as likings ({SHARE_OF_HIGHEST:.0%} of the "
-            "highest one; --min-rating says otherwise)"
-        )
-    if least is not None and data.seen is not None:
-        parts.append(
-            f"{len(data.seen.items_E):,} pairs rated below {least:g} are not learned from, and not "
-            "recommended again"
-        )
-    return "; ".join(parts)
-
-
-class _Source(Protocol):
-    """A file whose columns are known and whose rows are not read yet."""
-
-    names: tuple[str, ...]
-
-    def pieces(
-        self, used: dict[str, str], log: ProblemLog, notes: list[str]
-    ) -> Iterator[Piece]: ...
-
-
-def _open(file: SourceFile, options: ReadOptions, notes: list[str]) -> _Source:
-    with reading(file):
-        if file.format == "delimited":
-            return DelimitedFile(file, options, notes)
-        if file.format == "json_lines":
-            return JsonLinesFile(file, options, notes)
-        return ParquetFile(file, options.unpack_limit)
-
-
-def _check_same_names(files: list[SourceFile], sources: list[_Source]) -> None:
-    """Refuse files whose columns differ; their order may."""
-    first = sources[0].names
-    for file, source in zip(files, sources, strict=True):
-        if sorted(source.names) != sorted(first):
-            missing = ", ".join(name for name in first if name not in source.names) or "none"
-            extra = ", ".join(name for name in source.names if name not in first) or "none"
-            raise DataError(
-                f"{file.name} and {files[0].name} have different columns: {file.name} lacks "
-                f"{missing}, and has besides {extra}. Load them apart, or make them alike.",
-                code="schema_mismatch",
-            )

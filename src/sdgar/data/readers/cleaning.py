@@ -1,4 +1,4 @@
-"""From raw columns to interactions: every row is kept, filtered or rejected for one reason."""
+"""Build interactions from raw columns: every row is kept, filtered or rejected for one reason."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from numpy.typing import NDArray
 from sdgar.data import contexts, ratings
 from sdgar.data.ids import MAX_BYTES, Ids, int_overflow
 from sdgar.data.interactions import Interactions, RowAccount
-from sdgar.data.readers.columns import FIELD, Columns, ReadOptions, Role, threshold_required
-from sdgar.data.readers.pieces import Table
+from sdgar.data.readers.chunks import Table
+from sdgar.data.readers.columns import FIELD, Columns, threshold_required
+from sdgar.data.readers.known_names import Role
+from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog
 from sdgar.data.readers.times import parse_times
 from sdgar.errors import DataError
 
 _FLOAT32 = np.finfo(np.float32)
 _FLAGS = {"true": 1.0, "false": 0.0}
-"""What a rating may be beside a number."""
+"""The values that a rating may have beside numbers."""
 
 
 def with_threshold(table: Table, columns: Columns, options: ReadOptions) -> ReadOptions:
-    """The same options with the rating that counts as a liking, decided by the ratings."""
+    """Return the options with the least rating that counts as a liking, taken from the ratings."""
     if options.min_rating != "auto" or columns.rating is None:
         return options
     rating_E = table.frame.select(_number(table.frame, "rating"))["rating"].drop_nulls().to_numpy()
@@ -61,7 +63,7 @@ def to_interactions(
     *,
     untyped: bool,
 ) -> Interactions:
-    """Sort out the rows, then turn ids into indices; adds to ``log`` and to ``notes``.
+    """Sort out the rows, then turn ids into indices; add to ``log`` and to ``notes``.
 
     Ids of an untyped source are text that may spell integers.
     """
@@ -127,7 +129,7 @@ def to_interactions(
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
-    """Ids as those of the kept rows are held; missing where they cannot be one of them."""
+    """Return ids in the type of the kept rows' ids; what cannot be one of them is missing."""
     if like.kind == "text":
         return ids.cast(pl.String)
     integers = ids.cast(pl.Int64 if like.kind == "int64" else pl.UInt64, strict=False)
@@ -155,7 +157,7 @@ def _with_parsed(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _number(frame: pl.DataFrame, role: str) -> pl.Expr:
-    """The number that a weight or a rating means; missing where it means none."""
+    """Return the number that a weight or a rating means; it is missing if it means none."""
     number = pl.col(role).cast(pl.Float64, strict=False)
     if role == "rating" and frame[role].dtype == pl.String:
         flags = pl.col(role).str.to_lowercase().replace_strict(_FLAGS, default=None)
@@ -164,7 +166,7 @@ def _number(frame: pl.DataFrame, role: str) -> pl.Expr:
 
 
 def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
-    """Reasons to leave a row out; the first that applies is the one that counts."""
+    """Yield the reasons to leave a row out; the first that applies is the one that counts."""
     yield _Check("missing_user", "user", pl.col("user").is_null())
     yield _Check("missing_item", "item", pl.col("item").is_null())
     fields = [role for role in frame.columns if role.startswith(FIELD)]
@@ -196,7 +198,7 @@ def _rating_checks() -> Iterator[_Check]:
 
 
 def _weight_checks(is_text: bool) -> Iterator[_Check]:
-    """What weights may not be: they end up as float32, so its limits are theirs."""
+    """Yield the reasons to reject a weight; weights become float32, so its limits are theirs."""
     number = pl.col("weight_number")
     too_small = (number > 0) & (number < float(_FLOAT32.tiny))
     if is_text:  # 1e-400 is read as 0, though it was not written as 0
@@ -216,7 +218,7 @@ def _missing(frame: pl.DataFrame, role: Role) -> pl.Expr:
 def _sort_out(
     verdict: pl.Series, checks: list[_Check], table: Table, columns: Columns, log: ProblemLog
 ) -> dict[str, int]:
-    """Log the rejected rows with their places; returns the filtered ones by reason."""
+    """Log the rejected rows with their places; return the numbers of filtered rows by reason."""
     filtered = {}
     counts = dict(verdict.drop_nulls().value_counts().sort("verdict").iter_rows())
     for at, count in counts.items():
@@ -234,7 +236,7 @@ def _sort_out(
 def _index(
     ids: pl.Series, column: str, untyped: bool, notes: list[str]
 ) -> tuple[Ids, NDArray[np.integer[Any]]]:
-    """Distinct ids in ascending order (text by its UTF-8 bytes), and the index of each row."""
+    """Return the distinct ids in ascending order (by UTF-8 bytes), and the index of each row."""
     ids = _held(ids, column, untyped)
     distinct = ids.unique().sort()
     values = distinct.to_numpy()
@@ -247,7 +249,7 @@ def _index(
 
 
 def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
-    """Integers as int64 or uint64; so too text without types, if all of it spells integers."""
+    """Return integer ids as int64 or uint64; untyped text counts if all of it spells integers."""
     is_text = ids.dtype == pl.String
     if is_text and not untyped:
         return ids
@@ -262,7 +264,7 @@ def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
 
 
 def _lookalikes(distinct: pl.Series, column: str) -> list[str]:
-    """A note on ids that differ only in how Unicode composes the same characters."""
+    """Return a note on ids that differ only in how Unicode composes the same characters."""
     spelled = distinct.filter(distinct.str.len_bytes() != distinct.str.len_chars())
     same = Counter(unicodedata.normalize("NFC", text) for text in spelled)
     pairs = sum(count - 1 for count in same.values())

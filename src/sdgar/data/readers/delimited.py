@@ -1,4 +1,4 @@
-"""CSV and TSV files: blocks that are beyond doubt go to Polars, all others line by line."""
+"""Read CSV and TSV files: blocks without any doubt go to Polars, all others line by line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from functools import cache
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import TWO_MARKS, ReadOptions, check_header
-from sdgar.data.readers.files import CHUNK, GUESSED, SourceFile, chunks
-from sdgar.data.readers.pieces import Piece
+from sdgar.data.readers.chunks import Chunk
+from sdgar.data.readers.files import BLOCK_BYTES, GUESSED, SourceFile, unpacked
+from sdgar.data.readers.headers import check_header
+from sdgar.data.readers.options import TWO_MARKS, ReadOptions
 from sdgar.data.readers.problems import MEANING, ProblemLog, shown
 from sdgar.data.readers.text_scan import (
     BOM,
@@ -29,7 +30,7 @@ from sdgar.errors import DataError
 _HEAD = 2 * MAX_LINE
 _DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
 _STAND_IN = "\x1f"
-"""What stands for a separator of two characters where only one can be: ASCII's own separator."""
+"""The character (ASCII's own separator) that stands for a separator of two characters in Polars."""
 
 
 class DelimitedFile:
@@ -39,7 +40,7 @@ class DelimitedFile:
         self, file: SourceFile, options: ReadOptions, notes: list[str], *, one_column: bool = False
     ) -> None:
         self._limit = options.unpack_limit
-        head, _ = next(blocks(chunks(file, self._limit, []), CHUNK))
+        head, _ = next(blocks(unpacked(file, self._limit, []), BLOCK_BYTES))
         check_encoding(head, file.name)
         if file.separator == GUESSED:
             file = replace(file, separator=_separator(head))
@@ -58,30 +59,30 @@ class DelimitedFile:
             self._skipped_lines = n_lines
             self._skipped_bytes += sum(map(len, lines[:n_lines]))
 
-    def pieces(
-        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
-    ) -> Iterator[Piece]:
-        """The used columns, as text."""
+    def chunks(
+        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
+    ) -> Iterator[Chunk]:
+        """Yield the used columns, as text."""
         wanted = {role: self.names.index(name) for role, name in used.items()}
         layout = Layout(self._file.separator, len(self.names), wanted)
         line = self._skipped_lines + 1
         rest = b""
-        body = chunks(self._file, self._limit, notes)
+        body = unpacked(self._file, self._limit, notes)
         for block, last in blocks(_without_first(self._skipped_bytes, body), block_size):
             block = rest + block
             frame = _regular_frame(block, layout, last)
             if frame is not None:
-                yield Piece(self._file.name, frame, range(line, line + frame.height))
+                yield Chunk(self._file.name, frame, range(line, line + frame.height))
                 line, rest = line + frame.height, b""
                 continue
             found = scan(block, layout, line, self._file.name, log, last)
             frame = pl.DataFrame(found.columns, schema=dict.fromkeys(used, pl.String))
-            yield Piece(self._file.name, frame, np.array(found.lines, np.int64))
+            yield Chunk(self._file.name, frame, np.array(found.lines, np.int64))
             line, rest = line + found.taken, found.rest
 
 
 def check_encoding(head: bytes, source: str) -> None:
-    """Refuse UTF-16, which shows by its byte order mark or by a zero in every other byte."""
+    """Raise if a file is UTF-16, by its byte order mark or by a zero in every other byte."""
     start = head[:4096]
     every_other = max(start[::2].count(0), start[1::2].count(0)) * 4 > len(start)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or every_other:
@@ -92,13 +93,13 @@ def check_encoding(head: bytes, source: str) -> None:
 
 
 def _separator(head: bytes) -> str:
-    """The first of the usual separators that the first line has; a comma if it has none."""
+    """Return the first usual separator that is in the first line, or a comma."""
     first = next((line for line in head.splitlines() if line.strip()), b"")
     return next((mark for mark in _DELIMITERS if mark.encode() in first), ",")
 
 
 def _regular_frame(block: bytes, layout: Layout, last: bool) -> pl.DataFrame | None:
-    """Rows of a block in which every line is one well-formed record; None if any is not.
+    """Return the rows of a block in which every line is one well-formed record; None if any is not.
 
     Polars pads short records, cuts long ones and guesses about stray quotes, so it is only
     given blocks about which there is nothing to guess.
@@ -132,7 +133,7 @@ def _regular_frame(block: bytes, layout: Layout, last: bool) -> pl.DataFrame | N
 
 
 def _is_plain(block: bytes) -> bool:
-    """UTF-8 text whose lines end with LF or CRLF, none of them blank at the start or too long."""
+    """Tell whether a block is UTF-8 whose lines end with LF or CRLF and are not too long."""
     if block.startswith((BOM, b"\n", b"\r")):
         return False
     if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
@@ -155,7 +156,7 @@ def _has_overlong_line(block: bytes) -> bool:
 
 
 def _has_even_fields(block: bytes, layout: Layout) -> bool:
-    """Whether every line of a block without quoted fields has as many fields as the layout."""
+    """Tell whether all lines of a block without quotes have as many fields as the layout."""
     data = np.frombuffer(block, np.uint8)
     is_end = data[(data == ord(layout.separator)) | (data == ord("\n"))] == ord("\n")
     n_lines = np.count_nonzero(is_end)
@@ -170,21 +171,21 @@ def _opening_quote(separator: str) -> re.Pattern[bytes]:
 
 @cache
 def _records(separator: str, n_fields: int) -> re.Pattern[bytes]:
-    """Whole records of one line each; possessive, so that a mismatch costs no second look."""
+    """Return a pattern of records of one line each, possessive: a mismatch costs no second look."""
     mark = re.escape(separator.encode())
     in_quotes = rb'"[^"\r\n]*+(?:""[^"\r\n]*+)*+"'
     field = rb'(?:%b|[^"\r\n%b]*+)' % (in_quotes, mark)
     return re.compile(rb"(?:(?:%b%b){%d}%b\r?\n)*+" % (field, mark, n_fields - 1, field))
 
 
-def _without_first(n_bytes: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        yield piece[n_bytes:]
-        n_bytes = max(0, n_bytes - len(piece))
+def _without_first(n_bytes: int, stream: Iterator[bytes]) -> Iterator[bytes]:
+    for part in stream:
+        yield part[n_bytes:]
+        n_bytes = max(0, n_bytes - len(part))
 
 
 def _first_record(lines: list[bytes], file: SourceFile) -> tuple[list[str], int]:
-    """Fields of the first record, and the number of lines up to its end."""
+    """Return the fields of the first record, and the number of lines up to its end."""
     for at in range(len(lines)):
         try:
             raw, taken = record(lines, at, file.separator, last=True)
@@ -210,6 +211,6 @@ def _one_column(line: str, file: SourceFile) -> DataError:
 
 
 def _other_separator(line: str, file: SourceFile) -> str:
-    """A hint, if a line has another of the usual separators."""
+    """Return a hint if a line has another of the usual separators; empty if not."""
     seen = [name for mark, name in _DELIMITERS.items() if mark in line and mark != file.separator]
     return f" It may be delimited by {seen[0]!r}: try --delimiter {seen[0]!r}." if seen else ""

@@ -1,4 +1,4 @@
-"""Tables of what is known of users or items: the first column is the id, the others say things."""
+"""Read tables of features of users or items: first the id, then a column a feature."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.features import Features
-from sdgar.data.readers.columns import ReadOptions, check_distinct
 from sdgar.data.readers.delimited import DelimitedFile
-from sdgar.data.readers.files import SourceFile, chunks, find_files, reading
+from sdgar.data.readers.files import SourceFile, find_files, reading, unpacked
+from sdgar.data.readers.headers import check_distinct
+from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.problems import MEANING, ProblemLog
 from sdgar.errors import DataError
@@ -23,7 +24,7 @@ _SEVERAL = "|"
 def read_features(
     path: str | Path, *, delimiter: str | None = None, max_uncompressed: int | None = None
 ) -> Features:
-    r"""Features from a CSV, TSV, JSON Lines or Parquet file, plain or compressed.
+    r"""Read features from a CSV, TSV, JSON Lines or Parquet file, plain or compressed.
 
     Every value is a feature, ``column=value``; a cell may hold several, as a list or as text with
     ``|`` between them, or none. Numbers are names here: fractions are refused.
@@ -61,7 +62,7 @@ def read_features(
 
 
 def whole_table(path: str | Path, options: ReadOptions) -> tuple[SourceFile, pl.DataFrame]:
-    """A file with all its columns; those of delimited text are text."""
+    """Return a file with all its columns; those of delimited text are text."""
     file = find_files([path], options.separator, [])[0]
     with reading(file):
         return file, _frame(file, options)
@@ -74,7 +75,7 @@ def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
         if file.format == "parquet":
             source = ParquetFile(file, options.unpack_limit)
             return source.frame(source.names)
-        content = BytesIO(b"".join(chunks(file, options.unpack_limit, [])))
+        content = BytesIO(b"".join(unpacked(file, options.unpack_limit, [])))
         return pl.read_ndjson(content, infer_schema_length=None)
     except (pl.exceptions.PolarsError, DataError) as error:
         raise DataError(
@@ -83,11 +84,11 @@ def _frame(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
 
 
 def _delimited(file: SourceFile, options: ReadOptions) -> pl.DataFrame:
-    """All columns as text, the first line being their names."""
+    """Return all columns as text; the first line has their names."""
     source = DelimitedFile(file, options, [], one_column=True)
     _require_header(source.names, file.name)
     log = ProblemLog()
-    found = [piece.frame for piece in source.pieces({n: n for n in source.names}, log, [])]
+    found = [chunk.frame for chunk in source.chunks({n: n for n in source.names}, log, [])]
     if log.counts:
         problem = log.problems()[0]
         raise DataError(
@@ -138,7 +139,7 @@ def _several(cell: str | None) -> list[str]:
 
 
 def _fractions(column: pl.Series) -> bool:
-    """Whether a column of text is one of numbers, and not all of them whole."""
+    """Tell whether a column of text holds numbers, and not all of them are whole."""
     if column.dtype != pl.String:
         return False
     texts = column.filter(column.is_not_null() & (column != ""))

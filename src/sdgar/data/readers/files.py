@@ -1,8 +1,7 @@
-"""Input files: found, checked, decompressed in bounded memory, and watched for change."""
+"""Find and check input files, decompress them in bounded memory, and notice changes."""
 
 from __future__ import annotations
 
-import difflib
 import glob
 import os
 import stat
@@ -14,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
-from sdgar.errors import DataError, ResourceError, UsageError
+from sdgar.errors import DataError, ResourceError, UsageError, did_you_mean
 
 Format = Literal["delimited", "json_lines", "parquet"]
 Compression = Literal["gzip", "zstd"]
 
-CHUNK = 8 << 20
-"""Bytes that are decompressed and parsed at a time."""
+BLOCK_BYTES = 8 << 20
+"""The bytes that are decompressed and parsed at a time."""
 GUESSED = ""
-"""The separator of files whose extension does not tell: their first line does."""
+"""The separator of files whose extension does not tell it; then their first line does."""
 _PACKED = 1 << 20
 _EXTENSIONS: dict[str, tuple[Format, str]] = {
     ".csv": ("delimited", ","),
@@ -40,12 +39,16 @@ _MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "z
 
 
 class Stamp(NamedTuple):
-    """Which file it is, and what shows that it changed."""
+    """The identity of a file, and what shows that it changed."""
 
     device: int
+    """The number of the device of the file."""
     inode: int
+    """The number of the file on its device."""
     size: int
+    """The size in bytes."""
     changed_ns: int
+    """The time of the last change in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +56,19 @@ class SourceFile:
     """A regular, readable, non-empty file of a known format."""
 
     path: Path
+    """The place of the file."""
     format: Format
+    """The format of its content."""
     separator: str
+    """The characters between fields, for delimited text."""
     compression: Compression | None
+    """The way it is compressed; None if it is not."""
     stamp: Stamp
-    """What it was when it was found."""
+    """The stamp of the file when it was found."""
 
     @property
     def name(self) -> str:
-        """How the file is called in messages."""
+        """The name of the file in messages."""
         return printable(self.path)
 
 
@@ -109,24 +116,24 @@ def reading(file: SourceFile) -> Iterator[None]:
         )
 
 
-def chunks(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
-    """The decompressed bytes of a file, a bounded piece at a time."""
+def unpacked(file: SourceFile, limit: int, notes: list[str]) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a file, a bounded block at a time."""
     if file.compression == "zstd":
-        pieces = _zstd(file)
+        blocks = _zstd(file)
     elif file.compression == "gzip":
-        pieces = _gzip(file, notes)
+        blocks = _gzip(file, notes)
     else:
-        pieces = _plain(file)
+        blocks = _plain(file)
     total = 0
-    for piece in pieces:
-        total += len(piece)
+    for block in blocks:
+        total += len(block)
         if file.compression and total > limit:
             raise too_large(file, f"at least {total:,} bytes", limit)
-        yield piece
+        yield block
 
 
 def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
-    """The error for a file that unpacks to more than is allowed."""
+    """Build the error for a file that unpacks to more than is allowed."""
     return ResourceError(
         f"{file.name} of {file.stamp.size:,} bytes unpacks to {unpacked}, and the limit is "
         f"{limit:,}. If that is meant, raise it with --max-uncompressed BYTES "
@@ -151,13 +158,12 @@ def _expand(pattern: str | Path) -> list[Path]:
 
 
 def _alike(path: Path) -> str:
-    """A hint at the file beside the missing one whose name is most like it."""
+    """Return a hint at the file in the same folder whose name is most like a missing one."""
     try:
         names = [printable(Path(other.name)) for other in path.parent.iterdir() if other.is_file()]
     except OSError:
         return ""
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return did_you_mean(path.name, names, cutoff=0.8)
 
 
 def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
@@ -235,18 +241,18 @@ def _stamp(path: Path) -> Stamp:
 
 
 def printable(path: Path) -> str:
-    """The name of a file with bytes that are not UTF-8 escaped, so that it can be shown."""
+    """Return the name of a file for messages, with bytes that are not UTF-8 escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _plain(file: SourceFile) -> Iterator[bytes]:
     with file.path.open("rb") as stream:
-        while piece := stream.read(CHUNK):
-            yield piece
+        while block := stream.read(BLOCK_BYTES):
+            yield block
 
 
 def _gzip(file: SourceFile, notes: list[str]) -> Iterator[bytes]:
-    """Like the gzip module, which does not tell a member's end from the file's."""
+    """Yield the bytes of a gzip file; unlike the gzip module, notice where each member ends."""
     members = 0
     with file.path.open("rb") as stream:
         packed = stream.read(_PACKED)
@@ -263,7 +269,7 @@ def _gzip(file: SourceFile, notes: list[str]) -> Iterator[bytes]:
 def _gzip_member(
     file: SourceFile, stream: BinaryIO, packed: bytes
 ) -> Generator[bytes, None, bytes]:
-    """Unpack one member; returns the packed bytes that follow it."""
+    """Yield the bytes of one gzip member; return the packed bytes that follow it."""
     unpacker = zlib.decompressobj(wbits=31)
     while not unpacker.eof:
         if not packed:
@@ -273,11 +279,11 @@ def _gzip_member(
                 code="truncated_gzip",
             )
         try:
-            piece = unpacker.decompress(packed, CHUNK)
+            block = unpacker.decompress(packed, BLOCK_BYTES)
         except zlib.error as error:
             raise _corrupt(file, error) from error
-        if piece:
-            yield piece
+        if block:
+            yield block
         packed = unpacker.unconsumed_tail or (b"" if unpacker.eof else stream.read(_PACKED))
     # Tapes and some tools pad with zeros, which are no member.
     return (unpacker.unused_data or stream.read(_PACKED)).lstrip(b"\0")
@@ -291,8 +297,8 @@ def _zstd(file: SourceFile) -> Iterator[bytes]:
 
     try:
         with zstd.open(file.path) as stream:
-            while piece := stream.read(CHUNK):
-                yield piece
+            while block := stream.read(BLOCK_BYTES):
+                yield block
     except EOFError as error:
         raise DataError(
             f"{file.name} ends in the middle of its zstd data (an incomplete frame): it was cut. "

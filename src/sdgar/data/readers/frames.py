@@ -1,4 +1,4 @@
-"""Tables that are in memory already: Polars, pandas, Arrow, DuckDB, or a dict of columns."""
+"""Read tables in memory: Polars, pandas, Arrow, DuckDB, or a dict of columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from sdgar.data.ids import plain, require_column
 from sdgar.data.numbers import microseconds
-from sdgar.data.readers.pieces import Piece, id_column, is_id, typed_piece, value_column
+from sdgar.data.readers.chunks import Chunk, id_column, is_id, typed_chunk, value_column
 from sdgar.errors import DataError, UsageError
 
 _SOURCE = "the frame"
@@ -33,20 +33,20 @@ class Frame:
                 self._table = _polars(table)
                 self.names = tuple(self._table.collect_schema().names())
 
-    def piece(self, used: dict[str, str]) -> Piece:
-        """The used columns as a piece."""
+    def chunk(self, used: dict[str, str]) -> Chunk:
+        """Return the used columns as a chunk."""
         if isinstance(self._table, pl.LazyFrame):
             names = list(dict.fromkeys(used.values()))
             with _failures_named():
                 frame = self._table.select(names).collect()
-            return typed_piece(frame, used, _SOURCE)
+            return typed_chunk(frame, used, _SOURCE)
         columns = {role: self._column(role, name) for role, name in used.items()}
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise UsageError(
                 f"the columns differ in length: {sorted(lengths)}.", code="column_length"
             )
-        return typed_piece(pl.DataFrame(columns), {role: role for role in used}, _SOURCE)
+        return typed_chunk(pl.DataFrame(columns), {role: role for role in used}, _SOURCE)
 
     def _column(self, role: str, name: str) -> pl.Series:
         values = self._table[_original(self._table, name)]
@@ -68,7 +68,7 @@ class Frame:
 
 @contextmanager
 def _failures_named() -> Iterator[None]:
-    """Name the first line of what Polars says of a query that fails, or of what is no table."""
+    """Raise errors that quote the first line of what Polars says of a query or a table."""
     try:
         yield
     except pl.exceptions.PolarsError as error:
@@ -83,7 +83,7 @@ def _is_pandas(table: object) -> bool:
 
 
 def _pandas_values(column: Any) -> Any:
-    """Values of a pandas column, with None for every kind of missing where the type allows it.
+    """Return the values of a pandas column, with None for every kind of missing value if possible.
 
     A nullable column of integers is taken as objects if values are missing: pandas itself would
     make it floats, which lose digits above 2^53.
@@ -114,6 +114,6 @@ def _polars(table: Any) -> pl.LazyFrame:
 
 
 def _original(table: Any, name: str) -> Any:
-    """The name as the table spells it: pandas and dicts may have names that are not text."""
+    """Return a name as the table has it: pandas and dicts may have names that are not text."""
     names = table.columns if _is_pandas(table) else table
     return next(original for original in names if str(original) == name)

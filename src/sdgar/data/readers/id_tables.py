@@ -1,4 +1,4 @@
-"""Small tables that go with questions: which users to answer, and what items are called."""
+"""Read small tables for requests: the users to answer, and the names of items."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.contexts import USER
-from sdgar.data.readers.columns import ReadOptions, column_of
+from sdgar.data.readers.columns import column_of
 from sdgar.data.readers.feature_tables import whole_table
-from sdgar.data.readers.files import chunks, find_files, reading
+from sdgar.data.readers.files import find_files, reading, unpacked
+from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError, UsageError
 
 _NAMES = ("name", "title", "label", "description")
-"""How a column of names is called, alone or at the end of its name; the first that is there."""
+"""The names of a column of names, alone or as an ending; the first that is there counts."""
 
 
 def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
-    """Users in their order, each once: one a line of a .txt file, or a column of a table.
+    """Return users in their order, each once, from a .txt file of lines or a column of a table.
 
     Where ``options.context`` has several fields, each user is a mapping with a column for each.
     """
@@ -44,7 +45,7 @@ def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
 
 
 def read_names(path: str | Path, column: str | None, options: ReadOptions) -> dict[str, str]:
-    """What each item is called, by its id as text; an item without a name is not there."""
+    """Return the name of each item by its id as text; items without a name are left out."""
     file, frame = whole_table(path, options)
     key = _id_column(frame.columns, options)
     named = column or _name_column([name for name in frame.columns if name != key], file.name)
@@ -62,7 +63,7 @@ def read_names(path: str | Path, column: str | None, options: ReadOptions) -> di
 def _lines(path: str | Path, options: ReadOptions) -> list[str]:
     file = find_files([path], options.separator or "\t", [])[0]
     with reading(file):
-        content = b"".join(chunks(file, options.unpack_limit, []))
+        content = b"".join(unpacked(file, options.unpack_limit, []))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -96,7 +97,7 @@ def _require_ids(column: pl.Series, name: str, file: str) -> None:
 
 
 def _id_column(names: Sequence[str], options: ReadOptions) -> str:
-    """The column of the items: named, called as items are, or the first."""
+    """Return the column of the items: the one that is named, or looks so, or the first."""
     try:
         return column_of("item", names, options)
     except UsageError:

@@ -1,4 +1,4 @@
-"""JSON Lines files: one object a line, read with Python's parser, which keeps integers exact."""
+"""Read JSON Lines files with Python's parser, which keeps integers exact: one object a line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sdgar.data.readers.columns import ReadOptions
+from sdgar.data.readers.chunks import Chunk, id_column, is_id, value_column
 from sdgar.data.readers.delimited import check_encoding
-from sdgar.data.readers.files import CHUNK, SourceFile, chunks
-from sdgar.data.readers.pieces import Piece, id_column, is_id, value_column
+from sdgar.data.readers.files import BLOCK_BYTES, SourceFile, unpacked
+from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import Place, ProblemLog, shown
 from sdgar.data.readers.text_scan import BOM, MAX_LINE, Broken, blocks
 from sdgar.errors import DataError
@@ -27,18 +27,18 @@ class JsonLinesFile:
     def __init__(self, file: SourceFile, options: ReadOptions, notes: list[str]) -> None:
         self._file = file
         self._limit = options.unpack_limit
-        head, _ = next(blocks(chunks(file, self._limit, []), CHUNK))
+        head, _ = next(blocks(unpacked(file, self._limit, []), BLOCK_BYTES))
         check_encoding(head, file.name)
         if head.startswith(BOM):
             notes.append(f"{file.name} begins with a byte order mark, which was left out.")
         self.names = _keys(head, file.name)
 
-    def pieces(
-        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = CHUNK
-    ) -> Iterator[Piece]:
-        """The used columns: ids as integers or text, everything else as text."""
+    def chunks(
+        self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
+    ) -> Iterator[Chunk]:
+        """Yield the used columns: ids as integers or text, everything else as text."""
         first_line = 1
-        for block, _ in blocks(chunks(self._file, self._limit, notes), block_size):
+        for block, _ in blocks(unpacked(self._file, self._limit, notes), block_size):
             lines = _lines(block)
             objects = _objects(lines, first_line, self._file.name, log)
             columns = [
@@ -46,14 +46,14 @@ class JsonLinesFile:
                 for role, name in used.items()
             ]
             rows = np.fromiter(objects, np.int64, len(objects))
-            yield Piece(self._file.name, pl.DataFrame(columns), rows)
+            yield Chunk(self._file.name, pl.DataFrame(columns), rows)
             first_line += len(lines)
 
 
 def _objects(
     lines: list[bytes], first_line: int, source: str, log: ProblemLog
 ) -> dict[int, dict[str, Any]]:
-    """The object of each line; lines without one go to the log."""
+    """Return the object of each line; lines without one go to the log."""
     found = {}
     for number, line in enumerate(lines, first_line):
         try:
@@ -65,7 +65,7 @@ def _objects(
 
 
 def _keys(head: bytes, source: str) -> tuple[str, ...]:
-    """Keys of the first objects, in the order met."""
+    """Return the keys of the first objects, in the order met."""
     first = list(islice(filter(bytes.strip, _lines(head)), _LOOKED_AT))
     if not first:
         raise DataError(f"{source} has nothing but blank lines.", code="empty_input")

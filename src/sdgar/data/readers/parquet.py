@@ -1,4 +1,4 @@
-"""Parquet files: only the used columns are read, after their sizes are found to be plausible."""
+"""Read the used columns of Parquet files, after a check that their sizes are plausible."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import polars as pl
 
 from sdgar.data.readers import parquet_layout
+from sdgar.data.readers.chunks import Chunk, typed_chunk
 from sdgar.data.readers.files import SourceFile, too_large
-from sdgar.data.readers.pieces import Piece, typed_piece
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.errors import DataError
 
@@ -21,17 +21,17 @@ class ParquetFile:
         self._file = file
         self._limit = limit
         with _damage_named(file), file.path.open("rb") as stream:
-            parquet_layout.chunks(stream)
+            parquet_layout.column_chunks(stream)
             stream.seek(0)
             self.names = tuple(pl.read_parquet_schema(stream))
 
-    def pieces(self, used: dict[str, str], log: ProblemLog, notes: list[str]) -> Iterator[Piece]:
-        """The used columns, as one piece."""
+    def chunks(self, used: dict[str, str], log: ProblemLog, notes: list[str]) -> Iterator[Chunk]:
+        """Yield the used columns, as one chunk."""
         names = list(dict.fromkeys(used.values()))
-        yield typed_piece(self.frame(names), used, self._file.name)
+        yield typed_chunk(self.frame(names), used, self._file.name)
 
     def frame(self, names: Collection[str]) -> pl.DataFrame:
-        """Some columns as they are, if they do not unpack to more than is allowed."""
+        """Return some columns as they are; raise if they unpack to more than is allowed."""
         with _damage_named(self._file), self._file.path.open("rb") as stream:
             unpacked = parquet_layout.unpacked_bytes(stream, names)
             if unpacked > self._limit:
@@ -42,7 +42,7 @@ class ParquetFile:
 
 @contextmanager
 def _damage_named(file: SourceFile) -> Iterator[None]:
-    """Name the file in what is raised on damage, which may even be a Rust panic."""
+    """Raise errors that name the file if it is damaged, also for a Rust panic."""
     found = (
         parquet_layout.Damaged,
         pl.exceptions.PolarsError,

@@ -1,4 +1,4 @@
-"""Where the parts of a Parquet file lie, and whether their sizes can be true.
+"""Find the parts of a Parquet file, and check that their sizes can be true.
 
 Polars believes the sizes that a Parquet file states, and allocates what they ask for. A single
 damaged byte in the header of a page can make it ask for 2^61 bytes, which ends the interpreter
@@ -29,28 +29,34 @@ Struct = dict[int, Any]
 
 
 class Damaged(Exception):  # noqa: N818
-    """Bytes that cannot be part of a whole Parquet file; never leaves this room."""
+    """Bytes that cannot be part of a whole Parquet file; the error never leaves this room."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class ColumnChunk:
     """The pages of one column in one group of rows, as the footer describes them."""
 
     column: str
+    """The name of the column."""
     compressed: bool
+    """True if its pages are compressed."""
     n_values: int
+    """The number of its values."""
     start: int
+    """The first byte of its pages in the file."""
     end: int
+    """The first byte behind its pages."""
     uncompressed: int
+    """The bytes that its pages unpack to."""
 
     @property
     def unpacked(self) -> int:
-        """Bytes that the values take at most; repeated values are stored once, however many."""
+        """The most bytes that the values take; repeated values are stored once."""
         return max(self.uncompressed, self.n_values * _VALUE_BYTES)
 
 
-def chunks(stream: BinaryIO) -> list[Chunk]:
-    """What the footer says of the columns."""
+def column_chunks(stream: BinaryIO) -> list[ColumnChunk]:
+    """Return what the footer says of the columns."""
     size = stream.seek(0, os.SEEK_END)
     tail = _bytes_at(stream, max(size - _TAIL, 0), _TAIL)
     footer_end = size - _TAIL
@@ -63,20 +69,22 @@ def chunks(stream: BinaryIO) -> list[Chunk]:
     if sum(_whole(group, 3) for group in groups) != _whole(footer, 3):
         raise Damaged("its groups of rows have another number of rows than the file")
     return [
-        _chunk(column, group, footer_start) for group in groups for column in _structs(group, 1)
+        _column_chunk(column, group, footer_start)
+        for group in groups
+        for column in _structs(group, 1)
     ]
 
 
 def unpacked_bytes(stream: BinaryIO, columns: Collection[str]) -> int:
-    """Check all pages of some columns; returns the bytes that these unpack to."""
-    wanted = [chunk for chunk in chunks(stream) if chunk.column in columns]
+    """Check all pages of some columns; return the bytes that they unpack to."""
+    wanted = [chunk for chunk in column_chunks(stream) if chunk.column in columns]
     for chunk in wanted:
         _check_pages(stream, chunk)
     return sum(chunk.unpacked for chunk in wanted)
 
 
-def _check_pages(stream: BinaryIO, chunk: Chunk) -> None:
-    """Walk the page headers of a chunk; their sizes must add up to what the footer says."""
+def _check_pages(stream: BinaryIO, chunk: ColumnChunk) -> None:
+    """Check that the page headers of a chunk add up to what the footer says."""
     at, n_values, uncompressed = chunk.start, 0, 0
     while at < chunk.end:
         page, n_header = _page(stream, at, chunk.end)
@@ -98,7 +106,7 @@ def _check_pages(stream: BinaryIO, chunk: Chunk) -> None:
         )
 
 
-def _chunk(column: Struct, group: Struct, footer_start: int) -> Chunk:
+def _column_chunk(column: Struct, group: Struct, footer_start: int) -> ColumnChunk:
     about = column.get(3)
     if not isinstance(about, dict):
         raise Damaged("a column is not described")
@@ -114,7 +122,7 @@ def _chunk(column: Struct, group: Struct, footer_start: int) -> Chunk:
     end = start + _whole(about, 7)
     if start < end and (start < len(_MAGIC) or end > footer_start):  # no rows, no place
         raise Damaged(f"column {path[0]!r} lies outside of the file")
-    return Chunk(
+    return ColumnChunk(
         column=path[0].decode("utf-8", "replace"),
         compressed=_whole(about, 4) != _UNCOMPRESSED,
         n_values=n_values,
@@ -125,7 +133,7 @@ def _chunk(column: Struct, group: Struct, footer_start: int) -> Chunk:
 
 
 def _n_values(page: Struct, n_unpacked: int) -> int:
-    """Values of a data page; the words of a dictionary are none, but must fit their page."""
+    """Return the number of values of a data page; a dictionary has none, but must fit its page."""
     kind = _whole(page, 1)
     about = page.get({_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}.get(kind, 0))
     if not isinstance(about, dict):
@@ -139,7 +147,7 @@ def _n_values(page: Struct, n_unpacked: int) -> int:
 
 
 def _page(stream: BinaryIO, at: int, end: int) -> tuple[Struct, int]:
-    """The header of a page, and its length; it may hold long texts, as the least and greatest."""
+    """Return the header of a page, which may hold long texts, and its length."""
     n_bytes = _HEADER_BYTES
     while True:
         reader = _Compact(_bytes_at(stream, at, min(n_bytes, end - at)))
@@ -157,7 +165,7 @@ def _bytes_at(stream: BinaryIO, at: int, n: int) -> bytes:
 
 
 def _whole(struct: Struct, field: int) -> int:
-    """A number that counts something, so it is not negative."""
+    """Return a number that counts something; raise if it is negative."""
     value = struct.get(field)
     if not isinstance(value, int) or value < 0:
         raise Damaged(f"a size or number is {value}")
@@ -189,7 +197,7 @@ class _Compact:
         self._readers = readers
 
     def struct(self, depth: int = 0) -> Struct:
-        """The fields of a struct that begins here."""
+        """Return the fields of the struct that begins here."""
         if depth > _MAX_DEPTH:
             raise Damaged("its description is nested too deeply")
         found: Struct = {}

@@ -1,4 +1,4 @@
-"""What was wrong with the rows of an input: kinds, counts and first places, told all at once."""
+"""The problems of the rows of an input: their kinds, counts and first places, told all at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from sdgar.errors import DataError
 
 MAX_PLACES = 20
-"""Places shown in all; every kind of problem shows at least one."""
+"""The most places that are shown in all; every kind of problem shows at least one."""
 
 _MAX_SHOWN = 80
 
@@ -40,19 +40,23 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a problem was met."""
+    """The place of a problem."""
 
     source: str
+    """The name of the file or frame."""
     row: int
-    """Physical line of a text file (its header is line 1), or row counted from 1."""
+    """The line of a text file (its header is line 1), or the row counted from 1."""
     unit: Literal["line", "row"]
+    """Whether ``row`` counts lines or rows."""
     column: str | None
+    """The name of the column, if the problem has one."""
     value: str
-    """What stood there: escaped, and cut to 80 characters."""
+    """The value at that place, escaped and cut to 80 characters."""
     detail: str = ""
+    """More about the problem, if there is more to say."""
 
     def sentence(self) -> str:
-        """The place in one line."""
+        """Return the place in one line."""
         column = f", column {self.column}" if self.column is not None else ""
         detail = f" ({self.detail})" if self.detail else ""
         return f"{self.source}, {self.unit} {self.row}{column}: {self.value}{detail}"
@@ -60,15 +64,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One kind of problem, how often it occurs, and where first."""
+    """One kind of problem, how often it occurs, and its first places."""
 
     code: str
+    """The kind of problem, a stable word for machines."""
     count: int
+    """The number of rows with it."""
     places: tuple[Place, ...]
+    """The first places where it was met."""
 
 
 class BadRows(DataError):  # noqa: N818
-    """Rows that cannot be used; ``problems`` has them by kind."""
+    """The error for rows that cannot be used; ``problems`` has them by kind."""
 
     def __init__(self, problems: tuple[Problem, ...], n_read: int) -> None:
         lines = [f"{sum(p.count for p in problems):,} of {n_read:,} rows cannot be used:"]
@@ -82,7 +89,7 @@ class BadRows(DataError):  # noqa: N818
 
 
 class ProblemLog:
-    """Collects the problems of one load."""
+    """The problems of one input, as they are collected."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -95,7 +102,7 @@ class ProblemLog:
         known.extend(list(places)[: MAX_PLACES - len(known)])
 
     def problems(self) -> tuple[Problem, ...]:
-        """Every kind of problem, in the order they were met."""
+        """Return every kind of problem, in the order they were met."""
         each = max(1, MAX_PLACES // max(1, len(self.counts)))
         return tuple(
             Problem(code, count, tuple(self._places[code][:each]))
@@ -104,7 +111,7 @@ class ProblemLog:
 
 
 def shown(value: object) -> str:
-    """The value as a person may safely see it: escaped, quoted and cut."""
+    """Return a value as a person may safely see it: escaped, quoted and cut."""
     if isinstance(value, bytes):
         value = value[:_MAX_SHOWN].decode("utf-8", "backslashreplace")
     text = repr(value[:_MAX_SHOWN]) if isinstance(value, str) else str(value)

@@ -1,4 +1,4 @@
-"""Delimited text, record by record: slow, exact about lines, and never in doubt.
+"""Read delimited text record by record: slow, and exact about lines.
 
 A record whose quotes cannot be matched costs one line: reading goes on at the line after the
 one where it began, so that a stray quote does not swallow the rest of the file.
@@ -19,7 +19,7 @@ _LINE_END = re.compile(rb"[\r\n]")
 
 
 class Broken(Exception):  # noqa: N818
-    """A record that cannot be read; never leaves this room."""
+    """A record that cannot be read; the error never leaves this room."""
 
     def __init__(self, code: str, detail: str = "") -> None:
         super().__init__(code)
@@ -28,46 +28,51 @@ class Broken(Exception):  # noqa: N818
 
 
 class Unfinished(Exception):  # noqa: N818
-    """The lines end within quotes, and more lines may follow."""
+    """The error for lines that end within quotes, when more lines may follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a record looks like, and the positions of the fields that are wanted."""
+    """The form of a record, and the positions of the wanted fields."""
 
     separator: str
+    """The characters between fields."""
     n_fields: int
+    """The number of fields of a record."""
     wanted: dict[str, int]
+    """The position of each wanted field, by the part it plays."""
 
 
 @dataclass(slots=True)
 class Scanned:
-    """Wanted fields of the good records of a block, and the line each record began at."""
+    """The wanted fields of the good records of a block, and the line at which each record began."""
 
     columns: dict[str, list[str]]
+    """The wanted fields, by the part they play."""
     lines: list[int] = field(default_factory=list)
+    """The line at which each record began."""
     taken: int = 0
-    """Lines that are done with."""
+    """The number of lines that are read."""
     rest: bytes = b""
     """The beginning of a record that ends in the next block."""
 
 
-def blocks(chunks: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
-    """Bytes cut at line ends into blocks of about ``size``; the last one is marked.
+def blocks(stream: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
+    """Cut bytes at line ends into blocks of about ``size``; yield each and whether it is the last.
 
     A line is kept only up to the byte that makes it too long, so that a file without line
     ends takes no more memory than one with them.
     """
     held = b""
     overlong = False
-    for chunk in chunks:
+    for part in stream:
         if overlong:
-            end = _LINE_END.search(chunk)
+            end = _LINE_END.search(part)
             if end is None:
                 continue
-            chunk = chunk[end.start() :]
+            part = part[end.start() :]
             overlong = False
-        held += chunk
+        held += part
         if len(held) < size:
             continue
         cut = _last_line_end(held)
@@ -112,7 +117,7 @@ def scan(
 
 
 def record(lines: list[bytes], at: int, separator: str, last: bool) -> tuple[list[bytes], int]:
-    """Fields of the record that begins at a line (none if it is blank), and its lines."""
+    """Return the fields of the record at a line (none if it is blank), and its number of lines."""
     bare = lines[at].rstrip(b"\r\n")
     if len(bare) > MAX_LINE:
         raise Broken("line_too_long")
@@ -122,7 +127,7 @@ def record(lines: list[bytes], at: int, separator: str, last: bool) -> tuple[lis
 
 
 def decoded(fields: list[bytes]) -> list[str]:
-    """The fields as text."""
+    """Return the fields as text."""
     try:
         return [field.decode() for field in fields]
     except UnicodeDecodeError as error:
@@ -132,7 +137,7 @@ def decoded(fields: list[bytes]) -> list[str]:
 def _quoted_record(
     lines: list[bytes], start: int, mark: bytes, last: bool
 ) -> tuple[list[bytes], int]:
-    """A record with quotes, which may run over several lines (RFC 4180)."""
+    """Return a record with quotes, which may run over several lines (RFC 4180)."""
     text = bytearray(lines[start])
     taken = 1
     at = 0
@@ -172,6 +177,6 @@ def _next_line(lines: list[bytes], at: int, length: int, last: bool) -> bytes:
 
 
 def _last_line_end(held: bytes) -> int:
-    """Where the last complete line ends; a CR at the very end may be half of a CRLF."""
+    """Return where the last complete line ends; a CR at the very end may be half of a CRLF."""
     newline = held.rfind(b"\n") + 1
     return max(newline, held.rfind(b"\r", newline, len(held) - 1) + 1)

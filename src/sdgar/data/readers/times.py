@@ -1,4 +1,4 @@
-"""Times of any spelling as microseconds since 1970."""
+"""Read times of any spelling as microseconds since 1970."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import polars as pl
 from sdgar.data.moments import COUNTS
 
 _FINER_FROM = tuple(bound for bound, _ in COUNTS)
-"""A count of at least so much is of the next finer unit."""
+"""The count from which on a number is of the next finer unit."""
 _MICROS = (*(micros for _, micros in COUNTS), 1)
 _NANOS = 3
 
 YEAR_10000 = 253_402_300_800_000_000
-"""In microseconds; a time from then on is none that anybody meant."""
+"""The beginning of the year 10000 in microseconds; later times are taken for mistakes."""
 
 # Tried in turn on text with a blank for `T`, and `+00:00` for `Z` and `UTC`.
 _WITH_ZONE = ("%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z")
@@ -23,10 +23,12 @@ _WITHOUT_ZONE = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Microseconds, null where the value is no time, and which of them are out of range."""
+    """Times in microseconds, null if a value is no time, and which of them are out of range."""
 
     micros: pl.Series
+    """The times in microseconds since 1970."""
     out_of_range: pl.Series
+    """True for a time that is out of range."""
 
 
 def parse_times(raw: pl.Series) -> Times:
@@ -44,7 +46,7 @@ def parse_times(raw: pl.Series) -> Times:
 
 
 def _parse_text(raw: pl.Series) -> Times:
-    """Numbers if most values are, else ISO 8601; a column is not both."""
+    """Read numbers if most values are numbers, else ISO 8601; a column is not both."""
     numbers: pl.Series = raw.cast(pl.Int64, strict=False)
     if numbers.null_count() > raw.null_count():
         decimals = raw.cast(pl.Float64, strict=False).fill_nan(None)

@@ -108,7 +108,7 @@ def measured(
     """The rows of all pieces, then those of other devices; what was measured before is read."""
     pace = pace or Pace(sum(piece.seconds for piece in pieces))
     kept = f"What is finished is kept in {path}; the same command goes on."
-    with lines.held(path, mark={"format": FORMAT}, what="measurements of sdgar paper") as file:
+    with lines.locked(path, mark={"format": FORMAT}, what="measurements of sdgar paper") as file:
         read = [_described(path, line) for line in lines.read(file, path)]
         found = {_name(line["key"]): line for line in read}
         for piece in pieces:

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from sdgar.data import splits
+from sdgar.data.datasets.catalogue import DATASETS
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
 
+_BY_NAME = {dataset.short_name: dataset for dataset in DATASETS.values()}
 FOLDERS = {
     "citeulike": ("citeulike-t", "citeulike"),
     "gowalla": ("gowalla",),
@@ -19,20 +21,12 @@ FOLDERS = {
     "amazon": ("amazon",),
     "echonest": ("echonest",),
 }
-"""Where a data set may lie within the folder of data."""
-TITLES = {
-    "citeulike": "CiteULike",
-    "gowalla": "Gowalla",
-    "movielens": "MovieLens-10M",
-    "amazon": "Amazon",
-    "echonest": "Echonest",
-}
+"""The names that the folder of each data set may have within the folder of data."""
+TITLES = {name: dataset.paper_name for name, dataset in _BY_NAME.items()}
+"""The names of the data sets in the paper's tables."""
 PAPER_SIZES = {
-    "citeulike": (7_947, 25_975, 134_860),
-    "gowalla": (29_858, 40_988, 1_027_464),
-    "movielens": (60_655, 8_939, 2_105_971),
-    "amazon": (130_380, 128_939, 2_415_650),
-    "echonest": (217_966, 60_654, 4_422_471),
+    name: (dataset.paper_users, dataset.paper_items, dataset.paper_ratings)
+    for name, dataset in _BY_NAME.items()
 }
 """Users, items and interactions in the paper's Table 1."""
 

@@ -1,4 +1,4 @@
-"""Pieces of an input: the columns that are used, and where each row came from."""
+"""Chunks of an input: the used columns of some rows, and where each row came from."""
 
 from __future__ import annotations
 
@@ -13,73 +13,77 @@ from numpy.typing import NDArray
 
 from sdgar.data.ids import int_overflow
 from sdgar.data.numbers import BEYOND
-from sdgar.data.readers.columns import FIELD, Role
+from sdgar.data.readers.columns import FIELD
+from sdgar.data.readers.known_names import Role
 from sdgar.data.readers.problems import Place, shown
 from sdgar.data.readers.times import YEAR_10000
 from sdgar.errors import DataError
 
 _YEAR_1 = -62_135_596_800_000_000
-"""In microseconds from 1970."""
+"""The beginning of the year 1, in microseconds from 1970."""
 ID_ROLES: tuple[Role, Role] = ("user", "item")
 
 
 def is_id(role: str) -> bool:
-    """Whether a part is played by ids, which are never parsed."""
+    """Tell whether the values of a part are ids, which are never parsed."""
     return role in ID_ROLES or role.startswith(FIELD)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Chunk:
     """Some rows of one source; the columns of ``frame`` are named by the part they play."""
 
     source: str
+    """The name of the file or frame."""
     frame: pl.DataFrame
+    """The used columns."""
     rows: range | NDArray[np.int64]
-    """Line or row number of each row in its source."""
+    """The line or row number of each row in its source."""
     unit: Literal["line", "row"] = "line"
+    """Whether ``rows`` counts lines or rows."""
 
 
 class Table:
-    """All pieces as one frame, which still knows where each row came from."""
+    """All chunks as one frame, which still knows where each row came from."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        self._pieces = pieces
-        self._starts = np.cumsum([0] + [piece.frame.height for piece in pieces])
-        types = {role: _common_type(pieces, role) for role in pieces[0].frame.columns}
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self._chunks = chunks
+        self._starts = np.cumsum([0] + [chunk.frame.height for chunk in chunks])
+        types = {role: _common_type(chunks, role) for role in chunks[0].frame.columns}
         whole = [pl.col(role).cast(dtype) for role, dtype in types.items()]
-        self.frame = pl.concat([piece.frame.select(whole) for piece in pieces])
+        self.frame = pl.concat([chunk.frame.select(whole) for chunk in chunks])
 
     def place(self, row: int, role: str, column: str) -> Place:
-        """Where a row came from, and what stands in one of its columns."""
+        """Return where a row came from and the value of one of its columns."""
         at = int(np.searchsorted(self._starts, row, side="right")) - 1
-        piece = self._pieces[at]
-        number = int(piece.rows[row - int(self._starts[at])])
+        chunk = self._chunks[at]
+        number = int(chunk.rows[row - int(self._starts[at])])
         value = _value(self.frame[role], row)
         return Place(
-            piece.source, number, piece.unit, column, shown("" if value is None else value)
+            chunk.source, number, chunk.unit, column, shown("" if value is None else value)
         )
 
 
 def _value(column: pl.Series, row: int) -> Any:
-    """What stands in a row; Python has no dates before the year 1 or after 9999."""
+    """Return the value of a row; Python has no dates before the year 1 or after 9999."""
     count = column.to_physical()[row] if column.dtype == pl.Datetime else None
     if count is None or _YEAR_1 <= count < YEAR_10000:
         return column[row]
     return f"{count:,} microseconds from 1970"
 
 
-def typed_piece(frame: pl.DataFrame, used: dict[str, str], source: str) -> Piece:
-    """A piece of a source that has types; the columns of ``frame`` still have its names."""
+def typed_chunk(frame: pl.DataFrame, used: dict[str, str], source: str) -> Chunk:
+    """Return a chunk of a source that has types; the columns of ``frame`` still have its names."""
     columns = [
         _typed_ids(frame[name], source) if is_id(role) else _typed_values(frame[name], source, role)
         for role, name in used.items()
     ]
     parts = pl.DataFrame([column.alias(role) for column, role in zip(columns, used, strict=True)])
-    return Piece(source, parts, range(1, frame.height + 1), "row")
+    return Chunk(source, parts, range(1, frame.height + 1), "row")
 
 
 def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
-    """Ids given as Python objects: all integers or all text, with None where there is none."""
+    """Return a column of ids that are Python objects: all integers or all text, or None."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds <= {str}:
         return _text(values, column, source)
@@ -99,7 +103,7 @@ def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
 
 
 def value_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
-    """Weights, ratings or times given as Python objects, as the text a file would have."""
+    """Return weights, ratings or times that are Python objects as the text a file would have."""
     texts = [v if v is None or isinstance(v, str) else str(v) for v in values]
     return _text(texts, column, source)
 
@@ -142,7 +146,7 @@ def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
 
 
 def _microseconds(dates: pl.Series) -> pl.Series:
-    """Dates in microseconds, the last there is where int64 cannot count them."""
+    """Return dates in microseconds, and ``BEYOND`` for those that int64 cannot count."""
     micros = dates.cast(pl.Datetime("us"), strict=False)
     beyond = micros.is_null() & dates.is_not_null()
     return micros.to_physical().set(beyond, BEYOND).cast(pl.Datetime("us"))
@@ -157,16 +161,16 @@ def _refused(column: str, source: str, kind: str, is_float: bool) -> DataError:
     )
 
 
-def _common_type(pieces: Sequence[Piece], role: str) -> pl.DataType:
-    """The type that holds a column of all pieces exactly; an error where there is none.
+def _common_type(chunks: Sequence[Chunk], role: str) -> pl.DataType:
+    """Return the type that holds a column of all chunks exactly; raise if there is none.
 
-    Integers in one piece and text in another have none: nobody knows if 7 and '7' are one id.
+    Integers in one chunk and text in another have none: nobody knows if 7 and '7' are one id.
     """
     types: dict[pl.DataType, str] = {}
-    for piece in pieces:
-        column = piece.frame[role]
+    for chunk in chunks:
+        column = chunk.frame[role]
         if column.null_count() < len(column):
-            types.setdefault(column.dtype, piece.source)
+            types.setdefault(column.dtype, chunk.source)
     if len(types) < 2:
         return next(iter(types), pl.String())
     if all(dtype.is_integer() for dtype in types):

@@ -1,0 +1,232 @@
+"""The ways to build interactions: from arrays, contexts, a sparse matrix, or indices.
+
+Every way ends in ``from_indices``, which sorts the rows by (context, item) and keeps one row a
+pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data import contexts, numbers
+from sdgar.data.account import RowAccount
+from sdgar.data.ids import Ids, held
+from sdgar.errors import DataError, UsageError, unknown_name
+
+Duplicates = Literal["error", "sum", "max", "last"]
+"""The rule for rows of one (user, item) pair whose weights differ."""
+
+_MAX_WEIGHT_RATIO = 1e12
+_FLOAT32 = np.finfo(np.float32)
+
+
+class Built(NamedTuple):
+    """The fields of ``Interactions`` that are built from rows."""
+
+    users: Ids
+    items: Ids
+    indptr_U1: NDArray[np.int64]
+    items_E: NDArray[np.int32]
+    account: RowAccount
+    weight_E: NDArray[np.float32] | None
+    time_E: NDArray[np.int64] | None
+
+
+def from_contexts(
+    fields: Mapping[str, Sequence[Any] | NDArray[Any]],
+    items: Sequence[Any] | NDArray[Any],
+    *,
+    weight: Sequence[float] | NDArray[Any] | None,
+    time: Sequence[int] | NDArray[Any] | None,
+    duplicates: Duplicates,
+) -> Built:
+    """Build from contexts of several fields, one array a field."""
+    if not isinstance(fields, Mapping):
+        raise UsageError(
+            "fields must be a mapping of names to columns, such as {'user': …, 'city': …}; got "
+            f"a {type(fields).__name__}.",
+            code="bad_shape",
+        )
+    contexts.require_fields(tuple(fields))
+    if tuple(fields) == contexts.USER:
+        return from_arrays(fields["user"], items, weight=weight, time=time, duplicates=duplicates)
+    columns = {name: _distinct(values, name) for name, values in fields.items()}
+    _require_same_length(
+        {name: len(index) for name, (_, index) in columns.items()} | {"items": len(items)}
+    )
+    ids, contexts_E = contexts.combined(
+        {name: distinct.values[index] for name, (distinct, index) in columns.items()}
+    )
+    return from_arrays(
+        ids.values[contexts_E], items, weight=weight, time=time, duplicates=duplicates
+    )
+
+
+def from_arrays(
+    users: Sequence[Any] | NDArray[Any],
+    items: Sequence[Any] | NDArray[Any],
+    *,
+    weight: Sequence[float] | NDArray[Any] | None,
+    time: Sequence[int] | NDArray[Any] | None,
+    duplicates: Duplicates,
+) -> Built:
+    """Build from one array of raw values a column."""
+    user_ids, users_E = _distinct(users, "user")
+    item_ids, items_E = _distinct(items, "item")
+    return from_indices(
+        user_ids, item_ids, users_E, items_E, weight_E=weight, time_E=time, duplicates=duplicates
+    )
+
+
+def from_csr(matrix: Any, *, weighted: bool) -> Built:
+    """Build from a scipy sparse matrix of users × items; ids are row and column numbers."""
+    if not hasattr(matrix, "tocoo") or len(matrix.shape) != 2:
+        raise UsageError(
+            f"from_csr takes a scipy sparse matrix of users × items, got a "
+            f"{type(matrix).__name__}. Wrap rows of numbers as scipy.sparse.csr_array(rows).",
+            code="bad_matrix",
+        )
+    coo = matrix.tocoo()
+    data = np.asarray(coo.data)
+    if data.dtype.kind not in "biuf" or not np.isfinite(data).all():
+        raise DataError(
+            f"the entries of the matrix must be finite real numbers, and these are {data.dtype}"
+            " or not finite. Clean or convert them first.",
+            code="bad_weight",
+        )
+    stored = data != 0
+    built = from_arrays(
+        np.asarray(coo.row)[stored].astype(np.int64),
+        np.asarray(coo.col)[stored].astype(np.int64),
+        weight=data[stored] if weighted else None,
+        time=None,
+        duplicates="sum",
+    )
+    zeros = int((~stored).sum())
+    account = replace(
+        built.account,
+        read=built.account.read + zeros,
+        filtered={"zero_weight": zeros} if zeros else {},
+    )
+    return built._replace(account=account)
+
+
+def from_indices(
+    users: Ids,
+    items: Ids,
+    users_E: NDArray[np.integer[Any]],
+    items_E: NDArray[np.integer[Any]],
+    *,
+    weight_E: Sequence[float] | NDArray[Any] | None = None,
+    time_E: Sequence[int] | NDArray[Any] | None = None,
+    duplicates: Duplicates = "error",
+    account: RowAccount | None = None,
+) -> Built:
+    """Sort rows into CSR order and keep one row a pair: the last one in time."""
+    if duplicates not in get_args(Duplicates):
+        raise unknown_name("duplicates rule", duplicates, get_args(Duplicates))
+    weight_E = None if weight_E is None else numbers.weights(weight_E)
+    time_E = None if time_E is None else numbers.times(time_E)
+    columns = {"users": users_E, "items": items_E, "weights": weight_E, "times": time_E}
+    _require_same_length({name: len(c) for name, c in columns.items() if c is not None})
+    if len(users_E) == 0:
+        raise DataError("there is no row to learn from.", code="no_rows")
+    _require_indices("user", users_E, len(users))
+    _require_indices("item", items_E, len(items))
+    key_E = users_E.astype(np.int64) * len(items) + items_E.astype(np.int64)
+    order = np.argsort(key_E, kind="stable")
+    last_E = np.append(np.diff(key_E[order]) != 0, True)
+    if time_E is not None and not last_E.all():
+        order = np.lexsort((time_E, key_E))
+    key_E = key_E[order]
+    kept = order[last_E]
+    weight = None
+    if weight_E is not None:
+        with np.errstate(over="ignore"):  # sums beyond float64 are refused as infinite
+            weight = _collapse(weight_E[order], key_E, last_E, duplicates, users, items)
+    indptr = np.zeros(len(users) + 1, np.int64)
+    np.cumsum(np.bincount(users_E[kept], minlength=len(users)), out=indptr[1:])
+    n_duplicates = len(key_E) - len(kept)
+    account = account or RowAccount(read=len(key_E), kept=len(key_E))
+    return Built(
+        users=users,
+        items=items,
+        indptr_U1=indptr,
+        items_E=items_E[kept].astype(np.int32),
+        account=replace(
+            account,
+            kept=account.kept - n_duplicates,
+            duplicates=account.duplicates + n_duplicates,
+        ),
+        weight_E=weight,
+        time_E=None if time_E is None else time_E[kept],
+    )
+
+
+def _require_same_length(lengths: Mapping[str, int]) -> None:
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} {n:,}" for name, n in lengths.items())
+        raise DataError(
+            f"columns are of different lengths: {said}. Give one value a row.", code="bad_shape"
+        )
+
+
+def _require_indices(what: str, index_E: NDArray[np.integer[Any]], n: int) -> None:
+    if index_E.dtype.kind not in "iu" or index_E.min() < 0 or index_E.max() >= n:
+        raise UsageError(
+            f"{what} indices must be integers from 0 to {n - 1}, got {index_E.dtype} from "
+            f"{index_E.min()} to {index_E.max()}.",
+            code="bad_index",
+        )
+
+
+def _distinct(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:
+    distinct, index = np.unique(held(raw, f"{what} ids"), return_inverse=True)
+    return Ids(distinct), index.astype(np.int64)
+
+
+def _collapse(
+    weight_E: NDArray[np.float64],
+    key_E: NDArray[np.int64],
+    last_E: NDArray[np.bool_],
+    duplicates: Duplicates,
+    users: Ids,
+    items: Ids,
+) -> NDArray[np.float32]:
+    """Return one weight a pair, from rows sorted by pair; ``last_E`` marks the last row of each."""
+    starts = np.concatenate(([0], np.flatnonzero(last_E)[:-1] + 1))
+    if duplicates == "sum":
+        merged = np.add.reduceat(weight_E, starts)
+    elif duplicates == "max":
+        merged = np.maximum.reduceat(weight_E, starts)
+    else:
+        merged = weight_E[last_E]
+        differs = np.maximum.reduceat(weight_E, starts) != np.minimum.reduceat(weight_E, starts)
+        if duplicates == "error" and differs.any():
+            key = int(key_E[last_E][differs][0])
+            user, item = divmod(key, len(items))
+            raise DataError(
+                f"{int(differs.sum()):,} (user, item) pairs occur with different weights, the "
+                f"first is user {users.values[user]!r}, item {items.values[item]!r}. "
+                "Say what is meant with --duplicates sum, max or last (duplicates=… in Python).",
+                code="differing_weights",
+            )
+    positive = merged[merged > 0]
+    if len(positive) and positive.max() > positive.min() * _MAX_WEIGHT_RATIO:
+        raise DataError(
+            f"weights range from {positive.min():g} to {positive.max():g}, more than a factor of "
+            "1e12: the smallest would be lost in rounding. Rescale or clip them.",
+            code="weight_range",
+        )
+    if merged.sum() > _FLOAT32.max or (len(positive) and positive.min() < _FLOAT32.tiny):
+        raise DataError(
+            f"weights from {merged.min():g} to {merged.max():g} that add up to {merged.sum():g} "
+            f"do not fit float32, which ends at {_FLOAT32.max:g}. Rescale or clip them.",
+            code="weight_range",
+        )
+    return merged.astype(np.float32)

@@ -1,0 +1,185 @@
+"""The five data sets of the SD-GAR paper: where they come from, and the paper's Table 1.
+
+Section 3.1 of the paper: scores higher than 4 are positive, and every user has at least 5
+items. Where the published sizes say otherwise, the entry says so and follows the sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sdgar.errors import unknown_name
+
+FormatName = Literal["libraries", "check_ins", "movielens_ratings", "amazon_ratings", "play_counts"]
+"""The names of the formats in which raw files are published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A data set: where it comes from, how it is read, and what the paper says of its size."""
+
+    name: str
+    """The name of the data set in commands."""
+    short_name: str
+    """The name of its synthetic counterpart, and of its part of the paper's tables."""
+    paper_name: str
+    """The name that the paper's tables give it."""
+    title: str
+    """The name and contents of the data set, for people."""
+    homepage: str
+    """The address of the publisher's page about it."""
+    url: str
+    """The address of the raw file."""
+    filename: str
+    """The name of the raw file on this machine; it is never taken from a URL or a header."""
+    format: FormatName
+    """The format of the raw file."""
+    member: str | None = None
+    """The one file to read where the raw file is a zip archive."""
+    size: int | None = None
+    """The size of the raw file in bytes, if it is known."""
+    sha256: str | None = None
+    """The SHA-256 of the raw file; None if nobody published it and we have not seen the file."""
+    md5: str | None = None
+    """The MD5 of the raw file, for publishers who give no better digest."""
+    min_score: float | None = None
+    """Only rows with a higher score are positive; None if the rows have no scores."""
+    min_user_interactions: int = 5
+    """Users with fewer interactions are left out."""
+    min_item_interactions: int = 1
+    """Items with fewer interactions are left out."""
+    paper_users: int
+    """The number of users in the paper's Table 1."""
+    paper_items: int
+    """The number of items in the paper's Table 1."""
+    paper_ratings: int
+    """The number of interactions in the paper's Table 1."""
+    paper_concentration: float
+    """The share of the interactions on the 5 % most popular items, in the paper's Table 1."""
+    least_per_user: int = 5
+    """The fewest interactions that a user has in the paper's data."""
+    notes: tuple[str, ...] = ()
+    """Remarks for people who prepare the data set."""
+    citation: str
+    """The publication that asks to be cited."""
+    terms: str
+    """The terms of use."""
+
+
+_ALL = (
+    Dataset(
+        name="citeulike",
+        short_name="citeulike",
+        paper_name="CiteULike",
+        title="CiteULike-t: articles in users' libraries",
+        homepage="https://github.com/js05212/citeulike-t",
+        url="https://raw.githubusercontent.com/js05212/citeulike-t/master/users.dat",
+        filename="users.dat",
+        format="libraries",
+        size=770_649,
+        sha256="02d5d429b2c0362e0ed79f6ef204666b4092563d21493abf4dfb521e8a7078bf",
+        # The paper says 5, but its 134,860 interactions of 7,947 users are the whole file, and
+        # the authors' own split has users with 3.
+        min_user_interactions=1,
+        paper_users=7_947,
+        paper_items=25_975,
+        paper_ratings=134_860,
+        paper_concentration=0.3156,
+        least_per_user=3,
+        notes=("The paper counts the catalogue; 391 of its articles are in no library.",),
+        citation="Wang, Chen and Li: Collaborative Topic Regression with Social Regularization "
+        "for Tag Recommendation, IJCAI 2013.",
+        terms="No licence is stated.",
+    ),
+    Dataset(
+        name="gowalla",
+        short_name="gowalla",
+        paper_name="Gowalla",
+        title="Gowalla: places where users checked in",
+        homepage="https://snap.stanford.edu/data/loc-gowalla.html",
+        url="https://snap.stanford.edu/data/loc-gowalla_totalCheckins.txt.gz",
+        filename="loc-gowalla_totalCheckins.txt.gz",
+        format="check_ins",
+        # The paper says users with 5; its published size is that of the 10-core.
+        min_user_interactions=10,
+        min_item_interactions=10,
+        paper_users=29_858,
+        paper_items=40_988,
+        paper_ratings=1_027_464,
+        paper_concentration=0.2915,
+        least_per_user=10,
+        notes=(
+            "The paper says users with at least 5 items, but the size it publishes is that of "
+            "the 10-core: users and places with at least 10.",
+        ),
+        citation="Cho, Myers and Leskovec: Friendship and Mobility, KDD 2011.",
+        terms="No licence is stated.",
+    ),
+    Dataset(
+        name="movielens-10m",
+        short_name="movielens",
+        paper_name="MovieLens-10M",
+        title="MovieLens 10M: films rated above 4",
+        homepage="https://grouplens.org/datasets/movielens/10m/",
+        url="https://files.grouplens.org/datasets/movielens/ml-10m.zip",
+        filename="ml-10m.zip",
+        member="ml-10M100K/ratings.dat",
+        format="movielens_ratings",
+        size=65_566_137,
+        md5="ce571fd55effeba0271552578f2648bd",
+        min_score=4,
+        paper_users=60_655,
+        paper_items=8_939,
+        paper_ratings=2_105_971,
+        paper_concentration=0.6198,
+        notes=("298 of the paper's 8,939 films have no interaction in the authors' matrix.",),
+        citation="Harper and Konstan: The MovieLens Datasets, ACM TiiS 5(4), 2015.",
+        terms="GroupLens: research use; no redistribution and no commercial use without "
+        "permission.",
+    ),
+    Dataset(
+        name="amazon",
+        short_name="amazon",
+        paper_name="Amazon",
+        title="Amazon books (2014): books rated above 4",
+        homepage="https://jmcauley.ucsd.edu/data/amazon",
+        url="https://snap.stanford.edu/data/amazon/productGraph/categoryFiles/ratings_Books.csv",
+        filename="ratings_Books.csv",
+        format="amazon_ratings",
+        min_score=4,
+        paper_users=130_380,
+        paper_items=128_939,
+        paper_ratings=2_415_650,
+        paper_concentration=0.3298,
+        notes=("The paper uses a subset of these ratings that its authors did not publish.",),
+        citation="He and McAuley: Ups and Downs, WWW 2016.",
+        terms="No licence is stated; provided for research.",
+    ),
+    Dataset(
+        name="echonest",
+        short_name="echonest",
+        paper_name="Echonest",
+        title="Echo Nest Taste Profile: songs that users played",
+        homepage="http://millionsongdataset.com/tasteprofile/",
+        url="http://millionsongdataset.com/sites/default/files/challenge/train_triplets.txt.zip",
+        filename="train_triplets.txt.zip",
+        member="train_triplets.txt",
+        format="play_counts",
+        paper_users=217_966,
+        paper_items=60_654,
+        paper_ratings=4_422_471,
+        paper_concentration=0.4563,
+        notes=("The paper uses a part of these triplets and does not say which.",),
+        citation="Bertin-Mahieux, Ellis, Whitman and Lamere: The Million Song Dataset, ISMIR 2011.",
+        terms="Provided for research; read the terms on the home page.",
+    ),
+)
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+
+
+def find(name: str) -> Dataset:
+    """Look up a data set by its name."""
+    if name not in DATASETS:
+        raise unknown_name("dataset", name, DATASETS)
+    return DATASETS[name]

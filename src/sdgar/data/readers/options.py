@@ -1,0 +1,132 @@
+"""The options of reading: everything that a caller may say about an input."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sdgar.data import contexts
+from sdgar.data.building import Duplicates
+from sdgar.data.weighting import WEIGHTINGS, Weighting
+from sdgar.errors import UsageError, unknown_name
+
+TWO_MARKS = "::"
+"""The only delimiter of more than one character, which MovieLens writes between fields."""
+
+_MOST_UNPACKED = 64 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """The options of reading. Columns that are not named are guessed from the names people use."""
+
+    user: str | None = None
+    """The column of the user ids; ``None`` guesses."""
+    item: str | None = None
+    """The column of the item ids; ``None`` guesses."""
+    weight: str | None = None
+    """The column of the weights. Without it every row counts once, even if a column looks like a
+    weight, unless ``weights`` is given; ``"none"`` asks for no weights."""
+    weights: Weighting | None = None
+    """The use of the weights: ``"log"``, ``"bm25"``, ``"raw"``, or ``"auto"``, which takes them
+    as they are unless they range too widely, and then ``"log"``. See ``sdgar.data.weighting``."""
+    time: str | None = None
+    """The column of the times; ``None`` guesses, ``"none"`` asks for no times."""
+    rating: str | None = None
+    """The column of ratings to which ``min_rating`` applies."""
+    min_rating: float | Literal["auto", "unset"] | None = "auto"
+    """The least rating of a row to learn from. ``"auto"`` takes 0.7 of the highest rating (see
+    ``sdgar.data.ratings``), ``None`` counts every row, ``"unset"`` makes ratings an error."""
+    delimiter: str | None = None
+    """The character between fields, ``"tab"`` or ``"::"``; ``None`` takes it from the file
+    extension."""
+    header_columns: tuple[str, ...] | None = None
+    """The names of the columns, for files that have no header line."""
+    duplicates: Duplicates = "error"
+    """The rule for rows of one (user, item) pair whose weights differ."""
+    allow_bad_rows: bool = False
+    """Leave out and count rows that cannot be used, instead of refusing the input."""
+    context: tuple[str, ...] = contexts.USER
+    """The fields of a context: user, columns by name, and hour, weekday or daypart of the time."""
+    seen_by: contexts.SeenBy = "user"
+    """With "user", an item that a user has is left out of their lists in all contexts; with
+    "context", only in the context that has it."""
+    max_uncompressed: int | None = None
+    """The bytes that a gz, zst or Parquet file may unpack to; ``None`` stands for this machine's
+    memory, at most 64 GiB."""
+
+    def __post_init__(self) -> None:
+        """Raise if options cannot work, before any file is opened."""
+        if self.duplicates not in get_args(Duplicates):
+            raise UsageError(
+                f"duplicates must be one of {', '.join(get_args(Duplicates))}, "
+                f"got {self.duplicates!r}.",
+                code="bad_option",
+            )
+        if self.delimiter is not None and not _fit_delimiter(self.delimiter):
+            raise UsageError(
+                f"delimiter must be one character (or 'tab', or '::'), got {self.delimiter!r}.",
+                code="bad_option",
+            )
+        if self.weights is not None and self.weights not in WEIGHTINGS:
+            raise unknown_name("weighting", str(self.weights), WEIGHTINGS)
+        if self.weights is not None and self.weight == "none":
+            raise UsageError(
+                f"weights={self.weights!r} asks for weights and weight='none' for none. Leave one "
+                "of them out.",
+                code="bad_option",
+            )
+        limit = self.max_uncompressed
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise UsageError(
+                f"max_uncompressed must be a number of bytes of at least 1, got {limit!r}.",
+                code="bad_option",
+            )
+        named = self.min_rating not in (None, "auto", "unset")
+        if named and not (
+            isinstance(self.min_rating, (int, float)) and math.isfinite(self.min_rating)
+        ):
+            raise UsageError(
+                f"min_rating must be a number or none, got {self.min_rating!r}.", code="bad_option"
+            )
+        contexts.require_fields(self.context)
+        contexts.require_seen_by(self.seen_by)
+        if self.seen_by == "context" and self.context == contexts.USER:
+            raise UsageError(
+                "--seen-by context needs contexts of several fields: name them with --context.",
+                code="bad_option",
+            )
+        if twice := repeated(self.header_columns or ()):
+            raise UsageError(f"--columns names {twice} more than once.", code="bad_option")
+
+    @property
+    def separator(self) -> str | None:
+        """The delimiter as the character itself."""
+        return "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
+
+    @property
+    def unpack_limit(self) -> int:
+        """The bytes that a file may unpack to, with the default of this machine."""
+        return self.max_uncompressed or min(_MOST_UNPACKED, _memory())
+
+
+def repeated(names: Sequence[str]) -> str:
+    """Return the names that occur more than once, for people; empty names do not count."""
+    return ", ".join(repr(name) for name, n in Counter(names).items() if name and n > 1)
+
+
+def _memory() -> int:
+    """Return the bytes of memory of this machine; Windows does not tell them in this way."""
+    if not hasattr(os, "sysconf"):
+        return _MOST_UNPACKED
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _fit_delimiter(text: str) -> bool:
+    return text in ("tab", "\\t", TWO_MARKS) or (
+        len(text) == 1 and text.isascii() and text not in '"\r\n\0'
+    )

@@ -1,0 +1,167 @@
+"""Hold rows out by a named rule, which may be told more after a colon; all rules are seeded.
+
+    time:0.1          the last tenth of all rows in time
+    paper:0.2         a fifth of each user's rows, at random
+    leave-last-out    the last row of each user
+    date:2024-03-01   all rows from that moment on
+    users:0.1         whole users, a tenth of them: part of their rows is folded in, the rest found
+    windows:7d:3      three windows of seven days one after the other, the last one ends with the
+                      data; each is found from all rows before it
+    folds:5           the rows of each user dealt into five parts, each found from the others
+
+A split is two sets of interactions. Users and items that keep no training row lose their
+place in the training data, so nothing is learned or recommended about them by accident. The only
+row of a user stays in the training data: without it nothing can be measured for that user anyway.
+``date`` and ``windows`` alone take it, as nothing may be learned from what comes later; such users
+are new, and are counted where a model is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from sdgar.arguments import of_kind
+from sdgar.data.interactions import Interactions
+from sdgar.data.splits.several import k_folds, windows
+from sdgar.data.splits.single import (
+    Split,
+    by_date,
+    by_time,
+    leave_last_out,
+    per_user,
+    random_rows,
+    whole_users,
+)
+from sdgar.errors import UsageError, unknown_name
+
+Rule = Literal["paper", "time", "leave-last-out"]
+"""The name of a rule that needs nothing after a colon."""
+RULES: tuple[Rule, ...] = ("paper", "time", "leave-last-out")
+"""The names of the rules that need nothing after a colon."""
+_TOLD = ("date:2024-03-01", "users:0.1", "windows:7d:3", "folds:5")
+_SEVERAL = ("windows", "folds")
+_SHARES = {"paper": 0.2, "time": 0.1, "users": 0.1}
+"""The default shares: of each user's rows, of all rows in time, and of users."""
+
+
+def default_rule(data: Interactions) -> Rule:
+    """Return "time" if the data has times, as a random split lets a model see the future."""
+    return "paper" if data.time_E is None else "time"
+
+
+def is_several(rule: str | None) -> bool:
+    """Tell whether a rule gives several splits."""
+    return rule is not None and rule.partition(":")[0] in _SEVERAL
+
+
+def split(
+    data: Interactions, rule: str | None = None, *, seed: int = 0, share: float | None = None
+) -> Split:
+    """Hold test rows out by a named rule; without one, by time if the data has times.
+
+    The rules are "time", "paper" (a share of each user's rows at random), "leave-last-out",
+    "date:2024-03-01" (all rows from that moment on) and "users:0.1" (whole users: part of their
+    rows are the ``histories`` to fold in, the rest is to be found). A share is ``share``, or
+    follows a colon, as in "time:0.2".
+
+    >>> rows = {"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"], "time": [10, 20, 30, 40]}
+    >>> train, test = sdgar.split(sdgar.read(rows))
+    >>> len(train), len(test)  # the last row in time is held out
+    (3, 1)
+    """
+    of_kind("data", data, Interactions, "Read files and frames with sdgar.read(source).")
+    rule = str(rule or default_rule(data))
+    name, _, told = rule.partition(":")
+    if name in _SHARES:
+        of = _share(rule, share)
+        if name == "paper":
+            return per_user(data, share=of, seed=seed)
+        return by_time(data, share=of) if name == "time" else whole_users(data, share=of, seed=seed)
+    if name == "leave-last-out" and not told:
+        _no_share(name, share, "which holds out one row of each user")
+        return leave_last_out(data)
+    if name == "date" and told:
+        _no_share(name, share, "which holds out all rows from a moment on")
+        return by_date(data, told)
+    if name in _SEVERAL:
+        raise UsageError(
+            f"{rule} gives several splits. Take them one by one: for part in sdgar.folds(data, "
+            f"{rule!r}).",
+            code="several_folds",
+        )
+    raise _unknown(rule)
+
+
+def folds(data: Interactions, rule: str, *, seed: int = 0) -> Iterator[Split]:
+    """Yield the splits of a rule one by one: "windows:7d:3", "folds:5", or any rule of one split.
+
+    "windows:7d:3" are three windows of seven days one after the other, of which the last one ends
+    with the data; the training rows of each are all rows before it. "folds:5" deals the rows of
+    each user into five parts at random, and holds each part out once.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 1, 2, 2, 2], [7, 8, 9, 7, 8, 9])
+    >>> [len(part.held_out) for part in sdgar.folds(data, "folds:3")]
+    [2, 2, 2]
+    """
+    of_kind("data", data, Interactions, "Read files and frames with sdgar.read(source).")
+    name, _, told = str(rule).partition(":")
+    if name == "windows":
+        length, colon, n = told.partition(":")
+        return windows(data, length, _number(rule, n) if colon else 1)
+    if name == "folds":
+        return k_folds(data, _number(rule, told), seed=seed)
+    return iter((split(data, rule, seed=seed),))
+
+
+def validation(data: Interactions, *, seed: int = 0, share: float = 0.1) -> Split:
+    """Split off validation rows: by time if the data has times, else 10 % of the rows."""
+    if data.time_E is not None:
+        return by_time(data, share=share)
+    return random_rows(data, share=share, seed=seed)
+
+
+def _share(rule: str, share: float | None) -> float:
+    """Return the share that is held out: from the rule, from ``share``, or the rule's default."""
+    name, _, told = rule.partition(":")
+    if not told:
+        return _SHARES[name] if share is None else share
+    if share is not None:
+        raise UsageError(
+            f"{rule} says what share is held out, and so does the share of {share}. Leave one of "
+            "them out.",
+            code="unused_option",
+        )
+    try:
+        return float(told)
+    except ValueError:
+        raise UsageError(
+            f"the held-out share must lie between 0 and 1, got {told!r}.", code="bad_share"
+        ) from None
+
+
+def _no_share(name: str, share: float | None, why: str) -> None:
+    if share is not None:
+        raise UsageError(
+            f"a share of {share} has no meaning for {name}, {why}. Leave the share or the rule "
+            "out.",
+            code="unused_option",
+        )
+
+
+def _number(rule: str, told: str) -> int:
+    if not told.isdecimal() or len(told) > 6:
+        raise UsageError(
+            f"{rule!r} should end with a number, as in {' or '.join(_TOLD[2:])}.", code="bad_rule"
+        )
+    return int(told)
+
+
+def _unknown(rule: str) -> UsageError:
+    if rule[:1].isdigit():
+        return UsageError(
+            f"{rule!r} is no rule of a split. To hold out all rows from a moment on, write "
+            f"date:{rule}.",
+            code="unknown_split",
+        )
+    return unknown_name("split", rule, (*RULES, *_TOLD))

@@ -1,0 +1,213 @@
+"""Ways to hold rows out that give one split, all seeded."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data import moments
+from sdgar.data.interactions import Interactions
+from sdgar.errors import DataError, UsageError
+from sdgar.maths.rng import Stream, check_seed, sort_keys
+from sdgar.show.printed import Described
+
+_TO_FIND = 0.2
+"""The part of a held-out user's rows that is to be found from the rest."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Split(Described):
+    """Training rows, held-out rows, and how they were told apart."""
+
+    train: Interactions
+    """The rows to train on."""
+    held_out: Interactions
+    """The rows to be found."""
+    how: str
+    """The rule of the split in words."""
+    warning: str | None = None
+    """A reason to read results with care, if there is one."""
+    histories: Interactions | None = None
+    """The rows from which held-out whole users are folded in when the held-out rows are measured,
+    as in ``model.evaluate(held_out, histories=histories)``; None for all other rules."""
+
+    def __iter__(self) -> Iterator[Interactions]:
+        """Yield the training rows and the held-out rows, for ``train, test = split(data)``."""
+        return iter((self.train, self.held_out))
+
+    def sizes(self) -> str:
+        """Return the number of rows of each part, in words."""
+        folded = "" if self.histories is None else f"{len(self.histories):,} to fold in, "
+        return f"{len(self.train):,} rows to train, {folded}{len(self.held_out):,} to test"
+
+    def _lines(self) -> list[str]:
+        lines = [f"Split: {self.how}", f"train: {self.train.sizes()}"]
+        if self.histories is not None:
+            lines.append(f"histories: {self.histories.sizes()}")
+        lines.append(f"held out: {self.held_out.sizes()}")
+        return lines + ([f"warning: {self.warning}"] if self.warning else [])
+
+
+def per_user(data: Interactions, *, share: float = 0.2, seed: int = 0) -> Split:
+    """Hold out ⌈share · n⌉ of each user's n rows at random, but not all: the paper's rule."""
+    _check_share(share)
+    key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(data)))
+    rank_E = _rank_within_user(data, key_E)
+    how = f"per user, ceil({share:g} n) rows at random, seed {seed}"
+    return parted(data, rank_E < _quota(data, share)[data.users_E], how)
+
+
+def random_rows(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Split:
+    """Hold out a share of all rows at random; every user keeps at least one training row."""
+    _check_share(share)
+    key_E = sort_keys(check_seed(seed), Stream.SPLIT_VALID, 0, np.arange(len(data)))
+    rank_E = _rank_within_user(data, key_E)
+    free = np.flatnonzero(rank_E > 0)
+    wanted = min(round(share * len(data)), len(free))
+    held_E = np.zeros(len(data), bool)
+    held_E[free[np.argsort(key_E[free], kind="stable")[:wanted]]] = True
+    return parted(data, held_E, f"{share:.0%} of the rows at random, seed {seed}")
+
+
+def by_time(data: Interactions, *, share: float = 0.1) -> Split:
+    """Hold out the last rows in time, over all users; rows of one moment stay together."""
+    _check_share(share)
+    time_E = time_of(data)
+    cut = np.sort(time_E)[min(math.ceil((1 - share) * len(data)), len(data) - 1)]
+    parts = parted(
+        data, (time_E >= cut) & ~only_rows(data), f"by time, last {share:.0%} of the rows"
+    )
+    return replace(parts, train=parts.train.seen_before(int(cut)))
+
+
+def leave_last_out(data: Interactions) -> Split:
+    """Hold out the last row of each user with at least two; equal times are ordered by item."""
+    held_E = (_latest_first(data) == 0) & ~only_rows(data)
+    return parted(
+        data,
+        held_E,
+        "last row of each user",
+        warning=(
+            "leave-last-out lets the model train on rows that are later than some test rows: "
+            "numbers come out better than they will be in production. A split by time does not."
+        ),
+    )
+
+
+def by_date(data: Interactions, moment: str | int | datetime.date) -> Split:
+    """Hold out all rows at that moment or later; users who have no earlier row are new."""
+    time_E = time_of(data)
+    at = moments.moment_of(moment, time_E)
+    parts = parted(data, time_E >= at, f"by date, from {moments.shown(at)} on")
+    return replace(parts, train=parts.train.seen_before(at))
+
+
+def whole_users(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Split:
+    """Hold out a share of users with all their rows, as Liang et al. (2018) do.
+
+    Of a held-out user's n rows, ⌈0.2 n⌉ are to be found from the others, which are folded in: the
+    last ones where there is a time, else some at random. Users with a single row are not held out.
+    """
+    _check_share(share)
+    if data.fields is not None:
+        raise UsageError(
+            f"whole users cannot be held out where a context is {', '.join(data.context)}: nobody "
+            "can be folded in there. Use another split, or leave --context out.",
+            code="bad_context",
+        )
+    can_be = np.flatnonzero(np.diff(data.indptr_U1) > 1)
+    key_U = sort_keys(check_seed(seed), Stream.SPLIT_USERS, 0, can_be)
+    wanted = math.ceil(round(share * data.n_users, 9))
+    held_U = np.zeros(data.n_users, bool)
+    held_U[can_be[np.argsort(key_U, kind="stable")[:wanted]]] = True
+    held_E = held_U[data.users_E]
+    if data.time_E is None:
+        key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(data)))
+        rank_E, which = _rank_within_user(data, key_E), f"{_TO_FIND:.0%} at random"
+    else:
+        rank_E, which = _latest_first(data), f"the last {_TO_FIND:.0%}"
+    found_E = held_E & (rank_E < _quota(data, _TO_FIND)[data.users_E])
+    how = f"{held_U.sum():,} whole users, seed {seed}; of their rows {which} are to be found"
+    parts = parted(data, held_E, how)
+    return Split(
+        parts.train,
+        data.subset(found_E, "training or folded in"),
+        how,
+        histories=data.subset(held_E & ~found_E, "training or to be found"),
+    )
+
+
+def parted(
+    data: Interactions, held_E: NDArray[np.bool_], how: str, warning: str | None = None
+) -> Split:
+    """Return the split that holds the marked rows out; raise if either part would be empty."""
+    if not held_E.any() or held_E.all():
+        side = "held out" if not held_E.any() else "left to train on"
+        raise DataError(
+            f"the split ({how}) leaves no row {side} of {len(data):,}. "
+            f"Give a test file with --test, or more data.{_times(data)}",
+            code="empty_split",
+        )
+    return Split(data.subset(~held_E, "held out"), data.subset(held_E, "training"), how, warning)
+
+
+def only_rows(data: Interactions) -> NDArray[np.bool_]:
+    """Mark the rows that are the only ones of their users."""
+    only_E: NDArray[np.bool_] = (np.diff(data.indptr_U1) == 1)[data.users_E]
+    return only_E
+
+
+def _latest_first(data: Interactions) -> NDArray[np.int64]:
+    """Return the place of each row among its user's rows, from the last in time to the first."""
+    return _rank_within_user(data, -time_of(data), later_first=True)
+
+
+def _quota(data: Interactions, share: float) -> NDArray[np.int64]:
+    """Return ⌈share · n⌉ for each user's n rows, but at most n - 1."""
+    n_U = np.diff(data.indptr_U1)
+    # The product is rounded first: 0.1 · 30 is 3.0000000000000004 in floating point.
+    return np.array([min(math.ceil(round(share * n, 9)), n - 1) for n in n_U.tolist()])
+
+
+def _rank_within_user(
+    data: Interactions, key_E: NDArray[np.int64], *, later_first: bool = False
+) -> NDArray[np.int64]:
+    """Return the place of each row among its user's rows, by ascending key; ties go by item."""
+    tie_E = -data.items_E if later_first else data.items_E
+    order = np.lexsort((tie_E, key_E, data.users_E))
+    rank_E = np.empty(len(data), np.int64)
+    rank_E[order] = np.arange(len(data)) - data.indptr_U1[data.users_E]
+    return rank_E
+
+
+def time_of(data: Interactions) -> NDArray[np.int64]:
+    """Return the times of the rows; raise if there are none."""
+    if data.time_E is None:
+        raise UsageError(
+            "this split needs a time column, and the data has none. Name it with --time, "
+            "or use --split paper.",
+            code="no_time",
+        )
+    return data.time_E
+
+
+def _check_share(share: Any) -> None:
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0 < float(share) < 1:
+        raise UsageError(
+            f"the held-out share must lie between 0 and 1, got {share!r}.", code="bad_share"
+        )
+
+
+def _times(data: Interactions) -> str:
+    """Return a sentence about when the data begins and ends; nothing if it has no times."""
+    if data.time_E is None:
+        return ""
+    first, last = moments.shown(data.time_E.min()), moments.shown(data.time_E.max())
+    return f" Its times go from {first} to {last}."

@@ -1,0 +1,43 @@
+"""Folders that are whole or absent: saved models and checkpoints are such folders."""
+
+from sdgar.storage.folders.atomic import remove, sync, whole, write
+from sdgar.storage.folders.places import in_the_way, place_of
+from sdgar.storage.folders.verified import (
+    MANIFEST,
+    SEAL,
+    DamagedError,
+    NotAFileError,
+    Tensors,
+    open_file,
+    read_record,
+    read_sealed,
+    read_table,
+    read_tensors,
+    require_sealed,
+    sealed,
+    seals,
+    tensor_bytes,
+)
+
+__all__ = [
+    "MANIFEST",
+    "SEAL",
+    "DamagedError",
+    "NotAFileError",
+    "Tensors",
+    "in_the_way",
+    "open_file",
+    "place_of",
+    "read_record",
+    "read_sealed",
+    "read_table",
+    "read_tensors",
+    "remove",
+    "require_sealed",
+    "sealed",
+    "seals",
+    "sync",
+    "tensor_bytes",
+    "whole",
+    "write",
+]

@@ -1,0 +1,232 @@
+"""Files that are verified before they are used.
+
+The manifest of a folder holds the size and SHA-256 of each file, and a seal: the SHA-256 of
+everything else in the manifest. Reading hashes the very bytes that are parsed. That notices damage
+and accidents; it does not notice someone who changes a file on purpose and computes the sums anew.
+Nothing here can run code: tensors are safetensors, the rest is JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import stat
+import types
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from numpy.typing import NDArray
+
+from sdgar.errors import ArtifactError, ResourceError
+
+MANIFEST = "manifest.json"
+"""The name of the file that describes the others of a folder."""
+SEAL = "seal"
+"""The name of the entry of a manifest that holds its seal."""
+_MAX_JSON_BYTES = 64 << 20
+_MAX_HEADER_BYTES = 1 << 20
+
+Tensors = dict[str, NDArray[Any]]
+"""Tensors by name."""
+Record = TypeVar("Record")
+
+
+class DamagedError(ArtifactError):
+    """The error for a file that is not what its manifest says, or does not hold what it should."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.found = f"{path} is damaged: {what}"
+        super().__init__(
+            f"{self.found}. Restore the folder from a copy, or train again.", code="damaged"
+        )
+
+
+class NotAFileError(OSError):
+    """The error for a pipe, a device or a folder where a regular file should be."""
+
+
+def seals(contents: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
+    """Return what a manifest says of each file: its size and its SHA-256."""
+    return {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in contents.items()
+    }
+
+
+def sealed(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with its seal, which does not depend on how the table is laid out as text."""
+    return {**table, SEAL: _seal_of(table)}
+
+
+def require_sealed(path: Path, table: dict[str, Any], unsealed: Collection[str]) -> None:
+    """Raise if something in a table was changed after it was sealed.
+
+    A table that was written before there were seals has none, and may hold only the keys
+    ``unsealed``: so a seal whose own name is damaged does not pass for no seal.
+    """
+    rest = {name: value for name, value in table.items() if name != SEAL}
+    if SEAL in table:
+        if table[SEAL] != _seal_of(rest):
+            raise DamagedError(path, "it does not fit its seal, so something in it was changed")
+    elif unknown := sorted(set(table) - set(unsealed)):
+        raise DamagedError(path, f"it has an entry {unknown[0]!r} and no seal")
+
+
+def _seal_of(table: Mapping[str, Any]) -> str:
+    plain = json.loads(json.dumps(table))  # as it is read back: all keys are text
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_table(path: Path, *, finite: bool = True) -> dict[str, Any]:
+    """Parse a file of one JSON object, of a bounded size, in which no key occurs twice.
+
+    With ``finite``, a number that is not finite is an error too.
+    """
+    data = _read_bytes(path, _MAX_JSON_BYTES)
+    number = _finite if finite else float
+    try:
+        table = json.loads(
+            data, object_pairs_hook=_distinct, parse_float=number, parse_constant=number
+        )
+        json.dumps(table)  # what is nested too deeply to be written was not written by us
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(path, f"it is not JSON ({error})") from error
+    if not isinstance(table, dict):
+        raise DamagedError(path, "it is not a JSON object")
+    return table
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r} occurs twice")
+    return table
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def read_record(path: Path, kind: type[Record], table: object) -> Record:
+    """Return a dataclass from a JSON object; raise if a name or a type is not that of a field."""
+    if not isinstance(table, dict):
+        raise DamagedError(path, f"{_short(table)} is not a table of {kind.__name__}")
+    hints = get_type_hints(kind)
+    for name, value in table.items():
+        if name not in hints or not _fits(value, hints[name]):
+            raise DamagedError(path, f"{name!r} cannot be {_short(value)} in {kind.__name__}")
+    try:
+        return kind(**table)
+    except TypeError as error:
+        raise DamagedError(path, f"it does not describe {kind.__name__} ({error})") from error
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Tell whether a value out of JSON is of the type of a field."""
+    kind, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if kind in (Union, types.UnionType):
+        return any(_fits(value, one) for one in inner)
+    if kind is Literal:
+        return value in inner
+    if kind in (list, tuple):  # JSON knows no tuples
+        return isinstance(value, list | tuple) and all(_fits(one, inner[0]) for one in value)
+    if kind is dict:
+        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
+    if hint is float and isinstance(value, int):
+        return not isinstance(value, bool) and value.bit_length() <= 1023  # or it is no float
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def read_sealed(path: Path, files: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a file; raise if they are not those of its manifest."""
+    match files.get(path.name):
+        case {"bytes": int(size), "sha256": str(sha256)}:
+            pass
+        case _:
+            raise DamagedError(path, "the manifest does not name its size and SHA-256")
+    data = _read_bytes(path, size)
+    if len(data) != size:
+        raise DamagedError(path, f"it has {len(data):,} bytes, the manifest says {size:,}")
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != sha256:
+        raise DamagedError(path, f"its SHA-256 is {digest}, the manifest says {_short(sha256)}")
+    return data
+
+
+def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
+    """Return the tensors of a safetensors file; raise if it is not that of its manifest."""
+    import safetensors.numpy
+
+    data = read_sealed(path, files)
+    if int.from_bytes(data[:8], "little") > _MAX_HEADER_BYTES:
+        raise DamagedError(path, "its header is larger than 1 MiB")
+    try:
+        return safetensors.numpy.load(data)
+    except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise DamagedError(path, f"it is not a safetensors file ({error})") from error
+
+
+def tensor_bytes(tensors: Tensors) -> bytes:
+    """Return the contents of a safetensors file with these tensors.
+
+    safetensors is imported here, so that training from arrays works without it.
+    """
+    import safetensors.numpy
+
+    return safetensors.numpy.save(tensors)
+
+
+def open_file(path: Path) -> io.BufferedReader:
+    """Open a regular file to read; raise ``NotAFileError`` for what could make us wait forever."""
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    kind = stat.S_IFMT(path.stat().st_mode)  # first, as opening a device may do something
+    if kind == stat.S_IFREG:
+        # Without waiting, in case it has become a pipe since.
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+        kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
+        if kind == stat.S_IFREG:
+            return file
+        file.close()
+    raise NotAFileError(f"it is {kinds.get(kind, 'something else')}, not a file")
+
+
+def _read_bytes(path: Path, most: int) -> bytes:
+    try:
+        with open_file(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > most:
+                raise DamagedError(path, f"it has {size:,} bytes, at most {most:,} are expected")
+            return file.read(size + 1)
+    except NotAFileError as error:
+        raise DamagedError(path, str(error)) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DamagedError(path, "the file is missing") from error
+    except OSError as error:
+        raise ResourceError(f"cannot read {path}: {error.strerror}.", code="unreadable") from error
+    except MemoryError as error:
+        raise ResourceError(
+            f"cannot read {path}: its {size:,} bytes do not fit in memory.", code="out_of_memory"
+        ) from error

@@ -1,0 +1,219 @@
+"""Checkpoints: when to write one, which to keep, and how a run goes on from one.
+
+A run that is taken up again ends as if it had never been interrupted. Random numbers are addressed
+by epoch and row, so there is no state of a generator of random numbers to keep; best epoch,
+patience and counters follow from the log. A checkpoint is written whole or not at all, read back,
+and only then are older ones removed, all but one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+
+import torch
+from torch import Tensor
+
+from sdgar.arguments import not_negative
+from sdgar.contracts import Engine, Learned
+from sdgar.errors import ArtifactError, ResourceError, StoppedError
+from sdgar.storage import folders
+from sdgar.training import checkpoint_file
+from sdgar.training.checkpoint_file import Checkpoint, Finished
+from sdgar.training.fit import Fitted, Progress
+from sdgar.training.identity import Identity, as_json, require_same
+
+EVERY_SECONDS = 30.0
+"""The seconds between checkpoints."""
+_KEPT = 2
+
+
+class Checkpoints:
+    """The checkpoints of one run, in a folder that no other run uses."""
+
+    def __init__(
+        self,
+        folder: Path,
+        identity: Identity,
+        *,
+        device: torch.device,
+        every: float = EVERY_SECONDS,
+        stop: Callable[[], Signals | None] = lambda: None,
+        go_on: str = "",
+    ) -> None:
+        self._folder = folder
+        self._identity = as_json(identity)
+        self._device = device
+        self._every = not_negative("checkpoint_every", every)
+        self._stop = stop
+        self._go_on = go_on
+        self._left: Checkpoint | None = None
+        self._written = time.perf_counter()
+        self.started = self._written
+        """The time at which the run would have begun if it had never been interrupted."""
+        self._finished: dict[str, Finished] = {}
+
+    def resume(self) -> list[str]:
+        """Take up the newest good checkpoint; return notes on which it is and which are damaged.
+
+        A damaged checkpoint is removed once an older one has proved good; if none is good, all
+        are left as they are.
+        """
+        damaged: dict[Path, str] = {}
+        for folder in self._folders():
+            try:
+                found = checkpoint_file.read(folder, self._identity, self._device)
+            except folders.DamagedError as error:
+                damaged[folder] = error.found
+                continue
+            self._take(found)
+            for other in (*damaged, *self._folder.glob(".checkpoint-*.tmp-*")):
+                shutil.rmtree(other, ignore_errors=True)  # the latter were being written
+            return [
+                *(f"{what}; the checkpoint before it is used" for what in damaged.values()),
+                f"going on after {found.sentence()}",
+            ]
+        if damaged:
+            raise ArtifactError(
+                f"no checkpoint in {self._folder} can be used: {'; '.join(damaged.values())}. "
+                "Start over with --overwrite.",
+                code="no_good_checkpoint",
+            )
+        return ["there is no checkpoint yet: starting with the first epoch"]
+
+    def finish(self, phase: str, fitted: Fitted) -> None:
+        """Remember the result of a pass that is over, to be part of every later checkpoint."""
+        self._finished[phase] = Finished(fitted.model.tensors(), fitted.best_epoch, fitted.log)
+
+    def finished(self, phase: str, like: Callable[[], Learned]) -> Fitted | None:
+        """Return the result of a pass that is over, None if it is not.
+
+        ``like`` makes a model of its kind, whose tensors are then replaced.
+        """
+        over = self._finished.get(phase)
+        if over is None:
+            return None
+        return Fitted(self._model(like, over.model), over.best_epoch, over.log)
+
+    def keeper(self, phase: str, like: Callable[[], Learned]) -> PassKeeper:
+        """Return the keeper of one pass of the loop; ``like`` makes a model of its kind."""
+        return PassKeeper(self, phase, like)
+
+    def restore(self, phase: str, engine: Engine, like: Callable[[], Learned]) -> Progress:
+        """Bring the engine to the state in which the pass was left, and return its progress.
+
+        A pass that had not begun starts afresh.
+        """
+        left, self._left = self._left, None
+        if left is None or left.phase != phase:
+            return Progress()
+        require_same({"engine": left.engine}, {"engine": engine.name}, self._folder)
+        try:
+            _require_alike(left.state, engine.state())
+            engine.load_state(left.state)
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise self._foreign(error) from error
+        return Progress(left.log, self._model(like, left.best) if left.best else None)
+
+    def _model(self, like: Callable[[], Learned], named: dict[str, Tensor]) -> Learned:
+        try:
+            model = like()
+            _require_alike(named, model.tensors())
+            return model.with_tensors(named)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise self._foreign(error) from error
+
+    def _foreign(self, error: Exception) -> ArtifactError:
+        return ArtifactError(
+            f"the checkpoint in {self._folder} does not fit this system: {error}. "
+            "Start over with --overwrite.",
+            code="foreign_checkpoint",
+        )
+
+    def offer(self, phase: str, progress: Progress, engine: Engine, *, last: bool) -> None:
+        """Write a checkpoint if it is time, if the pass is over, or if the run must stop."""
+        signal = self._stop()
+        now = time.perf_counter()
+        if not last and signal is None and now - self._written < self._every:
+            return
+        checkpoint = Checkpoint(
+            phase=phase,
+            log=progress.log,
+            best={} if progress.best is None else progress.best.tensors(),
+            engine=engine.name,
+            state=engine.state(),
+            finished=self._finished,
+            seconds=now - self.started,
+        )
+        self.write(checkpoint)
+        self._written = time.perf_counter()
+        if signal is not None:
+            raise StoppedError(
+                f"stopped by {signal.name} after {checkpoint.sentence()}; nothing is lost. "
+                f"Go on with: {self._go_on}",
+                signal=signal,
+            )
+
+    def write(self, checkpoint: Checkpoint) -> Path:
+        """Write a checkpoint, read it back, and then remove all older ones but one."""
+        target = self._folder / f"checkpoint-{checkpoint.epochs:06d}"
+        contents = checkpoint_file.contents_of(checkpoint, self._identity)
+        try:
+            checkpoint_file.save(target, contents)
+            for old in self._folders()[_KEPT:]:
+                folders.remove(old)
+        except OSError as error:
+            needed = sum(map(len, contents.values()))
+            raise ResourceError(
+                f"could not write {target}: [Errno {error.errno}] {error.strerror} ({needed:,} "
+                "bytes are needed). Earlier checkpoints are as they were. Make room or mend the "
+                f"disk, then go on with: {self._go_on}",
+                code="checkpoint_failed",
+            ) from error
+        return target
+
+    def _folders(self) -> list[Path]:
+        """Return all checkpoints, the newest first."""
+        found = [
+            p for p in self._folder.glob("checkpoint-*") if checkpoint_file.is_checkpoint(p.name)
+        ]
+        return sorted(found, key=lambda p: int(p.name.partition("-")[2]), reverse=True)
+
+    def _take(self, found: Checkpoint) -> None:
+        self._left = found
+        self._finished = found.finished
+        self.started = time.perf_counter() - found.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PassKeeper:
+    """The keeper of one pass of the loop; it is a ``training.fit.Keeper``."""
+
+    checkpoints: Checkpoints
+    """The checkpoints of the run."""
+    phase: str
+    """The name of the pass."""
+    like: Callable[[], Learned]
+    """The function that makes a model of the kind that the pass trains."""
+
+    def resume(self, engine: Engine) -> Progress:
+        """Return the progress with which the pass was left, with the engine in that state."""
+        return self.checkpoints.restore(self.phase, engine, self.like)
+
+    def keep(self, progress: Progress, engine: Engine, *, last: bool) -> None:
+        """Offer a checkpoint after an epoch."""
+        self.checkpoints.offer(self.phase, progress, engine, last=last)
+
+
+def _require_alike(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """Raise if a tensor is missing, or is of another type or shape."""
+    for name, like in wanted.items():
+        if name not in found:
+            raise ValueError(f"{name} is missing")
+        said = f"{found[name].dtype} {tuple(found[name].shape)}"
+        if said != (expected := f"{like.dtype} {tuple(like.shape)}"):
+            raise ValueError(f"{name} is {said}, expected {expected}")
