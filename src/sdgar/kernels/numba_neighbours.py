@@ -18,7 +18,7 @@ def _count(
     item: Any, start_I1: Any, user_E: Any, left_E: Any, start_U1: Any, item_E: Any, right_E: Any,
     sum_I: Any, met_I: Any,
 ) -> Any:  # fmt: skip
-    """sum_j += Σ_u left_iu right_uj; the items j that were met are listed, and their number given."""
+    """sum_j += Σ_u left_iu right_uj; list the items j that were met, and give their number."""
     met = 0
     for e in range(start_I1[item], start_I1[item + 1]):
         user, left = user_E[e], left_E[e]
@@ -33,7 +33,7 @@ def _count(
 
 @inner
 def _sink(value_K: Any, item_K: Any, size: Any, value: Any, item: Any) -> Any:
-    """Put an entry at the root of a heap whose root is the worst: the least value, then last item."""
+    """Put an entry at the root of a heap whose root is the least value, the last item on ties."""
     at = 0
     while True:
         child = 2 * at + 1
