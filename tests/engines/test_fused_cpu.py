@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from sdgar.engines.fused.cpu import FusedCpuEngine
 from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, NotCovered, Sampler, System
@@ -18,7 +19,6 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines import fused_cpu
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.fused_cpu import FusedCpuEngine
 from sdgar.engines.pace import Pace
 from sdgar.errors import NumericalError, UsageError
 from sdgar.machine import cores

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sdgar.engines.fused.gpu import FusedGpuEngine
 
 from sdgar.contracts import Covered, Negatives, NotCovered, Sampler, System
 from sdgar.data.interactions import Interactions
@@ -17,7 +18,6 @@ from sdgar.discriminators.metric import Metric
 from sdgar.engines import fused_gpu
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.fused_gpu import FusedGpuEngine
 from sdgar.engines.visits import Visits
 from sdgar.errors import NumericalError, UsageError
 from sdgar.maths.optimizers import SGD, Adam, LazyAdam, RowAdagrad

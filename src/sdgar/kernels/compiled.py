@@ -237,7 +237,7 @@ def folder_of_sources() -> Path | None:
     if root is None:
         return None
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in (Path(__file__), *sorted(Path(__file__).parent.glob("numba_*.py"))):
+    for source in (Path(__file__), *sorted(Path(__file__).parent.glob("numba/*.py"))):
         digest.update(source.read_bytes())
     return root / f"kernels-{digest.hexdigest()[:16]}"
 

@@ -64,13 +64,13 @@ def _kernels(device_type: str) -> Any:
     """The compiled kernels for a device, or None if their compiler is not installed."""
     try:
         if device_type == "cuda":
-            from sdgar.kernels import triton_generator
+            from sdgar.kernels.triton import mixtures as on_gpu
 
-            return triton_generator
+            return on_gpu
         if device_type == "cpu":
-            from sdgar.kernels import numba_mixtures
+            from sdgar.kernels.numba import mixtures as on_cpu
 
-            return numba_mixtures
+            return on_cpu
     except ImportError:
         pass
     return None

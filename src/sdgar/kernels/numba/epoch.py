@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, once, outer
-from sdgar.kernels.numba_contexts import add_up, ask_for, hand_down, move_row
-from sdgar.kernels.numba_draws import Bins, Drawn
-from sdgar.kernels.numba_gradients import Scored, gradient, weigh
-from sdgar.kernels.numba_picks import propose, settle
-from sdgar.kernels.numba_rng import permuted, words
-from sdgar.kernels.numba_scores import factor, move_item, score
-from sdgar.kernels.numba_steps import at
-from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row, run
+from sdgar.kernels.numba.contexts import add_up, ask_for, hand_down, move_row
+from sdgar.kernels.numba.draws import Bins, Drawn
+from sdgar.kernels.numba.losses import Scored, gradient, weigh
+from sdgar.kernels.numba.picks import pick, propose
+from sdgar.kernels.numba.rng import permuted, words
+from sdgar.kernels.numba.scores import factor, move_item, score
+from sdgar.kernels.numba.steps import at
+from sdgar.kernels.numba.threads import meet, prefetch, prefetch_row, run
 
 _BLOCK = 96
 """Rows asked for ahead of scoring: enough to hide their latency, few enough for L1."""
@@ -226,7 +226,7 @@ def _score_part(
                 pos_VP[v, i] = 0
             for i in range(visited.count_V[v]):
                 pos_VP[v, i] = score(scores, tables, user_V[v], item_VP[v, i])
-        settle(
+        pick(
             proposal, scores, tables, known, tail, visits, user_V, row_VP, pos_VP, neg_VN, drawn
         )  # fmt: skip
         gradient(

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, summing, variant
-from sdgar.kernels.numba_math import dot
-from sdgar.kernels.numba_steps import move, move_one
+from sdgar.kernels.numba.math import dot
+from sdgar.kernels.numba.steps import move, move_one
 
 
-class Products(NamedTuple):
+class MatrixFactorization(NamedTuple):
     """Scores u · v + b.
 
     The biases have a table of their own: it stays in the caches, and a row of 32 numbers then
@@ -28,20 +28,20 @@ class Products(NamedTuple):
     bias_IC: NDArray[np.float32]
 
 
-class Cosines(NamedTuple):
+class Cosine(NamedTuple):
     """Scores u · v / τ."""
 
     over_tau: np.float32
 
 
-class BiasedCosines(NamedTuple):
+class BiasedCosine(NamedTuple):
     """Scores u · v / τ + b."""
 
     over_tau: np.float32
     bias_IC: NDArray[np.float32]
 
 
-Scores = Products | Cosines | BiasedCosines
+Scores = MatrixFactorization | Cosine | BiasedCosine
 
 
 def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
@@ -72,17 +72,17 @@ def move_item(
     """
 
 
-@variant(score, Products)
+@variant(score, MatrixFactorization)
 def _product(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     return dot(tables.user_UCD, tables.item_ICD, user, item) + scores.bias_IC[item, 0]
 
 
-@variant(factor, Products)
+@variant(factor, MatrixFactorization)
 def _no_factor(scores: Any) -> Any:
     return np.float32(1)
 
 
-@variant(move_user, Products)
+@variant(move_user, MatrixFactorization)
 def _move_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
@@ -91,7 +91,7 @@ def _move_user(
     return None
 
 
-@variant(move_item, Products)
+@variant(move_item, MatrixFactorization)
 def _move_item_and_bias(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
@@ -101,18 +101,18 @@ def _move_item_and_bias(
     return None
 
 
-@variant(score, Cosines)
+@variant(score, Cosine)
 def _cosine(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     return dot(tables.user_UCD, tables.item_ICD, user, item) * scores.over_tau
 
 
-@variant(score, BiasedCosines)
+@variant(score, BiasedCosine)
 def _biased_cosine(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     product = dot(tables.user_UCD, tables.item_ICD, user, item)
     return product * scores.over_tau + scores.bias_IC[item, 0]
 
 
-@variant(factor, Cosines, BiasedCosines)
+@variant(factor, Cosine, BiasedCosine)
 def _over_tau(scores: Any) -> Any:
     return scores.over_tau
 
@@ -148,7 +148,7 @@ def _turn(
     return None
 
 
-@variant(move_user, Cosines, BiasedCosines)
+@variant(move_user, Cosine, BiasedCosine)
 def _turn_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
@@ -157,7 +157,7 @@ def _turn_user(
     return None
 
 
-@variant(move_item, Cosines)
+@variant(move_item, Cosine)
 def _turn_item(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
@@ -166,7 +166,7 @@ def _turn_item(
     return None
 
 
-@variant(move_item, BiasedCosines)
+@variant(move_item, BiasedCosine)
 def _turn_item_and_move_bias(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,

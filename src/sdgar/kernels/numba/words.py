@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba_rng import words
-from sdgar.kernels.numba_threads import share
+from sdgar.kernels.numba.rng import words
+from sdgar.kernels.numba.threads import share
 
 Words = NDArray[np.int64]
 

@@ -11,27 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, once, outer, summing, variant
-from sdgar.kernels.numba_rng import index_and_fraction, words
-from sdgar.kernels.numba_threads import prefetch, prefetch_row
+from sdgar.kernels.compiled import inner, once, summing, variant
+from sdgar.kernels.numba.known import bit_of, is_known, unknown_item
+from sdgar.kernels.numba.rng import index_and_fraction, words
+from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 MAX_TRIES = 16
-_HASH_A, _HASH_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
-
-
-class Known(NamedTuple):
-    """What is no negative of a context, and a filter that tells most other pairs at one look.
-
-    Bit hash(c, i) is set for every such (c, i), with 16 bits or more a pair: of all other pairs at
-    most 1 in 16 needs a binary search.
-    """
-
-    indptr_U1: NDArray[np.int64]
-    items_E: NDArray[np.int32]
-    bits: NDArray[np.uint8]
-    positive_E: NDArray[np.int32]
-    """The positive of each training row: it stands in where a context has no negative."""
 
 
 class Drawn(NamedTuple):
@@ -82,7 +68,7 @@ class Decomposable(NamedTuple):
     y_IK: NDArray[np.float32]
 
 
-class Adaptive(NamedTuple):
+class RankByFactor(NamedTuple):
     """A factor that matters to the context and a rank, by alias tables; known positives again."""
 
     n: int
@@ -93,6 +79,10 @@ class Adaptive(NamedTuple):
     rank_bins: NDArray[np.int64]
     order_KI: NDArray[np.int32]
     downward_UK: NDArray[np.bool_]
+
+
+DRAWN = (Uniform, Popularity, Decomposable, RankByFactor)
+"""The kinds of proposal that need no scores: they are drawn first, and scored afterwards."""
 
 
 def draw(
@@ -110,58 +100,6 @@ def probability(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any
 
 
 @inner
-def _bit(user: Any, item: Any, bits: Any) -> Any:
-    """Which bit of the filter a pair has; the number of bits is a power of two."""
-    key = np.uint64(user) * _HASH_A + np.uint64(item) * _HASH_B
-    return (key >> _HALF) & np.uint64(len(bits) * 8 - 1)
-
-
-@outer
-def fill(indptr_U1: Any, items_E: Any, bits: Any) -> Any:
-    """Set the bits of all positives."""
-    for user in range(len(indptr_U1) - 1):
-        for e in range(indptr_U1[user], indptr_U1[user + 1]):
-            bit = _bit(user, items_E[e], bits)
-            bits[bit >> np.uint64(3)] |= np.uint8(1 << (bit & np.uint64(7)))
-    return None
-
-
-@inner
-def _is_known(indptr_U1: Any, items_E: Any, bits: Any, user: Any, item: Any) -> Any:
-    bit = _bit(user, item, bits)
-    if not (bits[bit >> np.uint64(3)] >> np.uint8(bit & np.uint64(7))) & np.uint8(1):
-        return False
-    first, last = indptr_U1[user], indptr_U1[user + 1]
-    found = _first_at_least(items_E, first, last, item)
-    return found < last and items_E[found] == item
-
-
-@inner
-def _first_at_least(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
-    """Index of the first of sorted_E[first:last] that is not less than ``item``."""
-    low, size = first, last - first
-    while size > 0:
-        half = size >> 1
-        below = sorted_E[low + half] < item
-        low = low + half + 1 if below else low
-        size = size - half - 1 if below else half
-    return low
-
-
-@inner
-def _nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
-    """R + #{j : p_j - j <= r}: the r-th item that is not among sorted_E[first:last]."""
-    low, size = first, last - first
-    while size > 0:
-        half = size >> 1
-        middle = low + half
-        below = sorted_E[middle] - (middle - first) <= r
-        low = middle + 1 if below else low
-        size = size - half - 1 if below else half
-    return r + low - first
-
-
-@inner
 def from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
     """One entry of an alias table whose bins are alias << 32 | threshold."""
     entry, fraction = index_and_fraction(n, high, low)
@@ -176,16 +114,6 @@ def mix(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     for k in range(x_UK.shape[1]):
         total += x_UK[user, k] * y_IK[item, k]
     return total
-
-
-@inner
-def unknown_item(
-    seed: Any, tail: Any, row: Any, slot: Any, first: Any, last: Any, unknown: Any, known_E: Any
-) -> Any:
-    """A uniform draw from the items that are not among known_E[first:last]."""
-    w0, w1, _, _ = words(seed, row, slot, tail)
-    place, _ = index_and_fraction(unknown, w0, w1)
-    return _nth_unknown(known_E, first, last, np.int64(place))
 
 
 @variant(draw, Uniform)
@@ -215,7 +143,7 @@ def _draw_uniform(
 
 
 @variant(draw, Popularity)
-def _draw_popular(
+def _draw_popularity(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
     """A bin is asked for one sweep before it is read, so that its cache miss is hidden."""
@@ -233,7 +161,7 @@ def _draw_popular(
 
 
 @variant(one, Popularity)
-def _one_popular(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
+def _one_popularity(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
     w0, w1, _, _ = words(p.seed, row, slot, tail)
     return from_table(p.item_bins, 0, p.n_items, w0, w1)
 
@@ -283,8 +211,8 @@ def _one_decomposable(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
     return from_table(p.item_bins, state, p.n_items, w2, w3)
 
 
-@variant(draw, Adaptive)
-def _draw_adaptive(
+@variant(draw, RankByFactor)
+def _draw_rank_by_factor(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
     for v in range(visits):
@@ -294,8 +222,8 @@ def _draw_adaptive(
     return None
 
 
-@variant(one, Adaptive)
-def _one_adaptive(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
+@variant(one, RankByFactor)
+def _one_rank_by_factor(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
     w0, w1, w2, w3 = words(p.seed, row, slot, tail)
     factor = from_table(p.factor_bins, user, p.n_factors, w0, w1)
     rank = from_table(p.rank_bins, 0, p.n_items, w2, w3)
@@ -314,7 +242,7 @@ def _open_bins(
             word = np.uint64(item_bins[bins.place_VN[v, j]])
             own = bins.fraction_VN[v, j] < (word & _LOW)
             item_VN[v, j] = np.int64(bins.rest_VN[v, j] if own else word >> _HALF)
-            prefetch(address + (_bit(user_V[v], item_VN[v, j], bits) >> np.uint64(3)))
+            prefetch(address + (bit_of(user_V[v], item_VN[v, j], bits) >> np.uint64(3)))
     return None
 
 
@@ -327,10 +255,10 @@ def _redraw(
     for v in range(visits):
         user = user_V[v]
         for j in range(p.n):
-            refused, t = _is_known(indptr_U1, items_E, bits, user, item_VN[v, j]), 1
+            refused, t = is_known(indptr_U1, items_E, bits, user, item_VN[v, j]), 1
             while refused and t < MAX_TRIES:
                 item_VN[v, j] = one(p, tail, row_VP[v, 0], t * p.n + j, user)
-                refused = _is_known(indptr_U1, items_E, bits, user, item_VN[v, j])
+                refused = is_known(indptr_U1, items_E, bits, user, item_VN[v, j])
                 t += 1
             drawn.ok_VN[v, j] = not refused
     return None
@@ -346,7 +274,7 @@ def _probability_uniform(p: Any, known: Any, visits: Any, user_V: Any, drawn: An
 
 
 @variant(probability, Popularity)
-def _probability_popular(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+def _probability_popularity(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
     for v in range(visits):
         for j in range(p.n):
             drawn.q_VN[v, j] = p.q_I[drawn.item_VN[v, j]]
@@ -358,32 +286,4 @@ def _probability_decomposable(p: Any, known: Any, visits: Any, user_V: Any, draw
     for v in range(visits):
         for j in range(p.n):
             drawn.q_VN[v, j] = mix(p.x_UK, p.y_IK, user_V[v], drawn.item_VN[v, j])
-    return None
-
-
-@inner
-def draw_block(
-    n: Any, start: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
-    entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, place_B: Any, fraction_B: Any,
-    rest_B: Any, drawn_B: Any,
-) -> Any:  # fmt: skip
-    """A state from each row's table, then an entry from the state's, n draws from ``start`` on."""
-    states, entries = np.uint64(n_states), np.uint64(n_entries)
-    state_address, entry_address = state_bins.ctypes.data, entry_bins.ctypes.data
-    for b in range(n):
-        w0, w1, w2, w3 = words(seed, address_B[start + b], slot_B[start + b], tail)
-        place, fraction_B[b] = index_and_fraction(states, w0, w1)
-        place_B[b] = place + np.uint64(row_B[start + b]) * states
-        rest_B[b] = (w2 << _HALF) | w3
-        prefetch(state_address + place_B[b] * _WORD)
-    for b in range(n):
-        word = np.uint64(state_bins[place_B[b]])
-        own = fraction_B[b] < (word & _LOW)
-        state = place_B[b] - np.uint64(row_B[start + b]) * states if own else word >> _HALF
-        place, fraction_B[b] = index_and_fraction(entries, rest_B[b] >> _HALF, rest_B[b] & _LOW)
-        place_B[b], rest_B[b] = place + state * entries, place
-        prefetch(entry_address + place_B[b] * _WORD)
-    for b in range(n):
-        word = np.uint64(entry_bins[place_B[b]])
-        drawn_B[start + b] = rest_B[b] if fraction_B[b] < (word & _LOW) else word >> _HALF
     return None

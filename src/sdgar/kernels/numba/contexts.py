@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import summing, variant
-from sdgar.kernels.numba_scores import move_user
-from sdgar.kernels.numba_steps import move
-from sdgar.kernels.numba_threads import prefetch_row
+from sdgar.kernels.numba.scores import move_user
+from sdgar.kernels.numba.steps import move
+from sdgar.kernels.numba.threads import prefetch_row
 
 
 class Tables(NamedTuple):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba_threads import share
+from sdgar.kernels.numba.threads import share
 
 _FULL, _HALF = np.int64(1 << 32), np.int64(32)
 
