@@ -25,7 +25,7 @@ context that is the same for all of its draws."""
 
 
 class EagerEngine:
-    """One step a batch, gradients by autograd.
+    """Take one step for each batch, with gradients by autograd.
 
         θ ← θ - step(∇ mean_b [ω_b l_b + λ/2 R_b])
 

@@ -37,8 +37,8 @@ from sdgar.maths.rng import Permutation, Stream, tail
 class FusedCpuEngine:
     """Draw, score, weigh and update in one pass, by Numba; see ``kernels/numba/epoch.py``.
 
-    The same negatives as the eager engine, and the same parameters up to float32 rounding; the
-    same bytes for any number of threads.
+    It draws the negatives of the eager engine, and gives the same parameters up to float32
+    rounding, and the same bytes for any number of threads.
     """
 
     name: ClassVar[str] = "fused-cpu"

@@ -26,7 +26,7 @@ from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
 
 _MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM = 64, 32, 256
-"""A visit's rows are held in registers."""
+"""Limits of what a kernel can hold of a visit in registers."""
 
 
 class FusedGpuEngine:
@@ -127,7 +127,7 @@ class FusedGpuEngine:
         return torch.from_numpy(rates_S3).float()
 
     def _set_rates(self, rates_S3: Tensor) -> None:
-        """Set those of a chunk; with P > 1, its draws tell how many positives a step has."""
+        """Set the rates of a chunk; with P > 1, its draws tell how many positives a step has."""
         room = self._room
         room.rates_S3[: len(rates_S3)] = rates_S3
         if room.positives > 1:

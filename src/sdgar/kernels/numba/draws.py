@@ -21,7 +21,7 @@ _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 
 
 class Drawn(NamedTuple):
-    """Negatives of some visits: whether each is accepted, Q(j|c), and after how many tries."""
+    """The negatives of some visits: whether each is accepted, its Q(j|c), and its tries."""
 
     item_VN: NDArray[np.int64]
     ok_VN: NDArray[np.bool_]
@@ -30,7 +30,7 @@ class Drawn(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Where in alias tables draws are, the fraction that decides there, and whose bin it is."""
+    """Places of draws in alias tables, the fraction that decides there, and whose bin it is."""
 
     place_VN: NDArray[np.uint64]
     fraction_VN: NDArray[np.uint64]
@@ -38,7 +38,7 @@ class Bins(NamedTuple):
 
 
 class Uniform(NamedTuple):
-    """The r-th item that is not a known positive of the context."""
+    """Draws take the r-th item that is not a known positive of the context."""
 
     n: int
     seed: np.uint64
@@ -46,7 +46,7 @@ class Uniform(NamedTuple):
 
 
 class Popularity(NamedTuple):
-    """One alias table for all contexts; known positives are drawn again."""
+    """All contexts draw from one alias table; known positives are drawn again."""
 
     n: int
     seed: np.uint64
@@ -56,7 +56,7 @@ class Popularity(NamedTuple):
 
 
 class Decomposable(NamedTuple):
-    """A state from x_c, an item from y_k, by alias tables; known positives are drawn again."""
+    """Contexts draw a state from x_c, and an item from y_k; known positives are drawn again."""
 
     n: int
     seed: np.uint64
@@ -69,7 +69,7 @@ class Decomposable(NamedTuple):
 
 
 class RankByFactor(NamedTuple):
-    """A factor that matters to the context and a rank, by alias tables; known positives again."""
+    """Contexts draw a factor that matters to them, and a rank; known positives are drawn again."""
 
     n: int
     seed: np.uint64
@@ -88,20 +88,20 @@ DRAWN = (Uniform, Popularity, Decomposable, RankByFactor)
 def draw(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """N negatives for each of some visits, and whether each is accepted."""
+    """Draw n negatives for each of some visits, and say whether each is accepted."""
 
 
 def one(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
-    """The item at an address, whether known or not."""
+    """Return the item at an address, whether it is known or not."""
 
 
 def probability(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    """Q(j|c) of the negatives, up to a constant of the visit."""
+    """Leave Q(j|c) of the negatives in ``drawn.q_VN``, up to a constant of the visit."""
 
 
 @inner
 def from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
-    """One entry of an alias table whose bins are alias << 32 | threshold."""
+    """Return one entry of an alias table whose bins are alias << 32 | threshold."""
     entry, fraction = index_and_fraction(n, high, low)
     word = np.uint64(bins[np.uint64(row) * np.uint64(n) + entry])
     return np.int64(entry) if fraction < (word & _LOW) else np.int64(word >> _HALF)
@@ -120,7 +120,7 @@ def mix(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
 def _draw_uniform(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """One number and one binary search; a context that knows every item has no draw."""
+    """Draw by one number and one binary search; a context that knows every item has no draw."""
     indptr_U1, known_E = known.indptr_U1, known.items_E
     item_VN, ok_VN = drawn.item_VN, drawn.ok_VN
     address = known_E.ctypes.data
@@ -146,7 +146,7 @@ def _draw_uniform(
 def _draw_popularity(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """A bin is asked for one sweep before it is read, so that its cache miss is hidden."""
+    """Ask for each bin one sweep before it is read, so that its cache miss is hidden."""
     place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
     address = p.item_bins.ctypes.data
     for v in range(visits):
@@ -170,7 +170,7 @@ def _one_popularity(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
 def _draw_decomposable(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """As above, with one more sweep for the state, and rows of x and y asked for as well."""
+    """Ask for the bins of states, then for those of items and rows of x and y, then read them."""
     place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
     state_bins, x_UK, y_IK = p.state_bins, p.x_UK, p.y_IK
     items, states = np.uint64(p.n_items), np.uint64(p.n_states)
@@ -235,7 +235,7 @@ def _one_rank_by_factor(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> An
 def _open_bins(
     visits: Any, n: Any, item_bins: Any, bits: Any, user_V: Any, bins: Any, item_VN: Any
 ) -> Any:  # fmt: skip
-    """The item in a bin, its own or its alias; the item's bit of the filter is asked for."""
+    """Read the item of each bin, its own or its alias, and ask for the item's bit of the filter."""
     address = bits.ctypes.data
     for v in range(visits):
         for j in range(n):
@@ -250,7 +250,7 @@ def _open_bins(
 def _redraw(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, drawn: Any
 ) -> Any:  # fmt: skip
-    """Known positives are drawn again, up to 16 times in all."""
+    """Draw known positives again, up to 16 times in all."""
     indptr_U1, items_E, bits, item_VN = known.indptr_U1, known.items_E, known.bits, drawn.item_VN
     for v in range(visits):
         user = user_V[v]

@@ -1,4 +1,4 @@
-"""Losses and slopes dl/ds of a block of visits: the gradients that ``numba_epoch`` can plug in."""
+"""Losses and slopes dl/ds of a block of visits, one kind for each class of objective."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def gradient(
     loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
     effective_V: Any,
 ) -> Any:  # fmt: skip
-    """Slopes of a block of visits, from its scores; with shared negatives, losses summed over i.
+    """Compute the slopes of a block of visits from its scores; shared negatives sum them over i.
 
     Losses and effective sample sizes go to place ``first`` of the batch and after.
     """
@@ -122,7 +122,7 @@ def _pairwise_logistic(
 
 @once
 def _halves(visits: Any, first: Any, weight_VP: Any, scored: Any, loss_V: Any) -> Any:
-    """The positive half of a logistic loss; f and g of the negatives are left for the other."""
+    """Compute the positive half of a logistic loss, and leave f and g of the negatives."""
     pos_VP, neg_VN, slope_pos_VP = scored.pos_VP, scored.neg_VN, scored.slope_pos_VP
     x_B, f_B, g_B = scored.x_B, scored.f_B, scored.g_B
     p, n = pos_VP.shape[1], neg_VN.shape[1]
@@ -149,7 +149,7 @@ def _mean(
     visits: Any, first: Any, through: Any, weight_VP: Any, scored: Any, loss_V: Any,
     effective_V: Any,
 ) -> Any:  # fmt: skip
-    """Σ_j w_j f_j / Σ_j w_j of the weights that stand where the slopes will be."""
+    """Σ_j w_j f_j / Σ_j w_j, with the weights that stand where the slopes will be."""
     f_B, g_B, slope_neg_VN = scored.f_B, scored.g_B, scored.slope_neg_VN
     p, n = weight_VP.shape[1], slope_neg_VN.shape[1]
     for v in range(visits):

@@ -23,7 +23,7 @@ def draw(
     state_bins: Tensor, entry_bins: Tensor, rows: Tensor, *, addresses: Tensor, slots: Tensor,
     seed: int, tail: int,
 ) -> Tensor:  # fmt: skip
-    """One entry for each (row, address, slot), broadcast against each other."""
+    """Draw one entry for each (row, address, slot), broadcast against each other."""
     shape = np.broadcast_shapes(rows.shape, addresses.shape, slots.shape)
     drawn = torch.empty(shape, dtype=torch.int64)
     wide = (t.expand(shape) for t in (rows, addresses, slots))
@@ -79,7 +79,7 @@ def _draw_block(
     entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, place_B: Any, fraction_B: Any,
     rest_B: Any, drawn_B: Any,
 ) -> Any:  # fmt: skip
-    """A state from each row's table, then an entry from the state's, n draws from ``start`` on."""
+    """Draw a state from each row's table, then an entry from the state's, for n draws."""
     states, entries = np.uint64(n_states), np.uint64(n_entries)
     state_address, entry_address = state_bins.ctypes.data, entry_bins.ctypes.data
     for b in range(n):

@@ -1,7 +1,7 @@
-"""Negatives before and after there are scores, on the CPU.
+"""Negatives on the CPU that are chosen by their scores, beside those that are only drawn.
 
-Some are drawn at once, by ``numba_draws``, and then scored; others are chosen among uniform
-candidates by their scores.
+Some are drawn at once, by ``draws.py``, and then scored; others are chosen among uniform candidates
+by their scores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sdgar.kernels.numba.threads import prefetch_row
 
 
 class HardestOf(NamedTuple):
-    """The best scored of C candidates."""
+    """A negative is the best scored of C candidates."""
 
     n: int
     seed: np.uint64
@@ -27,7 +27,7 @@ class HardestOf(NamedTuple):
 
 
 class FirstViolation(NamedTuple):
-    """The first of C candidates with s_j > s⁺ - margin, else the last, and how many it took."""
+    """A negative is the first of C candidates with s_j > s⁺ - margin, else the last."""
 
     n: int
     seed: np.uint64
@@ -47,7 +47,7 @@ def pick(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
 ) -> Any:  # fmt: skip
-    """N negatives for each of some visits, their scores, and whether each is accepted."""
+    """Find n negatives for each of some visits, their scores, and whether each is accepted."""
 
 
 @variant(propose, *DRAWN)

@@ -19,7 +19,7 @@ from sdgar.kernels.numba.steps import move, move_one
 
 
 class MatrixFactorization(NamedTuple):
-    """Scores u · v + b.
+    """s = u · v + b.
 
     The biases have a table of their own: it stays in the caches, and a row of 32 numbers then
     takes two cache lines, not three.
@@ -29,13 +29,13 @@ class MatrixFactorization(NamedTuple):
 
 
 class Cosine(NamedTuple):
-    """Scores u · v / τ."""
+    """s = u · v / τ."""
 
     over_tau: np.float32
 
 
 class BiasedCosine(NamedTuple):
-    """Scores u · v / τ + b."""
+    """s = u · v / τ + b."""
 
     over_tau: np.float32
     bias_IC: NDArray[np.float32]
@@ -45,20 +45,20 @@ Scores = MatrixFactorization | Cosine | BiasedCosine
 
 
 def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
-    """The score of one pair."""
+    """Return the score of one pair."""
 
 
 def factor(scores: Any) -> Any:
-    """a: what the one vector is multiplied with in the gradient of the other."""
+    """Return a, by which the one vector is multiplied in the gradient of the other."""
 
 
 def move_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
 ) -> Any:  # fmt: skip
-    """Step a user by g + c grad, the gradient by what stands in the score, and reg θ.
+    """Update one row of contexts; its gradient is g_D + c · grad_VD[v] + reg · θ.
 
-    Directions feel no reg.
+    Cosines ignore ``reg``.
     """
 
 
@@ -66,7 +66,7 @@ def move_item(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
 ) -> Any:  # fmt: skip
-    """Step an item by g + c u, the gradient by what stands in the score, and reg θ.
+    """Update one item; its gradient is g_D + c · u_VD[v] + reg · θ, and cosines ignore ``reg``.
 
     ``slope`` is the sum of the item's slopes, the gradient of its bias.
     """
@@ -119,7 +119,7 @@ def _over_tau(scores: Any) -> Any:
 
 @summing
 def _along(g_D: Any, table_RCD: Any, row: Any) -> Any:
-    """The product g · θ."""
+    """Return the product g · θ."""
     total = np.float32(0)
     for d in range(table_RCD.shape[2]):
         total += g_D[d] * table_RCD[row, 0, d]
@@ -130,9 +130,9 @@ def _along(g_D: Any, table_RCD: Any, row: Any) -> Any:
 def _turn(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
 ) -> Any:  # fmt: skip
-    """Step along the sphere, by g + c u without its part along θ, and back to length 1.
+    """Move a row along the sphere, by g + c u without its part along θ, and back to length 1.
 
-    g is 0 afterwards.
+    g_D is 0 afterwards.
     """
     dim = table_RCD.shape[2]
     for d in range(dim):

@@ -1,7 +1,7 @@
-"""How rows of parameters move on the CPU: the steps that ``numba_epoch`` can plug in.
+"""How rows of parameters move on the CPU, one kind for each class of optimiser.
 
 A table has a step of its own, with the state that the table does not hold itself. A row of a table
-is θ, or θ and LazyAdam's m and v, side by side.
+is θ, or θ and Adam's m and v, side by side.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SGD(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Numbers that a table holds for each parameter."""
+        """Return how many numbers a table holds for each parameter."""
         return 1
 
 
@@ -34,7 +34,7 @@ class RowAdagrad(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Numbers that a table holds for each parameter."""
+        """Return how many numbers a table holds for each parameter."""
         return 1
 
 
@@ -48,12 +48,12 @@ class LazyAdam(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Numbers that a table holds for each parameter: itself, m and v."""
+        """Return how many numbers a table holds for each parameter: itself, m and v."""
         return 3
 
 
 def at(step: Any, number: Any) -> Any:
-    """The step as it is for a number of steps taken, this one included."""
+    """Return the step as it is once so many steps are taken, this one included."""
 
 
 @variant(at, SGD, RowAdagrad)

@@ -130,7 +130,7 @@ def draw_visits(
     RIGHT_BITS: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Visits at places start … start + n_lanes - 1 of the epoch, and their negatives.
+    """Draw the visits at places start … start + n_lanes - 1 of the epoch, and their negatives.
 
     ``numbers`` holds what changes from epoch to epoch: stream << 24 | epoch for the negatives and
     for the deal, then the keys of the permutation. ``steps`` halvings search the longest history.

@@ -94,7 +94,7 @@ def add_gradients(
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Scores, losses, slopes and gradients of ``size`` visits, P positives and N negatives each.
+    """Add up the gradients of ``size`` visits, with P positives and N negatives each.
 
     Gradients are those of Σ_b ω_b l_b. ``touch_L`` counts how often L2 weighs a row, in units of
     1/N; ``moved_L`` gets the row of each slot, -1 for entries that are none. ``stats`` gets the

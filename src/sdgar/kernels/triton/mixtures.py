@@ -71,7 +71,7 @@ def draw(
     seed: int,
     tail: int,
 ) -> Tensor:
-    """A state from each row's table, then an entry from the state's; int64, rows broadcast."""
+    """Draw a state from each row's table, then an entry from the state's; rows are broadcast."""
     together = torch.broadcast_tensors(rows, addresses, slots)  # type: ignore[no-untyped-call]
     rows, addresses, slots = (tensor.contiguous() for tensor in together)
     out = torch.empty_like(rows)

@@ -39,7 +39,7 @@ def pick_negatives(
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Negative j of some visits, from candidates j·C … j·C + C - 1; j is the second program axis.
+    """Choose negative j of some visits among candidates j·C … j·C + C - 1; j is program axis 1.
 
     A negative that no candidate can be is the first of them, marked as not accepted.
     """
