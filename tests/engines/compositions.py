@@ -32,7 +32,7 @@ from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 CPU = torch.device("cpu")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -63,8 +63,8 @@ def _ranks(data: Interactions) -> RankByFactor:
     return RankByFactor(model, 0.2)
 
 
-def _popularity(data: Interactions) -> Popularity:
-    return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)))
+def _count(data: Interactions) -> Tensor:
+    return torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items))
 
 
 DISCRIMINATORS: dict[type, Make] = {
@@ -74,7 +74,8 @@ DISCRIMINATORS: dict[type, Make] = {
 }
 SAMPLERS: dict[type, Make] = {
     Uniform: lambda data: Uniform(),
-    Popularity: _popularity,
+    Popularity: lambda data: Popularity(_count(data)),
+    PopularityMix: lambda data: PopularityMix(_count(data), 0.3),
     Decomposable: _generator,
     RankByFactor: _ranks,
     HardestOf: lambda data: HardestOf(3),
@@ -166,6 +167,8 @@ MET = (
     SOFTMAX_ADAM,
     Composition(Popularity, MatrixFactorization, SampledSoftmax, LazyAdam),
     RANKS_ADAGRAD,
+    # It draws from the table of popularity, so nothing more is compiled for it.
+    Composition(PopularityMix, MatrixFactorization, Logistic, SGD),
     Composition(HardestOf, MatrixFactorization, PairwiseLogistic, RowAdagrad),
     Composition(HardestOf, MatrixFactorization, Logistic, LazyAdam),
     Composition(FirstViolation, MatrixFactorization, WarpHinge, RowAdagrad),

@@ -38,7 +38,7 @@ from sdgar.objectives import (
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 Lower = Callable[..., Any]
 """Turns a part into a record that kernels read."""
@@ -203,6 +203,7 @@ CPU = Plan(
     draws={
         Uniform: _cpu_uniform,
         Popularity: _cpu_popularity,
+        PopularityMix: _cpu_popularity,
         Decomposable: _cpu_decomposable,
         RankByFactor: _cpu_rank_by_factor,
         HardestOf: _cpu_hardest_of,
@@ -347,6 +348,7 @@ GPU = Plan(
     draws={
         Uniform: _gpu_uniform,
         Popularity: _gpu_popularity,
+        PopularityMix: _gpu_popularity,
         Decomposable: _gpu_decomposable,
         RankByFactor: _gpu_rank_by_factor,
         HardestOf: _gpu_hardest_of,
