@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -98,6 +99,16 @@ OPTIMIZERS: dict[type, Any] = {
 }
 
 
+@functools.cache
+def _shared_data(fields: bool) -> Interactions:
+    return some_data(fields=fields)
+
+
+@functools.cache
+def _shared_sampler(kind: type, fields: bool) -> Any:
+    return SAMPLERS[kind](_shared_data(fields))
+
+
 class Composition(NamedTuple):
     """The classes of the parts; cosines may have biases, and contexts may be sums of fields."""
 
@@ -119,7 +130,9 @@ class Composition(NamedTuple):
         common: dict[str, Any] = {"seed": 0, "sparse": optimizer.row_wise, "fields": data.fields}
         if self.discriminator is not MatrixFactorization:
             common["bias"] = self.bias
-        sampler = SAMPLERS[self.sampler](data)
+        sampler = changes.get("sampler")
+        if sampler is None:
+            sampler = SAMPLERS[self.sampler](data)
         parts = {
             "name": "test",
             "discriminator": DISCRIMINATORS[self.discriminator](
@@ -133,6 +146,11 @@ class Composition(NamedTuple):
             "l2": 0.0 if self.discriminator is Metric else 0.02,
         }
         return System(**(parts | changes))
+
+    def probe(self) -> System:
+        """A system to ask about and not to train, because its sampler is that of others too."""
+        sampler = _shared_sampler(self.sampler, self.fields)
+        return self.system(_shared_data(self.fields), sampler=sampler)
 
     def data(self, **asked: Any) -> Interactions:
         """Data for it, with contexts of several fields if it wants them."""
@@ -181,12 +199,11 @@ MET = (
 def every_composition() -> Iterator[Composition]:
     """All classes with all, as far as their parts go together."""
     tables = SAMPLERS, DISCRIMINATORS, OBJECTIVES, OPTIMIZERS
-    data = some_data()
     for classes in itertools.product(*tables):
         for bias in (False, True) if classes[1] is Cosine else (False,):
             one = Composition(*classes, bias=bias)
             try:
-                one.system(data)
+                one.probe()
             except UsageError:
                 continue
             yield one
