@@ -314,7 +314,7 @@ start = time.perf_counter()
 import torch
 import sdgar.estimators
 from sdgar.data.synthetic import synthetic
-from sdgar.engines.fused_cpu import FusedCpuEngine
+from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.systems.bpr import BPR
 from sdgar.systems.sdgar import SDGAR
 found = {"import": time.perf_counter() - start}

@@ -37,7 +37,7 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.fused_gpu import FusedGpuEngine
+from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.evaluation import metrics, topk
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
@@ -164,7 +164,7 @@ def one_equality(job: tuple[str, int, int, int]) -> dict[str, Any]:
         "optimizer": repr(OPTIMIZERS[optimizer]),
         "positives_per_visit": positives,
         "weighted": data.weight_E is not None,
-        "steps": engine._n_steps,
+        "steps": engine._room.n_steps,
         "largest_relative_error": apart(states[0], eager.state()),
         "from_float64": apart(states[0], truth),
         "eager_from_float64": apart(eager.state(), truth),
@@ -199,7 +199,7 @@ def equality() -> dict[str, Any]:
 def generator_on_device(n_users: int, n_items: int, states: int = 64) -> Decomposable:
     """A random generator, made on the device because its tables are large."""
     generator = Decomposable.__new__(Decomposable)
-    generator.update, generator.scramble = None, False
+    generator.update = Frozen()
     generator.set_x(torch.rand(n_users, states, device=DEVICE))
     generator.set_y(torch.rand(n_items, states, device=DEVICE))
     return generator
@@ -229,16 +229,16 @@ def bytes_a_positive(engine: FusedGpuEngine) -> dict[str, float]:
     gradient of every entry added, and that of every distinct row read and cleared, all as int64.
     """
     n, p = engine._system.n_negatives, engine._system.positives_per_visit
-    dim, states = engine._theta_RD.shape[1], engine._system.sampler.x_UK.shape[1]
-    per_visit = engine._n_rows / engine._n_visits
-    row_VW = engine._row_VW.view(engine._chunk_steps, -1)[:8]
+    dim, states = engine._room.theta_RD.shape[1], engine._system.sampler.x_UK.shape[1]
+    per_visit = engine._room.n_rows / engine._room.n_visits
+    row_VW = engine._room.row_VW.view(engine._room.chunk_steps, -1)[:8]
     distinct = entries = 0
     for code_L in row_VW:
         row_L = torch.where(code_L < -1, ~code_L, code_L)
         row_L = row_L[row_L >= 0]
         entries += len(row_L)
         distinct += len(row_L.unique())
-    positives = len(row_VW) * engine._size * per_visit
+    positives = len(row_VW) * engine._room.size * per_visit
     draws = (24 + 8 * p + n * 16 + 4 * states * (1 + n) + 8 * (1 + p + n) + 8 * n) / per_visit
     steps = (24 * dim * distinct + 4 * dim * entries) / positives
     sums = 16 * dim * (entries + distinct) / positives
@@ -274,7 +274,7 @@ def epoch_speed(
     found = {
         "batch_size": batch,
         "positives_per_visit": positives,
-        "steps": engine._n_steps,
+        "steps": engine._room.n_steps,
         "engine_made_seconds": made - start,
         "first_epoch_seconds": first - made,
         "epoch_ms": 1e3 * median,
@@ -348,7 +348,7 @@ def large() -> dict[str, Any]:
     found = {
         "positives": len(data),
         "batch_size": 16384,
-        "chunks": -(-engine._n_steps // engine._chunk_steps),
+        "chunks": -(-engine._room.n_steps // engine._room.chunk_steps),
         "engine_made_seconds": made - start,
         "first_epoch_seconds": stats[0].seconds,
         "second_epoch_seconds": stats[1].seconds,

@@ -37,8 +37,8 @@ from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
-from sdgar.engines.fused_cpu import FusedCpuEngine
-from sdgar.engines.fused_gpu import FusedGpuEngine
+from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.evaluation.report import evaluate
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS

@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 from cpu_engine import THREADS
 from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
-from sdgar.engines.fused_cpu import FusedCpuEngine
+from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.training.protocols import Recipe
 
 DIM = 32

@@ -29,6 +29,8 @@ from sdgar.modules import Encoder, ModuleScores
 if TYPE_CHECKING:
     from typing import Self
 
+    from sdgar.data.interactions import Interactions
+
 
 class Scorer(Protocol):
     """Anything that can score the whole catalogue for a block of contexts."""
@@ -419,9 +421,13 @@ class NotCovered:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Executes epochs of one system on one data set."""
+    """An engine executes epochs of one system on one data set."""
 
     name: ClassVar[str]
+
+    def __init__(
+        self, system: System, data: Interactions, *, seed: int, device: torch.device
+    ) -> None: ...
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -430,11 +436,11 @@ class Engine(Protocol):
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
-        """Whether the same seed gives the same bytes on the same machine."""
+        """Say whether the same seed gives the same bytes on the same machine."""
         ...
 
     def run_epoch(self, epoch: int) -> EpochStats:
-        """One pass over the training positives, in the order of the epoch's shuffle."""
+        """Make one pass over the training positives, in the order of the epoch's shuffle."""
         ...
 
     def refit(self, epoch: int) -> Health:
@@ -442,7 +448,7 @@ class Engine(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters, optimiser and sampler state, for a checkpoint."""
+        """Return parameters, optimiser and sampler state, for a checkpoint."""
         ...
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:

@@ -24,13 +24,17 @@ from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 CPU = torch.device("cpu")
 
 
 def popularity(data: Interactions, power: float) -> Popularity:
     return Popularity(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)), power)
+
+
+def popularity_mix(data: Interactions, share: float) -> PopularityMix:
+    return PopularityMix(torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items)), share)
 
 
 def decomposable(data: Interactions, *, updated: bool, scramble: bool = False) -> Decomposable:
@@ -95,6 +99,7 @@ SAMPLERS = {
     "uniform": lambda data: Uniform(),
     "popularity": lambda data: popularity(data, 1.0),
     "popularity, damped": lambda data: popularity(data, 0.5),
+    "popularity, mixed with all": lambda data: popularity_mix(data, 0.3),
     "decomposable, fresh": lambda data: decomposable(data, updated=False),
     "decomposable, updated": lambda data: decomposable(data, updated=True),
     "decomposable, scrambled": lambda data: decomposable(data, updated=True, scramble=True),

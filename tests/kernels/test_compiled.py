@@ -97,12 +97,12 @@ def test_changed_sources_have_another_folder(root, tmp_path, monkeypatch):
     monkeypatch.setattr(compiled, "__file__", str(sources / "compiled.py"))
     same = anew()
     assert same == anew()
-    changed = sources / "numba_math.py"
+    changed = sources / "numba" / "math.py"
     changed.write_text(changed.read_text() + "\n# changed\n")
     assert anew() != same
     # Triton keeps its own account of its sources.
     before = anew()
-    (sources / "triton_rng.py").write_text("# changed\n")
+    (sources / "triton" / "rng.py").write_text("# changed\n")
     assert anew() == before
 
 
@@ -123,7 +123,7 @@ def test_a_folder_for_numba_is_taken_where_the_user_named_one(tmp_path, monkeypa
 
 def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     code = (
-        "import numpy as np; from sdgar.kernels.numba_draws import fill; "
+        "import numpy as np; from sdgar.kernels.numba.known import fill; "
         "from sdgar.kernels.compiled import is_kept; kept = is_kept('fill'); "
         "fill(np.array([0, 1]), np.array([3], np.int32), np.zeros(8, np.uint8)); "
         "found = [sum(count.values()) for count in fill.stats[1:]]; "

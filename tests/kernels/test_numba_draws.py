@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.engines import fused_cpu
-from sdgar.kernels import numba_draws
+from sdgar.engines.fused import cpu_records
+from sdgar.engines.fused.plan import CPU as PLAN
+from sdgar.engines.fused.plan import Asked
+from sdgar.kernels.numba import draws as numba_draws
+from sdgar.kernels.numba import known as numba_pairs
 from sdgar.maths.optimizers import SGD
 from sdgar.maths.rng import Draws, Stream, tail
 from sdgar.objectives import WeightedLogistic
@@ -33,12 +36,12 @@ def numba_draw(proposal, known, tail, user_V, row_VP, bins, drawn):
 
 @numba.njit
 def numba_known(indptr_U1, items_E, bits, user, item):
-    return numba_draws._is_known(indptr_U1, items_E, bits, user, item)
+    return numba_pairs.is_known(indptr_U1, items_E, bits, user, item)
 
 
 @numba.njit
 def numba_nth_unknown(sorted_E, first, last, r):
-    return numba_draws._nth_unknown(sorted_E, first, last, r)
+    return numba_pairs.nth_unknown(sorted_E, first, last, r)
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +94,8 @@ def drawn(sampler, data: Interactions, n: int, seed: int, epoch: int):
         tries_V=np.zeros(len(data), np.int64),
     )
     numba_draw(
-        fused_cpu._proposal(system, seed, data.n_items),
-        fused_cpu._known(data),
+        PLAN.draw(system, Asked(n, np.uint64(seed), data.n_items)),
+        cpu_records.known_of(data),
         tail(Stream.NEGATIVES, epoch),
         data.users_E,
         np.arange(len(data))[:, None],
@@ -132,7 +135,7 @@ PAIRS = st.sets(st.tuples(st.integers(0, 30), st.integers(0, 40)), min_size=1, m
 def test_the_filter_never_misses_a_known_pair_and_never_makes_one_up(pairs):
     users, items = np.array(sorted(pairs)).T
     data = Interactions.from_arrays(users, items)
-    known = fused_cpu._known(data)
+    known = cpu_records.known_of(data)
     here = set(zip(data.users_E.tolist(), data.items_E.tolist(), strict=True))
     for user in range(data.n_users):
         for item in range(data.n_items):
@@ -144,7 +147,7 @@ def test_a_filter_with_far_too_few_bits_is_slow_but_right(pairs, bytes_left):
     users, items = np.array(sorted(pairs)).T
     data = Interactions.from_arrays(users, items)
     bits = np.zeros(bytes_left, np.uint8)
-    numba_draws.fill(data.indptr_U1, data.items_E, bits)
+    numba_pairs.fill(data.indptr_U1, data.items_E, bits)
     here = set(zip(data.users_E.tolist(), data.items_E.tolist(), strict=True))
     for user in range(data.n_users):
         for item in range(data.n_items):
@@ -158,7 +161,7 @@ def test_the_filter_tells_nearly_all_other_pairs_at_one_look():
     rng = np.random.default_rng(0)
     pairs = np.unique(rng.integers(0, 1000 * 800, 20_000))
     data = Interactions.from_arrays(pairs // 800, pairs % 800)
-    known = fused_cpu._known(data)
+    known = cpu_records.known_of(data)
     assert len(known.bits) * 8 >= 16 * len(data)
     assert np.unpackbits(known.bits).mean() <= 1 / 16
     # As many set bits as pairs, up to collisions: the hash must not fold pairs together.

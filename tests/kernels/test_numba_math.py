@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.kernels import numba_math
+from sdgar.kernels.numba import math as numba_math
 
 WITHIN = 5e-7
 """Relative error: four units in the last place of a float32."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sdgar.kernels import numba_rng
+from sdgar.kernels.numba import rng as numba_rng
 from sdgar.maths import rng
 from sdgar.maths.rng import Draws, Permutation, Stream, index_and_fraction
 

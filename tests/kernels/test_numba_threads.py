@@ -13,7 +13,7 @@ import pytest
 import torch
 from numba.core.errors import TypingError
 
-from sdgar.kernels import numba_threads
+from sdgar.kernels.numba import threads as numba_threads
 
 NAPPING = numba_threads._meeting(numba_threads._nap, numba_threads._let_nap)
 """The barrier of systems on which a thread cannot be woken."""

@@ -22,8 +22,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
-from sdgar.engines import fused_gpu
-from sdgar.kernels import triton_draw, triton_epoch, triton_generator, triton_pick
+from sdgar.engines.fused import gpu, gpu_room
+from sdgar.kernels.triton import draws, epoch, mixtures, picks
 from sdgar.objectives import (
     PairwiseLogistic,
     CmlHinge,
@@ -67,14 +67,14 @@ def kind(value):
 
 
 for module, names in (
-    (triton_draw, ("draw_visits", "log_q")),
-    (triton_epoch, ("claim_rows", "add_gradients", "move_rows")),
-    (triton_pick, ("pick_negatives",)),
-    (triton_generator, ("_draw", "_log_mix", "_log_average")),
+    (draws, ("draw_visits", "log_q")),
+    (epoch, ("claim_rows", "add_gradients", "move_rows")),
+    (picks, ("pick_negatives",)),
+    (mixtures, ("_draw", "_log_mix", "_log_average")),
 ):
     for name in names:
         setattr(module, name, Compiled(getattr(module, name)))
-fused_gpu._first_reason = lambda system, device: None
+gpu._why_not = lambda system, device: None
 rng = np.random.default_rng(0)
 users, items = np.nonzero(rng.random((30, 20)) < 0.3)
 
@@ -132,19 +132,19 @@ for weighted, make_model, make_sampler, objective, optimizer, positives, negativ
         l2=0.0 if make_model is metric else 0.01,
         positives_per_visit=positives,
     )
-    engine = fused_gpu.FusedGpuEngine(system, data, seed=0, device=torch.device("cpu"))
-    engine._tiles = fused_gpu._Tiles.of(4, 4, 16, 8, 4, torch.device("cuda"))
+    engine = gpu.FusedGpuEngine(system, data, seed=0, device=torch.device("cpu"))
+    engine._room.tiles = gpu_room.Tiles.of(4, 4, 16, 8, 4, torch.device("cuda"))
     engine._draw(0)
-    engine._launch_steps(1)
+    engine._run_steps(1)
     if isinstance(system.objective, WeightedLogistic):
         sampler, rows_B = system.sampler, torch.arange(4)
         others_BS = torch.zeros(4, 5, dtype=torch.int64)
-        triton_generator.draw(
+        mixtures.draw(
             sampler.state_of.bin_RN, sampler.item_of.bin_RN, rows_B[:, None],
             addresses=rows_B[:, None], slots=torch.arange(5), seed=1, tail=2,
         )
-        triton_generator.log_mix(sampler.x_UK, rows_B, sampler.y_IK, others_BS)
-        triton_generator.log_average(torch.zeros(4, 5), sampler.y_IK, others_BS)
+        mixtures.log_mix(sampler.x_UK, rows_B, sampler.y_IK, others_BS)
+        mixtures.log_average(torch.zeros(4, 5), sampler.y_IK, others_BS)
 """
 
 

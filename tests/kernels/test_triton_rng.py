@@ -18,9 +18,9 @@ if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
 
 import triton.language as tl  # noqa: E402
 
-from sdgar.kernels.triton_rng import index_and_fraction as triton_index_and_fraction  # noqa: E402
-from sdgar.kernels.triton_rng import permuted  # noqa: E402
-from sdgar.kernels.triton_rng import words as triton_words  # noqa: E402
+from sdgar.kernels.triton.rng import index_and_fraction as triton_index_and_fraction  # noqa: E402
+from sdgar.kernels.triton.rng import permuted  # noqa: E402
+from sdgar.kernels.triton.rng import words as triton_words  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 

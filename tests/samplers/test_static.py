@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from sdgar.data.interactions import Interactions
+from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
-from sdgar.samplers.static import Uniform
+from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 CPU = torch.device("cpu")
 
@@ -48,3 +50,19 @@ def test_draws_are_uniform_over_the_unknown_items():
     counts = np.bincount(negatives.items_BN.ravel().numpy(), minlength=50)
     assert (counts[::5] == 0).all()
     assert stats.chisquare(np.delete(counts, np.arange(0, 50, 5))).pvalue > 1e-6
+
+
+def test_a_mix_is_popularity_by_its_share_and_else_uniform():
+    count_I = torch.tensor([0, 1, 2, 5])
+    q_I = PopularityMix(count_I, 0.25).log_q_I.exp()
+    expected_I = 0.25 * count_I / 8 + 0.75 / 4
+    torch.testing.assert_close(q_I.double(), expected_I.double(), rtol=1e-6, atol=0)
+    popular_I = Popularity(count_I).log_q_I
+    torch.testing.assert_close(PopularityMix(count_I, 1.0).log_q_I, popular_I)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_that_is_no_probability_is_refused(share):
+    with pytest.raises(UsageError, match="share must be between 0 and 1") as error:
+        PopularityMix(torch.ones(3), share)
+    assert error.value.code == "bad_share"

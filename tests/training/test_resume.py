@@ -23,7 +23,7 @@ from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.fused_cpu import FusedCpuEngine
+from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
 from sdgar.experiments import workspace
 from sdgar.experiments.run import run

@@ -86,8 +86,8 @@ def train(
         str | None,
         typer.Option(
             "--sampler",
-            help="Who proposes negatives: uniform, popularity, decomposable, adaptive, hardest, "
-            "first-violation, search.",
+            help="Who proposes negatives: uniform, popularity, popularity-mix, decomposable, "
+            "adaptive, hardest, first-violation, search.",
             rich_help_panel=_COMPOSE,
         ),
     ] = None,

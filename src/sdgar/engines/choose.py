@@ -1,36 +1,16 @@
-"""Which engine runs a system, and a sentence why. Never a silent fallback."""
+"""Choose the engine that runs a system, with a sentence why; there is no silent fallback."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import torch
 
 from sdgar.contracts import Covered, Engine, System
-from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.fused_cpu import FusedCpuEngine
-from sdgar.engines.fused_gpu import FusedGpuEngine
+from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.errors import ResourceError, UsageError, unknown_name
 
-
-class MakeEngine(Protocol):
-    """An engine that is not made yet."""
-
-    name: str
-
-    def deterministic(self, device: torch.device) -> bool:
-        """Whether the same seed gives the same bytes."""
-        ...
-
-    def __call__(
-        self, system: System, data: Interactions, *, seed: int, device: torch.device
-    ) -> Engine:
-        """Make it for one system and one data set."""
-        ...
-
-
-ENGINES: dict[str, type[FusedCpuEngine | FusedGpuEngine | EagerEngine]] = {
+ENGINES: dict[str, type[Engine]] = {
     engine.name: engine for engine in (FusedCpuEngine, FusedGpuEngine, EagerEngine)
 }
 FUSED = {"cpu": FusedCpuEngine.name, "cuda": FusedGpuEngine.name}
@@ -38,7 +18,7 @@ FUSED = {"cpu": FusedCpuEngine.name, "cuda": FusedGpuEngine.name}
 
 
 def choose_device(name: str) -> torch.device:
-    """The named device; ``auto`` is the GPU if torch sees one."""
+    """Return the named device; ``auto`` is the GPU if torch sees one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cpu", "cuda"):
@@ -52,8 +32,8 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def choose_engine(name: str, system: System, device: torch.device) -> tuple[MakeEngine, str]:
-    """The named engine, or for ``auto`` the fastest that covers the system; and why.
+def choose_engine(name: str, system: System, device: torch.device) -> tuple[type[Engine], str]:
+    """Return the named engine, or for ``auto`` the fastest that covers the system; and why.
 
     On the CPU ``auto`` leaves fused-gpu alone: Triton's interpreter would run it, for tests.
     """

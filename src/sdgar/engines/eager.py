@@ -1,4 +1,4 @@
-"""Plain torch, any parts: this engine defines what is correct."""
+"""The engine that runs any parts in plain torch; it defines what is correct."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Health, Negatives, NotCovered, System
 from sdgar.data.interactions import Interactions
+from sdgar.engines import host
 from sdgar.engines.torch_optimizers import torch_optimizer
 from sdgar.engines.visits import Visits
-from sdgar.errors import NumericalError
 from sdgar.maths.optimizers import moments, take_moments
 from sdgar.maths.rng import Draws, Stream, torch_seed
 from sdgar.samplers.reject import KnownItems
 
 _DRAWS_AHEAD = 1 << 22
-"""Many, as a sampler may have work to do for a context that is the same for all of its draws."""
+"""Negatives that are drawn at once. They are many because a sampler may have work to do for a
+context that is the same for all of its draws."""
 
 
 class EagerEngine:
-    """One step a batch, gradients by autograd.
+    """Take one step for each batch, with gradients by autograd.
 
         θ ← θ - step(∇ mean_b [ω_b l_b + λ/2 R_b])
 
@@ -48,10 +49,8 @@ class EagerEngine:
         system.sampler.to(device)
         self._users_E = torch.from_numpy(data.users_E).to(device)
         self._items_E = torch.from_numpy(data.items_E).to(device).long()
-        self._weight_E: Tensor | None = None
-        if data.weight_E is not None:
-            weight_E = torch.from_numpy(data.weight_E).to(device)
-            self._weight_E = weight_E / weight_E.mean()
+        weight_E = host.scaled_weights(data)
+        self._weight_E = None if weight_E is None else torch.from_numpy(weight_E).to(device)
         self._known = KnownItems(data.left_out, data.n_items, device)
         self._visits = Visits(data, system.positives_per_visit, seed, device)
         self._optimizer = torch_optimizer(system.optimizer, list(self._model.parameters()))
@@ -63,11 +62,11 @@ class EagerEngine:
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
-        """Not on a GPU: torch adds up gradients there in the order its threads come."""
+        """Say yes on a CPU only: on a GPU torch adds up gradients in the order its threads come."""
         return device.type == "cpu"
 
     def run_epoch(self, epoch: int) -> EpochStats:
-        """One pass over the positives in a fresh order.
+        """Make one pass over the positives, in a fresh order.
 
         A discriminator may use torch's own random numbers, for dropout: they are the epoch's.
         """
@@ -90,18 +89,13 @@ class EagerEngine:
         n_rows = len(self._items_E)
         loss = total.item() / n_rows
         if not torch.isfinite(total):
-            raise NumericalError(
-                f"the loss became {loss} in epoch {epoch}: the model diverged. Lower the learning "
-                f"rate (now {self._system.optimizer.learning_rate:g}) or raise l2 "
-                f"(now {self._system.l2:g}).",
-                code="diverged",
-            )
+            raise host.diverged(f"the loss became {loss}", self._system, epoch)
         seconds = time.perf_counter() - start
         mean_effective = None if effective is None else effective.item() / n_rows
         return EpochStats(loss, n_rows, seconds, int(unanswered.item()), mean_effective)
 
     def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Negatives]]:
-        """Batches with their negatives, which are drawn for many batches at once if they may be."""
+        """Yield batches with their negatives, drawn for many batches at once where possible."""
         size = self._system.visits_per_step
         ahead = size
         if not self._system.sampler.uses_scores:
@@ -141,24 +135,21 @@ class EagerEngine:
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:
         """Let the sampler follow the discriminator, and say how its proposals are."""
-        return self._system.sampler.refit(self._model.frozen(), seed=self._seed, epoch=epoch)
+        score = self._model.frozen()
+        return host.refit(self._system.sampler, score, seed=self._seed, epoch=epoch)
 
     @torch.no_grad()
     def _score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         return self._model.score(users_B, items_BN)
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters, optimiser moments and sampler state, under one flat set of names."""
-        state = {f"model.{k}": v.clone() for k, v in self._model.state_dict().items()}
-        state |= {f"optimizer.{k}": v.clone() for k, v in moments(self._optimizer).items()}
-        return state | {f"sampler.{k}": v.clone() for k, v in self._system.sampler.state().items()}
+        """Return parameters, optimiser moments and sampler state, under one flat set of names."""
+        optimizer, sampler = moments(self._optimizer), self._system.sampler.state()
+        return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Take back what ``state`` gave."""
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "sampler": {}}
-        for name, tensor in state.items():
-            part, _, rest = name.partition(".")
-            parts[part][rest] = tensor
-        self._model.load_state_dict(parts["model"])
-        take_moments(self._optimizer, parts["optimizer"])
-        self._system.sampler.load_state(parts["sampler"])
+        parts = host.StateParts.of(state)
+        self._model.load_state_dict(parts.model)
+        take_moments(self._optimizer, parts.optimizer)
+        self._system.sampler.load_state(parts.sampler)

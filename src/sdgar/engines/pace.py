@@ -34,11 +34,11 @@ class Pace:
 
     @property
     def threads(self) -> int:
-        """The number for what comes next."""
+        """Return the number of threads for what comes next."""
         return self._trial or self.usual
 
     def work(self) -> int:
-        """How much to do before the next ``note``: what is left of this stretch, by its rate."""
+        """Return how much to do before the next ``note``: the rest of this stretch, by its rate."""
         rate = self._done / self._seconds if self._seconds else self._rate
         return max(1, math.ceil((1.1 * _STRETCH - self._seconds) * rate))
 
@@ -68,7 +68,7 @@ class Pace:
         self._trial = None
 
     def _other(self) -> int | None:
-        """The number to try: half as many where threads waited, or twice as many.
+        """Return the number to try: half as many where threads waited, or twice as many.
 
         A trial that won is followed by one the same way, a trial that lost by one the other way.
         """

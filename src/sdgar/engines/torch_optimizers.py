@@ -20,7 +20,7 @@ from sdgar.maths import optimizers
 def torch_optimizer(
     record: optimizers.Optimizer, parameters: list[Parameter]
 ) -> torch.optim.Optimizer:
-    """What takes the steps that the record describes."""
+    """Return the torch optimiser that takes the steps that the record describes."""
     match record:
         case optimizers.LazyAdam():
             return LazyAdam(parameters, record)
@@ -37,7 +37,7 @@ def torch_optimizer(
 
 
 class _RowWise(torch.optim.Optimizer):
-    """Moves the rows a sparse gradient names, and all rows by a dense one."""
+    """An optimiser that moves the rows a sparse gradient names, and all rows by a dense one."""
 
     def __init__(self, parameters: list[Parameter]) -> None:
         super().__init__(parameters, {})
@@ -47,7 +47,7 @@ class _RowWise(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One step of every parameter that has a gradient."""
+        """Take one step of every parameter that has a gradient."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 grad = parameter.grad
@@ -61,7 +61,7 @@ class _RowWise(torch.optim.Optimizer):
 
 
 class LazyAdam(_RowWise):
-    """``optimizers.LazyAdam``."""
+    """The optimiser that the record ``optimizers.LazyAdam`` describes."""
 
     def __init__(self, parameters: list[Parameter], record: optimizers.LazyAdam) -> None:
         super().__init__(parameters)
@@ -86,7 +86,7 @@ class LazyAdam(_RowWise):
 
 
 class RowAdagrad(_RowWise):
-    """``optimizers.RowAdagrad``."""
+    """The optimiser that the record ``optimizers.RowAdagrad`` describes."""
 
     def __init__(self, parameters: list[Parameter], record: optimizers.RowAdagrad) -> None:
         super().__init__(parameters)

@@ -26,15 +26,15 @@ class Batch:
     """Some visits and the positives of each, as rows of the training data."""
 
     rows_B: Tensor
-    """Visits one after the other."""
+    """The rows of all visits of the batch, one visit after the other."""
     visit_B: Tensor
-    """Which visit of the batch a row belongs to; ascending."""
+    """The visit of the batch that each row belongs to, in ascending order."""
     first_V: Tensor
-    """The row that addresses a visit's negatives."""
+    """The row of each visit that addresses the visit's negatives."""
 
 
 class Visits:
-    """Who is visited, with which positives: in a fresh order each epoch."""
+    """The visits of every epoch, in a fresh order each time, with the positives of each visit."""
 
     def __init__(self, data: Interactions, positives: int, seed: int, device: torch.device) -> None:
         self._positives = positives
@@ -52,11 +52,11 @@ class Visits:
         self.place_V = torch.from_numpy(chunk_V * positives).to(device)
 
     def __len__(self) -> int:
-        """Visits an epoch: Σ_c ⌈|I_c| / P⌉."""
+        """Return the number of visits an epoch, Σ_c ⌈|I_c| / P⌉."""
         return self._n_rows if self._positives == 1 else len(self.user_V)
 
     def batch(self, epoch: int, start: int, stop: int) -> Batch:
-        """Visits start … stop - 1 of an epoch's order."""
+        """Return visits start … stop - 1 of an epoch's order."""
         order = Permutation.of(len(self), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
         visits_V = order(torch.arange(start, min(stop, len(self)), device=self._device))
         if self._positives == 1:

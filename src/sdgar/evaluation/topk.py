@@ -138,7 +138,7 @@ def _not_finite(scores_I: Tensor, user: int) -> NumericalError:
 def _kernel() -> Callable[..., int] | None:
     """The compiled selection, or None where Numba cannot be had; the torch path ranks the same."""
     try:
-        from sdgar.kernels.numba_topk import select_rows
+        from sdgar.kernels.numba.topk import select_rows
     except ImportError:
         return None
     compiled: Callable[..., int] = select_rows
@@ -146,7 +146,7 @@ def _kernel() -> Callable[..., int] | None:
 
 
 class _OnThreads:
-    """The k best of each row by threads of the CPU; see ``kernels/numba_topk.py``.
+    """The k best of each row by threads of the CPU; see ``kernels/numba/topk.py``.
 
     Blocks have the same rows for any number of threads, so scores have the same bytes.
     """
@@ -177,7 +177,7 @@ class _OnThreads:
         self, kernel: Callable[..., int], rows: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Items and scores, best first, ``rows`` users at a time in every thread."""
-        from sdgar.kernels.numba_threads import share
+        from sdgar.kernels.numba.threads import share
 
         bad: list[tuple[int, int]] = []
 

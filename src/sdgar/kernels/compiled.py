@@ -90,7 +90,7 @@ def outer(function: Callable[..., Any]) -> Any:
 
 
 def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """``numba.njit`` with compiled code kept in the user's cache folder."""
+    """Compile by ``numba.njit``, and keep compiled code in the user's cache folder."""
 
     def compile_kept(function: Callable[..., Any]) -> Any:
         kernel = numba.njit(**options)(function)
@@ -169,7 +169,7 @@ class _Kept(FunctionCache):  # type: ignore[misc]
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file of compiled code is there, is our own, and is as it was written."""
+    """Return whether a file of compiled code is there, is our own, and is as it was written."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             found = os.fstat(file.fileno())
@@ -196,7 +196,7 @@ def _warn_of(folder: str | Path, what: str) -> bool:
 
 
 def cache_root() -> Path | None:
-    """The user's cache folder: NUMBA_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache; or none."""
+    """Return NUMBA_CACHE_DIR, else a folder in XDG_CACHE_HOME, else one in ~/.cache; or none."""
     if config.CACHE_DIR:
         return Path(config.CACHE_DIR)
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -208,7 +208,7 @@ def cache_root() -> Path | None:
 
 
 def is_kept(name: str, variants: str = "") -> bool:
-    """Whether a kernel was compiled before on this machine, with these variants."""
+    """Return whether a kernel was compiled before on this machine, with these variants."""
     folder = folder_of_sources()
     if folder is None or not any(folder.glob(f"**/*.{name}-*.nbi")):
         return False
@@ -232,18 +232,18 @@ def _note(folder: Path, name: str, variants: str) -> Path:
 
 @cache
 def folder_of_sources() -> Path | None:
-    """The folder for exactly these sources and this Numba, if there is a place for it."""
+    """Return the folder for exactly these sources and this Numba, if there is a place for it."""
     root = cache_root()
     if root is None:
         return None
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in (Path(__file__), *sorted(Path(__file__).parent.glob("numba_*.py"))):
+    for source in (Path(__file__), *sorted(Path(__file__).parent.glob("numba/*.py"))):
         digest.update(source.read_bytes())
     return root / f"kernels-{digest.hexdigest()[:16]}"
 
 
 def _folder() -> str:
-    """Where to keep compiled code, or nothing if there is no safe place."""
+    """Return the folder to keep compiled code in, or an empty name if there is no safe place."""
     folder = folder_of_sources()
     if folder is None:
         return _not_kept("this user has no home folder")
@@ -264,7 +264,7 @@ def _folder() -> str:
 
 
 def _is_open_to_others(found: os.stat_result) -> bool:
-    """Whether somebody else owns a file or folder, or may write to it."""
+    """Return whether somebody else owns a file or folder, or may write to it."""
     writable = bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
     return writable or (hasattr(os, "getuid") and found.st_uid != os.getuid())
 

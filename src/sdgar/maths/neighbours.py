@@ -82,7 +82,7 @@ def _inverse(near_BK: Tensor, n_items: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _OnThreads:
-    """The weights by compiled kernels; see ``kernels/numba_neighbours.py``."""
+    """The weights by compiled kernels; see ``kernels/numba/neighbours.py``."""
 
     def __init__(self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix):
         self._rule, self._n = rule, users_of.n_rows
@@ -202,8 +202,8 @@ def _kernels(device_type: str) -> Any:
     if device_type != "cpu":
         return None
     try:
-        from sdgar.kernels import numba_neighbours
-        from sdgar.kernels.numba_threads import share
+        from sdgar.kernels.numba import neighbours
+        from sdgar.kernels.numba.threads import share
     except ImportError:
         return None
-    return numba_neighbours, share
+    return neighbours, share

@@ -238,10 +238,10 @@ def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
 def _kernels() -> Any:
     """Return the compiled generator, or None if its compiler is not installed."""
     try:
-        from sdgar.kernels import numba_words
+        from sdgar.kernels.numba import words
     except ImportError:
         return None
-    return numba_words
+    return words
 
 
 def torch_seed(seed: int, stream: Stream, epoch: int = 0) -> int:

@@ -160,7 +160,7 @@ def _parts(terms_E: Tensor) -> Iterator[slice]:
 def _kernels() -> Any:
     """Return the compiled kernels for the CPU, or None if their compiler is not installed."""
     try:
-        from sdgar.kernels import numba_mixtures
+        from sdgar.kernels.numba import mixtures
     except ImportError:
         return None
-    return numba_mixtures
+    return mixtures

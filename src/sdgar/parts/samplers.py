@@ -21,7 +21,7 @@ from sdgar.samplers.generator import Update
 from sdgar.samplers.nearest_items import NearestItems
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
-from sdgar.samplers.static import Popularity, Uniform
+from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 Ablation = Literal["none", "frozen", "scrambled"]
 
@@ -37,6 +37,13 @@ def popularity(given: Ingredients) -> Popularity:
     """Items are drawn in proportion to the number of their users."""
     count_I = np.bincount(given.data.items_E, minlength=given.data.n_items)
     return Popularity(torch.from_numpy(count_I))
+
+
+@register_sampler("popularity-mix")
+def popularity_mix(given: Ingredients, *, share: float = 0.5) -> PopularityMix:
+    """Items are drawn by popularity with probability ``share``, and else all alike."""
+    count_I = np.bincount(given.data.items_E, minlength=given.data.n_items)
+    return PopularityMix(torch.from_numpy(count_I), share)
 
 
 @register_sampler("decomposable")

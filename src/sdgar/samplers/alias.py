@@ -133,10 +133,10 @@ def _kernels(device: torch.device) -> Any:
     if device.type != "cpu":
         return None
     try:
-        from sdgar.kernels import numba_alias
+        from sdgar.kernels.numba import alias
     except ImportError:
         return None
-    return numba_alias
+    return alias
 
 
 def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:

@@ -71,7 +71,7 @@ def on_threads(
     if chunks == 1 or device.type != "cpu" or _kernels("cpu") is None:
         part(0, chunks)
         return
-    from sdgar.kernels.numba_threads import share
+    from sdgar.kernels.numba.threads import share
 
     with cores.torch_aside():
         share(part, chunks, numbers, at_once=1)
@@ -82,13 +82,13 @@ def _kernels(device_type: str) -> Any:
     """Return the compiled kernels for a device, or None if their compiler is not installed."""
     try:
         if device_type == "cuda":
-            from sdgar.kernels import triton_generator
+            from sdgar.kernels.triton import mixtures as on_gpu
 
-            return triton_generator
+            return on_gpu
         if device_type == "cpu":
-            from sdgar.kernels import numba_mixtures
+            from sdgar.kernels.numba import mixtures as on_cpu
 
-            return numba_mixtures
+            return on_cpu
     except ImportError:
         pass
     return None

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, KnownPositives, Negatives, Score
+from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, below
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.reject import redraw_known
@@ -118,3 +119,23 @@ class Popularity(Static):
     def _draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         high, low, _, _ = draws.words(slots)
         return self.table.draw(torch.zeros_like(users), high, low)
+
+
+class PopularityMix(Popularity):
+    """Q(i | c) = share · n_i / Σ_j n_j + (1 - share) / M, for every context.
+
+    Popular items are proposed often, and yet every item is proposed at times. Both parts are one
+    alias table, so a draw costs what a draw by popularity costs, and log Q is exact.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, count_I: Tensor, share: float) -> None:
+        if not 0 <= share <= 1:
+            raise UsageError(
+                f"share must be between 0 and 1, got {share!r}: it is the probability of a draw by "
+                "popularity.",
+                code="bad_share",
+            )
+        popular_I = count_I.double() / count_I.sum()
+        super().__init__(share * popular_I + (1 - share) / len(count_I))

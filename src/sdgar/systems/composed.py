@@ -78,7 +78,7 @@ class Composed(Learner):
     """What gives the scores: factorization, cosine, metric, lightgcn, two-tower, sequence, or a
     registered one."""
     sampler: str = "decomposable"
-    """Who proposes negatives: uniform, popularity, decomposable, adaptive, hardest,
+    """Who proposes negatives: uniform, popularity, popularity-mix, decomposable, adaptive, hardest,
     first-violation, search, or a registered one."""
     objective: str = "sdsoftmax"
     """What is minimised: bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""

@@ -1,4 +1,4 @@
-"""Losses and slopes dl/ds of a block of visits: the gradients that ``numba_epoch`` can plug in."""
+"""Losses and slopes dl/ds of a block of visits, one kind for each class of objective."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, once, variant
-from sdgar.kernels.numba_draws import probability
-from sdgar.kernels.numba_math import exp_negative, softplus_and_sigmoid
+from sdgar.kernels.numba.draws import probability
+from sdgar.kernels.numba.math import exp_negative, softplus_and_sigmoid
 
 
 class Scored(NamedTuple):
@@ -24,7 +24,7 @@ class Scored(NamedTuple):
     g_B: NDArray[np.float32]
 
 
-class Pairwise(NamedTuple):
+class PairwiseLogistic(NamedTuple):
     """l_i = mean_j softplus(s_j - s_i)."""
 
 
@@ -32,7 +32,7 @@ class Logistic(NamedTuple):
     """l_i = ½ [softplus(-s_i) + mean_j softplus(s_j)]."""
 
 
-class Weighted(NamedTuple):
+class WeightedLogistic(NamedTuple):
     """l_i = ½ [softplus(-s_i) + Σ_j w_j f_j], f_j = softplus(s_j), w_j ∝ exp(f_j / T) / Q_j."""
 
     temperature: np.float32
@@ -40,14 +40,14 @@ class Weighted(NamedTuple):
     """1/T if the gradient goes through the weights, 0 if they are held."""
 
 
-class RankHinge(NamedTuple):
+class WarpHinge(NamedTuple):
     """l_i = log(max(1, ⌊(M - 1) / tries⌋)) [margin + s_j - s_i]₊, with the one negative j."""
 
     n_items: int
     margin: np.float32
 
 
-class Softmax(NamedTuple):
+class SampledSoftmax(NamedTuple):
     """l_i = -s_i / ρ + log 1/n Σ_j exp(s_j)/Q_j."""
 
     rho: np.float32
@@ -57,12 +57,12 @@ def weigh(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn:
     """Leave Q(j|c) in ``drawn.q_VN`` if the loss asks for it."""
 
 
-@variant(weigh, Pairwise, Logistic, RankHinge)
+@variant(weigh, PairwiseLogistic, Logistic, WarpHinge)
 def _weigh_not(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
     return None
 
 
-@variant(weigh, Weighted, Softmax)
+@variant(weigh, WeightedLogistic, SampledSoftmax)
 def _weigh(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
     probability(proposal, known, visits, user_V, drawn)
     return None
@@ -72,7 +72,7 @@ def gradient(
     loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
     effective_V: Any,
 ) -> Any:  # fmt: skip
-    """Slopes of a block of visits, from its scores; with shared negatives, losses summed over i.
+    """Compute the slopes of a block of visits from its scores; shared negatives sum them over i.
 
     Losses and effective sample sizes go to place ``first`` of the batch and after.
     """
@@ -80,14 +80,14 @@ def gradient(
 
 @inner
 def _softplus_all(n: Any, x_B: Any, f_B: Any, g_B: Any) -> Any:
-    """F = softplus(x) and g = df/dx: one long loop, so that it becomes vectors."""
+    """f = softplus(x) and g = df/dx: one long loop, so that it becomes vectors."""
     for b in range(n):
         f_B[b], g_B[b] = softplus_and_sigmoid(x_B[b])
     return None
 
 
-@variant(gradient, Pairwise)
-def _pairwise(
+@variant(gradient, PairwiseLogistic)
+def _pairwise_logistic(
     loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
     effective_V: Any,
 ) -> Any:  # fmt: skip
@@ -122,7 +122,7 @@ def _pairwise(
 
 @once
 def _halves(visits: Any, first: Any, weight_VP: Any, scored: Any, loss_V: Any) -> Any:
-    """The positive half of a logistic loss; f and g of the negatives are left for the other."""
+    """Compute the positive half of a logistic loss, and leave f and g of the negatives."""
     pos_VP, neg_VN, slope_pos_VP = scored.pos_VP, scored.neg_VN, scored.slope_pos_VP
     x_B, f_B, g_B = scored.x_B, scored.f_B, scored.g_B
     p, n = pos_VP.shape[1], neg_VN.shape[1]
@@ -149,7 +149,7 @@ def _mean(
     visits: Any, first: Any, through: Any, weight_VP: Any, scored: Any, loss_V: Any,
     effective_V: Any,
 ) -> Any:  # fmt: skip
-    """Σ_j w_j f_j / Σ_j w_j of the weights that stand where the slopes will be."""
+    """Σ_j w_j f_j / Σ_j w_j, with the weights that stand where the slopes will be."""
     f_B, g_B, slope_neg_VN = scored.f_B, scored.g_B, scored.slope_neg_VN
     p, n = weight_VP.shape[1], slope_neg_VN.shape[1]
     for v in range(visits):
@@ -189,8 +189,8 @@ def _logistic(
     return None
 
 
-@variant(gradient, Weighted)
-def _weighted(
+@variant(gradient, WeightedLogistic)
+def _weighted_logistic(
     loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
     effective_V: Any,
 ) -> Any:  # fmt: skip
@@ -214,8 +214,8 @@ def _weighted(
     return None
 
 
-@variant(gradient, RankHinge)
-def _rank_hinge(
+@variant(gradient, WarpHinge)
+def _warp_hinge(
     loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
     effective_V: Any,
 ) -> Any:  # fmt: skip
@@ -236,8 +236,8 @@ def _rank_hinge(
     return None
 
 
-@variant(gradient, Softmax)
-def _softmax(
+@variant(gradient, SampledSoftmax)
+def _sampled_softmax(
     loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
     effective_V: Any,
 ) -> Any:  # fmt: skip

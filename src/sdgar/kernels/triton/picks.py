@@ -1,6 +1,6 @@
 """Negatives that are chosen among uniform candidates by their scores, at the start of a step.
 
-Candidates are drawn ahead with all others (``triton_draw``), but which of them is taken depends on
+Candidates are drawn ahead with all others (``draws.py``), but which of them is taken depends on
 the parameters as they are now. So this kernel fills the rows of a step, and claims their slots.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from sdgar.kernels.triton_epoch import claim
+from sdgar.kernels.triton.epoch import claim
 
-HARDEST, VIOLATION = tl.constexpr(0), tl.constexpr(1)
-"""The best scored candidate; the first with s_j > s⁺ - margin, else the last."""
+HARDEST_OF, FIRST_VIOLATION = tl.constexpr(0), tl.constexpr(1)
+"""The kinds of choice, named like the classes of samplers: HARDEST_OF takes the best scored
+candidate, FIRST_VIOLATION the first with s_j > s⁺ - margin, else the last."""
 
 
 @triton.jit(do_not_specialize=["step"])
@@ -38,7 +39,7 @@ def pick_negatives(
     WIDE: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Negative j of some visits, from candidates j·C … j·C + C - 1; j is the second program axis.
+    """Choose negative j of some visits among candidates j·C … j·C + C - 1; j is program axis 1.
 
     A negative that no candidate can be is the first of them, marked as not accepted.
     """
@@ -74,11 +75,12 @@ def pick_negatives(
     u = tl.load(theta_RD + user_row[:, None] * D + d[None, :], mask=user_D, other=0.0)
     v = tl.load(theta_RD + row[:, :, None] * D + d[None, None, :], mask=row_D, other=0.0)
     s = tl.sum(u[:, None, :] * v, axis=2) + bias
-    if PICK == HARDEST:
+    if PICK == HARDEST_OF:
         s = tl.where(accepted, s, float("-inf"))
         best = tl.max(s, axis=1)
         place = tl.min(tl.where(accepted & (s == best[:, None]), c[None, :], CC), axis=1)
     else:
+        tl.static_assert(PICK == FIRST_VIOLATION)
         pos = tl.sum(tl.where((p == 0)[None, :], pos_P, 0), axis=1)
         pos_row = pos
         if WIDE:

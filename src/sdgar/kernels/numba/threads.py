@@ -45,7 +45,7 @@ _WORTH_THREADS = 4096
 
 
 def _word(builder: Any, context: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Pointer to one int32 of an array."""
+    """Return a pointer to one int32 of an array."""
     struct = context.make_array(array_type)(context, builder, array)
     return cgutils.get_item_pointer(context, builder, array_type, struct, [index], wraparound=False)
 
@@ -58,7 +58,7 @@ def _require_int32(array: Any) -> None:
 
 @intrinsic
 def _add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-    """Atomic add; returns what was there before."""
+    """Add atomically, and return what was there before."""
     _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:

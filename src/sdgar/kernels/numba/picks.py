@@ -1,7 +1,7 @@
-"""Negatives before and after there are scores, on the CPU.
+"""Negatives on the CPU that are chosen by their scores, beside those that are only drawn.
 
-Some are drawn at once, by ``numba_draws``, and then scored; others are chosen among uniform
-candidates by their scores.
+Some are drawn at once, by ``draws.py``, and then scored; others are chosen among uniform candidates
+by their scores.
 """
 
 from __future__ import annotations
@@ -11,20 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdgar.kernels.compiled import variant
-from sdgar.kernels.numba_draws import (
-    Adaptive,
-    Decomposable,
-    Popularity,
-    Uniform,
-    draw,
-    unknown_item,
-)
-from sdgar.kernels.numba_scores import score
-from sdgar.kernels.numba_threads import prefetch_row
+from sdgar.kernels.numba.draws import DRAWN, draw
+from sdgar.kernels.numba.known import unknown_item
+from sdgar.kernels.numba.scores import score
+from sdgar.kernels.numba.threads import prefetch_row
 
 
 class HardestOf(NamedTuple):
-    """The best scored of C candidates."""
+    """A negative is the best scored of C candidates."""
 
     n: int
     seed: np.uint64
@@ -32,8 +26,8 @@ class HardestOf(NamedTuple):
     candidates: int
 
 
-class Violation(NamedTuple):
-    """The first of C candidates with s_j > s⁺ - margin, else the last, and how many it took."""
+class FirstViolation(NamedTuple):
+    """A negative is the first of C candidates with s_j > s⁺ - margin, else the last."""
 
     n: int
     seed: np.uint64
@@ -49,14 +43,14 @@ def propose(
     """Draw what can be drawn before there are scores."""
 
 
-def settle(
+def pick(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
 ) -> Any:  # fmt: skip
-    """N negatives for each of some visits, their scores, and whether each is accepted."""
+    """Find n negatives for each of some visits, their scores, and whether each is accepted."""
 
 
-@variant(propose, Uniform, Popularity, Decomposable, Adaptive)
+@variant(propose, *DRAWN)
 def _draw(
     p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
     bins: Any, drawn: Any,
@@ -70,7 +64,7 @@ def _draw(
     return None
 
 
-@variant(settle, Uniform, Popularity, Decomposable, Adaptive)
+@variant(pick, *DRAWN)
 def _score(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
@@ -81,7 +75,7 @@ def _score(
     return None
 
 
-@variant(propose, HardestOf, Violation)
+@variant(propose, HardestOf, FirstViolation)
 def _wait(
     p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
     bins: Any, drawn: Any,
@@ -89,7 +83,7 @@ def _wait(
     return None
 
 
-@variant(settle, HardestOf)
+@variant(pick, HardestOf)
 def _pick_hardest(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
@@ -111,8 +105,8 @@ def _pick_hardest(
     return None
 
 
-@variant(settle, Violation)
-def _pick_violation(
+@variant(pick, FirstViolation)
+def _pick_first_violation(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
 ) -> Any:  # fmt: skip

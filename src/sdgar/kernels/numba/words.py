@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba_rng import words
-from sdgar.kernels.numba_threads import share
+from sdgar.kernels.numba.rng import words
+from sdgar.kernels.numba.threads import share
 
 Words = NDArray[np.int64]
 
 
 def words_of(seed: int, rows: Words, slots: Words, tail: int) -> tuple[Words, Words, Words, Words]:
-    """Four words for each row and slot, in the shape of both."""
+    """Return four words for each row and slot, in the shape of both."""
     w0, w1, w2, w3 = (np.empty(rows.shape, np.int64) for _ in range(4))
     flat = (np.ascontiguousarray(a).reshape(-1) for a in (rows, slots, w0, w1, w2, w3))
     share(_words_of, rows.size, rows.size, np.uint64(seed), np.uint64(tail), *flat)

@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import summing, variant
-from sdgar.kernels.numba_scores import move_user
-from sdgar.kernels.numba_steps import move
-from sdgar.kernels.numba_threads import prefetch_row
+from sdgar.kernels.numba.scores import move_user
+from sdgar.kernels.numba.steps import move
+from sdgar.kernels.numba.threads import prefetch_row
 
 
 class Tables(NamedTuple):
-    """The parameters; a row is as its step has it."""
+    """The vectors of contexts and items; a row holds what its step keeps beside the vector."""
 
     user_UCD: NDArray[np.float32]
     item_ICD: NDArray[np.float32]
 
 
 class Summed(NamedTuple):
-    """The parameters, where contexts have several fields; a row is as its step has it."""
+    """The vectors where contexts have several fields; a row holds what its step keeps beside it."""
 
     user_UCD: NDArray[np.float32]
     """u_c, added up anew for each visit. Threads that visit one context write the same numbers."""
@@ -53,7 +53,7 @@ def ask_for(tables: Any, row: Any) -> Any:
 def move_row(
     tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
 ) -> Any:
-    """Step a row by g + c grad and reg θ. Directions feel no reg."""
+    """Move a row by its gradient g_D + c · grad_VD[v] + reg · θ; cosines ignore ``reg``."""
 
 
 @variant(add_up, Tables)
@@ -92,7 +92,7 @@ def _square(g_D: Any) -> Any:
 
 @summing
 def _along(grad_VD: Any, v: Any, user_UCD: Any, user: Any) -> Any:
-    """The product g · u."""
+    """Return the product g · u."""
     total = np.float32(0)
     for d in range(grad_VD.shape[1]):
         total += grad_VD[v, d] * user_UCD[user, 0, d]

@@ -8,21 +8,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba_draws import draw_block
-from sdgar.kernels.numba_draws import mix as mix_one
-from sdgar.kernels.numba_math import exp_negative
-from sdgar.kernels.numba_threads import share
+from sdgar.kernels.compiled import inner, outer
+from sdgar.kernels.numba.draws import mix as mix_one
+from sdgar.kernels.numba.math import exp_negative
+from sdgar.kernels.numba.rng import index_and_fraction, words
+from sdgar.kernels.numba.threads import prefetch, share
 
 _BLOCK = 128
 """Draws whose table entries are asked for at once."""
+_LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 
 
 def draw(
     state_bins: Tensor, entry_bins: Tensor, rows: Tensor, *, addresses: Tensor, slots: Tensor,
     seed: int, tail: int,
 ) -> Tensor:  # fmt: skip
-    """One entry for each (row, address, slot), broadcast against each other."""
+    """Draw one entry for each (row, address, slot), broadcast against each other."""
     shape = np.broadcast_shapes(rows.shape, addresses.shape, slots.shape)
     drawn = torch.empty(shape, dtype=torch.int64)
     wide = (t.expand(shape) for t in (rows, addresses, slots))
@@ -46,12 +47,12 @@ def mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) ->
 
 
 def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
-    """Log Σ_k left_rk right_nk."""
+    """log Σ_k left_rk right_nk."""
     return mix(left_RK, rows_B, right_NK, others_BS).log_()
 
 
 def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor:
-    """Log mean_s exp(term_s) w_sk, shifted by the largest term; -inf for a line of -inf."""
+    """log mean_s exp(term_s) w_sk, shifted by the largest term; -inf for a line of -inf."""
     top_B1 = term_BS.amax(dim=1, keepdim=True)
     shift_B1 = torch.where(torch.isfinite(top_B1), top_B1, 0.0)
     sum_BK = torch.zeros(len(term_BS), weight_NK.shape[1])
@@ -72,6 +73,34 @@ def _flat(tensor: Tensor) -> Any:
     return tensor.reshape(-1).numpy()
 
 
+@inner
+def _draw_block(
+    n: Any, start: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
+    entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, place_B: Any, fraction_B: Any,
+    rest_B: Any, drawn_B: Any,
+) -> Any:  # fmt: skip
+    """Draw a state from each row's table, then an entry from the state's, for n draws."""
+    states, entries = np.uint64(n_states), np.uint64(n_entries)
+    state_address, entry_address = state_bins.ctypes.data, entry_bins.ctypes.data
+    for b in range(n):
+        w0, w1, w2, w3 = words(seed, address_B[start + b], slot_B[start + b], tail)
+        place, fraction_B[b] = index_and_fraction(states, w0, w1)
+        place_B[b] = place + np.uint64(row_B[start + b]) * states
+        rest_B[b] = (w2 << _HALF) | w3
+        prefetch(state_address + place_B[b] * _WORD)
+    for b in range(n):
+        word = np.uint64(state_bins[place_B[b]])
+        own = fraction_B[b] < (word & _LOW)
+        state = place_B[b] - np.uint64(row_B[start + b]) * states if own else word >> _HALF
+        place, fraction_B[b] = index_and_fraction(entries, rest_B[b] >> _HALF, rest_B[b] & _LOW)
+        place_B[b], rest_B[b] = place + state * entries, place
+        prefetch(entry_address + place_B[b] * _WORD)
+    for b in range(n):
+        word = np.uint64(entry_bins[place_B[b]])
+        drawn_B[start + b] = rest_B[b] if fraction_B[b] < (word & _LOW) else word >> _HALF
+    return None
+
+
 @outer
 def _draw(
     first: Any, last: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
@@ -79,7 +108,7 @@ def _draw(
     fraction_B: Any, rest_B: Any,
 ) -> Any:  # fmt: skip
     for start in range(first, last, _BLOCK):
-        draw_block(
+        _draw_block(
             min(_BLOCK, last - start), start, seed, tail, n_states, n_entries, state_bins,
             entry_bins, row_B, address_B, slot_B, place_B, fraction_B, rest_B, drawn_B,
         )  # fmt: skip

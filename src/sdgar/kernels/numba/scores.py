@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, summing, variant
-from sdgar.kernels.numba_math import dot
-from sdgar.kernels.numba_steps import move, move_one
+from sdgar.kernels.numba.math import dot
+from sdgar.kernels.numba.steps import move, move_one
 
 
-class Products(NamedTuple):
-    """Scores u · v + b.
+class MatrixFactorization(NamedTuple):
+    """s = u · v + b.
 
     The biases have a table of their own: it stays in the caches, and a row of 32 numbers then
     takes two cache lines, not three.
@@ -28,37 +28,37 @@ class Products(NamedTuple):
     bias_IC: NDArray[np.float32]
 
 
-class Cosines(NamedTuple):
-    """Scores u · v / τ."""
+class Cosine(NamedTuple):
+    """s = u · v / τ."""
 
     over_tau: np.float32
 
 
-class BiasedCosines(NamedTuple):
-    """Scores u · v / τ + b."""
+class BiasedCosine(NamedTuple):
+    """s = u · v / τ + b."""
 
     over_tau: np.float32
     bias_IC: NDArray[np.float32]
 
 
-Scores = Products | Cosines | BiasedCosines
+Scores = MatrixFactorization | Cosine | BiasedCosine
 
 
 def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
-    """The score of one pair."""
+    """Return the score of one pair."""
 
 
 def factor(scores: Any) -> Any:
-    """a: what the one vector is multiplied with in the gradient of the other."""
+    """Return a, by which the one vector is multiplied in the gradient of the other."""
 
 
 def move_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
 ) -> Any:  # fmt: skip
-    """Step a user by g + c grad, the gradient by what stands in the score, and reg θ.
+    """Update one row of contexts; its gradient is g_D + c · grad_VD[v] + reg · θ.
 
-    Directions feel no reg.
+    Cosines ignore ``reg``.
     """
 
 
@@ -66,23 +66,23 @@ def move_item(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
 ) -> Any:  # fmt: skip
-    """Step an item by g + c u, the gradient by what stands in the score, and reg θ.
+    """Update one item; its gradient is g_D + c · u_VD[v] + reg · θ, and cosines ignore ``reg``.
 
     ``slope`` is the sum of the item's slopes, the gradient of its bias.
     """
 
 
-@variant(score, Products)
+@variant(score, MatrixFactorization)
 def _product(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     return dot(tables.user_UCD, tables.item_ICD, user, item) + scores.bias_IC[item, 0]
 
 
-@variant(factor, Products)
+@variant(factor, MatrixFactorization)
 def _no_factor(scores: Any) -> Any:
     return np.float32(1)
 
 
-@variant(move_user, Products)
+@variant(move_user, MatrixFactorization)
 def _move_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
@@ -91,7 +91,7 @@ def _move_user(
     return None
 
 
-@variant(move_item, Products)
+@variant(move_item, MatrixFactorization)
 def _move_item_and_bias(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
@@ -101,25 +101,25 @@ def _move_item_and_bias(
     return None
 
 
-@variant(score, Cosines)
+@variant(score, Cosine)
 def _cosine(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     return dot(tables.user_UCD, tables.item_ICD, user, item) * scores.over_tau
 
 
-@variant(score, BiasedCosines)
+@variant(score, BiasedCosine)
 def _biased_cosine(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     product = dot(tables.user_UCD, tables.item_ICD, user, item)
     return product * scores.over_tau + scores.bias_IC[item, 0]
 
 
-@variant(factor, Cosines, BiasedCosines)
+@variant(factor, Cosine, BiasedCosine)
 def _over_tau(scores: Any) -> Any:
     return scores.over_tau
 
 
 @summing
 def _along(g_D: Any, table_RCD: Any, row: Any) -> Any:
-    """The product g · θ."""
+    """Return the product g · θ."""
     total = np.float32(0)
     for d in range(table_RCD.shape[2]):
         total += g_D[d] * table_RCD[row, 0, d]
@@ -130,9 +130,9 @@ def _along(g_D: Any, table_RCD: Any, row: Any) -> Any:
 def _turn(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
 ) -> Any:  # fmt: skip
-    """Step along the sphere, by g + c u without its part along θ, and back to length 1.
+    """Move a row along the sphere, by g + c u without its part along θ, and back to length 1.
 
-    g is 0 afterwards.
+    g_D is 0 afterwards.
     """
     dim = table_RCD.shape[2]
     for d in range(dim):
@@ -148,7 +148,7 @@ def _turn(
     return None
 
 
-@variant(move_user, Cosines, BiasedCosines)
+@variant(move_user, Cosine, BiasedCosine)
 def _turn_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
@@ -157,7 +157,7 @@ def _turn_user(
     return None
 
 
-@variant(move_item, Cosines)
+@variant(move_item, Cosine)
 def _turn_item(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
@@ -166,7 +166,7 @@ def _turn_item(
     return None
 
 
-@variant(move_item, BiasedCosines)
+@variant(move_item, BiasedCosine)
 def _turn_item_and_move_bias(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,

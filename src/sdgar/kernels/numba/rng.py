@@ -16,7 +16,7 @@ _KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 @inner
 def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
-    """Four 32-bit words, as uint64, for a row and a slot; ``tail`` is stream << 24 | epoch."""
+    """Return four 32-bit words of a row and a slot, as uint64; ``tail`` is stream << 24 | epoch."""
     k0, k1 = np.uint64(seed) & _MASK, np.uint64(seed) >> _SHIFT
     c0, c1 = np.uint64(row) & _MASK, np.uint64(row) >> _SHIFT
     c2, c3 = np.uint64(slot), np.uint64(tail)
@@ -29,7 +29,7 @@ def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
 
 @inner
 def index_and_fraction(n: Any, high: Any, low: Any) -> Any:
-    """Integer and 32-bit fraction of n · u / 2^64, for u = (high, low)."""
+    """Return the integer and the 32-bit fraction of n · u / 2^64, for u = (high, low)."""
     product = high * np.uint64(n) + ((low * np.uint64(n)) >> _SHIFT)
     return product >> _SHIFT, product & _MASK
 
@@ -47,7 +47,7 @@ def _mix(x: Any) -> Any:
 
 @inner
 def permuted(n: Any, keys: Any, left_bits: Any, right_bits: Any, place: Any) -> Any:
-    """The number at a place of ``sdgar.maths.rng.Permutation``, as int64."""
+    """Return the number at a place of ``sdgar.maths.rng.Permutation``, as int64."""
     left_bits, right_bits = np.uint64(left_bits), np.uint64(right_bits)
     left_mask = (np.uint64(1) << left_bits) - np.uint64(1)
     right_mask = (np.uint64(1) << right_bits) - np.uint64(1)

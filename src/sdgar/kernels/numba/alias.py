@@ -1,4 +1,4 @@
-"""Alias tables on the CPU: masses and bins in two passes over a row each, rows over threads."""
+"""Alias tables are built on the CPU in two passes over each row, with rows shared by threads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba_threads import share
+from sdgar.kernels.numba.threads import share
 
 _FULL, _HALF = np.int64(1 << 32), np.int64(32)
 
 
 def quantize(weight_RN: Tensor, top_R1: Tensor, scale: float) -> Tensor:
-    """The masses of ``samplers.alias.quantize``, number by number."""
+    """Return the masses of ``samplers.alias.quantize``, number by number."""
     mass_RN = torch.empty(weight_RN.shape, dtype=torch.int64)
     arrays = weight_RN.contiguous().numpy(), top_R1[:, 0].numpy(), scale, mass_RN.numpy()
     share(_quantize, len(mass_RN), mass_RN.numel(), *arrays)
@@ -23,7 +23,7 @@ def quantize(weight_RN: Tensor, top_R1: Tensor, scale: float) -> Tensor:
 
 
 def build(mass_RN: Tensor) -> Tensor:
-    """Bins that draw these masses."""
+    """Return alias bins that draw entries in proportion to these masses."""
     bin_RN = torch.empty_like(mass_RN, memory_format=torch.contiguous_format)
     arrays = mass_RN.contiguous().numpy(), bin_RN.numpy()
     share(_sweep, len(bin_RN), bin_RN.numel(), *arrays)
@@ -71,7 +71,7 @@ def _sweep(first: Any, last: Any, mass_RN: Any, bin_RN: Any) -> Any:
 
 @outer
 def _quantize(first: Any, last: Any, weight_RN: Any, top_R: Any, scale: Any, mass_RN: Any) -> Any:
-    """Some rows."""
+    """Quantize rows first … last - 1."""
     n = weight_RN.shape[1]
     for r in range(first, last):
         total, quanta = np.int64(0), np.int64(0)

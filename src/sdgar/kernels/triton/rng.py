@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def words(seed: tl.tensor, row: tl.tensor, slot: tl.tensor, tail: tl.tensor) -> tl.tensor:
-    """Four 32-bit words for rows and slots; ``tail`` is stream << 24 | epoch."""
+    """Return four 32-bit words for rows and slots; ``tail`` is stream << 24 | epoch."""
     row = row.to(tl.uint64)
     low = (row & 0xFFFFFFFF).to(tl.uint32)
     high = (row >> 32).to(tl.uint32)
@@ -17,7 +17,7 @@ def words(seed: tl.tensor, row: tl.tensor, slot: tl.tensor, tail: tl.tensor) -> 
 
 @triton.jit
 def index_and_fraction(n: tl.tensor, high: tl.tensor, low: tl.tensor) -> tl.tensor:
-    """Integer and 32-bit fraction of n · u / 2^64, for u = (high, low)."""
+    """Return the integer and the 32-bit fraction of n · u / 2^64, for u = (high, low)."""
     product = high.to(tl.uint64) * n + ((low.to(tl.uint64) * n) >> 32)
     return product >> 32, product & 0xFFFFFFFF
 

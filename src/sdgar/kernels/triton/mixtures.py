@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sdgar.kernels.triton_rng import index_and_fraction, words
+from sdgar.kernels.triton.rng import index_and_fraction, words
 
 
 @triton.jit
@@ -71,7 +71,7 @@ def draw(
     seed: int,
     tail: int,
 ) -> Tensor:
-    """A state from each row's table, then an entry from the state's; int64, rows broadcast."""
+    """Draw a state from each row's table, then an entry from the state's; rows are broadcast."""
     together = torch.broadcast_tensors(rows, addresses, slots)  # type: ignore[no-untyped-call]
     rows, addresses, slots = (tensor.contiguous() for tensor in together)
     out = torch.empty_like(rows)
@@ -122,7 +122,7 @@ def _log_mix(
 
 
 def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
-    """Log Σ_k left_rk right_nk for the row and each of the S others of a line."""
+    """log Σ_k left_rk right_nk for the row and each of the S others of a line."""
     others_BS = others_BS.contiguous()
     n_lines, n_samples = others_BS.shape
     out_BS = torch.empty((n_lines, n_samples), dtype=torch.float32, device=others_BS.device)
@@ -178,7 +178,7 @@ def _log_average(
 
 
 def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor:
-    """Log mean_s exp(term_s) w_sk with w_s the row of the s-th other; -inf for a line of -inf."""
+    """log mean_s exp(term_s) w_sk with w_s the row of the s-th other; -inf for a line of -inf."""
     n_lines, n_samples = term_BS.shape
     states = weight_NK.shape[1]
     out_BK = torch.empty((n_lines, states), dtype=torch.float32, device=term_BS.device)

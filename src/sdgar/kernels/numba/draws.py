@@ -11,31 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, once, outer, summing, variant
-from sdgar.kernels.numba_rng import index_and_fraction, words
-from sdgar.kernels.numba_threads import prefetch, prefetch_row
+from sdgar.kernels.compiled import inner, once, summing, variant
+from sdgar.kernels.numba.known import bit_of, is_known, unknown_item
+from sdgar.kernels.numba.rng import index_and_fraction, words
+from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 MAX_TRIES = 16
-_HASH_A, _HASH_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 
 
-class Known(NamedTuple):
-    """What is no negative of a context, and a filter that tells most other pairs at one look.
-
-    Bit hash(c, i) is set for every such (c, i), with 16 bits or more a pair: of all other pairs at
-    most 1 in 16 needs a binary search.
-    """
-
-    indptr_U1: NDArray[np.int64]
-    items_E: NDArray[np.int32]
-    bits: NDArray[np.uint8]
-    positive_E: NDArray[np.int32]
-    """The positive of each training row: it stands in where a context has no negative."""
-
-
 class Drawn(NamedTuple):
-    """Negatives of some visits: whether each is accepted, Q(j|c), and after how many tries."""
+    """The negatives of some visits: whether each is accepted, its Q(j|c), and its tries."""
 
     item_VN: NDArray[np.int64]
     ok_VN: NDArray[np.bool_]
@@ -44,7 +30,7 @@ class Drawn(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Where in alias tables draws are, the fraction that decides there, and whose bin it is."""
+    """Places of draws in alias tables, the fraction that decides there, and whose bin it is."""
 
     place_VN: NDArray[np.uint64]
     fraction_VN: NDArray[np.uint64]
@@ -52,7 +38,7 @@ class Bins(NamedTuple):
 
 
 class Uniform(NamedTuple):
-    """The r-th item that is not a known positive of the context."""
+    """Draws take the r-th item that is not a known positive of the context."""
 
     n: int
     seed: np.uint64
@@ -60,7 +46,7 @@ class Uniform(NamedTuple):
 
 
 class Popularity(NamedTuple):
-    """One alias table for all contexts; known positives are drawn again."""
+    """All contexts draw from one alias table; known positives are drawn again."""
 
     n: int
     seed: np.uint64
@@ -70,7 +56,7 @@ class Popularity(NamedTuple):
 
 
 class Decomposable(NamedTuple):
-    """A state from x_c, an item from y_k, by alias tables; known positives are drawn again."""
+    """Contexts draw a state from x_c, and an item from y_k; known positives are drawn again."""
 
     n: int
     seed: np.uint64
@@ -82,8 +68,8 @@ class Decomposable(NamedTuple):
     y_IK: NDArray[np.float32]
 
 
-class Adaptive(NamedTuple):
-    """A factor that matters to the context and a rank, by alias tables; known positives again."""
+class RankByFactor(NamedTuple):
+    """Contexts draw a factor that matters to them, and a rank; known positives are drawn again."""
 
     n: int
     seed: np.uint64
@@ -95,75 +81,27 @@ class Adaptive(NamedTuple):
     downward_UK: NDArray[np.bool_]
 
 
+DRAWN = (Uniform, Popularity, Decomposable, RankByFactor)
+"""The kinds of proposal that need no scores: they are drawn first, and scored afterwards."""
+
+
 def draw(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """N negatives for each of some visits, and whether each is accepted."""
+    """Draw n negatives for each of some visits, and say whether each is accepted."""
 
 
 def one(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
-    """The item at an address, whether known or not."""
+    """Return the item at an address, whether it is known or not."""
 
 
 def probability(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    """Q(j|c) of the negatives, up to a constant of the visit."""
-
-
-@inner
-def _bit(user: Any, item: Any, bits: Any) -> Any:
-    """Which bit of the filter a pair has; the number of bits is a power of two."""
-    key = np.uint64(user) * _HASH_A + np.uint64(item) * _HASH_B
-    return (key >> _HALF) & np.uint64(len(bits) * 8 - 1)
-
-
-@outer
-def fill(indptr_U1: Any, items_E: Any, bits: Any) -> Any:
-    """Set the bits of all positives."""
-    for user in range(len(indptr_U1) - 1):
-        for e in range(indptr_U1[user], indptr_U1[user + 1]):
-            bit = _bit(user, items_E[e], bits)
-            bits[bit >> np.uint64(3)] |= np.uint8(1 << (bit & np.uint64(7)))
-    return None
-
-
-@inner
-def _is_known(indptr_U1: Any, items_E: Any, bits: Any, user: Any, item: Any) -> Any:
-    bit = _bit(user, item, bits)
-    if not (bits[bit >> np.uint64(3)] >> np.uint8(bit & np.uint64(7))) & np.uint8(1):
-        return False
-    first, last = indptr_U1[user], indptr_U1[user + 1]
-    found = _first_at_least(items_E, first, last, item)
-    return found < last and items_E[found] == item
-
-
-@inner
-def _first_at_least(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
-    """Index of the first of sorted_E[first:last] that is not less than ``item``."""
-    low, size = first, last - first
-    while size > 0:
-        half = size >> 1
-        below = sorted_E[low + half] < item
-        low = low + half + 1 if below else low
-        size = size - half - 1 if below else half
-    return low
-
-
-@inner
-def _nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
-    """R + #{j : p_j - j <= r}: the r-th item that is not among sorted_E[first:last]."""
-    low, size = first, last - first
-    while size > 0:
-        half = size >> 1
-        middle = low + half
-        below = sorted_E[middle] - (middle - first) <= r
-        low = middle + 1 if below else low
-        size = size - half - 1 if below else half
-    return r + low - first
+    """Leave Q(j|c) of the negatives in ``drawn.q_VN``, up to a constant of the visit."""
 
 
 @inner
 def from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
-    """One entry of an alias table whose bins are alias << 32 | threshold."""
+    """Return one entry of an alias table whose bins are alias << 32 | threshold."""
     entry, fraction = index_and_fraction(n, high, low)
     word = np.uint64(bins[np.uint64(row) * np.uint64(n) + entry])
     return np.int64(entry) if fraction < (word & _LOW) else np.int64(word >> _HALF)
@@ -178,21 +116,11 @@ def mix(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     return total
 
 
-@inner
-def unknown_item(
-    seed: Any, tail: Any, row: Any, slot: Any, first: Any, last: Any, unknown: Any, known_E: Any
-) -> Any:
-    """A uniform draw from the items that are not among known_E[first:last]."""
-    w0, w1, _, _ = words(seed, row, slot, tail)
-    place, _ = index_and_fraction(unknown, w0, w1)
-    return _nth_unknown(known_E, first, last, np.int64(place))
-
-
 @variant(draw, Uniform)
 def _draw_uniform(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """One number and one binary search; a context that knows every item has no draw."""
+    """Draw by one number and one binary search; a context that knows every item has no draw."""
     indptr_U1, known_E = known.indptr_U1, known.items_E
     item_VN, ok_VN = drawn.item_VN, drawn.ok_VN
     address = known_E.ctypes.data
@@ -215,10 +143,10 @@ def _draw_uniform(
 
 
 @variant(draw, Popularity)
-def _draw_popular(
+def _draw_popularity(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """A bin is asked for one sweep before it is read, so that its cache miss is hidden."""
+    """Ask for each bin one sweep before it is read, so that its cache miss is hidden."""
     place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
     address = p.item_bins.ctypes.data
     for v in range(visits):
@@ -233,7 +161,7 @@ def _draw_popular(
 
 
 @variant(one, Popularity)
-def _one_popular(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
+def _one_popularity(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
     w0, w1, _, _ = words(p.seed, row, slot, tail)
     return from_table(p.item_bins, 0, p.n_items, w0, w1)
 
@@ -242,7 +170,7 @@ def _one_popular(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
 def _draw_decomposable(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """As above, with one more sweep for the state, and rows of x and y asked for as well."""
+    """Ask for the bins of states, then for those of items and rows of x and y, then read them."""
     place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
     state_bins, x_UK, y_IK = p.state_bins, p.x_UK, p.y_IK
     items, states = np.uint64(p.n_items), np.uint64(p.n_states)
@@ -283,8 +211,8 @@ def _one_decomposable(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
     return from_table(p.item_bins, state, p.n_items, w2, w3)
 
 
-@variant(draw, Adaptive)
-def _draw_adaptive(
+@variant(draw, RankByFactor)
+def _draw_rank_by_factor(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
     for v in range(visits):
@@ -294,8 +222,8 @@ def _draw_adaptive(
     return None
 
 
-@variant(one, Adaptive)
-def _one_adaptive(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
+@variant(one, RankByFactor)
+def _one_rank_by_factor(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
     w0, w1, w2, w3 = words(p.seed, row, slot, tail)
     factor = from_table(p.factor_bins, user, p.n_factors, w0, w1)
     rank = from_table(p.rank_bins, 0, p.n_items, w2, w3)
@@ -307,14 +235,14 @@ def _one_adaptive(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
 def _open_bins(
     visits: Any, n: Any, item_bins: Any, bits: Any, user_V: Any, bins: Any, item_VN: Any
 ) -> Any:  # fmt: skip
-    """The item in a bin, its own or its alias; the item's bit of the filter is asked for."""
+    """Read the item of each bin, its own or its alias, and ask for the item's bit of the filter."""
     address = bits.ctypes.data
     for v in range(visits):
         for j in range(n):
             word = np.uint64(item_bins[bins.place_VN[v, j]])
             own = bins.fraction_VN[v, j] < (word & _LOW)
             item_VN[v, j] = np.int64(bins.rest_VN[v, j] if own else word >> _HALF)
-            prefetch(address + (_bit(user_V[v], item_VN[v, j], bits) >> np.uint64(3)))
+            prefetch(address + (bit_of(user_V[v], item_VN[v, j], bits) >> np.uint64(3)))
     return None
 
 
@@ -322,15 +250,15 @@ def _open_bins(
 def _redraw(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, drawn: Any
 ) -> Any:  # fmt: skip
-    """Known positives are drawn again, up to 16 times in all."""
+    """Draw known positives again, up to 16 times in all."""
     indptr_U1, items_E, bits, item_VN = known.indptr_U1, known.items_E, known.bits, drawn.item_VN
     for v in range(visits):
         user = user_V[v]
         for j in range(p.n):
-            refused, t = _is_known(indptr_U1, items_E, bits, user, item_VN[v, j]), 1
+            refused, t = is_known(indptr_U1, items_E, bits, user, item_VN[v, j]), 1
             while refused and t < MAX_TRIES:
                 item_VN[v, j] = one(p, tail, row_VP[v, 0], t * p.n + j, user)
-                refused = _is_known(indptr_U1, items_E, bits, user, item_VN[v, j])
+                refused = is_known(indptr_U1, items_E, bits, user, item_VN[v, j])
                 t += 1
             drawn.ok_VN[v, j] = not refused
     return None
@@ -346,7 +274,7 @@ def _probability_uniform(p: Any, known: Any, visits: Any, user_V: Any, drawn: An
 
 
 @variant(probability, Popularity)
-def _probability_popular(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+def _probability_popularity(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
     for v in range(visits):
         for j in range(p.n):
             drawn.q_VN[v, j] = p.q_I[drawn.item_VN[v, j]]
@@ -358,32 +286,4 @@ def _probability_decomposable(p: Any, known: Any, visits: Any, user_V: Any, draw
     for v in range(visits):
         for j in range(p.n):
             drawn.q_VN[v, j] = mix(p.x_UK, p.y_IK, user_V[v], drawn.item_VN[v, j])
-    return None
-
-
-@inner
-def draw_block(
-    n: Any, start: Any, seed: Any, tail: Any, n_states: Any, n_entries: Any, state_bins: Any,
-    entry_bins: Any, row_B: Any, address_B: Any, slot_B: Any, place_B: Any, fraction_B: Any,
-    rest_B: Any, drawn_B: Any,
-) -> Any:  # fmt: skip
-    """A state from each row's table, then an entry from the state's, n draws from ``start`` on."""
-    states, entries = np.uint64(n_states), np.uint64(n_entries)
-    state_address, entry_address = state_bins.ctypes.data, entry_bins.ctypes.data
-    for b in range(n):
-        w0, w1, w2, w3 = words(seed, address_B[start + b], slot_B[start + b], tail)
-        place, fraction_B[b] = index_and_fraction(states, w0, w1)
-        place_B[b] = place + np.uint64(row_B[start + b]) * states
-        rest_B[b] = (w2 << _HALF) | w3
-        prefetch(state_address + place_B[b] * _WORD)
-    for b in range(n):
-        word = np.uint64(state_bins[place_B[b]])
-        own = fraction_B[b] < (word & _LOW)
-        state = place_B[b] - np.uint64(row_B[start + b]) * states if own else word >> _HALF
-        place, fraction_B[b] = index_and_fraction(entries, rest_B[b] >> _HALF, rest_B[b] & _LOW)
-        place_B[b], rest_B[b] = place + state * entries, place
-        prefetch(entry_address + place_B[b] * _WORD)
-    for b in range(n):
-        word = np.uint64(entry_bins[place_B[b]])
-        drawn_B[start + b] = rest_B[b] if fraction_B[b] < (word & _LOW) else word >> _HALF
     return None

@@ -1,7 +1,7 @@
-"""One epoch of matrix factorization on the CPU: draw, score, weigh, update, batch by batch.
+"""One epoch on the CPU: draw, score, weigh, update, batch by batch.
 
-The family is one loop with a draw, a score, a gradient and a step plugged in: ``numba_draws`` and
-``numba_picks``, ``numba_scores``, ``numba_gradients`` and ``numba_steps`` have the kinds of each.
+This is one loop with a draw, a score, a loss and a step plugged in: ``draws.py`` and ``picks.py``,
+``scores.py``, ``losses.py`` and ``steps.py`` have the kinds of each, named like the parts they run.
 It is deterministic for any number of threads: a visit is computed by one thread, and every user and
 item is owned by one thread, which adds up its gradient in the order of the batch and then steps it.
 Gradients are taken at the parameters the batch started with. A batch has two parts, with all
@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, once, outer
-from sdgar.kernels.numba_contexts import add_up, ask_for, hand_down, move_row
-from sdgar.kernels.numba_draws import Bins, Drawn
-from sdgar.kernels.numba_gradients import Scored, gradient, weigh
-from sdgar.kernels.numba_picks import propose, settle
-from sdgar.kernels.numba_rng import permuted, words
-from sdgar.kernels.numba_scores import factor, move_item, score
-from sdgar.kernels.numba_steps import at
-from sdgar.kernels.numba_threads import meet, prefetch, prefetch_row, run
+from sdgar.kernels.numba.contexts import add_up, ask_for, hand_down, move_row
+from sdgar.kernels.numba.draws import Bins, Drawn
+from sdgar.kernels.numba.losses import Scored, gradient, weigh
+from sdgar.kernels.numba.picks import pick, propose
+from sdgar.kernels.numba.rng import permuted, words
+from sdgar.kernels.numba.scores import factor, move_item, score
+from sdgar.kernels.numba.steps import at
+from sdgar.kernels.numba.threads import meet, prefetch, prefetch_row, run
 
 _BLOCK = 96
 """Rows asked for ahead of scoring: enough to hide their latency, few enough for L1."""
@@ -66,7 +66,7 @@ class Order(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """How each table moves, one of ``numba_steps``; l2 draws all rows towards 0."""
+    """How each table moves, each by one of ``steps.py``; l2 draws all rows towards 0."""
 
     user: Any
     item: Any
@@ -94,7 +94,7 @@ class Scratch(NamedTuple):
 
 
 class Visited(NamedTuple):
-    """Who is visited, with which positives."""
+    """The contexts that are visited, each with its positives."""
 
     user_V: NDArray[np.int64]
     count_V: NDArray[np.int64]
@@ -116,7 +116,7 @@ class Own(NamedTuple):
 
 
 def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Own:
-    """Allocate it, as kernels allocate nothing."""
+    """Allocate what a thread needs for itself, as kernels allocate nothing."""
     visits = max(4, _BLOCK // (positives + negatives))
     size = {
         "V": visits, "P": positives, "N": negatives, "D": dim,
@@ -124,7 +124,7 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Ow
     }  # fmt: skip
 
     def room(name: str, dtype: type) -> Any:
-        """The axis letters of a name are its shape."""
+        """Allocate an array whose shape is the axis letters of its name."""
         return np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
 
     return Own(
@@ -148,7 +148,7 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Ow
 def _row(
     indptr_U1: Any, strides: Any, seed: Any, deal: Any, user: Any, place: Any
 ) -> Any:  # fmt: skip
-    """Row of the positive at a place of a context; see ``engines.visits.Visits``."""
+    """Return the row of the positive at a place of a context; see ``engines.visits.Visits``."""
     start = indptr_U1[user]
     count = np.uint64(indptr_U1[user + 1] - start)
     w0, w1, _, _ = words(seed, user, 0, deal)
@@ -162,7 +162,7 @@ def _visit(
     begin: Any, visits: Any, keys: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any,
     visited: Any,
 ) -> Any:  # fmt: skip
-    """Who is visited at places begin … begin + visits - 1 of the order, with which positives."""
+    """Find the contexts and positives at places begin … begin + visits - 1 of the order."""
     users_E, items_E, indptr_U1 = rows.users_E, rows.items_E, rows.indptr_U1
     user_V, count_V, weight_E = visited.user_V, visited.count_V, rows.weight_E
     row_VP, item_VP, weight_VP = visited.row_VP, visited.item_VP, visited.weight_VP
@@ -209,7 +209,7 @@ def _score_part(
     first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any, rows: Any, known: Any,
     order: Any, proposal: Any, scores: Any, loss: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
-    """Visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
+    """Score visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
     visited, drawn, scored = own.visited, own.drawn, own.scored
     user_V, row_VP, item_VP = visited.user_V, visited.row_VP, visited.item_VP
     pos_VP, neg_VN = scored.pos_VP, scored.neg_VN
@@ -226,7 +226,7 @@ def _score_part(
                 pos_VP[v, i] = 0
             for i in range(visited.count_V[v]):
                 pos_VP[v, i] = score(scores, tables, user_V[v], item_VP[v, i])
-        settle(
+        pick(
             proposal, scores, tables, known, tail, visits, user_V, row_VP, pos_VP, neg_VN, drawn
         )  # fmt: skip
         gradient(
@@ -390,7 +390,7 @@ def epoch(
     steps_before: Any, rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any,
     steps: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
-    """Thread t's part of batches first … last - 1 of an epoch.
+    """Run thread t's part of batches first … last - 1 of an epoch.
 
     ``scratch`` is left with the sums of loss and counts; ``steps_before`` counts from the epoch's
     start.
@@ -432,7 +432,7 @@ def epoch(
 
 
 def run_batches(first: int, last: int, own_T: Sequence[Own], *args: Any) -> float:
-    """Some batches by as many threads as there is room of their own for; the CPU seconds of all."""
+    """Run some batches by one thread for each of ``own_T``; return the CPU seconds of all."""
 
     def part(t: int, threads: int, barrier_3: NDArray[np.int32]) -> None:
         epoch(t, threads, barrier_3, first, last, *args, own_T[t])

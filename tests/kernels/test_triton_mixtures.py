@@ -20,7 +20,7 @@ if os.environ.get("TRITON_INTERPRET") != "1" and not torch.cuda.is_available():
         allow_module_level=True,
     )
 
-from sdgar.kernels import triton_generator  # noqa: E402
+from sdgar.kernels.triton import mixtures  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 DEVICE = torch.device("cpu" if os.environ.get("TRITON_INTERPRET") == "1" else "cuda")
@@ -41,7 +41,7 @@ def draws(generator) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_it_draws_the_same_items(generator, draws):
     users_B, items_BS = draws
-    drawn_BS = triton_generator.draw(
+    drawn_BS = mixtures.draw(
         generator.state_of.bin_RN,
         generator.item_of.bin_RN,
         users_B[:, None],
@@ -55,7 +55,7 @@ def test_it_draws_the_same_items(generator, draws):
 
 def test_log_mix_is_log_q(generator, draws):
     users_B, items_BS = draws
-    log_q_BS = triton_generator.log_mix(generator.x_UK, users_B, generator.y_IK, items_BS)
+    log_q_BS = mixtures.log_mix(generator.x_UK, users_B, generator.y_IK, items_BS)
     expected_BS = (generator.x_UK[users_B][:, None] * generator.y_IK[items_BS]).sum(dim=2).log()
     assert_close(log_q_BS, expected_BS)
 
@@ -66,5 +66,5 @@ def test_log_average_is_a_log_of_a_mean(generator, draws):
     term_BS = torch.randn(items_BS.shape, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     term_BS[3], term_BS[4, 2] = -math.inf, -math.inf
     expected_BK = torch.einsum("bs,bsk->bk", term_BS.exp(), generator.y_IK[items_BS]) / 9
-    log_BK = triton_generator.log_average(term_BS, generator.y_IK, items_BS)
+    log_BK = mixtures.log_average(term_BS, generator.y_IK, items_BS)
     assert_close(log_BK, expected_BK.log())

@@ -19,7 +19,7 @@ _LEAST = np.float32(-87.0)
 
 @intrinsic
 def _from_bits(typing_context: Any, bits: Any) -> Any:
-    """The float32 with these bits."""
+    """Return the float32 with these bits."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.FloatType())

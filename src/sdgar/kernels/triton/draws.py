@@ -16,13 +16,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from sdgar.kernels.triton_generator import alias_entry
-from sdgar.kernels.triton_rng import index_and_fraction, permuted, words
+from sdgar.kernels.triton.mixtures import alias_entry
+from sdgar.kernels.triton.rng import index_and_fraction, permuted, words
 
-UNIFORM, ONE_TABLE = tl.constexpr(0), tl.constexpr(1)
-DECOMPOSED, RANKED = tl.constexpr(2), tl.constexpr(3)
-"""Kinds of draw: from the unknown items; from one alias table; from a state's alias table; at a
-drawn rank of a factor's order."""
+UNIFORM, POPULARITY = tl.constexpr(0), tl.constexpr(1)
+DECOMPOSABLE, RANK_BY_FACTOR = tl.constexpr(2), tl.constexpr(3)
+"""The kinds of draw, named like the classes of samplers. Samplers that look at scores draw their
+candidates by UNIFORM."""
 
 TRIES = tl.constexpr(16)
 
@@ -63,6 +63,38 @@ def _is_known(
     return found.to(tl.int64) == item
 
 
+@triton.jit
+def _one(
+    w0: tl.tensor,
+    w1: tl.tensor,
+    w2: tl.tensor,
+    w3: tl.tensor,
+    user: tl.tensor,
+    wanted: tl.tensor,
+    n_items: tl.tensor,
+    n_states: tl.tensor,
+    state_bins: tl.tensor,
+    item_bins: tl.tensor,
+    order_KI: tl.tensor,
+    downward_UK: tl.tensor,
+    DRAW: tl.constexpr,
+) -> tl.tensor:
+    """Return the item that four random words stand for, whether it is known or not."""
+    if DRAW == POPULARITY:
+        item = alias_entry(item_bins, 0 * user, n_items, w0, w1, wanted)
+    elif DRAW == DECOMPOSABLE:
+        state = alias_entry(state_bins, user, n_states, w0, w1, wanted)
+        item = alias_entry(item_bins, state, n_items, w2, w3, wanted)
+    else:
+        tl.static_assert(DRAW == RANK_BY_FACTOR)
+        factor = alias_entry(state_bins, user, n_states, w0, w1, wanted)
+        rank = alias_entry(item_bins, 0 * user, n_items, w2, w3, wanted)
+        down = tl.load(downward_UK + user * n_states + factor, mask=wanted, other=0)
+        place = tl.where(down != 0, rank, n_items - 1 - rank)
+        item = tl.load(order_KI + factor * n_items + place, mask=wanted, other=0).to(tl.int64)
+    return item
+
+
 @triton.jit(do_not_specialize=["start"])
 def draw_visits(
     row_VW: tl.tensor,
@@ -98,7 +130,7 @@ def draw_visits(
     RIGHT_BITS: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Visits at places start … start + n_lanes - 1 of the epoch, and their negatives.
+    """Draw the visits at places start … start + n_lanes - 1 of the epoch, and their negatives.
 
     ``numbers`` holds what changes from epoch to epoch: stream << 24 | epoch for the negatives and
     for the deal, then the keys of the permutation. ``steps`` halvings search the longest history.
@@ -163,18 +195,10 @@ def draw_visits(
         left = 1
         while (t < TRIES) & (left > 0):
             w0, w1, w2, w3 = words(seed, row_N, t * N + slot, tail)
-            if DRAW == ONE_TABLE:
-                drawn = alias_entry(item_bins, 0 * row_N, n_items, w0, w1, failed)
-            else:
-                state = alias_entry(state_bins, user_N, n_states, w0, w1, failed)
-                if DRAW == DECOMPOSED:
-                    drawn = alias_entry(item_bins, state, n_items, w2, w3, failed)
-                else:
-                    rank = alias_entry(item_bins, 0 * row_N, n_items, w2, w3, failed)
-                    down = tl.load(downward_UK + user_N * n_states + state, mask=failed, other=0)
-                    from_top = tl.where(down != 0, rank, n_items - 1 - rank)
-                    at = state * n_items + from_top
-                    drawn = tl.load(order_KI + at, mask=failed, other=0).to(tl.int64)
+            drawn = _one(
+                w0, w1, w2, w3, user_N, failed, n_items, n_states, state_bins, item_bins,
+                order_KI, downward_UK, DRAW,
+            )  # fmt: skip
             item = tl.where(failed, drawn, item)
             failed = failed & _is_known(items_E, first_N, stop_N, item, failed, steps)
             left = tl.max(tl.max(failed.to(tl.int32), axis=1), axis=0)
@@ -203,20 +227,21 @@ def log_q(
     DRAW: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
-    """Log Q(j | c): log Σ_k x_ck y_jk, a look-up for one table, or 1 over the unknown items."""
+    """log Q(j | c) = log Σ_k x_ck y_jk, or what one table says, or -log of the unknown items."""
     draw = tl.program_id(0) * TILE + tl.arange(0, TILE)
     visit = row_VW + (draw // N).to(tl.int64) * (1 + P + N)
     user = tl.load(visit, mask=draw < n_draws, other=-1).to(tl.int64)
     there = user >= 0
     row = tl.load(visit + 1 + P + draw % N, mask=there, other=0).to(tl.int64)
     item = tl.where(row < 0, ~row, row) - n_users
-    if DRAW == ONE_TABLE:
+    if DRAW == POPULARITY:
         value = tl.load(log_q_I + item, mask=there, other=0.0)
     elif DRAW == UNIFORM:
         first = tl.load(start_U1 + user, mask=there, other=0)
         stop = tl.load(start_U1 + user + 1, mask=there, other=0)
         value = -tl.log(tl.maximum(n_items - (stop - first), 1).to(tl.float32))
     else:
+        tl.static_assert(DRAW == DECOMPOSABLE)
         k = tl.arange(0, KK)
         wanted = there[:, None] & (k < K)[None, :]
         x = tl.load(x_UK + user[:, None] * K + k[None, :], mask=wanted, other=0.0)

@@ -1,4 +1,4 @@
-"""How rows of parameters move on the CPU: the steps that ``numba_epoch`` can plug in.
+"""How rows of parameters move on the CPU, one kind for each class of optimiser.
 
 A table has a step of its own, with the state that the table does not hold itself. A row of a table
 is θ, or θ and Adam's m and v, side by side.
@@ -14,21 +14,31 @@ from numpy.typing import NDArray
 from sdgar.kernels.compiled import variant
 
 
-class Sgd(NamedTuple):
+class SGD(NamedTuple):
     """θ ← θ - η g."""
 
     rate: np.float32
 
+    @property
+    def columns(self) -> int:
+        """Return how many numbers a table holds for each parameter."""
+        return 1
 
-class Adagrad(NamedTuple):
+
+class RowAdagrad(NamedTuple):
     """θ ← θ - η g / (√G + ε), with G ← G + mean_d g_d²."""
 
     rate: np.float32
     epsilon: np.float32
     sum_R: NDArray[np.float32]
 
+    @property
+    def columns(self) -> int:
+        """Return how many numbers a table holds for each parameter."""
+        return 1
 
-class Adam(NamedTuple):
+
+class LazyAdam(NamedTuple):
     """θ ← θ - η m̂ / (√v̂ + ε), with m ← β₁ m + (1 - β₁) g and v ← β₂ v + (1 - β₂) g²."""
 
     rate: np.float32
@@ -36,22 +46,27 @@ class Adam(NamedTuple):
     beta2: np.float32
     epsilon: np.float32
 
+    @property
+    def columns(self) -> int:
+        """Return how many numbers a table holds for each parameter: itself, m and v."""
+        return 3
+
 
 def at(step: Any, number: Any) -> Any:
-    """The step as it is for a number of steps taken, this one included."""
+    """Return the step as it is once so many steps are taken, this one included."""
 
 
-@variant(at, Sgd, Adagrad)
+@variant(at, SGD, RowAdagrad)
 def _at_any(step: Any, number: Any) -> Any:
     return step
 
 
-@variant(at, Adam)
-def _at_adam(step: Any, number: Any) -> Any:
+@variant(at, LazyAdam)
+def _at_lazy_adam(step: Any, number: Any) -> Any:
     """Take the corrections of bias out of the loops: m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)."""
     fix1 = np.float32(1 / (1 - np.float64(step.beta1) ** number))
     root = np.sqrt(np.float32(1 / (1 - np.float64(step.beta2) ** number)))
-    return Adam(step.rate * fix1 / root, step.beta1, step.beta2, step.epsilon / root)
+    return LazyAdam(step.rate * fix1 / root, step.beta1, step.beta2, step.epsilon / root)
 
 
 def move(
@@ -64,7 +79,7 @@ def move_one(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     """Move the one number of a row by its gradient."""
 
 
-@variant(move, Sgd)
+@variant(move, SGD)
 def _move_sgd(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip
@@ -74,14 +89,14 @@ def _move_sgd(
     return None
 
 
-@variant(move_one, Sgd)
+@variant(move_one, SGD)
 def _move_one_sgd(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     table_RC[row, 0] -= step.rate * g
     return None
 
 
-@variant(move, Adagrad, summing=True)
-def _move_adagrad(
+@variant(move, RowAdagrad, summing=True)
+def _move_row_adagrad(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip
     dim, total = table_RCD.shape[2], np.float32(0)
@@ -96,15 +111,15 @@ def _move_adagrad(
     return None
 
 
-@variant(move_one, Adagrad)
-def _move_one_adagrad(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+@variant(move_one, RowAdagrad)
+def _move_one_row_adagrad(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     step.sum_R[row] += g * g
     table_RC[row, 0] -= step.rate * g / (np.sqrt(step.sum_R[row]) + step.epsilon)
     return None
 
 
-@variant(move, Adam)
-def _move_adam(
+@variant(move, LazyAdam)
+def _move_lazy_adam(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip
     rest1, rest2 = np.float32(1) - step.beta1, np.float32(1) - step.beta2
@@ -119,8 +134,8 @@ def _move_adam(
     return None
 
 
-@variant(move_one, Adam)
-def _move_one_adam(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
+@variant(move_one, LazyAdam)
+def _move_one_lazy_adam(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     m = step.beta1 * table_RC[row, 1] + (np.float32(1) - step.beta1) * g
     s = step.beta2 * table_RC[row, 2] + (np.float32(1) - step.beta2) * g * g
     table_RC[row, 1], table_RC[row, 2] = m, s

@@ -1,0 +1,221 @@
+"""An epoch as one compiled loop on the CPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
+from sdgar.data.interactions import Interactions
+from sdgar.engines import host
+from sdgar.engines.fused.cpu_records import (
+    Model,
+    known_of,
+    order_of,
+    rows_of,
+    scratch_of,
+    steps_of,
+    tables_of,
+    variants_of,
+)
+from sdgar.engines.fused.plan import CPU, Asked
+from sdgar.engines.pace import Pace
+from sdgar.engines.visits import Visits
+from sdgar.machine import cores
+from sdgar.maths.rng import Permutation, Stream, tail
+
+
+class FusedCpuEngine:
+    """Draw, score, weigh and update in one pass, by Numba; see ``kernels/numba/epoch.py``.
+
+    It draws the negatives of the eager engine, and gives the same parameters up to float32
+    rounding, and the same bytes for any number of threads.
+    """
+
+    name: ClassVar[str] = "fused-cpu"
+
+    def __init__(
+        self, system: System, data: Interactions, *, seed: int, device: torch.device
+    ) -> None:
+        host.require_covered(self.name, self.covers(system, device))
+        assert isinstance(system.discriminator, Model)
+        self._system = system
+        self._model = system.discriminator
+        self._seed = seed
+        self._step_count = 0
+        self._n_rows = len(data)
+        self._rows = rows_of(data)
+        self._known = known_of(data)
+        self._visits = Visits(data, system.positives_per_visit, seed, device)
+        # Room is made for the batches there are, however large a batch may be.
+        self._batch = min(system.visits_per_step, len(self._visits))
+        self._order = order_of(self._visits, system, seed, self._batch)
+        self._steps = steps_of(self._model, system)
+        columns = self._steps.item.columns
+        self._tables = tables_of(self._model, columns)
+        self._scores = CPU.score(system, columns)
+        self._loss = CPU.loss(system)
+        self._scratch = scratch_of(self._model, system, self._batch)
+        self._pace, self._refit_pace = _paces()
+        self._proposal: Any = None
+        """The sampler's tables, lowered; None once they have changed."""
+
+    @classmethod
+    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+        """Say whether all parts are among those that the loop has code for."""
+        if device.type != "cpu":
+            return NotCovered(f"it runs on the CPU, not on {device.type}")
+        if (why := CPU.misfit(system)) is not None:
+            return NotCovered(why)
+        if any(p.dtype != torch.float32 for p in system.discriminator.parameters()):
+            return NotCovered("its tables are float32, and the discriminator's are not")
+        if importlib.util.find_spec("numba") is None:
+            return NotCovered("Numba is not installed")
+        from sdgar.kernels.compiled import is_kept
+
+        kept = is_kept("epoch", variants_of(system))
+        first = "" if kept else "; its first use here compiles it, about ten seconds"
+        return Covered(f"one compiled loop on the CPU has code for all parts{first}")
+
+    @classmethod
+    def deterministic(cls, device: torch.device) -> bool:
+        """Say yes: rows are owned by threads, and every sum has one order."""
+        return True
+
+    def run_epoch(self, epoch: int) -> EpochStats:
+        """Make one pass over the positives, in a fresh order."""
+        from sdgar.kernels.compiled import note_kept
+
+        start = time.perf_counter()
+        keys = Permutation.of(
+            len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
+        ).keys
+        self._scratch.totals_3[:] = 0
+        if self._proposal is None:
+            asked = Asked(self._system.n_negatives, np.uint64(self._seed), self._model.n_items)
+            self._proposal = CPU.draw(self._system, asked)
+        self._run_batches(
+            np.array(keys, np.uint64),
+            tail(Stream.NEGATIVES, epoch),
+            tail(Stream.DEAL, epoch),
+            self._step_count,
+            self._rows,
+            self._known,
+            self._order,
+            self._proposal,
+            self._scores,
+            self._loss,
+            self._steps,
+            self._tables,
+            self._scratch,
+        )
+        note_kept("epoch", variants_of(self._system))
+        self._step_count += self._batches
+        self._unpack()
+        loss, effective, unanswered = self._scratch.totals_3.tolist()
+        if not math.isfinite(loss):
+            raise host.diverged(f"the loss became {loss / self._n_rows}", self._system, epoch)
+        return host.mean_stats(self._system, self._n_rows, start, loss, effective, unanswered)
+
+    @property
+    def _batches(self) -> int:
+        return -(-len(self._visits) // self._batch)
+
+    def _run_batches(self, *args: Any) -> None:
+        """Run all batches, by as many threads as the pace says from stretch to stretch."""
+        from sdgar.kernels.numba.epoch import own, run_batches
+
+        if self._pace.most != cores.threads():  # the user has asked for another number
+            self._pace, self._refit_pace = _paces()
+        room = (
+            self._model.user_UD.shape[1],
+            self._system.positives_per_visit,
+            self._system.n_negatives,
+            self._batch,
+            self._scratch.place_VF.shape[1],
+        )
+        own_T = [own(*room) for _ in range(self._pace.most)]
+        run_batches(0, 0, own_T[:1], *args)  # it is compiled before it is timed
+        done = 0
+        while done < self._batches:
+            upto = min(done + self._pace.work(), self._batches)
+            start = time.perf_counter()
+            cpu_seconds = run_batches(done, upto, own_T[: self._pace.threads], *args)
+            self._pace.note(upto - done, time.perf_counter() - start, cpu_seconds)
+            done = upto
+
+    @torch.no_grad()
+    def refit(self, epoch: int) -> Health:
+        """Let the sampler follow the discriminator, and say how its proposals are."""
+        from sdgar.kernels.numba import mixtures
+
+        factors = self._model.factors()
+
+        def score(users_B: Tensor, items_BN: Tensor) -> Tensor:
+            tables = factors.user_UD, factors.item_ID, factors.bias_I
+            return mixtures.score(*tables, users_B, items_BN)
+
+        start, cpu_start = time.perf_counter(), time.process_time()
+        with cores.torch_aside() if self._refit_pace.threads == 1 else nullcontext():
+            health = host.refit(self._system.sampler, score, seed=self._seed, epoch=epoch)
+        cpu_seconds = (time.process_time() - cpu_start) / self._pace.most
+        self._refit_pace.note(1, time.perf_counter() - start, 2 * cpu_seconds)
+        self._proposal = None
+        return health
+
+    @torch.no_grad()
+    def _unpack(self) -> None:
+        """Bring the parameters back to the model."""
+        self._model.user_UD.copy_(torch.from_numpy(self._arrays()["user_UCD"][:, 0]))
+        self._model.item_ID.copy_(torch.from_numpy(self._tables.item_ICD[:, 0]))
+        if self._model.bias_I is not None:
+            self._model.bias_I.copy_(torch.from_numpy(self._arrays()["bias_IC"][:, 0]))
+
+    def _arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Return all tables that training changes, by the names they have in a checkpoint."""
+        sums = {
+            name: step.sum_R
+            for name, step in zip(("sum_U", "sum_I", "sum_bias_I"), self._steps[:3], strict=True)
+            if hasattr(step, "sum_R")
+        }
+        vectors = {
+            "user_UCD": getattr(self._tables, "field_VCD", self._tables.user_UCD),
+            "item_ICD": self._tables.item_ICD,
+        }
+        parts = vectors | self._scores._asdict() | sums
+        return {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+
+    def state(self) -> dict[str, Tensor]:
+        """Return parameters, optimiser state and sampler state, under one flat set of names."""
+        tables = {name: torch.from_numpy(table) for name, table in self._arrays().items()}
+        optimizer = {"steps": torch.tensor(self._step_count), **tables}
+        sampler = self._system.sampler.state()
+        return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        parts = host.StateParts.of(state)
+        self._step_count = int(parts.optimizer["steps"])
+        for name, table in self._arrays().items():
+            table[...] = parts.optimizer[name].numpy()
+        self._unpack()
+        self._system.sampler.load_state(parts.sampler)
+        self._proposal = None
+
+
+def _paces() -> tuple[Pace, Pace]:
+    """Make one pace for epochs, and one for refits.
+
+    That for refits asks for 1 or 2: the kernels alone use all threads, or torch does so too.
+    """
+    threads = cores.threads()
+    return Pace(threads), Pace(min(threads, 2))

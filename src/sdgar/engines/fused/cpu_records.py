@@ -1,0 +1,133 @@
+"""The records that the compiled loop on the CPU reads and writes, made from data and parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdgar.contracts import System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.engines import host
+from sdgar.engines.fused.memory import aligned, all_minus_one, packed
+from sdgar.engines.fused.plan import CPU
+from sdgar.engines.visits import STRIDES, Visits
+from sdgar.maths.rng import Permutation
+
+if TYPE_CHECKING:
+    from sdgar.kernels.numba.contexts import Summed, Tables
+    from sdgar.kernels.numba.epoch import Order, Rows, Scratch, Steps
+    from sdgar.kernels.numba.known import Known
+
+Model = MatrixFactorization | Cosine
+
+
+def rows_of(data: Interactions) -> Rows:
+    """Lay out the training positives with their weights."""
+    from sdgar.kernels.numba.epoch import Rows
+
+    weight_E = host.scaled_weights(data)
+    if weight_E is None:
+        weight_E = np.empty(0, np.float32)
+    items_E = np.ascontiguousarray(data.items_E)
+    return Rows(data.indptr_U1, data.users_E.astype(np.int32), items_E, weight_E)
+
+
+def known_of(data: Interactions) -> Known:
+    """Lay out what is no negative, with a filter of 16 bits or more for each pair."""
+    from sdgar.kernels.numba.known import Known, fill
+
+    seen = data.left_out
+    bits = np.zeros((1 << max(6, (16 * len(seen.items_E) - 1).bit_length())) // 8, np.uint8)
+    fill(seen.indptr_U1, np.ascontiguousarray(seen.items_E), bits)
+    items_E, positive_E = map(np.ascontiguousarray, (seen.items_E, data.items_E))
+    return Known(seen.indptr_U1, items_E, bits, positive_E)
+
+
+def order_of(visits: Visits, system: System, seed: int, batch: int) -> Order:
+    """Lay out the visits, in batches of ``batch`` of them."""
+    from sdgar.kernels.numba.epoch import Order
+
+    order = Permutation(len(visits), ())
+    return Order(
+        seed=np.uint64(seed),
+        n_visits=len(visits),
+        positives=system.positives_per_visit,
+        batch=batch,
+        user_V=visits.user_V.numpy().astype(np.int32),
+        place_V=visits.place_V.numpy().astype(np.int32),
+        strides=np.array(STRIDES, np.uint64),
+        left_bits=order.left_bits,
+        right_bits=order.right_bits,
+    )
+
+
+def steps_of(model: Model, system: System) -> Steps:
+    """Make the steps of each table, with the state that the table does not hold itself."""
+    from sdgar.kernels.numba.epoch import Steps
+
+    return Steps(
+        user=CPU.step(system, len(model.user_UD)),
+        item=CPU.step(system, model.n_items),
+        bias=CPU.step(system, model.n_items),
+        l2=np.float32(system.l2),
+    )
+
+
+def tables_of(model: Model, columns: int) -> Tables | Summed:
+    """Copy the vectors of contexts, or of the values of their fields, and of items."""
+    from sdgar.kernels.numba.contexts import Summed, Tables
+
+    vectors, item_ICD = packed(model.user_UD, columns), packed(model.item_ID, columns)
+    if model.place_UF is None:
+        return Tables(vectors, item_ICD)
+    n_users, dim = len(model.place_UF), model.user_UD.shape[1]
+    return Summed(
+        user_UCD=aligned((n_users, 1, dim)),
+        item_ICD=item_ICD,
+        field_VCD=vectors,
+        place_UF=model.place_UF.numpy().astype(np.int32),
+        inverse_U=aligned((n_users,)),
+        directions=isinstance(model, Cosine),
+    )
+
+
+def scratch_of(model: Model, system: System, visits: int) -> Scratch:
+    """Allocate what threads hand each other within a batch of so many visits."""
+    from sdgar.kernels.numba.epoch import Scratch
+
+    n_rows, dim = model.user_UD.shape
+    fields = 1 if model.place_UF is None else model.place_UF.shape[1]
+    entries = visits * (system.positives_per_visit + system.n_negatives)
+    return Scratch(
+        place_VF=np.empty((visits, fields), np.int32),
+        count_V=np.empty(visits, np.int32),
+        item_e=np.empty(entries, np.int32),
+        slope_e=np.empty(entries, np.float32),
+        u_VD=aligned((visits, dim)),
+        grad_VD=aligned((visits, dim)),
+        tail_I=all_minus_one(model.n_items),
+        tail_R=all_minus_one(n_rows),
+        loss_V=np.empty(visits, np.float32),
+        effective_V=np.zeros(visits, np.float32),
+        answered_V=np.empty(visits, np.bool_),
+        totals_3=np.zeros(3),
+    )
+
+
+def variants_of(system: System) -> str:
+    """Name what the loop is compiled for."""
+    parts: tuple[Any, ...] = (
+        system.discriminator,
+        system.sampler,
+        system.objective,
+        system.optimizer,
+    )
+    names = [type(part).__name__ for part in parts]
+    if isinstance(system.discriminator, Cosine) and system.discriminator.bias_I is not None:
+        names.append("bias")
+    if getattr(system.discriminator, "place_UF", None) is not None:
+        names.append("fields")
+    return "-".join(names)

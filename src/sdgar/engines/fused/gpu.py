@@ -1,0 +1,216 @@
+"""Epochs on a GPU by Triton: the eager engine's updates, from the same negatives."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import math
+import os
+import time
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.metric import Metric
+from sdgar.engines import host
+from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
+from sdgar.engines.fused.gpu_records import THETA_LIMIT, Draw
+from sdgar.engines.fused.gpu_room import Model, Room
+from sdgar.engines.fused.plan import GPU
+from sdgar.maths.optimizers import LazyAdam
+from sdgar.maths.rng import Permutation, Stream, tail
+
+_MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM = 64, 32, 256
+"""Limits of what a kernel can hold of a visit in registers."""
+
+
+class FusedGpuEngine:
+    """What ``EagerEngine`` computes, in kernels that never wait for the host.
+
+    The visits of a chunk and their negatives are drawn at once (``kernels/triton/draws.py``); each
+    step is then one kernel that adds up gradients and one that moves the rows they touched
+    (``kernels/triton/epoch.py``). The steps of a chunk are recorded as a CUDA graph when they
+    first run, and replayed. Gradients are summed as integers, so the same seed gives the same
+    bytes. A parameter beyond ±64 counts as diverged, where eager would go on until infinity.
+    """
+
+    name: ClassVar[str] = "fused-gpu"
+
+    def __init__(
+        self, system: System, data: Interactions, *, seed: int, device: torch.device
+    ) -> None:
+        host.require_covered(self.name, self.covers(system, device))
+        self._system = system
+        self._seed = seed
+        self._device = device
+        model = system.discriminator.to(device)
+        assert isinstance(model, Model)
+        self._model = model
+        system.sampler.to(device)
+        self._scores, self._loss, self._step = GPU.score(system), GPU.loss(system), GPU.step(system)
+        parts = self._drawn_from(), self._scores, self._loss, self._step
+        self._room = Room(system, data, parts, seed=seed, device=device)
+        self._numbers = self._numbers_of(0).to(device)
+        self._step_count = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    @classmethod
+    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+        """Say whether the kernels know every part of the system."""
+        if (why := _why_not(system, device)) is not None:
+            return NotCovered(why)
+        return Covered("Triton runs whole epochs on the GPU, with the eager engine's updates")
+
+    @classmethod
+    def deterministic(cls, device: torch.device) -> bool:
+        """Say yes: sums are of integers, so their order does not matter."""
+        return True
+
+    def _drawn_from(self) -> Draw:
+        """Lower the sampler, with its tables as they are now."""
+        draw: Draw = GPU.draw(self._system)
+        return draw
+
+    @torch.no_grad()
+    def run_epoch(self, epoch: int) -> EpochStats:
+        """Make one pass over the positives, in a fresh order."""
+        start = time.perf_counter()
+        room, on_cuda = self._room, self._device.type == "cuda"
+        with torch.cuda.device(self._device) if on_cuda else contextlib.nullcontext():
+            self._numbers.copy_(self._numbers_of(epoch))
+            self._draw(0)
+            # The device draws while the host goes on.
+            room.take(self._model)
+            room.flag.zero_()
+            rates_S3 = self._rates().to(self._device)
+            totals = torch.zeros(4, dtype=torch.float64, device=self._device)
+            for first in range(0, room.n_steps, room.chunk_steps):
+                if first > 0:
+                    self._draw(first * room.size)
+                self._set_rates(rates_S3[first : first + room.chunk_steps])
+                self._run_chunk()
+                totals[:3] += room.stats.sum(dim=(0, 1), dtype=torch.float64)
+            totals[3] = room.flag[0]
+            room.give(self._model)
+            loss, effective, unanswered, outside = totals.tolist()
+        self._step_count += room.n_steps
+        if not math.isfinite(loss):
+            raise host.diverged(f"the loss became {loss / room.n_rows}", self._system, epoch)
+        if outside:
+            found = f"a parameter or a slope left the range of ±{THETA_LIMIT:g}"
+            raise host.diverged(found, self._system, epoch)
+        return host.mean_stats(self._system, room.n_rows, start, loss, effective, unanswered)
+
+    def _numbers_of(self, epoch: int) -> Tensor:
+        """Return the tails of the streams that visits draw from, and the keys of the order."""
+        tails = tail(Stream.NEGATIVES, epoch), tail(Stream.DEAL, epoch)
+        n_visits = self._room.n_visits
+        order = Permutation.of(n_visits, seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
+        return torch.tensor([*tails, *order.keys])
+
+    def _rates(self) -> Tensor:
+        """Return 1/B, the learning rate and Adam's corrections of every step of the epoch."""
+        optimizer, room = self._system.optimizer, self._room
+        rates_S3 = np.empty((room.n_steps, 3))
+        rates_S3[:, 0] = 1 / room.size
+        rates_S3[-1, 0] = 1 / (room.n_visits - (room.n_steps - 1) * room.size)
+        rates_S3[:, 1] = optimizer.learning_rate
+        if isinstance(optimizer, LazyAdam):
+            t_S = self._step_count + np.arange(1, room.n_steps + 1)
+            rates_S3[:, 1] /= 1 - optimizer.beta1**t_S
+            rates_S3[:, 2] = 1 / np.sqrt(1 - optimizer.beta2**t_S)
+        return torch.from_numpy(rates_S3).float()
+
+    def _set_rates(self, rates_S3: Tensor) -> None:
+        """Set the rates of a chunk; with P > 1, its draws tell how many positives a step has."""
+        room = self._room
+        room.rates_S3[: len(rates_S3)] = rates_S3
+        if room.positives > 1:
+            present_VP = room.drawn_VW[:, 1 : 1 + room.positives] >= 0
+            count_S = present_VP.reshape(room.chunk_steps, -1).sum(dim=1)
+            room.rates_S3[:, 0] = 1 / count_S.clamp(min=1)
+
+    def _draw(self, start: int) -> None:
+        """Fill the chunk that begins at a place of the epoch's order."""
+        draw_chunk(self._room, self._drawn_from(), self._numbers, seed=self._seed, start=start)
+
+    def _run_chunk(self) -> None:
+        if self._device.type == "cpu":
+            self._run_steps(self._room.chunk_steps)
+            return
+        if self._graph is None:
+            self._graph = self._record()
+        self._graph.replay()
+
+    def _record(self) -> torch.cuda.CUDAGraph:
+        """Record all steps of a chunk; that runs nothing, but the kernels must be compiled."""
+        room = self._room
+        drawn_VW = room.drawn_VW.clone()
+        room.drawn_VW.fill_(-1)
+        self._run_steps(1)
+        room.drawn_VW.copy_(drawn_VW)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._run_steps(room.chunk_steps)
+        return graph
+
+    def _run_steps(self, n_steps: int) -> None:
+        pick, l2 = self._drawn_from().pick, self._system.l2
+        run_steps(self._room, pick, self._scores, self._loss, self._step, l2, n_steps)
+
+    @torch.no_grad()
+    def refit(self, epoch: int) -> Health:
+        """Let the sampler follow the discriminator, and say how its proposals are."""
+        return host.refit(self._system.sampler, self._model.score, seed=self._seed, epoch=epoch)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return parameters, optimiser moments and sampler state, under one flat set of names."""
+        optimizer = {"step": torch.tensor(self._step_count), **self._room.moments}
+        sampler = self._system.sampler.state()
+        return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take back what ``state`` gave."""
+        parts = host.StateParts.of(state)
+        self._model.load_state_dict(parts.model)
+        self._step_count = int(parts.optimizer["step"])
+        for name, table in self._room.moments.items():
+            table.copy_(parts.optimizer[name])
+        self._system.sampler.load_state(
+            {name: tensor.to(self._device) for name, tensor in parts.sampler.items()}
+        )
+
+
+def _why_not(system: System, device: torch.device) -> str | None:
+    """Say why the kernels cannot run the system, or None if they can."""
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return f"its kernels run on a CUDA device, and this is {device.type}"
+    if (why := GPU.misfit(system)) is not None:
+        return why
+    if isinstance(system.discriminator, Metric) and system.l2 > 0:
+        return "it has no kernel for the covariances of a metric's axes; without them it has"
+    if getattr(system.discriminator, "place_UF", None) is not None:
+        return "it has no code for contexts that are sums of the vectors of fields"
+    if system.seen_elsewhere:
+        return "its draws avoid what a context has, and not what its user has in others"
+    table_UD = next(system.discriminator.parameters())
+    if table_UD.dtype != torch.float32:
+        return f"its kernels compute in float32, and the parameters are {table_UD.dtype}"
+    candidates = GPU.draw(system).candidates if system.sampler.uses_scores else 1
+    for name, value, most in (
+        ("n_negatives", system.n_negatives, _MOST_NEGATIVES),
+        ("the number of candidates", candidates, _MOST_NEGATIVES),
+        ("positives_per_visit", system.positives_per_visit, _MOST_POSITIVES),
+        ("dim", table_UD.shape[1], _MOST_DIM),
+    ):
+        if value > most:
+            return f"{name} = {value} is above {most}, the most its kernels hold in registers"
+    return None

@@ -1,0 +1,181 @@
+"""The device memory of a fused epoch: the positives, the parameters, and room for the kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sdgar.contracts import System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.metric import Metric
+from sdgar.engines import host
+from sdgar.engines.fused.gpu_records import Draw, Loss, Scores, Step
+from sdgar.engines.visits import STRIDES, Visits
+
+Model = MatrixFactorization | Metric | Cosine
+
+NUMBERS_AHEAD = 1 << 25
+"""Positives and negatives that are drawn at once."""
+MOST_STEPS = 2048
+"""Steps of a graph; more take longer to record than they save."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Visits, touched rows and draws that one program works on, and its warps."""
+
+    visits: int
+    visit_warps: int
+    rows: int
+    row_warps: int
+    drawn: int
+    log_q: int
+
+    @classmethod
+    def of(cls, n: int, p: int, d: int, k: int, drawn: int, device: torch.device) -> Tiles:
+        """Give a thread about 16 numbers on a GPU; make few, large tiles for the interpreter."""
+        if device.type == "cpu":
+            return cls(64, 4, 256, 4, 128, 256)
+        widest = max(n, p, 4) * d
+        return cls(
+            visits=max(1, 512 // widest),
+            visit_warps=min(8, max(1, widest // 512)),
+            rows=max(1, 1024 // d),
+            row_warps=8,
+            drawn=max(1, 256 // max(drawn, p)),
+            log_q=max(1, 2048 // k),
+        )
+
+
+class Room:
+    """Tensors that the kernels read and write; see the docstrings of ``kernels/triton``."""
+
+    def __init__(
+        self,
+        system: System,
+        data: Interactions,
+        parts: tuple[Draw, Scores, Loss, Step],
+        *,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        draw, scores, loss, step = parts
+        self.device = device
+        self.positives, self.negatives = system.positives_per_visit, system.n_negatives
+        self.drawn = self.negatives * draw.candidates
+        self._place_data(data, seed)
+        self._plan_steps(system.visits_per_step)
+        assert isinstance(system.discriminator, Model)
+        self._make_tables(system.discriminator, step)
+        self._make_chunk(draw, loss)
+        self.scale = self._scale(system.visits_per_step, scores, loss)
+        self.tiles = Tiles.of(
+            n=power(max(self.negatives, draw.candidates)),
+            p=power(self.positives),
+            d=power(self.dim),
+            k=power(1 if draw.x_UK is None else draw.n_states),
+            drawn=power(self.drawn),
+            device=device,
+        )
+        programs = -(-self.size // self.tiles.visits)
+        self.stats = self._zeros(self.chunk_steps, programs, 3)
+        self.flag = self._zeros(1, dtype=torch.int32)
+
+    def _zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=self.device)
+
+    def _place_data(self, data: Interactions, seed: int) -> None:
+        """Bring the positives and the visits to the device."""
+        device = self.device
+        self.n_users, self.n_items, self.n_rows = data.n_users, data.n_items, len(data)
+        self.start_U1 = torch.from_numpy(data.indptr_U1).to(device)
+        self.items_E = torch.from_numpy(data.items_E).to(device)
+        weight_E = host.scaled_weights(data)
+        self.weight_E = None if weight_E is None else torch.from_numpy(weight_E).to(device)
+        count_U = self.start_U1.diff()
+        self.search_steps = int(count_U.max()).bit_length()
+        visits = Visits(data, self.positives, seed, device)
+        self.n_visits = len(visits)
+        self.user_E = self.context_V = self.place_V = None
+        if self.positives == 1:
+            users_U = torch.arange(self.n_users, dtype=torch.int32, device=device)
+            self.user_E = torch.repeat_interleave(users_U, count_U)
+        else:
+            self.context_V, self.place_V = visits.user_V.int(), visits.place_V
+        self.strides = torch.tensor(STRIDES, device=device)
+
+    def _plan_steps(self, visits_per_step: int) -> None:
+        """Split the visits into steps, and the steps into chunks that are drawn at once."""
+        self.size = min(visits_per_step, self.n_visits)
+        self.n_steps = -(-self.n_visits // self.size)
+        width = self.positives + self.drawn
+        most = max(1, min(MOST_STEPS, NUMBERS_AHEAD // (width * self.size)))
+        chunks = -(-self.n_steps // most)
+        self.chunk_steps = -(-self.n_steps // chunks)
+
+    def _make_tables(self, model: Model, step: Step) -> None:
+        """Allocate the parameters, their moments, and the sums of their gradients."""
+        self.dim = model.user_UD.shape[1]
+        n_rows = self.n_users + self.n_items
+        self.theta_RD, self.bias_I = self._zeros(n_rows, self.dim), self._zeros(self.n_items)
+        self.has_bias = model.bias_I is not None
+        entries = self.size * (1 + self.positives + self.negatives)
+        self.claim_R = self._zeros(n_rows, dtype=torch.int32)
+        self.grad_LD = self._zeros(entries, self.dim, dtype=torch.int64)
+        self.grad_L = self._zeros(entries, dtype=torch.int64)
+        self.touch_L = self._zeros(entries, dtype=torch.int32)
+        self.moved_L = self._zeros(entries, dtype=torch.int32)
+        self.wide = max(n_rows, entries) * self.dim >= 2**31
+        self.moments: dict[str, Tensor] = {}
+        for name in step.moments:
+            shape = (n_rows,) if step.one_a_row else (n_rows, self.dim)
+            self.moments[f"{name}_RD"] = self._zeros(*shape)
+            self.moments[f"{name}_I"] = self._zeros(self.n_items)
+
+    def _make_chunk(self, draw: Draw, loss: Loss) -> None:
+        """Allocate what is drawn ahead for a chunk of steps."""
+        p, n = self.positives, self.negatives
+        lanes = self.chunk_steps * self.size
+        self.row_VW = self._zeros(lanes, 1 + p + n, dtype=torch.int32)
+        # What is drawn ahead: the rows of the steps, or candidates that each step picks from.
+        self.drawn_VW = self.row_VW
+        if draw.pick is not None:
+            self.drawn_VW = self._zeros(lanes, 1 + p + self.drawn, dtype=torch.int32)
+        self.tries_V = self._zeros(lanes, dtype=torch.int32)
+        self.weight_VP = None if self.weight_E is None else self._zeros(lanes, p)
+        # Where all negatives of a context have one Q, weights cancel it, and only the value of a
+        # softmax loss needs it.
+        has_q = loss.needs_q and (loss.needs_same_q or not draw.same_q)
+        self.log_q_VN = self._zeros(lanes, n) if has_q else None
+        self.rates_S3 = self._zeros(self.chunk_steps, 3)
+
+    def _scale(self, visits_per_step: int, scores: Scores, loss: Loss) -> float:
+        """Return the largest power of two that leaves the integer sums of a step below 2^62."""
+        most_weight = 1.0 if self.weight_E is None else float(self.weight_E.max())
+        rows = visits_per_step * self.positives
+        slopes = loss.slope_limit + 1
+        return 2.0 ** (62 - math.ceil(math.log2(rows * most_weight * slopes * scores.steepest)))
+
+    def take(self, model: Model) -> None:
+        """Copy the parameters of the discriminator, which are the truth between epochs."""
+        self.theta_RD[: self.n_users] = model.user_UD
+        self.theta_RD[self.n_users :] = model.item_ID
+        if model.bias_I is not None:
+            self.bias_I.copy_(model.bias_I)
+
+    def give(self, model: Model) -> None:
+        """Copy the parameters back to the discriminator."""
+        model.user_UD.copy_(self.theta_RD[: self.n_users])
+        model.item_ID.copy_(self.theta_RD[self.n_users :])
+        if model.bias_I is not None:
+            model.bias_I.copy_(self.bias_I)
+
+
+def power(n: int) -> int:
+    """Return the least power of two that is at least n."""
+    return 1 << (n - 1).bit_length()

@@ -1,0 +1,366 @@
+"""How the fused engines lower the parts of a system to what their kernels read.
+
+Each engine has four tables, keyed by the class of a part: discriminators, samplers, objectives and
+optimizers. What an engine covers is the keys of its tables and nothing else: a class that is no key
+has no code, and there is no default that would stand in for it.
+
+Every lowering is given the package of kernels ``k``, which is imported when a part is lowered,
+because its compiler need not be installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sdgar.contracts import System
+from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.metric import Metric
+from sdgar.engines import host
+from sdgar.engines.fused.gpu_records import Draw, Loss, Pick, Scores, Step
+from sdgar.engines.fused.memory import aligned, aligned_copy, packed
+from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
+from sdgar.objectives import (
+    CmlHinge,
+    Logistic,
+    PairwiseLogistic,
+    SampledSoftmax,
+    WarpHinge,
+    WeightedLogistic,
+)
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.rank_by_factor import RankByFactor
+from sdgar.samplers.score_aware import FirstViolation, HardestOf
+from sdgar.samplers.static import Popularity, PopularityMix, Uniform
+
+Lower = Callable[..., Any]
+"""Turns a part into a record that kernels read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The lowerings of one engine, by the class of a part."""
+
+    package: str
+    """The package of the kernels, with the same modules in each."""
+    code: str
+    """What the engine calls its code, in sentences about what it has none for."""
+    scores: Mapping[type, Lower]
+    draws: Mapping[type, Lower]
+    losses: Mapping[type, Lower]
+    steps: Mapping[type, Lower]
+
+    def misfit(self, system: System) -> str | None:
+        """Say why the engine has no code for the parts of a system, or None if it has."""
+        known = {
+            "discriminator": self.scores.keys(),
+            "sampler": self.draws.keys(),
+            "objective": self.losses.keys(),
+            "optimizer": self.steps.keys(),
+        }
+        if (why := host.uncovered(system, known, self.code)) is not None:
+            return why
+        by_factors = isinstance(system.discriminator, MatrixFactorization)
+        if system.sampler.uses_scores and not by_factors:
+            return "its samplers that look at scores know those of factorization only"
+        return None
+
+    def draw(self, system: System, *args: Any) -> Any:
+        """Lower the sampler, with its tables as they are now."""
+        return self._lower(self.draws, system.sampler, *args)
+
+    def score(self, system: System, *args: Any) -> Any:
+        """Lower the discriminator."""
+        return self._lower(self.scores, system.discriminator, *args)
+
+    def loss(self, system: System) -> Any:
+        """Lower the objective."""
+        return self._lower(self.losses, system.objective)
+
+    def step(self, system: System, *args: Any) -> Any:
+        """Lower the optimizer."""
+        return self._lower(self.steps, system.optimizer, *args)
+
+    def _lower(self, table: Mapping[type, Lower], part: object, *args: Any) -> Any:
+        for module in ("draws", "picks", "scores", "losses", "steps"):
+            importlib.import_module(f"{self.package}.{module}")
+        return table[type(part)](sys.modules[self.package], part, *args)
+
+
+# The CPU. Lowerings give the named tuples of ``kernels/numba``, which have the same class names.
+
+
+class Asked(NamedTuple):
+    """What every proposal on the CPU begins with: negatives a visit, the seed, and the items."""
+
+    n: int
+    seed: np.uint64
+    n_items: int
+
+
+def _cpu_uniform(k: Any, sampler: Uniform, asked: Asked) -> Any:
+    return k.draws.Uniform(*asked)
+
+
+def _cpu_popularity(k: Any, sampler: Popularity, asked: Asked) -> Any:
+    return k.draws.Popularity(
+        *asked,
+        item_bins=sampler.table.bin_RN.reshape(-1).numpy(),
+        q_I=sampler.log_q_I.exp().numpy(),
+    )
+
+
+def _cpu_decomposable(k: Any, sampler: Decomposable, asked: Asked) -> Any:
+    return k.draws.Decomposable(
+        *asked,
+        n_states=sampler.state_of.n,
+        state_bins=aligned_copy(sampler.state_of.bin_RN.reshape(-1)),
+        item_bins=aligned_copy(sampler.item_of.bin_RN.reshape(-1)),
+        x_UK=aligned_copy(sampler.x_UK),
+        y_IK=aligned_copy(sampler.y_IK),
+    )
+
+
+def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, asked: Asked) -> Any:
+    return k.draws.RankByFactor(
+        *asked,
+        n_factors=sampler.factor_of.n,
+        factor_bins=sampler.factor_of.bin_RN.reshape(-1).numpy(),
+        rank_bins=sampler.rank_of.bin_RN.reshape(-1).numpy(),
+        order_KI=sampler.order_KI.contiguous().numpy(),
+        downward_UK=sampler.downward_UK.contiguous().numpy(),
+    )
+
+
+def _cpu_hardest_of(k: Any, sampler: HardestOf, asked: Asked) -> Any:
+    return k.picks.HardestOf(*asked, candidates=sampler.candidates)
+
+
+def _cpu_first_violation(k: Any, sampler: FirstViolation, asked: Asked) -> Any:
+    margin = np.float32(sampler.margin)
+    return k.picks.FirstViolation(*asked, candidates=sampler.max_tries, margin=margin)
+
+
+def _cpu_matrix_factorization(k: Any, model: MatrixFactorization, columns: int) -> Any:
+    return k.scores.MatrixFactorization(packed(model.bias_I, columns))
+
+
+def _cpu_cosine(k: Any, model: Cosine, columns: int) -> Any:
+    over_tau = np.float32(1 / model.tau)
+    if model.bias_I is None:
+        return k.scores.Cosine(over_tau)
+    return k.scores.BiasedCosine(over_tau, packed(model.bias_I, columns))
+
+
+def _cpu_pairwise_logistic(k: Any, objective: PairwiseLogistic) -> Any:
+    return k.losses.PairwiseLogistic()
+
+
+def _cpu_logistic(k: Any, objective: Logistic) -> Any:
+    return k.losses.Logistic()
+
+
+def _cpu_weighted_logistic(k: Any, objective: WeightedLogistic) -> Any:
+    through = 0.0 if objective.hold_weights else 1 / objective.temperature
+    return k.losses.WeightedLogistic(np.float32(objective.temperature), np.float32(through))
+
+
+def _cpu_warp_hinge(k: Any, objective: WarpHinge) -> Any:
+    return k.losses.WarpHinge(objective.n_items, np.float32(objective.margin))
+
+
+def _cpu_sampled_softmax(k: Any, objective: SampledSoftmax) -> Any:
+    return k.losses.SampledSoftmax(np.float32(objective.rho))
+
+
+def _cpu_sgd(k: Any, optimizer: SGD, n_rows: int) -> Any:
+    return k.steps.SGD(np.float32(optimizer.learning_rate))
+
+
+def _cpu_lazy_adam(k: Any, optimizer: LazyAdam, n_rows: int) -> Any:
+    settings = optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.epsilon
+    return k.steps.LazyAdam(*map(np.float32, settings))
+
+
+def _cpu_row_adagrad(k: Any, optimizer: RowAdagrad, n_rows: int) -> Any:
+    sum_R = aligned((n_rows,))
+    sum_R[:] = 0
+    settings = optimizer.learning_rate, optimizer.epsilon
+    return k.steps.RowAdagrad(*map(np.float32, settings), sum_R)
+
+
+CPU = Plan(
+    package="sdgar.kernels.numba",
+    code="code",
+    scores={MatrixFactorization: _cpu_matrix_factorization, Cosine: _cpu_cosine},
+    draws={
+        Uniform: _cpu_uniform,
+        Popularity: _cpu_popularity,
+        PopularityMix: _cpu_popularity,
+        Decomposable: _cpu_decomposable,
+        RankByFactor: _cpu_rank_by_factor,
+        HardestOf: _cpu_hardest_of,
+        FirstViolation: _cpu_first_violation,
+    },
+    losses={
+        PairwiseLogistic: _cpu_pairwise_logistic,
+        Logistic: _cpu_logistic,
+        WeightedLogistic: _cpu_weighted_logistic,
+        WarpHinge: _cpu_warp_hinge,
+        SampledSoftmax: _cpu_sampled_softmax,
+    },
+    steps={SGD: _cpu_sgd, LazyAdam: _cpu_lazy_adam, RowAdagrad: _cpu_row_adagrad},
+)
+
+
+# The GPU. The kinds of ``kernels/triton`` are named like the classes, in capitals.
+
+
+def _gpu_uniform(k: Any, sampler: Uniform) -> Draw:
+    return Draw(k.draws.UNIFORM, same_q=True)
+
+
+def _gpu_popularity(k: Any, sampler: Popularity) -> Draw:
+    return Draw(k.draws.POPULARITY, item_bins=sampler.table.bin_RN, log_q_I=sampler.log_q_I)
+
+
+def _gpu_decomposable(k: Any, sampler: Decomposable) -> Draw:
+    return Draw(
+        k.draws.DECOMPOSABLE,
+        n_states=sampler.state_of.n,
+        state_bins=sampler.state_of.bin_RN,
+        item_bins=sampler.item_of.bin_RN,
+        x_UK=sampler.x_UK,
+        y_IK=sampler.y_IK,
+    )
+
+
+def _gpu_rank_by_factor(k: Any, sampler: RankByFactor) -> Draw:
+    return Draw(
+        k.draws.RANK_BY_FACTOR,
+        n_states=sampler.factor_of.n,
+        state_bins=sampler.factor_of.bin_RN,
+        item_bins=sampler.rank_of.bin_RN,
+        order_KI=sampler.order_KI,
+        downward_UK=sampler.downward_UK,
+    )
+
+
+def _gpu_hardest_of(k: Any, sampler: HardestOf) -> Draw:
+    return Draw(k.draws.UNIFORM, pick=Pick(k.picks.HARDEST_OF, sampler.candidates))
+
+
+def _gpu_first_violation(k: Any, sampler: FirstViolation) -> Draw:
+    pick = Pick(k.picks.FIRST_VIOLATION, sampler.max_tries, sampler.margin)
+    return Draw(k.draws.UNIFORM, pick=pick)
+
+
+def _gpu_matrix_factorization(k: Any, model: MatrixFactorization) -> Scores:
+    return Scores(k.scores.MATRIX_FACTORIZATION)
+
+
+def _gpu_metric(k: Any, model: Metric) -> Scores:
+    return Scores(k.scores.METRIC)
+
+
+def _gpu_cosine(k: Any, model: Cosine) -> Scores:
+    return Scores(k.scores.COSINE, tau=model.tau, steepest=2 / model.tau)
+
+
+def _gpu_pairwise_logistic(k: Any, objective: PairwiseLogistic) -> Loss:
+    return Loss(k.losses.PAIRWISE_LOGISTIC)
+
+
+def _gpu_logistic(k: Any, objective: Logistic) -> Loss:
+    return Loss(k.losses.LOGISTIC)
+
+
+def _gpu_weighted_logistic(k: Any, objective: WeightedLogistic) -> Loss:
+    """Lower the loss; gradients through its weights have no bound.
+
+    Σ_j |∂l/∂s_j| is ½ (1 + E_w |f - E_w f| / T) there, and a spread of f by 32 is allowed.
+    """
+    held = objective.hold_weights
+    return Loss(
+        k.losses.WEIGHTED_LOGISTIC,
+        temperature=objective.temperature,
+        hold=held,
+        slope_limit=1.0 if held else 1 + 16 / objective.temperature,
+        needs_q=True,
+    )
+
+
+def _gpu_warp_hinge(k: Any, objective: WarpHinge) -> Loss:
+    return _gpu_hinge(k.losses.WARP_HINGE, objective)
+
+
+def _gpu_cml_hinge(k: Any, objective: CmlHinge) -> Loss:
+    return _gpu_hinge(k.losses.CML_HINGE, objective)
+
+
+def _gpu_hinge(kind: Any, objective: WarpHinge | CmlHinge) -> Loss:
+    """Lower a hinge that is weighed by the logarithm of a rank."""
+    n_items = objective.n_items
+    limit = 1 + math.log(n_items)
+    return Loss(kind, margin=objective.margin, n_items=n_items, slope_limit=limit)
+
+
+def _gpu_sampled_softmax(k: Any, objective: SampledSoftmax) -> Loss:
+    return Loss(
+        k.losses.SAMPLED_SOFTMAX,
+        rho=objective.rho,
+        slope_limit=max(1.0, 1 / objective.rho),
+        needs_q=True,
+        needs_same_q=True,
+    )
+
+
+def _gpu_sgd(k: Any, optimizer: SGD) -> Step:
+    return Step(k.steps.SGD)
+
+
+def _gpu_lazy_adam(k: Any, optimizer: LazyAdam) -> Step:
+    moments = ("first", "second")
+    return Step(
+        k.steps.LAZY_ADAM, optimizer.beta1, optimizer.beta2, optimizer.epsilon, moments=moments
+    )
+
+
+def _gpu_row_adagrad(k: Any, optimizer: RowAdagrad) -> Step:
+    return Step(k.steps.ROW_ADAGRAD, epsilon=optimizer.epsilon, moments=("second",), one_a_row=True)
+
+
+GPU = Plan(
+    package="sdgar.kernels.triton",
+    code="kernel",
+    scores={
+        MatrixFactorization: _gpu_matrix_factorization,
+        Metric: _gpu_metric,
+        Cosine: _gpu_cosine,
+    },
+    draws={
+        Uniform: _gpu_uniform,
+        Popularity: _gpu_popularity,
+        PopularityMix: _gpu_popularity,
+        Decomposable: _gpu_decomposable,
+        RankByFactor: _gpu_rank_by_factor,
+        HardestOf: _gpu_hardest_of,
+        FirstViolation: _gpu_first_violation,
+    },
+    losses={
+        PairwiseLogistic: _gpu_pairwise_logistic,
+        Logistic: _gpu_logistic,
+        WeightedLogistic: _gpu_weighted_logistic,
+        WarpHinge: _gpu_warp_hinge,
+        CmlHinge: _gpu_cml_hinge,
+        SampledSoftmax: _gpu_sampled_softmax,
+    },
+    steps={SGD: _gpu_sgd, LazyAdam: _gpu_lazy_adam, RowAdagrad: _gpu_row_adagrad},
+)

@@ -1,0 +1,107 @@
+"""What all engines do alike: weights, states, refits, divergence, and saying what they cover."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sdgar.contracts import Covered, EpochStats, Health, NotCovered, Sampler, Score, System
+from sdgar.data.interactions import Interactions
+from sdgar.errors import NumericalError, UsageError
+
+
+def scaled_weights(data: Interactions) -> NDArray[np.float32] | None:
+    """ω_E = weight_E / mean(weight_E), so that the learning rate keeps its meaning.
+
+    The answer is None if all rows weigh 1.
+    """
+    if data.weight_E is None:
+        return None
+    mean = data.weight_E.mean(dtype=np.float64)
+    scaled_E: NDArray[np.float32] = (data.weight_E / mean).astype(np.float32)
+    return scaled_E
+
+
+class StateParts(NamedTuple):
+    """The state of an engine, told apart by whose it is."""
+
+    model: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
+    sampler: Mapping[str, Tensor]
+
+    def flat(self) -> dict[str, Tensor]:
+        """Return copies of all tensors under names like ``model.user_UD``, for a checkpoint."""
+        return {
+            f"{part}.{name}": tensor.clone()
+            for part, tensors in self._asdict().items()
+            for name, tensor in tensors.items()
+        }
+
+    @classmethod
+    def of(cls, state: Mapping[str, Tensor]) -> StateParts:
+        """Tell the parts of a state apart that ``flat`` gave."""
+        parts: dict[str, dict[str, Tensor]] = {part: {} for part in cls._fields}
+        for name, tensor in state.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = tensor
+        return cls(**parts)
+
+
+def refit(sampler: Sampler, score: Score, *, seed: int, epoch: int) -> Health:
+    """Let a sampler follow the discriminator, and return how its proposals are.
+
+    A sampler from outside this package may return its numbers as a plain mapping.
+    """
+    found = cast("object", sampler.refit(score, seed=seed, epoch=epoch))
+    return found if isinstance(found, Health) else Health(cast("Mapping[str, float]", found))
+
+
+def diverged(found: str, system: System, epoch: int) -> NumericalError:
+    """Return the error for a model that diverged; ``found`` is a sentence without its end."""
+    return NumericalError(
+        f"{found} in epoch {epoch}: the model diverged. Lower the learning rate "
+        f"(now {system.optimizer.learning_rate:g}) or raise l2 (now {system.l2:g}).",
+        code="diverged",
+    )
+
+
+def mean_stats(
+    system: System, n_rows: int, start: float, loss: float, effective: float, unanswered: float
+) -> EpochStats:
+    """Turn the sums of an epoch that began at ``start`` into means over its rows.
+
+    Only objectives that weigh their negatives, for which they need log Q, have an effective number.
+    """
+    weighs = getattr(system.objective, "needs_log_q", False)
+    return EpochStats(
+        loss / n_rows,
+        n_rows,
+        time.perf_counter() - start,
+        int(unanswered),
+        effective / n_rows if weighs else None,
+    )
+
+
+def uncovered(system: System, known: Mapping[str, Collection[type]], code: str) -> str | None:
+    """Say which part of a system has no code, or None if all have.
+
+    ``known`` has the classes with code for each kind of part: discriminator, sampler, objective
+    and optimizer. ``code`` is what the engine calls its code.
+    """
+    for kind, classes in known.items():
+        part = getattr(system, kind)
+        if type(part) not in classes:
+            names = ", ".join(one.__name__ for one in classes)
+            return f"it has no {code} for the {kind} {type(part).__name__} (only for {names})"
+    return None
+
+
+def require_covered(name: str, answer: Covered | NotCovered) -> None:
+    """Raise if an engine was asked to run what it does not cover."""
+    if isinstance(answer, NotCovered):
+        raise UsageError(f"the engine {name} cannot run this: {answer.why}.", code="not_covered")

@@ -1,0 +1,69 @@
+"""How rows move on a GPU, one function for each class of optimiser.
+
+``first`` and ``second`` point to what an optimiser keeps beside each parameter.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+SGD, LAZY_ADAM, ROW_ADAGRAD = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+"""The kinds of step, named like the classes of optimisers."""
+
+
+@triton.jit
+def lazy_adam(
+    theta: tl.tensor,
+    g: tl.tensor,
+    first: tl.tensor,
+    second: tl.tensor,
+    wanted: tl.tensor,
+    rate: tl.tensor,
+    correct: tl.tensor,
+    beta1: tl.tensor,
+    gain1: tl.tensor,
+    beta2: tl.tensor,
+    gain2: tl.tensor,
+    epsilon: tl.tensor,
+) -> tl.tensor:
+    """θ - η m / (√v · correct + ε), with m ← β₁ m + (1 - β₁) g and v ← β₂ v + (1 - β₂) g².
+
+    ``rate`` is η / (1 - β₁ᵗ) and ``correct`` is 1 / √(1 - β₂ᵗ).
+    """
+    m = beta1 * tl.load(first, mask=wanted, other=0.0) + gain1 * g
+    v = beta2 * tl.load(second, mask=wanted, other=0.0) + gain2 * g * g
+    tl.store(first, m, mask=wanted)
+    tl.store(second, v, mask=wanted)
+    return theta - rate * m / (tl.sqrt_rn(v) * correct + epsilon)
+
+
+@triton.jit
+def row_adagrad(
+    theta: tl.tensor,
+    g: tl.tensor,
+    second: tl.tensor,
+    wanted: tl.tensor,
+    rate: tl.tensor,
+    epsilon: tl.tensor,
+    D: tl.constexpr,
+) -> tl.tensor:
+    """θ - η g / (√a + ε), with a ← a + mean_d g_d², one number for each row of D numbers."""
+    a = tl.load(second, mask=wanted, other=0.0) + tl.sum(g * g, axis=1) / D
+    tl.store(second, a, mask=wanted)
+    return theta - rate * g / (tl.sqrt_rn(a)[:, None] + epsilon)
+
+
+@triton.jit
+def adagrad(
+    theta: tl.tensor,
+    g: tl.tensor,
+    second: tl.tensor,
+    wanted: tl.tensor,
+    rate: tl.tensor,
+    epsilon: tl.tensor,
+) -> tl.tensor:
+    """θ - η g / (√a + ε), with a ← a + g²: ``row_adagrad`` for rows of one number."""
+    a = tl.load(second, mask=wanted, other=0.0) + g * g
+    tl.store(second, a, mask=wanted)
+    return theta - rate * g / (tl.sqrt_rn(a) + epsilon)

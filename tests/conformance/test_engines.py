@@ -1,0 +1,209 @@
+"""What every engine owes: the updates of the eager engine, for all that its plan has code for."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from sdgar.contracts import Engine, Health
+from sdgar.data.interactions import Interactions
+from sdgar.engines.choose import ENGINES
+from sdgar.engines.eager import EagerEngine
+from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.engines.fused.gpu import FusedGpuEngine
+from sdgar.engines.fused.plan import CPU as CPU_PLAN
+from sdgar.engines.fused.plan import GPU as GPU_PLAN
+from sdgar.engines.fused.plan import Plan
+from sdgar.errors import NumericalError
+from sdgar.samplers.static import Uniform
+
+from ..engines.compositions import (
+    CPU,
+    DISCRIMINATORS,
+    GPU,
+    INTERPRETED,
+    MET,
+    OBJECTIVES,
+    OPTIMIZERS,
+    RANKS_ADAGRAD,
+    SAMPLERS,
+    SDGAR,
+    SOFTMAX_ADAM,
+    Composition,
+    assert_same_bytes,
+    assert_same_epochs,
+    every_composition,
+)
+
+
+class Subject(NamedTuple):
+    """An engine, where it runs, and how much of it is affordable there."""
+
+    engine: type[Engine]
+    device: torch.device
+    plan: Plan | None
+    epochs: int
+    batch_size: int
+    data: dict[str, int]
+
+
+SUBJECTS = {
+    "eager": Subject(EagerEngine, CPU, None, 3, 12, {}),
+    "fused-cpu": Subject(FusedCpuEngine, CPU, CPU_PLAN, 3, 12, {}),
+    # Triton's interpreter takes seconds for what a GPU does in microseconds.
+    "fused-gpu": Subject(FusedGpuEngine, GPU, GPU_PLAN, 1, 24, {"users": 16, "items": 14}),
+}
+FUSED = {name: one for name, one in SUBJECTS.items() if one.plan is not None}
+
+
+def cases(names, compositions, *, exhaustive: bool = False):
+    """(engine, composition) for all that an engine covers; only eager has no plan."""
+    found = []
+    for name, one in itertools.product(names, compositions):
+        plan = SUBJECTS[name].plan
+        if plan is not None and plan.misfit(one.probe()) is not None:
+            continue
+        marks = [pytest.mark.exhaustive] if exhaustive else []
+        if name == "fused-gpu":
+            if one.fields:
+                continue
+            if not INTERPRETED and not torch.cuda.is_available():
+                why = "Triton needs a GPU, or TRITON_INTERPRET=1 set before Python starts"
+                marks.append(pytest.mark.skip(reason=why))
+            marks.append(pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"))
+        found.append(pytest.param(name, one, id=f"{name}-{one}", marks=marks))
+    return found
+
+
+def made(name: str, one: Composition, data: Interactions, **changes) -> Engine:
+    subject = SUBJECTS[name]
+    system = one.system(data, **({"batch_size": subject.batch_size} | changes))
+    return subject.engine(system, data, seed=5, device=subject.device)
+
+
+def test_every_engine_is_tested():
+    assert SUBJECTS.keys() == ENGINES.keys()
+    assert all(one.engine is ENGINES[name] for name, one in SUBJECTS.items())
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_every_lowering_is_tested(name):
+    """What is a key of a plan can be made here, and meets eager in every run of the suite."""
+    plan = FUSED[name].plan
+    assert plan is not None
+    met = [case.values[1] for case in cases([name], MET)]
+    for part, table, makers in (
+        ("discriminator", plan.scores, DISCRIMINATORS),
+        ("sampler", plan.draws, SAMPLERS),
+        ("objective", plan.losses, OBJECTIVES),
+        ("optimizer", plan.steps, OPTIMIZERS),
+    ):
+        assert table.keys() <= makers.keys()
+        assert table.keys() == {getattr(one, part) for one in met}
+
+
+def assert_like_eager(name: str, one: Composition, per_visit: int) -> None:
+    subject = SUBJECTS[name]
+    data = one.data(weighted=per_visit > 1, **subject.data)
+    _, last = assert_same_epochs(
+        subject.engine,
+        subject.device,
+        one,
+        data,
+        epochs=subject.epochs,
+        refit=per_visit == 1,
+        positives_per_visit=per_visit,
+        batch_size=subject.batch_size,
+    )
+    # The context that knows every item is never answered, whoever draws.
+    assert last.unanswered >= data.n_items
+
+
+@pytest.mark.parametrize("per_visit", [1, 3])
+@pytest.mark.parametrize(("name", "one"), cases(FUSED, MET))
+def test_epochs_are_those_of_the_eager_engine(name, one, per_visit):
+    assert_like_eager(name, one, per_visit)
+
+
+@pytest.mark.parametrize("per_visit", [1, 3])
+@pytest.mark.parametrize(
+    ("name", "one"),
+    cases(FUSED, [one for one in every_composition() if one not in MET], exhaustive=True),
+)
+def test_all_compositions_are_those_of_the_eager_engine(name, one, per_visit):
+    assert_like_eager(name, one, per_visit)
+
+
+# On the GPU what is kept differs by optimizer and sampler alone, and the interpreter is slow.
+@pytest.mark.parametrize(
+    ("name", "one"),
+    cases(["eager", "fused-cpu"], MET) + cases(["fused-gpu"], (SDGAR, SOFTMAX_ADAM, RANKS_ADAGRAD)),
+)
+def test_training_goes_on_from_a_state_as_if_never_interrupted(name, one):
+    data = one.data(users=10, items=12)
+
+    def fresh() -> Engine:
+        return made(name, one, data, batch_size=80)
+
+    unbroken, resumed, elsewhere = fresh(), fresh(), fresh()
+    unbroken.refit(1)
+    unbroken.run_epoch(1)
+    kept = unbroken.state()
+    unbroken.run_epoch(2)  # what was kept must not move with the engine
+    resumed.load_state(kept)
+    resumed.run_epoch(2)
+    elsewhere.run_epoch(2)  # without what was kept, another end
+    end, reached = unbroken.state(), resumed.state()
+    assert reached.keys() == end.keys()
+    for key, tensor in end.items():
+        assert torch.equal(tensor, reached[key]), key
+    assert not torch.equal(elsewhere.state()["model.user_UD"], end["model.user_UD"])
+
+
+@pytest.mark.usefixtures("plenty_of_cores")
+@pytest.mark.parametrize(("name", "one"), cases(["fused-cpu"], MET))
+def test_the_number_of_threads_changes_no_bit(name, one):
+    data = one.data(users=120, items=90, density=0.06)
+    found = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            engine = made(name, one, data, positives_per_visit=2, batch_size=150)
+            stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
+            found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
+    finally:
+        torch.set_num_threads(before)
+    assert_same_bytes(found)
+
+
+# NumPy, which the interpreter computes with, warns of what a GPU passes over.
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")
+@pytest.mark.parametrize(("name", "one"), cases(SUBJECTS, MET))
+def test_a_parameter_that_is_not_a_number_stops_the_run(name, one):
+    data = one.data(**SUBJECTS["fused-gpu"].data)
+    changes = {"batch_size": SUBJECTS[name].batch_size}
+    system = one.system(data, **changes)
+    with torch.no_grad():
+        system.discriminator.item_ID[7, 2] = torch.nan
+    engine = SUBJECTS[name].engine(system, data, seed=5, device=SUBJECTS[name].device)
+    with pytest.raises(NumericalError, match="Lower the learning rate") as error:
+        engine.run_epoch(1)
+    assert error.value.code == "diverged"
+
+
+class Told(Uniform):
+    """A sampler from outside, which tells its numbers as a plain mapping."""
+
+    def refit(self, score, *, seed, epoch):
+        return {"of my own": float(epoch)}
+
+
+def test_numbers_of_a_sampler_from_outside_become_health():
+    one = MET[0]
+    data = one.data()
+    engine = made("eager", one, data, sampler=Told())
+    assert engine.refit(3) == Health({"of my own": 3.0})
