@@ -17,10 +17,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.contracts import Factors
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.models.factors import Factors
 from sdgar.recommend import artifact
 from sdgar.recommend.artifact import Artifact
 from sdgar.storage import folders

@@ -17,7 +17,7 @@ from sdgar import parts
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.lightgcn import LightGCN
 from sdgar.errors import ArtifactError, DataError, UsageError
-from sdgar.modules import MODULES
+from sdgar.models.network import MODULES
 from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
 from sdgar.parts.rules import temperature_of
 from sdgar.samplers.static import Static, Uniform

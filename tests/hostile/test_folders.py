@@ -24,7 +24,7 @@ from sdgar.experiments.paper import pieces
 from sdgar.experiments.results import Results
 from sdgar.experiments.watch import Unwatched, never
 from sdgar.experiments.workspace import Workspace
-from sdgar.modules import Encoder, rebuilt
+from sdgar.models.network import Encoder, rebuilt
 from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
 from sdgar.storage import folders

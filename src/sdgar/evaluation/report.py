@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +12,17 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
-from sdgar.contracts import Factors
 from sdgar.data.interactions import History
 from sdgar.errors import SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks, per_user
 from sdgar.evaluation.topk import top_k
 from sdgar.maths.rng import check_seed
+from sdgar.models.field_factors import FieldFactors
 from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
-    from sdgar.contracts import Scorer
     from sdgar.data.held_out import HeldOut
+    from sdgar.models.model import Scorer
 
 _DRAWS_AT_ONCE = 1 << 21
 _FLIPS = 9_999
@@ -205,10 +205,9 @@ def _known_rows(held_out: HeldOut, seen: History) -> int:
 
 def _with_unseen(scorer: Scorer, unseen_XF: NDArray[np.int64]) -> Scorer | None:
     """The model with contexts that are new as a whole, if it can make them up of their fields."""
-    if not isinstance(scorer, Factors) or scorer.field_VD is None:
+    if not isinstance(scorer, FieldFactors):
         return None
-    new_XD = scorer.contexts(torch.from_numpy(unseen_XF).to(scorer.device))
-    return replace(scorer, user_UD=torch.cat((scorer.user_UD, new_XD)))
+    return scorer.followed_by(torch.from_numpy(unseen_XF))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from sdgar.errors import NumericalError, UsageError
 from sdgar.machine import cores
+from sdgar.models.model import Scorer, checked
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sdgar.contracts import Scorer
     from sdgar.data.interactions import History
 
 # What a score costs while its block is alive: the kernel only reads what the scorer made (and
@@ -296,14 +296,3 @@ class _OnDevice:
         if self._blocked_I is not None:
             masked_BI[:, self._blocked_I] = -torch.inf
         return masked_BI
-
-
-def checked(scores_BI: Tensor, n_users: int, n_items: int) -> Tensor:
-    """The scores as float32, if there is a row a user and a column an item."""
-    if scores_BI.shape != (n_users, n_items):
-        raise UsageError(
-            f"score_all gave scores of shape {tuple(scores_BI.shape)} for {n_users} "
-            f"users and {n_items} items. It must give a row a user and a column an item.",
-            code="bad_scores",
-        )
-    return scores_BI.to(torch.float32).contiguous()

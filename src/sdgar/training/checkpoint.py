@@ -31,8 +31,9 @@ import torch
 from torch import Tensor
 
 from sdgar.arguments import not_negative
-from sdgar.contracts import Engine, Learned
+from sdgar.contracts import Engine
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, StoppedError
+from sdgar.models.model import Learned
 from sdgar.settings import of_today
 from sdgar.storage import folders
 from sdgar.training.fit import EpochRecord, Fitted, Progress
