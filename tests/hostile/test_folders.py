@@ -420,7 +420,7 @@ def saved(folder: Path) -> Path:
 def without_seal(folder: Path) -> dict[str, Any]:
     """A manifest as it was before there were seals."""
     manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["seal"], manifest["attachments"]
+    del manifest["seal"], manifest["attachments"], manifest["fold_in"]
     return manifest
 
 

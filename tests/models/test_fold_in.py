@@ -153,7 +153,7 @@ def as_of_earlier(folder: Path) -> sdgar.Recommender:
     (folder / "model.safetensors").write_bytes(safetensors.numpy.save(own))
     said = folders.read_table(folder / folders.MANIFEST)
     kept = {name: value for name, value in said.items() if name not in ("fold_in", folders.SEAL)}
-    names = [name for name in kept["files"]]
+    names = list(kept["files"])
     kept["files"] = folders.seals({name: (folder / name).read_bytes() for name in names})
     (folder / folders.MANIFEST).write_text(json.dumps(folders.sealed(kept)))
     return sdgar.load(folder)
@@ -195,8 +195,16 @@ def test_the_rule_that_a_model_is_saved_with_is_a_record_of_numbers(softmax, tmp
     assert said["fold_in"] == {"rule": "sphere", "tau": 0.3, "rho": 1.0}
 
 
-@pytest.mark.parametrize("record", ["sphere", {"rule": "oracle"}, {"rule": "sphere", "tau": 0.3},
-    {"rule": "sphere", "tau": 0, "rho": 1}, {"rule": "least squares", "alpha": -1}])
+@pytest.mark.parametrize(
+    "record",
+    [
+        "sphere",
+        {"rule": "oracle"},
+        {"rule": "sphere", "tau": 0.3},
+        {"rule": "sphere", "tau": 0, "rho": 1},
+        {"rule": "least squares", "alpha": -1},
+    ],
+)
 def test_a_rule_that_no_training_gives_is_refused(softmax, tmp_path, record):
     path = softmax.save(tmp_path / "model") / folders.MANIFEST
     said = folders.read_table(path) | {"fold_in": record}
