@@ -32,7 +32,7 @@ from sdgar.training import checkpoint
 from sdgar.training.fit import EpochRecord
 
 from ..cli.test_cli import Done, sdgar
-from ..test_artifact import a_model, change_tensors, edit_manifest, same
+from ..recommend.test_artifact import a_model, change_tensors, edit_manifest, same
 from ..training.test_checkpoint import CPU, IDENTITY, a_checkpoint, kept_in, rewrite_loop
 from .cases import Case, check, table
 

@@ -10,8 +10,11 @@ CPU every thread scores and reduces blocks of its own, so no thread waits for an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -136,13 +139,23 @@ def _not_finite(scores_I: Tensor, user: int) -> NumericalError:
 
 
 def _kernel() -> Callable[..., int] | None:
-    """The compiled selection, or None where Numba cannot be had; the torch path ranks the same."""
+    """Give the compiled selection; None without Numba, where the torch path ranks the same."""
     try:
         from sdgar.kernels.numba_topk import select_rows
     except ImportError:
         return None
     compiled: Callable[..., int] = select_rows
     return compiled
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Start so many threads, which all calls share from then on."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="sdgar-topk")
+
+
+if hasattr(os, "register_at_fork"):  # a process that is forked has none of the threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 class _OnThreads:
@@ -191,7 +204,7 @@ class _OnThreads:
             part(0, n_users)
         else:
             with cores.torch_aside():
-                share(part, n_users, n_users * n_items, at_once=rows)
+                share(part, n_users, n_users * n_items, at_once=rows, pool_of=_pool)
         if bad:
             first, row = min(bad)
             users_B = self._users_T[first : first + rows]
