@@ -111,8 +111,11 @@ training = (
     "cli", "contracts", "discriminators", "engines", "experiments", "objectives", "parts",
     "samplers", "systems", "training",
 )
-names = [name.split(".") for name in sys.modules if name.startswith("sdgar.")]
-print(json.dumps([name for name in names if name[1] in training and name[1:] != ["systems"] and name[1:] != ["systems", "names"]]))
+loaded = [name for name in sys.modules if name.startswith("sdgar.") and name.count(".") > 1]
+loaded += [name for name in ("sdgar.contracts", "sdgar.objectives") if name in sys.modules]
+names_alone = "sdgar.systems.names"  # which imports no code
+found = [name for name in loaded if name.split(".")[1] in training and name != names_alone]
+print(json.dumps(found))
 """
 
 

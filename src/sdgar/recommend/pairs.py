@@ -9,12 +9,33 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sdgar.data.ids import plain
+from sdgar.data.ids import Ids, plain
 from sdgar.errors import NumericalError, UsageError
 from sdgar.models.model import Model
+from sdgar.recommend.lists import table
+from sdgar.recommend.questions import Questions, Raw, labels, several
+from sdgar.recommend.unknown import index_of
 
 
-def paired(
+def pairs_table(questions: Questions, ids: Ids, users: Raw, items: Raw, fallback: str) -> Any:
+    """Give a frame with the score of each user for the item beside it."""
+    whom, what = _paired(several(users, "users"), several(items, "items"), users, items)
+    asked = questions.about_users(whom, fallback)
+    items_T = index_of(ids, what, "item", fallback)
+    known_T = (asked.index_T >= 0) & (items_T >= 0)
+    scores = np.full(len(asked), None, dtype=object)
+    scores[known_T] = _scores(asked.model, asked.index_T[known_T], items_T[known_T])
+    columns = {
+        **asked.columns,
+        "item": labels(ids, what, items_T),
+        "score": scores,
+        "basis": np.where(known_T, "model", "unknown"),
+    }
+    shown_T = known_T if fallback == "skip" else np.ones_like(known_T)
+    return table({name: values[shown_T] for name, values in columns.items()}, like=users)
+
+
+def _paired(
     users: list[Any], items: list[Any], raw_users: Any, raw_items: Any
 ) -> tuple[list[Any], list[Any]]:
     """Give as many users as items; a single id stands beside all of the other side."""
@@ -36,7 +57,7 @@ def _is_one(raw: Any) -> bool:
 
 
 @torch.no_grad()
-def pair_scores(
+def _scores(
     model: Model, users_P: NDArray[np.int64], items_P: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """s_P of each user for the item beside it, all of which the model knows."""

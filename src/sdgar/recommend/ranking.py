@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -47,3 +48,19 @@ def ranked(
         rank(untaught_T, popular, asked.index_T[untaught_T], asked.seen)
     basis_T = np.where(by_model_T, "model", unknown)
     return Lists(asked.columns, items_TK, scores_TK, basis_T, k, ids, what)
+
+
+def ranked_in_pieces(
+    asked: Asked,
+    k: int,
+    ids: Ids,
+    rows: int | None,
+    *,
+    blocked_I: NDArray[np.bool_] | None,
+    popular: Factors | None,
+) -> Iterator[Lists]:
+    """Rank one piece after the other, each with about ``rows`` entries; None means all at once."""
+    step = max(1, len(asked) if rows is None else rows // min(k, len(ids)))
+    for start in range(0, max(1, len(asked)), step):
+        part = asked.rows(slice(start, start + step))
+        yield ranked(part, k, ids, blocked_I=blocked_I, popular=popular)

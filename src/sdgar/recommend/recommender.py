@@ -27,11 +27,11 @@ from sdgar.models.model import Model, Side
 from sdgar.recommend import artifact
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.histories import Histories, rows_of
-from sdgar.recommend.lists import Lists, table
+from sdgar.recommend.lists import Lists
 from sdgar.recommend.measuring import measured
-from sdgar.recommend.pairs import pair_scores, paired
+from sdgar.recommend.pairs import pairs_table
 from sdgar.recommend.questions import Asked, Questions, Raw, labels, several
-from sdgar.recommend.ranking import ranked
+from sdgar.recommend.ranking import ranked, ranked_in_pieces
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS, index_of
 from sdgar.show.printed import Described
@@ -185,16 +185,7 @@ class Recommender(Described):
         ).frame(users)  # fmt: skip
 
     def recommend_lists(
-        self,
-        users: Raw | None = None,
-        k: int = 10,
-        *,
-        history: Iterable[Any] | None = None,
-        histories: Histories | None = None,
-        items: Iterable[Any] | None = None,
-        exclude: Iterable[Any] | None = None,
-        exclude_seen: bool = True,
-        fallback: str = "popular",
+        self, users: Raw | None = None, k: int = 10, **options: Unpack[Options]
     ) -> Lists:
         """Give what ``recommend`` gives as a record, without a frame: ``.dicts()`` is for JSON.
 
@@ -203,10 +194,7 @@ class Recommender(Described):
         >>> model.recommend_lists([3], k=1).dicts()
         [{'user': 3, 'items': [{'item': 'b', 'score': 2.0}], 'short': False, 'basis': 'model'}]
         """
-        (lists,) = self.lists_in_pieces(
-            users, k, history=history, histories=histories, items=items, exclude=exclude,
-            exclude_seen=exclude_seen, fallback=fallback, rows=None,
-        )  # fmt: skip
+        (lists,) = self.lists_in_pieces(users, k, rows=None, **options)
         return lists
 
     def recommend_in_pieces(
@@ -253,16 +241,8 @@ class Recommender(Described):
         if not exclude_seen:
             asked = asked.unseen()
         blocked_I = self._questions.blocked(items, exclude, strict=fallback == "error")
-        n = min(k, self.model.n_items)
-        step = max(1, len(asked) if rows is None else rows // n)
         popular = None if asked.by_model_T.all() else self._popular
-        return (
-            ranked(
-                asked.rows(slice(start, start + step)), k, self.items, blocked_I=blocked_I,
-                popular=popular,
-            )
-            for start in range(0, max(1, len(asked)), step)
-        )  # fmt: skip
+        return ranked_in_pieces(asked, k, self.items, rows, blocked_I=blocked_I, popular=popular)
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
         """Give a model of the same items for new users, from their histories, without training.
@@ -330,20 +310,7 @@ class Recommender(Described):
         refuses it.
         """
         one_of("fallback", fallback, MARKS)
-        whom, what = paired(several(users, "users"), several(items, "items"), users, items)
-        asked = self._questions.about_users(whom, fallback)
-        items_T = index_of(self.items, what, "item", fallback)
-        known_T = (asked.index_T >= 0) & (items_T >= 0)
-        scores = np.full(len(asked), None, dtype=object)
-        scores[known_T] = pair_scores(asked.model, asked.index_T[known_T], items_T[known_T])
-        columns = {
-            **asked.columns,
-            "item": labels(self.items, what, items_T),
-            "score": scores,
-            "basis": np.where(known_T, "model", "unknown"),
-        }
-        shown_T = known_T if fallback == "skip" else np.ones_like(known_T)
-        return table({name: values[shown_T] for name, values in columns.items()}, like=users)
+        return pairs_table(self._questions, self.items, users, items, fallback)
 
     def evaluate(
         self,
