@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -22,13 +22,24 @@ from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model
 from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.histories import history_of, in_order
+from sdgar.recommend.histories import Histories, history_of, in_order
 from sdgar.recommend.unknown import INSTEAD, index_of, tell, warn, without_items
 
 Raw = str | int | Mapping[str, Any] | Iterable[Any]
 """One raw id, or several; with contexts of several fields, mappings."""
 FOLDING_SYSTEMS = ("popular", "item-knn", "ease", "ials", "sdsoftmax")
 """The systems whose models can fold in new users, as errors name them."""
+
+
+class Options(TypedDict, total=False):
+    """The options of ``Recommender.recommend``, which says what each of them does."""
+
+    history: Iterable[Any] | None
+    histories: Histories | None
+    items: Iterable[Any] | None
+    exclude: Iterable[Any] | None
+    exclude_seen: bool
+    fallback: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,17 @@ class Questions:
                 f"{self._saved.users.values[:1].tolist()!r} ({error}). Train it again.",
                 code="damaged",
             ) from error
+
+    def require_fields_of(self, path: object) -> None:
+        """Refuse a saved model whose vectors of fields do not fit the fields of its contexts."""
+        n_values = 0 if self.fields is None else self.fields.n_values
+        vectors = self._saved.model.n_values
+        if vectors is not None and vectors != n_values:
+            raise ArtifactError(
+                f"{path} is damaged: it has {vectors} vectors for {n_values} values of fields. "
+                "Restore the folder from a copy, or train again.",
+                code="damaged",
+            )
 
     @property
     def seen_by(self) -> SeenBy:

@@ -11,15 +11,13 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from sdgar.arguments import a_path, length, of_kind, one_of
 from sdgar.data.contexts import USER, Fields, SeenBy
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
-from sdgar.errors import ArtifactError, SdgarWarning, UsageError
+from sdgar.errors import SdgarWarning, UsageError
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.models.factors import Factors
@@ -30,10 +28,11 @@ from sdgar.recommend.histories import Histories, rows_of
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.measuring import measured
 from sdgar.recommend.pairs import pairs_table
-from sdgar.recommend.questions import Asked, Questions, Raw, labels, several
-from sdgar.recommend.ranking import ranked, ranked_in_pieces
+from sdgar.recommend.questions import Options, Questions, Raw, several
+from sdgar.recommend.ranking import ranked_in_pieces
+from sdgar.recommend.similar import Likeness
 from sdgar.recommend.summary import summary
-from sdgar.recommend.unknown import FALLBACKS, MARKS, index_of
+from sdgar.recommend.unknown import FALLBACKS, MARKS
 from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
@@ -41,17 +40,6 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 17
 """How many rows of a table are made at once."""
-
-
-class Options(TypedDict, total=False):
-    """The options of ``Recommender.recommend``, which says what each of them does."""
-
-    history: Iterable[Any] | None
-    histories: Histories | None
-    items: Iterable[Any] | None
-    exclude: Iterable[Any] | None
-    exclude_seen: bool
-    fallback: str
 
 
 class Recommender(Described):
@@ -123,12 +111,12 @@ class Recommender(Described):
         return popularity(self.history, self.model.n_items)
 
     @cached_property
-    def _like_items(self) -> Model | None:
-        return self.model.alike("item")
+    def _like_items(self) -> Likeness | None:
+        return Likeness.of(self.model, "item", self.items)
 
     @cached_property
-    def _like_users(self) -> Model | None:
-        return self.model.alike("user")
+    def _like_users(self) -> Likeness | None:
+        return Likeness.of(self.model, "user", self.users)
 
     @property
     def abilities(self) -> dict[str, bool]:
@@ -287,9 +275,6 @@ class Recommender(Described):
             )
         k = length("k", k)
         one_of("fallback", fallback, MARKS)
-        ids = self.items if side == "item" else self.users
-        given = several(asked, f"{side}s")
-        index_T = index_of(ids, given, side, fallback)
         like = self._like_items if side == "item" else self._like_users
         if like is None:
             self.factors  # noqa: B018 - a model without vectors says so in its own words
@@ -298,9 +283,7 @@ class Recommender(Described):
                 f"{side} is similar to another. Train a learning system, such as bpr.",
                 code="no_vectors",
             )
-        itself = History(np.arange(len(ids) + 1), np.arange(len(ids), dtype=np.int32))
-        about = Asked(like, itself, {"like": labels(ids, given, index_T)}, index_T)
-        return ranked(about.unless(fallback), k, ids, what=side, unknown="unknown")
+        return like.lists(asked, k, fallback)
 
     def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
         """The score of each user for the item beside it, had or not: user, item, score, basis.
@@ -353,14 +336,7 @@ def load(path: str | Path) -> Recommender:
     3 users × 3 items, 5 known rows
     """
     loaded = Recommender(artifact.load(a_path("path", path)))
-    n_values = 0 if loaded.fields is None else loaded.fields.n_values
-    vectors = loaded.model.n_values
-    if vectors is not None and vectors != n_values:
-        raise ArtifactError(
-            f"{path} is damaged: it has {vectors} vectors for {n_values} values of fields. "
-            "Restore the folder from a copy, or train again.",
-            code="damaged",
-        )
+    loaded._questions.require_fields_of(path)
     return loaded
 
 
