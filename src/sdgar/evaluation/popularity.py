@@ -1,4 +1,4 @@
-"""Most popular: the yardstick of every report."""
+"""The popularity of items, which every report compares a model with."""
 
 from __future__ import annotations
 

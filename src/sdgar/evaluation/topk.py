@@ -45,9 +45,9 @@ class TopK:
     """The best items of each user, best first."""
 
     items_TK: NDArray[np.int32]
-    """-1 where a user has fewer than K recommendable items."""
+    """The numbers of the items; -1 where a user has fewer than K recommendable items."""
     scores_TK: NDArray[np.float32]
-    """-inf where the item is -1."""
+    """The scores of the items; -inf where the item is -1."""
 
 
 def top_k(
@@ -89,7 +89,7 @@ def top_k(
 
 
 def block_rows(n_items: int, *, memory_bytes: int, compiled: bool) -> int:
-    """Users a block: as many as ``memory_bytes`` hold by either path, at least one."""
+    """Say how many users are in a block: as many as ``memory_bytes`` hold, at least one."""
     per_score = _KERNEL_BYTES_PER_SCORE if compiled else _TORCH_BYTES_PER_SCORE
     rows = max(1, memory_bytes // (per_score * n_items))
     return min(rows, _MOST_ROWS) if compiled else rows
@@ -159,7 +159,7 @@ if hasattr(os, "register_at_fork"):  # a process that is forked has none of the 
 
 
 class _OnThreads:
-    """The k best of each row by threads of the CPU; see ``kernels/numba_topk.py``.
+    """Finds the k best of each row by threads of the CPU; see ``kernels/numba_topk.py``.
 
     Blocks have the same rows for any number of threads, so scores have the same bytes.
     """
@@ -189,7 +189,7 @@ class _OnThreads:
     def rank(
         self, kernel: Callable[..., int], rows: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Items and scores, best first, ``rows`` users at a time in every thread."""
+        """Give items and scores, best first, ``rows`` users at a time in every thread."""
         from sdgar.kernels.numba_threads import share
 
         bad: list[tuple[int, int]] = []
@@ -212,7 +212,7 @@ class _OnThreads:
         return self._items_TK, self._top_TK
 
     def _rank_block(self, kernel: Callable[..., int], block: slice) -> int:
-        """Rank one block; the first of its rows that cannot be ranked, or -1."""
+        """Rank one block, and give the first of its rows that cannot be ranked, or -1."""
         scores_BI = self._scores(self._users_T[block]).detach().numpy()
         return kernel(
             scores_BI, self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I,
@@ -226,7 +226,7 @@ class _OnThreads:
 
 
 class _OnDevice:
-    """The k best of each row with torch operations only, on any device; the same total order.
+    """Finds the k best of each row in the same order with torch alone, on any device.
 
     ``torch.topk`` promises nothing about ties. Inside the k best, sorting by item and then
     stably by score restores the order; only a row whose k-th score occurs once more outside
@@ -259,7 +259,7 @@ class _OnDevice:
             self._upto_T1 = np.concatenate(([0], np.cumsum(count_T)))
 
     def rank(self, rows: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Items and scores, best first, ``rows`` users at a time."""
+        """Give items and scores, best first, ``rows`` users at a time."""
         n_users, device = len(self._users_T), self._users_T.device
         for start in range(0, n_users, rows):
             stop = min(start + rows, n_users)
@@ -292,7 +292,7 @@ class _OnDevice:
         self._items_TK[at_B] = item_BK.gather(1, order_BK).int()
 
     def _masked(self, at_B: Tensor, n_seen: int | None = None) -> Tensor:
-        """Scores with -inf for what may not be listed; without ``n_seen`` the host must wait."""
+        """Give scores with -inf for what may not be listed; without ``n_seen`` the host waits."""
         users_B = self._users_T[at_B]
         scores_BI = checked(self._scorer.score_all(users_B), len(users_B), self._scorer.n_items)
         # The largest of a row is NaN if one of them is.

@@ -1,11 +1,11 @@
 """A saved model: a folder that is complete or absent, and verified before it is used.
 
-    model.safetensors      vectors of users and items, or weights from item to item
+    model.safetensors      vectors of users and items, weights from item to item, or a network
     ids.safetensors        user and item ids, as integers or as UTF-8 bytes with offsets
     history.safetensors    the training positives as CSR, so that seen items can be left out, and
                            what users know and do not like, if there is such a thing
     manifest.json          format version, what the model is, sizes, SHA-256 of each file, how the
-                           model was made, and the seal of all that
+                           model was made, how it folds in new users, and the seal of all that
 
 ``folders`` writes it in one visible step and verifies what it reads; loading then checks names,
 types, shapes, finiteness and ids before anything is used. Nothing here can run code: there is
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
@@ -49,7 +48,7 @@ _RULE = "fold_in:"
 """Begins the names of the arrays of a rule among those of a model."""
 _SEEN_ROWS, _SEEN = "seen_indptr_U1", "seen_items_E"
 _ATTACHED = ("log.jsonl", "training.png")
-"""What commands put beside a model, which manifests did not always name."""
+"""The files that commands put beside a model, which manifests did not always name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Artifact:
     about: dict[str, Any] = field(default_factory=dict)
     """How the model was made: system, hyper-parameters, engine, seed, data, metrics."""
     seen: History | None = None
-    """What users know beside their history and do not like, which is not recommended either."""
+    """The items that users know beside their history and do not like: not recommended either."""
 
 
 def save(
@@ -73,7 +72,7 @@ def save(
     overwrite: bool = False,
     attachments: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Write the folder in one visible step; an existing model is replaced only on request.
+    """Write the folder in one visible step, and replace an existing model only on request.
 
     A link is followed, and what it leads to is replaced.
     """
@@ -82,9 +81,9 @@ def save(
     model, rule = artifact.model, artifact.model.rule
     of_rule = {} if rule is None else rule.tensors(artifact.history)
     contents = {
-        MODEL: safetensors.numpy.save(model.to_saved() | _named(of_rule)),
-        IDS: safetensors.numpy.save(id_tensors(artifact.users, artifact.items)),
-        HISTORY: safetensors.numpy.save(_history_tensors(artifact)),
+        MODEL: folders.tensor_bytes(model.to_saved() | _named(of_rule)),
+        IDS: folders.tensor_bytes(id_tensors(artifact.users, artifact.items)),
+        HISTORY: folders.tensor_bytes(_history_tensors(artifact)),
     }
     manifest = {
         "format": FORMAT,
@@ -153,7 +152,7 @@ def require_free(path: str | Path, *, overwrite: bool) -> Path:
 
 
 def _own_names(folder: Path) -> set[str]:
-    """What ``save`` put into a folder; nothing, where the manifest is not one of ours."""
+    """Name what ``save`` put into a folder: nothing, if the manifest is not one of ours."""
     try:
         manifest = folders.read_table(folder / MANIFEST)
     except ArtifactError:
@@ -213,7 +212,7 @@ def _history_tensors(artifact: Artifact) -> Tensors:
 
 
 def _take_seen(path: Path, tensors: Tensors, n_users: int, n_items: int) -> History | None:
-    """What users know and do not like; models from before there was such a thing have none."""
+    """Take out what users know and do not like, which earlier models do not have."""
     found = {name: tensors.pop(name) for name in (_SEEN_ROWS, _SEEN) if name in tensors}
     if not found:
         return None

@@ -107,7 +107,7 @@ class Recommender(Described):
 
     @cached_property
     def _popular(self) -> Factors:
-        """What everyone gets of whom the model knows nothing."""
+        """The scores for everyone of whom the model knows nothing."""
         return popularity(self.history, self.model.n_items)
 
     @cached_property
@@ -150,7 +150,7 @@ class Recommender(Described):
         exclude_seen: bool = True,
         fallback: str = "popular",
     ) -> Any:
-        """The k best items of each user: a frame with user, rank, item, score, short, basis.
+        """Give the k best items of each user: a frame with user, rank, item, score, short, basis.
 
         A context of several fields is a mapping: ``{"user": "ann", "daypart": "evening"}``; it need
         not have occurred in training, if each of its values has. The frame then has a column for
@@ -246,7 +246,7 @@ class Recommender(Described):
         return Recommender(Artifact(model, rows.users, self.items, new, about))
 
     def similar_items(self, items: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
-        """The k items with the most similar vectors, by cosine, the item itself left out.
+        """Give the k items with the most similar vectors, by cosine, the item itself left out.
 
         The columns are like, rank, item, score, short and basis. Where there are weights from item
         to item, these are the k items that the item speaks for most. An item that the model does
@@ -256,7 +256,7 @@ class Recommender(Described):
         return self.similar_lists("item", items, k, fallback=fallback).frame(items)
 
     def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
-        """The k users with the most similar vectors, by cosine, the user left out.
+        """Give the k users with the most similar vectors, by cosine, the user left out.
 
         The columns are like, rank, user, score, short and basis; ``fallback`` does what it does in
         ``similar_items``.
@@ -286,7 +286,7 @@ class Recommender(Described):
         return like.lists(asked, k, fallback)
 
     def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
-        """The score of each user for the item beside it, had or not: user, item, score, basis.
+        """Give the score of each user for the item beside it: user, item, score, basis.
 
         A single id stands beside all of the other side. A pair that the model does not know has no
         score, and its ``basis`` is "unknown"; ``fallback="skip"`` leaves it out, and "error"
@@ -341,7 +341,7 @@ def load(path: str | Path) -> Recommender:
 
 
 def most_popular(model: Recommender) -> Recommender:
-    """The yardstick of a model: the same users, items and histories, ranked by popularity."""
+    """Give the yardstick of a model: the same users, items and histories, by popularity."""
     factors = popularity(model.history, len(model.items), model.fields)
     context = model.about.get("context", list(USER))
     about = {"system": "popular", "context": context, "seen_by": model.seen_by}

@@ -28,8 +28,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from sdgar.errors import ArtifactError, ResourceError, UsageError
@@ -285,6 +283,8 @@ def read_sealed(path: Path, files: Mapping[str, Any]) -> bytes:
 
 def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
     """The tensors of a verified safetensors file."""
+    import safetensors.numpy
+
     data = read_sealed(path, files)
     if int.from_bytes(data[:8], "little") > _MAX_HEADER_BYTES:
         raise DamagedError(path, "its header is larger than 1 MiB")
@@ -292,6 +292,16 @@ def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
         return safetensors.numpy.load(data)
     except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
         raise DamagedError(path, f"it is not a safetensors file ({error})") from error
+
+
+def tensor_bytes(tensors: Tensors) -> bytes:
+    """The contents of a safetensors file with these tensors.
+
+    safetensors is imported here, so that training from arrays works without it.
+    """
+    import safetensors.numpy
+
+    return safetensors.numpy.save(tensors)
 
 
 def open_file(path: Path) -> io.BufferedReader:
