@@ -48,7 +48,7 @@ class Counts:
     unranked_contexts: int = 0
     """The number of new contexts that the model cannot rank for: their items count as missed."""
     known_rows: int = 0
-    """The number of held-out rows that the history holds too: no list has them, so they are missed."""
+    """The number of held-out rows that the history has too: no list has them, so all are missed."""
     training_rows: int = 0
     """How many of the known rows are training rows; the user has the others in other contexts."""
     folded_in: int = 0
