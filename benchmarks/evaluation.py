@@ -22,11 +22,11 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
-from sdgar.contracts import Factors
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History
 from sdgar.evaluation import evaluate
 from sdgar.evaluation.topk import block_rows
+from sdgar.models.factors import Factors
 
 N_USERS, N_ITEMS, DIM, K = 29_858, 40_988, 32, 50
 N_TRAIN, N_TEST = 810_128, 217_336

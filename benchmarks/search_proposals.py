@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from sdgar.contracts import Factors
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.experiments.paper.chosen import settings_of
 from sdgar.experiments.paper.sources import TITLES, source
+from sdgar.models.factors import Factors
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.nearest_items import NearestItems
 from sdgar.systems.bpr import BPR

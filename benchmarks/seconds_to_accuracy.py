@@ -32,7 +32,6 @@ import numpy as np
 import torch
 
 from accuracy_grid import load
-from sdgar.contracts import Factors, Scorer
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
@@ -40,6 +39,8 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.evaluation.report import evaluate
+from sdgar.models.factors import Factors
+from sdgar.models.model import Scorer
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS
 from sdgar.systems.sdsoftmax import SDSoftmax

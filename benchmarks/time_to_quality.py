@@ -27,13 +27,13 @@ from typing import Any
 import torch
 
 from cpu_engine import SHARED, THREADS, about, gowalla
-from sdgar.contracts import Factors
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
+from sdgar.models.factors import Factors
 from sdgar.systems.bpr import BPR
 from sdgar.systems.sdgar import SDGAR
 from trainers import DIM, ImplicitBPR, LightfmWARP, Ours, Trainer, as_matrix, grid

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from cpu_engine import THREADS
-from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.models.factors import Factors
 from sdgar.training.protocols import Recipe
 
 DIM = 32

@@ -20,9 +20,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = (
-    "conformance", "discriminators", "engines", "evaluation", "fold_in", "kernels", "paper",
+    "conformance", "discriminators", "engines", "evaluation", "kernels", "models", "paper",
     "samplers", "yardsticks", "test_checkerboard.py", "test_composed.py", "test_estimators.py",
-    "test_numerics.py", "test_recommender.py", "test_sparse.py",
+    "recommend", "test_numerics.py", "test_sparse.py",
 )  # fmt: skip
 """Tests of numbers. Those of files, commands and interruptions do not hang on rounding."""
 

@@ -16,9 +16,8 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.lightgcn import LightGCN
 from sdgar.errors import ArtifactError, DataError, UsageError
-from sdgar.modules import MODULES
-from sdgar.parts import register
-from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS, settings_of
+from sdgar.models.network import MODULES
+from sdgar.parts.register import DISCRIMINATORS, KINDS, OBJECTIVES, SAMPLERS, settings_of
 from sdgar.parts.rules import temperature_of
 from sdgar.samplers.static import Static, Uniform
 from sdgar.systems.composed import Composed
@@ -169,7 +168,7 @@ def test_settings_of_parts_are_typed_and_named():
 @pytest.fixture
 def own_parts():
     """Registers are left as they were."""
-    registers = [*register.KINDS.values(), MODULES]
+    registers = [*KINDS.values(), MODULES]
     before = [dict(known) for known in registers]
     yield
     for known, was in zip(registers, before, strict=True):

@@ -18,133 +18,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from sdgar.errors import UsageError
 from sdgar.maths.optimizers import Optimizer
 from sdgar.maths.rng import Draws
-from sdgar.maths.sparse import SparseMatrix
-from sdgar.modules import Encoder, ModuleScores
+from sdgar.models.factors import Factors
+from sdgar.models.model import Learned, Scorer
 
 if TYPE_CHECKING:
     from typing import Self
 
     from sdgar.data.interactions import Interactions
-
-
-class Scorer(Protocol):
-    """Anything that can score the whole catalogue for a block of contexts."""
-
-    @property
-    def n_items(self) -> int:
-        """Number of items in the catalogue."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Where ``score_all`` computes."""
-        ...
-
-    def score_all(self, users_B: Tensor) -> Tensor:
-        """Scores s_BI; larger is better."""
-        ...
-
-
-ENCODER = "encoder."
-"""Begins the names of an encoder's tensors among those of a model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Factors:
-    """Scores by inner products: s_ui = u_u · v_i + b_i. What most models come down to."""
-
-    user_UD: Tensor
-    item_ID: Tensor
-    bias_I: Tensor
-    field_VD: Tensor | None = None
-    """With contexts of several fields, a vector for each value: a context is their sum."""
-    scale: Tensor | None = None
-    """With fields: 0 if the sum is u_c as it is, else the length it is brought to."""
-    encoder: Encoder | None = None
-    """Gives new contexts their vectors, where a network does."""
-
-    @property
-    def n_items(self) -> int:
-        """Number of items in the catalogue."""
-        return self.item_ID.shape[0]
-
-    def copied(self) -> Factors:
-        """As it is now, whatever becomes of the parameters."""
-        return self.with_tensors({name: t.clone() for name, t in self.tensors().items()})
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All that is there, by name."""
-        named = {name: getattr(self, name) for name in self.__slots__}
-        own = {name: tensor for name, tensor in named.items() if isinstance(tensor, Tensor)}
-        encoder = {} if self.encoder is None else self.encoder.tensors()
-        return own | {ENCODER + name: tensor for name, tensor in encoder.items()}
-
-    def with_tensors(self, named: Mapping[str, Tensor]) -> Factors:
-        """What ``tensors`` gave, as a model again."""
-        own = {name: tensor for name, tensor in named.items() if not name.startswith(ENCODER)}
-        rest = {name.removeprefix(ENCODER): named[name] for name in named.keys() - own.keys()}
-        encoder = None if self.encoder is None else self.encoder.with_tensors(rest)
-        return Factors(**own, encoder=encoder)
-
-    def contexts(self, places_XF: Tensor) -> Tensor:
-        """u_XD of contexts with these values of their fields, whether they were seen or not."""
-        assert self.field_VD is not None
-        assert self.scale is not None
-        sum_XD = self.field_VD[places_XF].sum(dim=1)
-        return self.scale * normalize(sum_XD, dim=1) if self.scale else sum_XD
-
-    @property
-    def device(self) -> torch.device:
-        """Where the factors live."""
-        return self.item_ID.device
-
-    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """s_BN = u · v + b of N items for each context."""
-        s_BN1 = torch.bmm(self.item_ID[items_BN], self.user_UD[users_B][:, :, None])
-        return s_BN1[:, :, 0] + self.bias_I[items_BN]
-
-    def score_all(self, users_B: Tensor) -> Tensor:
-        """s_BI = U_B V' + b."""
-        return torch.addmm(self.bias_I, self.user_UD[users_B], self.item_ID.T)
-
-
-@dataclass(frozen=True, slots=True)
-class ItemWeights:
-    """Scores by what a context has: s_ui = Σ_{j ∈ I_u} w_ji, or s = X W."""
-
-    history: SparseMatrix
-    """X: what each context has."""
-    weight_II: SparseMatrix | Tensor
-    """W: row j is what having item j says for every item. Where it is sparse, weights are
-    positive, and an item that nothing in the history speaks for is not recommended."""
-
-    @property
-    def n_items(self) -> int:
-        """Number of items in the catalogue."""
-        return self.history.n_columns
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights live."""
-        return self.weight_II.device
-
-    def score_all(self, users_B: Tensor) -> Tensor:
-        """s_BI = X_B W."""
-        scores_BI = self.history.rows(users_B) @ self.weight_II
-        if isinstance(self.weight_II, SparseMatrix):
-            return torch.threshold_(scores_BI, 0.0, -torch.inf)
-        return scores_BI
-
-
-Learned = Factors | ModuleScores
-"""What training gives: vectors, or a network where scores come down to none."""
-Model = Learned | ItemWeights
-"""What a trained model comes down to; a saved one holds one of them."""
 
 
 @dataclass(frozen=True, slots=True)

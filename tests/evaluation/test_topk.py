@@ -15,10 +15,10 @@ from hypothesis import given
 from numpy.testing import assert_array_equal
 from torch import Tensor
 
-from sdgar.contracts import Factors
 from sdgar.errors import NumericalError, UsageError
 from sdgar.evaluation import topk
 from sdgar.evaluation.topk import TopK, block_rows, top_k
+from sdgar.models.factors import Factors
 
 from .problems import Problem, Table, history, problems
 
@@ -289,7 +289,7 @@ def test_without_numba_or_a_cache_folder_the_lists_are_the_same(obstacle: str) -
 import os, sys, warnings
 {obstacle}
 import numpy as np, torch
-from sdgar.contracts import Factors
+from sdgar.models.factors import Factors
 from sdgar.evaluation import top_k, topk
 assert (topk._kernel() is None) == (sys.modules.get("numba", 0) is None)
 factors = Factors(torch.eye(3), torch.eye(3), torch.zeros(3))

@@ -21,11 +21,11 @@ import polars as pl
 import pyarrow as pa
 import torch
 
-from sdgar.contracts import Factors
 from sdgar.data.ids import is_column, plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import SdgarError
+from sdgar.models.factors import Factors
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender
 

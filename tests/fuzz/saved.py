@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 
 from sdgar.cli.train import _job_of
-from sdgar.contracts import Factors, ItemWeights, Model
 from sdgar.data.contexts import key
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
@@ -33,7 +32,12 @@ from sdgar.errors import SdgarError, StoppedError
 from sdgar.experiments.run import run
 from sdgar.experiments.workspace import Workspace
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.modules import MODULES, Encoder, ModuleScores
+from sdgar.models.encoded_factors import EncodedFactors
+from sdgar.models.factors import Factors
+from sdgar.models.field_factors import FieldFactors
+from sdgar.models.item_weights import ItemWeights, SparseItemWeights
+from sdgar.models.model import Model
+from sdgar.models.network import MODULES, Encoder, ModuleScores
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load, most_popular
 from sdgar.storage import folders
@@ -81,19 +85,20 @@ def _model(kind: str) -> Model:
     if kind == "item-knn":
         near = np.arange(1, _ITEMS + 1) % _ITEMS
         weight_E = np.linspace(0.1, 1, _ITEMS, dtype=np.float32)
-        return ItemWeights(
+        return SparseItemWeights(
             has, SparseMatrix.of(np.arange(_ITEMS + 1), near, _ITEMS, weight_E, device=_CPU)
         )
     if kind == "sequence":
         settings = {"dim": _DIM, "blocks": 1, "length": 5}
         made = Sequence(_USERS, _ITEMS, **settings)
-        return Factors(
+        return EncodedFactors(
             *_factors().tensors().values(), encoder=Encoder(made, _USERS, _ITEMS, kind, settings)
         )
     if kind == "bilinear":
         return ModuleScores(_Bilinear(_USERS, _ITEMS), _USERS, _ITEMS, kind, {"dim": 2})
     if kind == "fields":
-        return Factors(*_factors().tensors().values(), torch.ones(4, _DIM), torch.ones(1))
+        of_values = {"field_VD": torch.ones(4, _DIM), "scale": torch.ones(1)}
+        return FieldFactors(*_factors().tensors().values(), **of_values)
     return _factors(0 if kind == "popular" else _DIM)
 
 

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 import torch
 
-from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import write_pieces, write_table
 from sdgar.errors import NumericalError, SdgarWarning, UsageError
+from sdgar.models.factors import Factors
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load
 from sdgar.systems.bpr import BPR

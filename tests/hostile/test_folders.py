@@ -24,7 +24,7 @@ from sdgar.experiments.paper import pieces
 from sdgar.experiments.results import Results
 from sdgar.experiments.watch import Unwatched, never
 from sdgar.experiments.workspace import Workspace
-from sdgar.modules import Encoder, rebuilt
+from sdgar.models.network import Encoder, rebuilt
 from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
 from sdgar.storage import folders
@@ -33,7 +33,7 @@ from sdgar.training.fit import EpochRecord
 from sdgar.training.identity import as_json
 
 from ..cli.test_cli import Done, sdgar
-from ..test_artifact import a_model, change_tensors, edit_manifest, same
+from ..recommend.test_artifact import a_model, change_tensors, edit_manifest, same
 from ..training.test_checkpoint import CPU, IDENTITY, a_checkpoint, kept_in, rewrite_loop
 from .cases import Case, check, table
 
@@ -421,7 +421,7 @@ def saved(folder: Path) -> Path:
 def without_seal(folder: Path) -> dict[str, Any]:
     """A manifest as it was before there were seals."""
     manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["seal"], manifest["attachments"]
+    del manifest["seal"], manifest["attachments"], manifest["fold_in"]
     return manifest
 
 

@@ -22,7 +22,7 @@ from sdgar.systems.names import SYSTEMS
 from sdgar.systems.popular import MostPopular
 from sdgar.systems.solver import Solver
 
-from ..test_artifact import change_tensors, edit_manifest, plant
+from ..recommend.test_artifact import change_tensors, edit_manifest, plant
 
 YARDSTICKS = [e for e in SYSTEMS.values() if issubclass(e, Solver)]
 

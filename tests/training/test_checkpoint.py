@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from sdgar.contracts import Factors
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
+from sdgar.models.factors import Factors
 from sdgar.storage import folders
 from sdgar.training.checkpoint_file import Checkpoint, Finished, read
 from sdgar.training.checkpoints import Checkpoints

@@ -9,7 +9,7 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
-from sdgar.cli.recommend import lists, show
+from sdgar.cli.recommend import show
 from sdgar.cli.train import split_off
 from sdgar.show.printed import command
 
@@ -63,15 +63,15 @@ def demo(
         popular=_popular_on_validation(train, estimator),
     )
     some = result.model.users.values[0]
-    frame = result.model.recommend([some], k=5)
+    lists = result.model.recommend_lists([some], k=5)
     screen.say("for you", f"five items that {some} does not have yet")
-    show(screen, frame, ["user"])
+    show(screen, lists, ["user"])
     screen.say("saved", f"{out} (model, log.jsonl, {picture.name})")
-    first = frame["item"][0]
+    first = lists.dicts()[0]["items"][0]["item"]
     screen.say("next", command("sdgar", "recommend", out, "--user", some, "-k", 10))
     screen.say("next", command("sdgar", "similar", out, "--item", first))
     screen.say("next", command("sdgar", "train", "your-events.csv", "--out", "runs/mine"))
-    screen.result(result.summary | {"out": str(out), "recommendations": lists(frame, ["user"])})
+    screen.result(result.summary | {"out": str(out), "recommendations": lists.dicts()})
 
 
 def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:

@@ -13,7 +13,7 @@ from sdgar.cli.console import Screen
 from sdgar.show.printed import command
 
 if TYPE_CHECKING:
-    from sdgar.recommend.recommender import Recommender
+    pass
 
 _PARTIAL = ".partial"
 
@@ -36,7 +36,7 @@ def info(run: options.RunFolder, as_json: options.Json = False) -> None:
 
 
 def _saved(screen: Screen, run: Path) -> None:
-    from sdgar.recommend.artifact import read_manifest
+    from sdgar.recommend.manifest import read_manifest
     from sdgar.recommend.recommender import load
 
     model = load(run)
@@ -65,7 +65,7 @@ def _saved(screen: Screen, run: Path) -> None:
         "definition": report.get("definition"),
         "generator": _table(report.get("generator")),
         "bytes": sum(file.stat().st_size for file in run.iterdir() if file.is_file()),
-        "can": _abilities(model),
+        "can": model.abilities,
     }
     _show(screen, found)
     screen.result(found)
@@ -158,19 +158,6 @@ def _log(path: Path) -> list[dict[str, Any]]:
             except ValueError:
                 break
     return lines
-
-
-def _abilities(model: Recommender) -> dict[str, bool]:
-    from sdgar.contracts import Factors, ItemWeights
-    from sdgar.fold_in import can_fold_in
-
-    scores = model.model
-    vectors = isinstance(scores, Factors) and scores.item_ID.shape[1] > 0
-    return {
-        "fold_in": can_fold_in(scores, model.about),
-        "similar_items": vectors or isinstance(scores, ItemWeights),
-        "similar_users": vectors and model.fields is None,
-    }
 
 
 def _written(file: Path) -> str:

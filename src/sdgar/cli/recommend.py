@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
 
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import ReadOptions
-    from sdgar.recommend.recommender import Histories, Recommender
+    from sdgar.recommend.histories import Histories
+    from sdgar.recommend.lists import Lists
+    from sdgar.recommend.recommender import Recommender
 
 _FILES = "Files of users"
 _WHOM = (
@@ -126,7 +127,8 @@ def recommend(
 ) -> None:
     """Recommend items that a user does not have yet."""
     from sdgar.arguments import one_of
-    from sdgar.recommend.recommender import FALLBACKS, load
+    from sdgar.recommend.recommender import load
+    from sdgar.recommend.unknown import FALLBACKS
 
     said = [bool(user), users is not None, everyone, bool(history), bool(histories)]
     if sum(said) != 1:
@@ -154,18 +156,18 @@ def recommend(
         new = _events(screen, histories, reading)
     asked = _asked(screen, model, user, users, fields, reading)
     who = ["user"] if new is not None else model.about.get("context", ["user"])
-    pieces = model.recommend_in_pieces(
+    pieces = model.lists_in_pieces(
         asked, k, histories=new, items=allow, exclude=exclude, exclude_seen=not include_seen,
         fallback=fallback,
     )  # fmt: skip
     told: list[dict[str, Any]] = []
     if out is not None:
         n_users = _number(model, asked, new)
-        told = _write(screen, pieces, out, who, titles, n_users)
+        told = _write(screen, pieces, out, titles, n_users)
     else:
-        for frame in pieces:
-            show(screen, frame, who, titles)
-            told += lists(frame, who, titles) if as_json else []
+        for lists in pieces:
+            show(screen, lists, who, titles)
+            told += lists.dicts(titles) if as_json else []
     screen.result({"run": str(run), "k": k, "recommendations": told})
 
 
@@ -221,9 +223,8 @@ def columns_named_here() -> Iterator[None]:
 
 def _write(
     screen: Screen,
-    pieces: Iterator[pl.DataFrame],
+    pieces: Iterator[Lists],
     out: Path,
-    who: Sequence[str],
     titles: Mapping[str, str] | None,
     n_users: int,
 ) -> list[dict[str, Any]]:
@@ -235,12 +236,13 @@ def _write(
 
     def watched(advance: Callable[[int], None]) -> Iterator[pl.DataFrame]:
         nonlocal rows
-        for frame in pieces:
+        for lists in pieces:
+            frame = lists.frame()
             rows += frame.height
             if screen.as_json:
-                told.extend(lists(frame, who, titles))
+                told.extend(lists.dicts(titles))
             yield with_names(frame, titles)
-            advance(int((frame["rank"].fill_null(1) == 1).sum()))
+            advance(len(lists))
 
     with screen.counting("users", n_users) as advance:
         write_pieces(watched(advance), out)
@@ -286,15 +288,14 @@ def named(histories: list[str]) -> dict[str, list[str]]:
 
 def show(
     screen: Screen,
-    frame: pl.DataFrame,
+    lists: Lists,
     keys: Sequence[str],
     titles: Mapping[str, str] | None = None,
-    *,
-    what: str = "item",
 ) -> None:
-    """A table for people; the first columns are what was asked about."""
+    """Print a table for people, whose first columns are what was asked about."""
     if screen.as_json:
         return
+    frame, what = lists.frame(), lists.what
     others = set(frame["basis"]) - {"model"}
     rows = [
         (
@@ -309,35 +310,6 @@ def show(
     ]
     name = () if titles is None else ("name",)
     screen.table((*keys, "rank", what, *name, "score", *(("basis",) if others else ())), rows)
-
-
-def lists(
-    frame: pl.DataFrame,
-    keys: Sequence[str],
-    titles: Mapping[str, str] | None = None,
-    *,
-    what: str = "item",
-) -> list[dict[str, Any]]:
-    """The frame as one object a question, for JSON."""
-    answers = []
-    for asked, rows in groupby(
-        frame.iter_rows(named=True), lambda row: {key: row[key] for key in keys}
-    ):
-        chosen = list(rows)
-        found = [
-            {
-                what: row[what],
-                **({} if titles is None else {"name": _title(titles, row[what])}),
-                "score": row["score"],
-            }
-            for row in chosen
-            if row[what] is not None
-        ]
-        first = chosen[0]
-        answers.append(
-            {**asked, f"{what}s": found, "short": first["short"], "basis": first["basis"]}
-        )
-    return answers
 
 
 def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.DataFrame:

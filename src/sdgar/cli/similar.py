@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
-from sdgar.cli.recommend import lists, show
+from sdgar.cli.recommend import show
 from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.models.model import Side
 
 
 def similar(
@@ -42,12 +45,7 @@ def similar(
     screen = Screen(as_json=as_json)
     model = load(run)
     titles = options.names_of(names, name_column)
-    what = "user" if user else "item"
-    frame = (
-        model.similar_users(user, k, fallback=fallback)
-        if user
-        else model.similar_items(item or [], k, fallback=fallback)
-    )
-    show(screen, frame, ["like"], titles, what=what)
-    found = lists(frame, ["like"], titles, what=what)
-    screen.result({"run": str(run), "k": k, "similar": found})
+    side: Side = "user" if user else "item"
+    lists = model.similar_lists(side, user or item or [], k, fallback=fallback)
+    show(screen, lists, ["like"], titles)
+    screen.result({"run": str(run), "k": k, "similar": lists.dicts(titles)})

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from sdgar.contracts import Factors, Learned, Score
+from sdgar.contracts import Score
 from sdgar.errors import UsageError
-from sdgar.modules import Encoder, ModuleScores
+from sdgar.models.encoded_factors import EncodedFactors
+from sdgar.models.factors import Factors
+from sdgar.models.model import Learned
+from sdgar.models.network import Encoder, ModuleScores, Network
 
 
 class Adapter(nn.Module):
@@ -93,18 +95,22 @@ class Adapter(nn.Module):
         return hasattr(self.module, "vectors")
 
     def learned(self) -> Learned:
-        """Return the vectors, detached; or the module, if it has none or serves new contexts."""
-        network = self.saved_whole()
-        if isinstance(network, ModuleScores):
-            return network
-        return replace(self.factors(), encoder=network)
+        """Vectors, detached; the module itself where there are none, or for new contexts."""
+        if not self.has_vectors:
+            return ModuleScores(*self._recipe())
+        if not hasattr(self.module, "fold_in"):
+            return self.factors()
+        found, encoder = self.factors(), Encoder(*self._recipe())
+        return EncodedFactors(found.user_UD, found.item_ID, found.bias_I, encoder=encoder)
 
-    def saved_whole(self) -> ModuleScores | Encoder | None:
-        """Return the module, if its vectors are not all of a trained model; else None."""
+    def saved_whole(self) -> Network | None:
+        """Give the network, where its vectors are not all that a trained model is."""
         if self.has_vectors and not hasattr(self.module, "fold_in"):
             return None
-        kind = Encoder if self.has_vectors else ModuleScores
-        return kind(self.module, self._n_users, self._n_items, self._name, self._settings)
+        return (Encoder if self.has_vectors else ModuleScores)(*self._recipe())
+
+    def _recipe(self) -> tuple[nn.Module, int, int, str, dict[str, Any]]:
+        return self.module, self._n_users, self._n_items, self._name, self._settings
 
     @torch.no_grad()
     def factors(self) -> Factors:

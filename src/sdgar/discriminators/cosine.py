@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from sdgar.contracts import Factors
 from sdgar.data.contexts import Fields
 from sdgar.discriminators.embeddings import Embeddings
 from sdgar.errors import UsageError
+from sdgar.models.factors import Factors
 
 
 class Cosine(Embeddings):
@@ -69,8 +69,7 @@ class Cosine(Embeddings):
         """Return (û/τ, v̂, b), detached."""
         user_UD, item_ID = (normalize(t.detach(), dim=1) for t in (self.contexts(), self.item_ID))
         bias_I = torch.zeros_like(item_ID[:, 0]) if self.bias_I is None else self.bias_I.detach()
-        in_fields = self._in_fields(1 / self.tau)
-        return Factors(user_UD / self.tau, item_ID, bias_I, *in_fields)
+        return self._products(user_UD / self.tau, item_ID, bias_I, 1 / self.tau)
 
     def _angles(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Return the cosines of the directions of rows, so that a gradient is along the sphere."""

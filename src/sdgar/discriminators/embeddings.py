@@ -6,10 +6,12 @@ import torch
 from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
 
-from sdgar.contracts import Factors, Score
+from sdgar.contracts import Score
 from sdgar.data.contexts import Fields
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Stream, normal
+from sdgar.models.factors import Factors
+from sdgar.models.field_factors import FieldFactors
 
 
 class Embeddings(nn.Module):
@@ -93,12 +95,17 @@ class Embeddings(nn.Module):
         v_BND = embedding(items_BN, self.item_ID, sparse=self._sparse)
         return self._parts(users_B).sum(dim=1), v_BND
 
-    def _in_fields(self, scale: float) -> tuple[Tensor | None, Tensor | None]:
-        """Return what ``Factors`` needs to compute contexts that training did not see."""
+    def _products(self, user_UD: Tensor, item_ID: Tensor, bias_I: Tensor, scale: float) -> Factors:
+        """s = u · v + b; with fields, of contexts too that training did not see.
+
+        Their u is the sum of the vectors of their fields, brought to the length ``scale`` unless
+        that is 0.
+        """
         if self.place_UF is None:
-            return None, None
+            return Factors(user_UD, item_ID, bias_I)
         table_VD = self.user_UD.detach()
-        return table_VD, torch.tensor([scale], device=table_VD.device)
+        length = torch.tensor([scale], device=table_VD.device)
+        return FieldFactors(user_UD, item_ID, bias_I, field_VD=table_VD, scale=length)
 
     def _bias(self, items_BN: Tensor) -> Tensor:
         """Return b_BN, or 0 without biases."""

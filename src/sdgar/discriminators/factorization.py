@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from sdgar.contracts import Factors
 from sdgar.data.contexts import Fields
 from sdgar.discriminators.embeddings import Embeddings
 from sdgar.maths.rng import Stream
+from sdgar.models.factors import Factors
 
 
 class MatrixFactorization(Embeddings):
@@ -62,10 +62,6 @@ class MatrixFactorization(Embeddings):
         """Do nothing, as rows may have any length."""
 
     def factors(self) -> Factors:
-        """Return the parameters as inner products, detached."""
-        return Factors(
-            self.contexts().detach(),
-            self.item_ID.detach(),
-            self.bias_I.detach(),
-            *self._in_fields(0.0),
-        )
+        """The parameters, detached, as inner products."""
+        user_UD = self.contexts().detach()
+        return self._products(user_UD, self.item_ID.detach(), self.bias_I.detach(), 0.0)

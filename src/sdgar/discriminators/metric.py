@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sdgar.contracts import Factors
 from sdgar.discriminators.embeddings import Embeddings
+from sdgar.models.factors import Factors
 
 
 class Metric(Embeddings):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import embedding, normalize
 
 from sdgar.data.interactions import Interactions
-from sdgar.errors import UsageError
+from sdgar.models.networks.inner_products import InnerProducts
 
 
-class Vectors(nn.Module):
+class Vectors(InnerProducts):
     """s(c, i) = h_c · v_i + b_i; with τ > 0 instead cos(h_c, v_i)/τ + b_i.
 
     A model says what h and v are: ``rows`` for the pairs of a batch, ``tables`` for all of them.
@@ -22,17 +21,6 @@ class Vectors(nn.Module):
     """True if a training row has a context of its own, such as what came before it."""
     looks_at_features: ClassVar[bool] = False
     """True if ``prepare`` takes the features of users and items."""
-
-    def __init__(self, n_items: int, *, tau: float, **sizes: int) -> None:
-        super().__init__()
-        for name, size in sizes.items():
-            if size < 1:
-                raise UsageError(f"{name} must be at least 1, got {size}.", code="bad_size")
-        if not 0 <= tau < float("inf"):
-            raise UsageError(f"tau must be a number of at least 0, got {tau!r}.", code="bad_tau")
-        self.tau = tau
-        """The temperature of cosines; 0 stands for inner products."""
-        self.bias_I = nn.Parameter(torch.zeros(n_items))
 
     def prepare(self, data: Interactions) -> None:
         """Take from the training data what scores need beside parameters."""
@@ -70,10 +58,6 @@ class Vectors(nn.Module):
             normalize(v_ID, dim=1) if self.tau else v_ID,
             self.bias_I,
         )
-
-    def as_inner_product(self, h_UD: Tensor) -> Tensor:
-        """h/(‖h‖ τ), which makes the cosine an inner product; h itself without τ."""
-        return normalize(h_UD, dim=1) / self.tau if self.tau else h_UD
 
     def _score(self, rows: tuple[Tensor, Tensor], items_BN: Tensor) -> Tensor:
         h_BD, v_BND = rows

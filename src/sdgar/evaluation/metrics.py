@@ -39,9 +39,9 @@ DEFINITIONS: dict[str, str] = {
     "the number of held-out items (trec_eval's map_cut, not capped at k)",
     "hit": "1 if any held-out item is among the first k, else 0",
 }
-"""What each number means, to be printed with it."""
+"""The meaning of each metric, which is printed beside its numbers."""
 _DIGITS = 18
-"""Those of numbers that fit into 64 bits."""
+"""The number of decimal digits that surely fit into 64 bits."""
 
 
 def check_ks(ks: Any) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ def check_ks(ks: Any) -> tuple[int, ...]:
 
 
 def check_metric(text: Any) -> tuple[str, int]:
-    """The kind of a metric and its list length, of a name such as ndcg@50."""
+    """Split a name such as ndcg@50 into the kind of the metric and the length of the list."""
     kind, at, k = str(text).partition("@")
     if not isinstance(text, str) or not at or not (k.isascii() and k.isdigit()) or k[0] == "0":
         raise UsageError(
@@ -80,7 +80,7 @@ def per_user(
     *,
     n_items: int | None = None,
 ) -> dict[str, NDArray[np.float64]]:
-    """Every metric at every k, keyed ``ndcg@50``, one float64 a held-out user.
+    """Compute every metric at every k, keyed ``ndcg@50``, one float64 for each held-out user.
 
     Row t of ``items_TK`` is the list of ``held_out.users_T[t]``; -1 is no item. Lists that hold
     all of ``n_items`` may be shorter than k, as no more can be in them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +12,17 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
-from sdgar.contracts import Factors
 from sdgar.data.interactions import History
 from sdgar.errors import SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks, per_user
 from sdgar.evaluation.topk import top_k
 from sdgar.maths.rng import check_seed
+from sdgar.models.field_factors import FieldFactors
 from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
-    from sdgar.contracts import Scorer
     from sdgar.data.held_out import HeldOut
+    from sdgar.models.model import Scorer
 
 _DRAWS_AT_ONCE = 1 << 21
 _FLIPS = 9_999
@@ -30,34 +30,34 @@ _FLIPS = 9_999
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was evaluated, and what could not be."""
+    """The numbers of users, items and rows that were evaluated or could not be."""
 
     items: int
-    """Size of the catalogue that was ranked."""
+    """The number of items in the catalogue that was ranked."""
     users: int
     rows: int
-    """Held-out interactions of the evaluated users."""
+    """The number of held-out interactions of the evaluated users."""
     unknown_users: int
-    """Held-out users that training never saw: left out."""
+    """The number of held-out users that training never saw, who are left out."""
     unknown_user_rows: int
     cold_items: int
-    """Held-out items that training never saw: they count as missed."""
+    """The number of held-out items that training never saw, which count as missed."""
     cold_item_rows: int
     unseen_contexts: int = 0
-    """Held-out contexts that are new as a whole, though each of their values is known."""
+    """The number of held-out contexts that are new, though each of their values is known."""
     unranked_contexts: int = 0
-    """Those of them that the model could say nothing of: all of their items count as missed."""
+    """The number of new contexts that the model cannot rank for: their items count as missed."""
     known_rows: int = 0
-    """Held-out rows that the history holds too: left out of every list, they count as missed."""
+    """The number of held-out rows that the history has too: no list has them, so all are missed."""
     training_rows: int = 0
-    """Known rows that are training rows; the others are what the user has in other contexts."""
+    """How many of the known rows are training rows; the user has the others in other contexts."""
     folded_in: int = 0
-    """Users who are new to the model and were folded in from histories."""
+    """The number of users who are new to the model and were folded in from histories."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Described):
-    """Metrics of one scorer on one held-out set, one value a user."""
+    """The metrics of one scorer on one held-out set, with one value for each user."""
 
     users_T: NDArray[np.int64]
     per_user: dict[str, NDArray[np.float64]]
@@ -78,7 +78,7 @@ class Report(Described):
 
     @property
     def warning(self) -> str | None:
-        """What should be known before the numbers are believed; None if there is nothing."""
+        """A warning to read before the numbers are believed; None if there is none."""
         known = self.counts.known_rows
         return _overlap(known, self.counts.training_rows, self.counts.rows) if known else None
 
@@ -93,13 +93,13 @@ class Report(Described):
         )
 
     def means(self) -> dict[str, float]:
-        """Mean over users of each metric."""
+        """Give the mean over users of each metric."""
         return {name: float(values_T.mean()) for name, values_T in self.per_user.items()}
 
     def intervals(
         self, level: float = 0.95, resamples: int = 1000, seed: int = 0
     ) -> dict[str, tuple[float, float]]:
-        """(low, high) of each mean by the percentile bootstrap over users.
+        """Give (low, high) of each mean by the percentile bootstrap over users.
 
         All metrics see the same resamples. The interval is about the choice of users, not of the
         training seed: another seed can move the mean by more.
@@ -112,7 +112,7 @@ class Report(Described):
         )
 
     def as_dict(self, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Give plain values, for JSON."""
         means, intervals = self.means(), self.intervals(level, resamples, seed)
         return {
             "definition": self.definition,
@@ -193,7 +193,7 @@ def _overlap(known: int, trained: int, rows: int) -> str:
 
 
 def _known_rows(held_out: HeldOut, seen: History) -> int:
-    """How many held-out rows are in the history; both are sorted by user and item."""
+    """Count the held-out rows that are in the history; both are sorted by user and item."""
     stride = 1 + max(
         (int(items_E.max()) for items_E in (seen.items_E, held_out.items_E) if len(items_E)),
         default=0,
@@ -204,11 +204,10 @@ def _known_rows(held_out: HeldOut, seen: History) -> int:
 
 
 def _with_unseen(scorer: Scorer, unseen_XF: NDArray[np.int64]) -> Scorer | None:
-    """The model with contexts that are new as a whole, if it can make them up of their fields."""
-    if not isinstance(scorer, Factors) or scorer.field_VD is None:
+    """Give the model with contexts that are new, if it can make them up of their fields."""
+    if not isinstance(scorer, FieldFactors):
         return None
-    new_XD = scorer.contexts(torch.from_numpy(unseen_XF).to(scorer.device))
-    return replace(scorer, user_UD=torch.cat((scorer.user_UD, new_XD)))
+    return scorer.followed_by(torch.from_numpy(unseen_XF))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,19 +222,20 @@ class Paired:
     relative: float | None
     """difference / mean_b; None where mean_b is 0."""
     low: float
-    """95 % percentile bootstrap interval of the difference, over users."""
+    """The lower end of the 95 % percentile bootstrap interval of the difference, over users."""
     high: float
+    """The upper end of that interval."""
     t_p: float
-    """Two-sided p of the paired t-test."""
+    """The two-sided p of the paired t-test."""
     sign_flip_p: float
-    """Two-sided p of the sign-flip permutation test of the mean difference, 9,999 flips.
+    """The two-sided p of the sign-flip permutation test of the mean difference, 9,999 flips.
 
     Chosen over Wilcoxon's test because it tests the mean that is reported, and because most
     differences between two lists are exactly 0, which Wilcoxon's ranks have no place for.
     """
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Give plain values, for JSON."""
         return asdict(self)
 
 
@@ -284,7 +284,7 @@ def compare(a: Report, b: Report, metric: str, *, seed: int = 0) -> Paired:
 def _interval(
     values_TM: NDArray[np.float64], level: float, resamples: int, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Percentile bootstrap interval of the mean over T of each column.
+    """Give the percentile bootstrap interval of the mean over T of each column.
 
     A resample is how often each user was drawn, so all its means are one matrix product.
     """
@@ -316,7 +316,7 @@ def _t_test(difference_T: NDArray[np.float64]) -> float:
 
 
 def _sign_flip(difference_T: NDArray[np.float64], seed: int) -> float:
-    """Two-sided p of the mean: with no difference between the two, every sign is a coin.
+    """Give the two-sided p of the mean: with no difference between the two, every sign is a coin.
 
     p = (1 + #{ |Σ ±d_u| ≥ |Σ d_u| }) / (1 + flips)
     """

@@ -10,8 +10,11 @@ CPU every thread scores and reduces blocks of its own, so no thread waits for an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,11 +23,11 @@ from numpy.typing import NDArray
 
 from sdgar.errors import NumericalError, UsageError
 from sdgar.machine import cores
+from sdgar.models.model import Scorer, checked
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sdgar.contracts import Scorer
     from sdgar.data.interactions import History
 
 # What a score costs while its block is alive: the kernel only reads what the scorer made (and
@@ -42,9 +45,9 @@ class TopK:
     """The best items of each user, best first."""
 
     items_TK: NDArray[np.int32]
-    """-1 where a user has fewer than K recommendable items."""
+    """The numbers of the items; -1 where a user has fewer than K recommendable items."""
     scores_TK: NDArray[np.float32]
-    """-inf where the item is -1."""
+    """The scores of the items; -inf where the item is -1."""
 
 
 def top_k(
@@ -86,7 +89,7 @@ def top_k(
 
 
 def block_rows(n_items: int, *, memory_bytes: int, compiled: bool) -> int:
-    """Users a block: as many as ``memory_bytes`` hold by either path, at least one."""
+    """Say how many users are in a block: as many as ``memory_bytes`` hold, at least one."""
     per_score = _KERNEL_BYTES_PER_SCORE if compiled else _TORCH_BYTES_PER_SCORE
     rows = max(1, memory_bytes // (per_score * n_items))
     return min(rows, _MOST_ROWS) if compiled else rows
@@ -136,7 +139,7 @@ def _not_finite(scores_I: Tensor, user: int) -> NumericalError:
 
 
 def _kernel() -> Callable[..., int] | None:
-    """The compiled selection, or None where Numba cannot be had; the torch path ranks the same."""
+    """Give the compiled selection; None without Numba, where the torch path ranks the same."""
     try:
         from sdgar.kernels.numba.topk import select_rows
     except ImportError:
@@ -145,8 +148,18 @@ def _kernel() -> Callable[..., int] | None:
     return compiled
 
 
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Start so many threads, which all calls share from then on."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="sdgar-topk")
+
+
+if hasattr(os, "register_at_fork"):  # a process that is forked has none of the threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 class _OnThreads:
-    """The k best of each row by threads of the CPU; see ``kernels/numba/topk.py``.
+    """Finds the k best of each row by threads of the CPU; see ``kernels/numba/topk.py``.
 
     Blocks have the same rows for any number of threads, so scores have the same bytes.
     """
@@ -176,7 +189,7 @@ class _OnThreads:
     def rank(
         self, kernel: Callable[..., int], rows: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Items and scores, best first, ``rows`` users at a time in every thread."""
+        """Give items and scores, best first, ``rows`` users at a time in every thread."""
         from sdgar.kernels.numba.threads import share
 
         bad: list[tuple[int, int]] = []
@@ -191,7 +204,7 @@ class _OnThreads:
             part(0, n_users)
         else:
             with cores.torch_aside():
-                share(part, n_users, n_users * n_items, at_once=rows)
+                share(part, n_users, n_users * n_items, at_once=rows, pool_of=_pool)
         if bad:
             first, row = min(bad)
             users_B = self._users_T[first : first + rows]
@@ -199,7 +212,7 @@ class _OnThreads:
         return self._items_TK, self._top_TK
 
     def _rank_block(self, kernel: Callable[..., int], block: slice) -> int:
-        """Rank one block; the first of its rows that cannot be ranked, or -1."""
+        """Rank one block, and give the first of its rows that cannot be ranked, or -1."""
         scores_BI = self._scores(self._users_T[block]).detach().numpy()
         return kernel(
             scores_BI, self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I,
@@ -213,7 +226,7 @@ class _OnThreads:
 
 
 class _OnDevice:
-    """The k best of each row with torch operations only, on any device; the same total order.
+    """Finds the k best of each row in the same order with torch alone, on any device.
 
     ``torch.topk`` promises nothing about ties. Inside the k best, sorting by item and then
     stably by score restores the order; only a row whose k-th score occurs once more outside
@@ -246,7 +259,7 @@ class _OnDevice:
             self._upto_T1 = np.concatenate(([0], np.cumsum(count_T)))
 
     def rank(self, rows: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Items and scores, best first, ``rows`` users at a time."""
+        """Give items and scores, best first, ``rows`` users at a time."""
         n_users, device = len(self._users_T), self._users_T.device
         for start in range(0, n_users, rows):
             stop = min(start + rows, n_users)
@@ -279,7 +292,7 @@ class _OnDevice:
         self._items_TK[at_B] = item_BK.gather(1, order_BK).int()
 
     def _masked(self, at_B: Tensor, n_seen: int | None = None) -> Tensor:
-        """Scores with -inf for what may not be listed; without ``n_seen`` the host must wait."""
+        """Give scores with -inf for what may not be listed; without ``n_seen`` the host waits."""
         users_B = self._users_T[at_B]
         scores_BI = checked(self._scorer.score_all(users_B), len(users_B), self._scorer.n_items)
         # The largest of a row is NaN if one of them is.
@@ -296,14 +309,3 @@ class _OnDevice:
         if self._blocked_I is not None:
             masked_BI[:, self._blocked_I] = -torch.inf
         return masked_BI
-
-
-def checked(scores_BI: Tensor, n_users: int, n_items: int) -> Tensor:
-    """The scores as float32, if there is a row a user and a column an item."""
-    if scores_BI.shape != (n_users, n_items):
-        raise UsageError(
-            f"score_all gave scores of shape {tuple(scores_BI.shape)} for {n_users} "
-            f"users and {n_items} items. It must give a row a user and a column an item.",
-            code="bad_scores",
-        )
-    return scores_BI.to(torch.float32).contiguous()

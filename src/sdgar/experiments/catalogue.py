@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from sdgar import fold_in
 from sdgar.contracts import Covered, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import ENGINES
@@ -62,9 +61,9 @@ def _abilities(kind: type[Estimator]) -> dict[str, str]:
     knowing = [n for n, part in DISCRIMINATORS.items() if hasattr(part, "fold_in")]
     new_users, features = "no: train again with their rows", "no"
     if kind is Composed:
-        new_users = f"with discriminator {', '.join(knowing)}"
+        new_users = f"with discriminator {', '.join(knowing)}, or cosine and objective sdsoftmax"
         features = f"with discriminator {', '.join(looking)}"
-    elif kind.system_name in fold_in.SYSTEMS:
+    elif kind().folds_in:
         new_users = "yes"
     contexts = "only those that training has seen"
     if _knows_fields(kind):
@@ -95,7 +94,7 @@ def _knows_fields(kind: type[Estimator]) -> bool:
         by_vectors = getattr(made.discriminator, "place_UF", None) is not None
         return by_vectors and made.recommends is None
     model = kind().fit(_some(fields=True), verbose=False).recommender_.model
-    return getattr(model, "field_VD", None) is not None
+    return model.n_values is not None
 
 
 def _engines(kind: type[Estimator]) -> dict[str, str]:

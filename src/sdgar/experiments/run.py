@@ -17,7 +17,7 @@ from sdgar.errors import UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.evaluation.report import Report
 from sdgar.experiments.workspace import Workspace
-from sdgar.fold_in import SYSTEMS
+from sdgar.recommend.questions import FOLDING_SYSTEMS
 from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
@@ -168,7 +168,7 @@ def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
     if cannot:
         raise UsageError(
             "a split of users measures users who are new to a model, and new users cannot be "
-            f"folded into models of {', '.join(cannot)}. Use {', '.join(SYSTEMS)} (with "
+            f"folded into models of {', '.join(cannot)}. Use {', '.join(FOLDING_SYSTEMS)} (with "
             "similarity=cosine), a network with fold_in such as sequence, or another split.",
             code="no_fold_in",
         )

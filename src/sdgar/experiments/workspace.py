@@ -25,6 +25,7 @@ from typing import IO, Any, Self
 
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.recommend import artifact
+from sdgar.recommend.manifest import read_manifest
 from sdgar.recommend.recommender import Recommender
 from sdgar.show.printed import command
 from sdgar.storage import folders, locks
@@ -265,7 +266,7 @@ def _tidy(folder: Path) -> None:
 def _saved_run_id(out: Path) -> object:
     """Which run made the model that is there; None if that cannot be told."""
     try:
-        return artifact.read_manifest(out)["about"].get(_RUN_ID)
+        return read_manifest(out)["about"].get(_RUN_ID)
     except ArtifactError:
         return None
 

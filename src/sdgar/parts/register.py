@@ -20,7 +20,7 @@ from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.modules import MODULES
+from sdgar.models.network import MODULES
 
 Part = TypeVar("Part", bound=Callable[..., Any])
 

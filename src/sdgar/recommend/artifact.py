@@ -1,11 +1,11 @@
 """A saved model: a folder that is complete or absent, and verified before it is used.
 
-    model.safetensors      vectors of users and items, or weights from item to item
+    model.safetensors      vectors of users and items, weights from item to item, or a network
     ids.safetensors        user and item ids, as integers or as UTF-8 bytes with offsets
     history.safetensors    the training positives as CSR, so that seen items can be left out, and
                            what users know and do not like, if there is such a thing
     manifest.json          format version, what the model is, sizes, SHA-256 of each file, how the
-                           model was made, and the seal of all that
+                           model was made, how it folds in new users, and the seal of all that
 
 ``folders`` writes it in one visible step and verifies what it reads; loading then checks names,
 types, shapes, finiteness and ids before anything is used. Nothing here can run code: there is
@@ -14,7 +14,6 @@ no pickle and no fallback.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,27 +21,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sdgar import model_file
-from sdgar.contracts import Factors, Model
-from sdgar.data.contexts import require_fields
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
-from sdgar.errors import ArtifactError, DataError, ResourceError, UsageError
-from sdgar.modules import Network
+from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.models.fold_in import read_rule
+from sdgar.models.kinds import KINDS
+from sdgar.models.model import Model
+from sdgar.models.saved import Saved, check_csr, expect
+from sdgar.recommend.earlier import rule_of_earlier
+from sdgar.recommend.id_file import id_tensors, read_ids
+from sdgar.recommend.manifest import (
+    FILES,
+    FORMAT,
+    FORMAT_VERSION,
+    HISTORY,
+    IDS,
+    MODEL,
+    RULE,
+    read_manifest,
+)
 from sdgar.storage import folders
-from sdgar.storage.folders import MANIFEST, DamagedError, Tensors
+from sdgar.storage.folders import MANIFEST, Tensors
 
-FORMAT = "sdgar-model"
-FORMAT_VERSION = 1
-_MODEL, _IDS, _HISTORY = "model.safetensors", "ids.safetensors", "history.safetensors"
-_FILES = (_MODEL, _IDS, _HISTORY)
+_RULE = "fold_in:"
+"""Begins the names of the arrays of a rule among those of a model."""
 _SEEN_ROWS, _SEEN = "seen_indptr_U1", "seen_items_E"
 _ATTACHED = ("log.jsonl", "training.png")
-"""What commands put beside a model, which manifests did not always name."""
-_UNSEALED = ("format", "format_version", "model", "sizes", "ids", "files", "about")
-"""What a manifest could hold before there were seals."""
+"""The files that commands put beside a model, which manifests did not always name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Artifact:
     about: dict[str, Any] = field(default_factory=dict)
     """How the model was made: system, hyper-parameters, engine, seed, data, metrics."""
     seen: History | None = None
-    """What users know beside their history and do not like, which is not recommended either."""
+    """The items that users know beside their history and do not like: not recommended either."""
 
 
 def save(
@@ -66,23 +72,24 @@ def save(
     overwrite: bool = False,
     attachments: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Write the folder in one visible step; an existing model is replaced only on request.
+    """Write the folder in one visible step, and replace an existing model only on request.
 
     A link is followed, and what it leads to is replaced.
     """
     target = require_free(path, overwrite=overwrite)
     _require_names(attachments or {})
-    kind, sizes, tensors = model_file.to_tensors(artifact.model)
+    model, rule = artifact.model, artifact.model.rule
+    of_rule = {} if rule is None else rule.tensors(artifact.history)
     contents = {
-        _MODEL: folders.tensor_bytes(tensors),
-        _IDS: folders.tensor_bytes(_id_tensors(artifact)),
-        _HISTORY: folders.tensor_bytes(_history_tensors(artifact)),
+        MODEL: folders.tensor_bytes(model.to_saved() | _named(of_rule)),
+        IDS: folders.tensor_bytes(id_tensors(artifact.users, artifact.items)),
+        HISTORY: folders.tensor_bytes(_history_tensors(artifact)),
     }
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "model": kind,
-        "sizes": sizes
+        "model": model.kind,
+        "sizes": model.sizes()
         | {
             "users": len(artifact.users),
             "items": len(artifact.items),
@@ -91,7 +98,8 @@ def save(
         "ids": {"users": artifact.users.kind, "items": artifact.items.kind},
         "files": folders.seals(contents),
         "attachments": sorted(attachments or {}),
-        "about": artifact.about | _module(artifact.model),
+        RULE: None if rule is None else rule.record(),
+        "about": artifact.about | model.facts(),
     }
     text = json.dumps(folders.sealed(manifest), indent=2, sort_keys=True, allow_nan=False)
     try:
@@ -109,21 +117,12 @@ def save(
     return target
 
 
-def _module(model: Model) -> dict[str, Any]:
-    """Which network it is, where it is one or has one."""
-    network = model.encoder if isinstance(model, Factors) else model
-    if not isinstance(network, Network):
-        return {}
-    said = {"name": network.name, "settings": dict(network.settings), "users": network.n_users}
-    return {"module": said}
-
-
 def _require_names(attachments: Mapping[str, bytes]) -> None:
     for name in attachments:
-        if Path(name).name != name or name in (MANIFEST, *_FILES):
+        if Path(name).name != name or name in (MANIFEST, *FILES):
             raise UsageError(
                 f"an attachment cannot be called {name!r}: give the name of a file that goes "
-                f"beside {', '.join(_FILES)} and {MANIFEST}.",
+                f"beside {', '.join(FILES)} and {MANIFEST}.",
                 code="bad_attachment",
             )
 
@@ -153,16 +152,16 @@ def require_free(path: str | Path, *, overwrite: bool) -> Path:
 
 
 def _own_names(folder: Path) -> set[str]:
-    """What ``save`` put into a folder; nothing, where the manifest is not one of ours."""
+    """Name what ``save`` put into a folder: nothing, if the manifest is not one of ours."""
     try:
         manifest = folders.read_table(folder / MANIFEST)
     except ArtifactError:
         return set()
     match manifest:
         case {"format": f, "attachments": list(attached)} if f == FORMAT:
-            return {MANIFEST, *_FILES, *_ATTACHED, *map(str, attached)}
+            return {MANIFEST, *FILES, *_ATTACHED, *map(str, attached)}
         case {"format": f} if f == FORMAT:
-            return {MANIFEST, *_FILES, *_ATTACHED}
+            return {MANIFEST, *FILES, *_ATTACHED}
     return set()
 
 
@@ -170,27 +169,38 @@ def load(path: str | Path) -> Artifact:
     """Read and verify a saved model."""
     folder = Path(path)
     manifest = read_manifest(folder)
-    tensors = {name: folders.read_tensors(folder / name, manifest["files"]) for name in _FILES}
+    tensors = {name: folders.read_tensors(folder / name, manifest["files"]) for name in FILES}
     sizes = manifest["sizes"]
     n_users, n_items, n_rows = (sizes[name] for name in ("users", "items", "interactions"))
-    history = tensors[_HISTORY]
-    seen = _take_seen(folder / _HISTORY, history, n_users, n_items)
-    model_file.expect(
-        folder / _HISTORY,
+    history = tensors[HISTORY]
+    seen = _take_seen(folder / HISTORY, history, n_users, n_items)
+    expect(
+        folder / HISTORY,
         history,
         {"indptr_U1": (np.int64, (n_users + 1,)), "items_E": (np.int32, (n_rows,))},
     )
-    indptr_U1, items_E = history["indptr_U1"], history["items_E"]
-    model_file.check_csr(folder / _HISTORY, "indptr_U1", indptr_U1, items_E, n_items)
+    own = History(history["indptr_U1"], history["items_E"])
+    check_csr(folder / HISTORY, "indptr_U1", own.indptr_U1, own.items_E, n_items)
     users, items = (
-        _read_ids(folder / _IDS, tensors[_IDS], side, manifest["ids"][side], sizes[side])
+        read_ids(folder / IDS, tensors[IDS], side, manifest["ids"][side], sizes[side])
         for side in ("users", "items")
     )
-    model = model_file.from_tensors(
-        folder / _MODEL, manifest["model"], sizes, tensors[_MODEL], history, manifest["about"]
+    about, of_model = manifest["about"], tensors[MODEL]
+    of_rule = {
+        n.removeprefix(_RULE): of_model.pop(n) for n in list(of_model) if n.startswith(_RULE)
+    }
+    model = KINDS[manifest["model"]].from_saved(Saved(folder / MODEL, sizes, of_model, own, about))
+    rule = (
+        read_rule(folder / MODEL, manifest[RULE], of_rule, own, n_items)
+        if RULE in manifest
+        else rule_of_earlier(about, own, n_items)
     )
-    own = History(indptr_U1, items_E)
-    return Artifact(model, users, items, own, manifest["about"], seen)
+    return Artifact(model.ruled_by(rule), users, items, own, about, seen)
+
+
+def _named(of_rule: Tensors) -> Tensors:
+    """Give the arrays of a rule the names that they have among those of the model."""
+    return {_RULE + name: array for name, array in of_rule.items()}
 
 
 def _history_tensors(artifact: Artifact) -> Tensors:
@@ -202,122 +212,12 @@ def _history_tensors(artifact: Artifact) -> Tensors:
 
 
 def _take_seen(path: Path, tensors: Tensors, n_users: int, n_items: int) -> History | None:
-    """What users know and do not like; models from before there was such a thing have none."""
+    """Take out what users know and do not like, which earlier models do not have."""
     found = {name: tensors.pop(name) for name in (_SEEN_ROWS, _SEEN) if name in tensors}
     if not found:
         return None
     n_seen = len(found.get(_SEEN, ()))
     rows, items = (np.int64, (n_users + 1,)), (np.int32, (n_seen,))
-    model_file.expect(path, found, {_SEEN_ROWS: rows, _SEEN: items})
-    model_file.check_csr(path, _SEEN_ROWS, found[_SEEN_ROWS], found[_SEEN], n_items)
+    expect(path, found, {_SEEN_ROWS: rows, _SEEN: items})
+    check_csr(path, _SEEN_ROWS, found[_SEEN_ROWS], found[_SEEN], n_items)
     return History(found[_SEEN_ROWS], found[_SEEN])
-
-
-def _id_tensors(artifact: Artifact) -> Tensors:
-    tensors: Tensors = {}
-    for side, ids in (("users", artifact.users), ("items", artifact.items)):
-        if ids.kind != "text":
-            tensors[side] = ids.values
-            continue
-        encoded = [value.encode() for value in ids.values]
-        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-        tensors[f"{side}.offsets"] = ends
-        tensors[f"{side}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
-    return tensors
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a saved model says of itself; its files are not looked at."""
-    path = folder / MANIFEST
-    try:
-        is_folder, is_there = folder.is_dir(), path.is_symlink() or path.exists()
-    except OSError as error:
-        raise ResourceError(
-            f"cannot read {folder}: {error.strerror}.", code="unreadable"
-        ) from error
-    if not is_folder:
-        raise ArtifactError(
-            f"{folder} is not a saved model: a model is a folder with {MANIFEST}. "
-            "Pickled models (.pkl, .pt) are never loaded.",
-            code="no_such_model",
-        )
-    if not is_there:
-        raise ArtifactError(
-            f"{folder} holds no {MANIFEST}, so it is not a finished model. Train it again, or "
-            "point to the folder that `sdgar train --out` named.",
-            code="not_a_model",
-        )
-    manifest = folders.read_table(path)
-    if manifest.get("format") != FORMAT:
-        raise ArtifactError(f"{path} does not describe an sdgar model.", code="not_sdgar")
-    version = manifest.get("format_version")
-    if version != FORMAT_VERSION:
-        newer = isinstance(version, int) and version > FORMAT_VERSION
-        cure = "Upgrade sdgar." if newer else "Train the model again with this version."
-        raise ArtifactError(
-            f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
-            code="format_version",
-        )
-    folders.require_sealed(path, manifest, _UNSEALED)
-    # Models that were saved before there were others say nothing: they have factors.
-    own = model_file.SIZES.get(str(manifest.setdefault("model", model_file.FACTORS)))
-    if own is None:
-        raise DamagedError(path, f"no model is of the kind {manifest['model']!r}")
-    shape: dict[str, dict[str, type]] = {
-        "sizes": dict.fromkeys(("users", "items", "interactions", *own), int),
-        "ids": {"users": str, "items": str},
-        "files": dict.fromkeys(_FILES, dict),
-        "about": {},
-    }
-    for name, entries in shape.items():
-        table = manifest.get(name)
-        if not isinstance(table, dict):
-            raise DamagedError(path, f"it has no table {name!r}")
-        for key, kind in entries.items():
-            if not isinstance(table.get(key), kind) or isinstance(table[key], bool):
-                raise DamagedError(path, f"{name}.{key} is missing or not of type {kind.__name__}")
-    if any(not isinstance(size, int) or size < 0 for size in manifest["sizes"].values()):
-        raise DamagedError(path, "a size is not a number of at least 0")
-    context = manifest["about"].get("context", ["user"])
-    if not isinstance(context, list) or not all(isinstance(name, str) for name in context):
-        raise DamagedError(path, f"about.context is {context!r}, not a list of names")
-    try:
-        require_fields(context)
-    except UsageError as error:
-        raise DamagedError(path, f"about.context is wrong: {error}".rstrip(".")) from error
-    return manifest
-
-
-def _read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids:
-    if kind == "text":
-        names = (f"{side}.offsets", f"{side}.bytes")
-        if any(name not in tensors for name in names):
-            raise DamagedError(path, f"the text ids of {side} are missing")
-        offsets, blob = (tensors[name] for name in names)
-        _check_offsets(path, side, offsets, blob, n)
-        raw = blob.tobytes()
-        try:
-            words = [raw[a:b].decode() for a, b in itertools.pairwise(offsets)]
-        except UnicodeDecodeError as error:
-            raise DamagedError(path, f"an id of {side} is not UTF-8") from error
-        ids = Ids(np.array([*words, None], dtype=object)[:-1])
-    elif kind in ("int64", "uint64"):
-        if side not in tensors or tensors[side].dtype != kind or tensors[side].shape != (n,):
-            raise DamagedError(path, f"the ids of {side} are not {n} numbers of type {kind}")
-        try:
-            ids = Ids(tensors[side])
-        except DataError as error:
-            raise DamagedError(path, f"{side}: {error}".rstrip(".")) from error
-    else:
-        raise DamagedError(path, f"ids of kind {kind!r} are unknown")
-    if len(set(ids.values.tolist())) != n:
-        raise DamagedError(path, f"an id of {side} occurs twice")
-    return ids
-
-
-def _check_offsets(
-    path: Path, side: str, offsets: NDArray[Any], blob: NDArray[Any], n: int
-) -> None:
-    right = offsets.dtype == np.int64 and offsets.shape == (n + 1,) and blob.dtype == np.uint8
-    if not right or offsets[0] != 0 or offsets[-1] != len(blob) or (np.diff(offsets) < 0).any():
-        raise DamagedError(path, f"the offsets of the {side} ids do not fit their bytes")

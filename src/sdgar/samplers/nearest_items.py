@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Discriminator, Factors, Health, KnownPositives, Negatives, Score
+from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
 from sdgar.data.interactions import History
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.maths.rng import Draws, below
+from sdgar.models.factors import Factors
 from sdgar.samplers.reject import KnownItems
 
 _SCORES_AT_ONCE = 1 << 24

@@ -9,12 +9,13 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Factors, Health, KnownPositives, Negatives, Score
+from sdgar.contracts import Health, KnownPositives, Negatives, Score
 from sdgar.data.interactions import History
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import NumericalError
 from sdgar.maths.optimizers import moments, take_moments
 from sdgar.maths.rng import Draws, Stream
+from sdgar.models.factors import Factors
 from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
 from sdgar.samplers.policy_gradient import PolicyGradient
 

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 import sdgar
-from sdgar.contracts import Model
 from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.report import Report
-from sdgar.fold_in import has_rule
+from sdgar.models.fold_in import Rule
+from sdgar.models.model import Model
 from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.recommender import Histories, Raw, Recommender, require_rows
+from sdgar.recommend.histories import Histories
+from sdgar.recommend.measuring import require_rows
+from sdgar.recommend.questions import Raw
+from sdgar.recommend.recommender import Recommender
 from sdgar.settings import described, renamed
 from sdgar.show import progress
 from sdgar.show.printed import Described
@@ -120,12 +123,18 @@ class Estimator(Described):
         """The settings that were left to a rule, and what the rule makes of the data."""
         return {}
 
+    def fold_rule(self, data: Interactions) -> Rule | None:
+        """Say how new users are folded into a model that was trained on these rows.
+
+        None, as here, if they cannot be.
+        """
+        return None
+
     @property
     def folds_in(self) -> bool:
-        """Whether new users can be folded into its models, from what they have."""
-        # What is left to a rule of the data will be some number.
-        params = {k: 1.0 if v is None else v for k, v in self.plain_params().items()}
-        return has_rule({"system": self.system_name, "hyper_parameters": params})
+        """Whether new users can be folded into its models, from their histories."""
+        some = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
+        return self.fold_rule(some) is not None
 
     def fit(
         self,
@@ -247,7 +256,7 @@ class Estimator(Described):
     def _keep(self, model: Model, train: Interactions, about: dict[str, Any]) -> None:
         self.__dict__["_recommender"] = Recommender(
             Artifact(
-                model=model,
+                model=model.ruled_by(self.fold_rule(train)),
                 users=train.users,
                 items=train.items,
                 history=train.history,

@@ -14,7 +14,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.adapter import Adapter
 from sdgar.errors import UsageError, unknown_name
 from sdgar.maths.rng import Stream, torch_seed
-from sdgar.modules import require_comes_back
+from sdgar.models.fold_in import ByNetwork, Rule
+from sdgar.models.network import require_comes_back
 from sdgar.parts.register import (
     DISCRIMINATORS,
     KINDS,
@@ -29,6 +30,7 @@ from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner
 from sdgar.systems.loop import CPU
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.systems.spaces import RATES, Choice, Space
 
 if TYPE_CHECKING:
@@ -178,16 +180,16 @@ class Composed(Learner):
         """Whether the discriminator looks at features of users and items."""
         return bool(getattr(DISCRIMINATORS.get(self.discriminator), "looks_at_features", False))
 
-    @property
-    def folds_in(self) -> bool:
-        """Whether the discriminator is a network that finds vectors from histories."""
+    def fold_rule(self, data: Interactions) -> Rule | None:
+        """A network that can finds the vectors; cosines by softmax do as in sdsoftmax."""
         part = DISCRIMINATORS.get(self.discriminator)
-        return (
-            part is not None
-            and is_module(part)
-            and hasattr(part, "fold_in")
-            and hasattr(part, "vectors")
-        )
+        if (self.discriminator, self.objective) == ("cosine", "sdsoftmax"):
+            tau = self._given("discriminator").get("tau")
+            twin = SDSoftmax(tau=tau, rho=self._given("objective").get("rho", SDSoftmax.rho))
+            return twin.fold_rule(data)
+        if part is None or not is_module(part):
+            return None
+        return ByNetwork() if hasattr(part, "fold_in") and hasattr(part, "vectors") else None
 
     def _settled(self, data: Interactions) -> Self:
         """The same with nothing left to a rule."""

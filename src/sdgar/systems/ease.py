@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from sdgar.arguments import not_negative
-from sdgar.contracts import ItemWeights
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError
 from sdgar.machine.memory import free_bytes
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.fold_in import ByHistory, Rule
+from sdgar.models.item_weights import ItemWeights
 from sdgar.systems.base import estimator
 from sdgar.systems.solver import Solver
 from sdgar.systems.spaces import Range, Space
@@ -46,6 +47,10 @@ class EASE(Solver):
     """The weight λ of the squared weights between items."""
     memory_gib: float = 0.0
     """The most memory in GiB that it may take; 0 means half of what is free."""
+
+    def fold_rule(self, data: Interactions) -> Rule | None:
+        """The history of a new user is all that the weights need."""
+        return ByHistory()
 
     def solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
         """Count, invert, scale."""

@@ -7,12 +7,13 @@ from typing import ClassVar
 import torch
 
 from sdgar.arguments import at_least, not_negative
-from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.machine.memory import require_memory
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.rng import Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.factors import Factors
+from sdgar.models.fold_in import LeastSquares, Rule
 from sdgar.systems.base import estimator
 from sdgar.systems.solver import Solver
 from sdgar.systems.spaces import Choice, Range, Space
@@ -57,6 +58,10 @@ class IALS(Solver):
     """How often the vectors of contexts and then those of items are solved for."""
     seed: int = 0
     """The seed fixes what the vectors of items start from."""
+
+    def fold_rule(self, data: Interactions) -> Rule | None:
+        """The vector of a new user is that of half a sweep."""
+        return LeastSquares(self.alpha, self.l2, self.power)
 
     def solve(self, data: Interactions, *, device: torch.device) -> Factors:
         """Start from v ~ N(0, 0.1²/D), then sweep."""

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from sdgar.arguments import at_least, not_negative
-from sdgar.contracts import ItemWeights
 from sdgar.data.interactions import History, Interactions
 from sdgar.evaluation.topk import top_k
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.fold_in import ByHistory, Rule
+from sdgar.models.item_weights import SparseItemWeights
 from sdgar.systems.base import estimator
 from sdgar.systems.solver import Solver
 from sdgar.systems.spaces import Choice, Space
@@ -48,7 +49,11 @@ class ItemKNN(Solver):
     """What is added to the denominator of the cosine, so that rare items are not similar by
     accident."""
 
-    def solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
+    def fold_rule(self, data: Interactions) -> Rule | None:
+        """The history of a new user is all that the weights need."""
+        return ByHistory()
+
+    def solve(self, data: Interactions, *, device: torch.device) -> SparseItemWeights:
         """Rank all items by similarity for every item, block by block, and keep the best."""
         k = at_least("neighbours", self.neighbours, 1)
         history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
@@ -64,7 +69,7 @@ class ItemKNN(Solver):
             best.scores_TK[found_IK],
             device=device,
         ).transposed()
-        return ItemWeights(history, speaks_for)
+        return SparseItemWeights(history, speaks_for)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sdgar.errors import UsageError
 from sdgar.evaluation.report import warn_of_known
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
-from sdgar.recommend.recommender import require_rows
+from sdgar.recommend.measuring import require_rows
 from sdgar.show import progress
 from sdgar.systems.base import Estimator, estimator
 from sdgar.systems.checks import require_features_used, require_learnable, require_plain

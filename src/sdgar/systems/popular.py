@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sdgar.data.interactions import Interactions
 from sdgar.evaluation.popularity import popularity
+from sdgar.models.fold_in import NoVector, Rule
 from sdgar.systems.base import Estimator, estimator
 from sdgar.training.protocols import OnPhase
 
@@ -26,6 +27,10 @@ class MostPopular(Estimator):
 
     system_name: ClassVar[str] = "popular"
     uses_weights: ClassVar[bool] = False
+
+    def fold_rule(self, data: Interactions) -> Rule | None:
+        """Everyone gets the same list, new or not."""
+        return NoVector()
 
     def fit(
         self,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from sdgar.arguments import at_least, one_of
 from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
+from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.parts import discriminators, objectives
 from sdgar.parts.register import Ingredients
 from sdgar.parts.rules import FEW_ROWS, temperature_of
@@ -106,6 +107,13 @@ class SDSoftmax(Learner):
         """τ by its rule, unless it is given or not used."""
         by_rule = self.tau is None and self.similarity == "cosine"
         return {"tau": temperature_of(data)} if by_rule else {}
+
+    def fold_rule(self, data: Interactions) -> Rule | None:
+        """New users are found on the sphere of cosines; inner products have no rule."""
+        if self.similarity != "cosine":
+            return None
+        tau = temperature_of(data) if self.tau is None else self.tau
+        return OnSphere.after(data.history, data.n_items, tau=tau, rho=self.rho)
 
     def n_states(self) -> int:
         """Count the states K of the generator; 0 without one."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from sdgar.contracts import Model
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.machine import cores
+from sdgar.models.model import Model
 from sdgar.show import progress
 from sdgar.systems.base import Estimator, estimator
 from sdgar.systems.checks import require_features_used, require_learnable

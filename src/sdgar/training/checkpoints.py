@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from sdgar.arguments import not_negative
-from sdgar.contracts import Engine, Learned
+from sdgar.contracts import Engine
 from sdgar.errors import ArtifactError, ResourceError, StoppedError
+from sdgar.models.model import Learned
 from sdgar.storage import folders
 from sdgar.training import checkpoint_file
 from sdgar.training.checkpoint_file import Checkpoint, Finished

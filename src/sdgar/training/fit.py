@@ -10,12 +10,13 @@ from typing import Any, Protocol
 import torch
 
 from sdgar.arguments import at_least
-from sdgar.contracts import Engine, Health, Learned, System
+from sdgar.contracts import Engine, Health, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History
 from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
+from sdgar.models.model import Learned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,13 @@ from typing import ClassVar, Literal, Protocol
 
 import torch
 
-from sdgar.contracts import Engine, Learned, System
+from sdgar.contracts import Engine, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
+from sdgar.models.model import Learned
 from sdgar.show.printed import Described
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit

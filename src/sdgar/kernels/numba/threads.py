@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -215,13 +216,19 @@ def run(kernel: Callable[..., object], threads: int, *args: Any) -> float:
 
 
 def share(
-    kernel: Callable[..., object], rows: int, numbers: int, *args: Any, at_once: int | None = None
+    kernel: Callable[..., object],
+    rows: int,
+    numbers: int,
+    *args: Any,
+    at_once: int | None = None,
+    pool_of: Callable[[int], Executor] | None = None,
 ) -> None:
     """Call kernel(first, last, *args) for parts of the rows, each taken by a thread that is free.
 
     A thread that has to wait for a core holds up one part, not an equal share of all rows.
     ``numbers`` is how many numbers there are to compute in all. ``at_once`` sets the rows of a
     part, for a kernel whose last bits depend on them; else there are some parts for each thread.
+    ``pool_of`` gives so many threads that are kept for later; else threads are started here.
     """
     threads = min(cores.threads(), rows) if numbers >= _WORTH_THREADS else 1
     if at_once is not None:
@@ -250,7 +257,8 @@ def share(
                 ended.set()
                 raise
 
-    with ThreadPoolExecutor(threads) as pool:
+    started = ThreadPoolExecutor(threads) if pool_of is None else nullcontext(pool_of(threads))
+    with started as pool:
         try:
             for _ in pool.map(take, range(threads)):
                 pass

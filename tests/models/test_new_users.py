@@ -7,7 +7,6 @@ import pytest
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
-from sdgar.fold_in import can_fold_in
 from sdgar.systems.composed import Composed
 from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.learner import Learner
@@ -44,7 +43,7 @@ NETWORK = {"objective": "bpr", "sampler": "uniform"}
 )
 def test_a_system_knows_before_training_whether_it_will_fold_in(model, data):
     fitted = model.fit(data).recommender_
-    assert model.folds_in == can_fold_in(fitted.model, fitted.about)
+    assert model.folds_in == fitted.abilities["fold_in"]
 
 
 def test_new_users_are_measured_from_their_histories(data):

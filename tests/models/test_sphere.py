@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 from torch.testing import assert_close
 
-from sdgar.fold_in import sphere as module
-from sdgar.fold_in.sphere import directions, support
+from sdgar.maths import sphere as module
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.sphere import Support, directions, support
 
 CPU = torch.device("cpu")
 
@@ -51,7 +51,7 @@ def slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau, rho) -> torch.Tensor:
 def test_enough_steps_end_where_the_objective_is_flat(seed, tau, rho, monkeypatch):
     monkeypatch.setattr(module, "_LOOKS", 300)
     known, unit_ID, bias_I, popularity_I = problem(seed)
-    u_BD = directions(known, unit_ID, bias_I, popularity_I, tau=tau, rho=rho)
+    u_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau, rho=rho)
     for user, u_D in enumerate(u_BD):
         own = known.rows(torch.tensor([user])).column_E.tolist()
         slope_D = slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau, rho)
@@ -62,11 +62,11 @@ def test_enough_steps_end_where_the_objective_is_flat(seed, tau, rho, monkeypatc
 @given(st.integers(0, 1000), st.sampled_from([0.1, 0.2, 0.5]))
 def test_a_few_looks_never_lose_and_get_half_of_the_way_or_more(seed, tau):
     known, unit_ID, bias_I, popularity_I = problem(seed)
-    u_BD = directions(known, unit_ID, bias_I, popularity_I, tau=tau)
+    u_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau)
     assert_close(u_BD.norm(dim=1), torch.ones(len(u_BD)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LOOKS", 100)
-        best_BD = directions(known, unit_ID, bias_I, popularity_I, tau=tau)
+        best_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau)
     total = torch.zeros(3, dtype=torch.float64)
     for user in range(len(u_BD)):
         own = known.rows(torch.tensor([user])).column_E.tolist()
@@ -84,18 +84,20 @@ def test_a_few_looks_never_lose_and_get_half_of_the_way_or_more(seed, tau):
 
 def test_a_context_gets_the_same_whoever_else_is_asked_for(monkeypatch):
     known, unit_ID, bias_I, popularity_I = problem(1)
-    whole_BD = directions(known, unit_ID, bias_I, popularity_I, tau=0.2)
+    whole_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2)
     monkeypatch.setattr(module, "_BLOCK", 2)
-    assert_close(directions(known, unit_ID, bias_I, popularity_I, tau=0.2), whole_BD)
-    alone_BD = directions(known.rows(torch.tensor([4])), unit_ID, bias_I, popularity_I, tau=0.2)
+    assert_close(directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2), whole_BD)
+    alone_BD = directions(
+        known.rows(torch.tensor([4])), unit_ID, bias_I, Support.of(popularity_I), tau=0.2
+    )
     assert_close(alone_BD[0], whole_BD[4])
 
 
 def test_a_sample_of_the_catalogue_stands_for_all_of_it(monkeypatch):
     known, unit_ID, bias_I, popularity_I = problem(2, users=40, items=3000)
-    sampled_BD = directions(known, unit_ID, bias_I, popularity_I, tau=0.2)
+    sampled_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2)
     monkeypatch.setattr(module, "_SUPPORT", 3000)
-    exact_BD = directions(known, unit_ID, bias_I, popularity_I, tau=0.2)
+    exact_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2)
     assert ((sampled_BD * exact_BD).sum(dim=1) > 0.98).all()
     assert not torch.equal(sampled_BD, exact_BD)
 

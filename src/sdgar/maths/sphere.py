@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -9,25 +11,49 @@ from torch.nn.functional import normalize
 from sdgar.maths.sparse import SparseMatrix
 
 _LOOKS, _STEP_SIZE = 5, 3.0
-"""Points that are tried, and η of the first steps, which suits docs/results-sdsoftmax.md."""
+"""How many points are tried, and η of the first steps; docs/results-sdsoftmax.md measures both."""
 _SUPPORT = 2048
-"""Items that stand for all in Z."""
+"""How many items at most stand for all of them."""
 _BLOCK = 512
-"""Contexts at a time."""
+"""How many contexts are computed at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Items that stand for the catalogue in a sum over all items."""
+
+    item_S: Tensor
+    log_weight_S: Tensor
+    """Logarithm of how many items each one stands for."""
+    place_I: Tensor
+    """The place of each item of the catalogue among ``item_S``; -1 if it is not there."""
+
+    @classmethod
+    def of(cls, popularity_I: Tensor) -> Support:
+        """Choose the items by how popular they are; see ``support``."""
+        item_S, log_weight_S = support(popularity_I)
+        place_I = torch.full_like(popularity_I, -1, dtype=torch.long)
+        place_I[item_S] = torch.arange(len(item_S), device=item_S.device)
+        return cls(item_S, log_weight_S, place_I)
+
+    def to(self, device: torch.device) -> Support:
+        """Move the tables."""
+        tables = (self.item_S, self.log_weight_S, self.place_I)
+        return Support(*(table.to(device) for table in tables))
 
 
 def directions(
     known: SparseMatrix,
     unit_ID: Tensor,
     bias_I: Tensor,
-    popularity_I: Tensor,
+    stand_in: Support,
     *,
     tau: float,
     rho: float = 1.0,
 ) -> Tensor:
-    """û of each context, from what it is known to have.
+    """û of each context, from the items that it is known to have.
 
-    Climbs SD-Softmax's own objective, with the items as they are,
+    It climbs the objective of the softmax, with the items as they are,
 
         f(û) = û · m / τ - log Σ_{j ∉ I_c} exp(û · v̂_j / τ + b_j),   m = mean_{i ∈ I_c} v̂_i / ρ
         û ← (û + η τ ∇f) normalised,   τ ∇f = m - Σ_j P(j|c) v̂_j
@@ -36,20 +62,20 @@ def directions(
     a large catalogue some 2,000 items stand for all, the same for every context, so that what a
     context gets does not depend on who else is asked for.
     """
-    item_S, log_weight_S = support(popularity_I)
-    place_I = torch.full_like(popularity_I, -1, dtype=torch.long)
-    place_I[item_S] = torch.arange(len(item_S), device=item_S.device)
-    v_SD, offset_S = unit_ID[item_S], bias_I[item_S] + log_weight_S
+    v_SD = unit_ID[stand_in.item_S]
+    offset_S = bias_I[stand_in.item_S] + stand_in.log_weight_S
     blocks = torch.arange(known.n_rows, device=unit_ID.device).split(_BLOCK)  # type: ignore[no-untyped-call]
     pull_ID = unit_ID / rho
-    return torch.cat([_climb(known.rows(b), pull_ID, v_SD, offset_S, place_I, tau) for b in blocks])
+    return torch.cat(
+        [_climb(known.rows(b), pull_ID, v_SD, offset_S, stand_in.place_I, tau) for b in blocks]
+    )
 
 
 def support(popularity_I: Tensor) -> tuple[Tensor, Tensor]:
-    """Items that stand for the catalogue, and log of how many each stands for.
+    """Choose items that stand for the catalogue, and log of how many each stands for.
 
-    All of them, or those that n evenly spaced places meet in the running sum of popularity + 1:
-    an item that is met m times with expectation n q stands for m / (n q).
+    These are all items, or those that n evenly spaced places meet in the running sum of
+    popularity + 1: an item that is met m times with expectation n q stands for m / (n q).
     """
     n_items = len(popularity_I)
     if n_items <= _SUPPORT:
@@ -71,7 +97,7 @@ def _climb(
     place_I: Tensor,
     tau: float,
 ) -> Tensor:
-    """A step that does not gain is taken back, and a shorter one tried."""
+    """Climb for a block of contexts; a step that does not gain is taken back for a shorter one."""
     m_BD = (known @ pull_ID) / known.length_R[:, None]
     at_E = place_I[known.column_E]
     row_E, at_E = known.row_E[at_E >= 0], at_E[at_E >= 0]

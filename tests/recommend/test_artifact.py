@@ -17,10 +17,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.contracts import Factors
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.models.factors import Factors
 from sdgar.recommend import artifact
 from sdgar.recommend.artifact import Artifact
 from sdgar.storage import folders
@@ -88,7 +88,7 @@ def test_what_is_saved_is_what_is_loaded(tmp_path, text, dim):
 def test_a_model_from_before_there_were_other_kinds_is_loaded(saved):
     manifest = json.loads((saved / "manifest.json").read_text())
     assert manifest.pop("model") == "factors"
-    del manifest["seal"], manifest["attachments"]
+    del manifest["seal"], manifest["attachments"], manifest["fold_in"]
     (saved / "manifest.json").write_text(json.dumps(manifest))
     assert same(artifact.load(saved), a_model())
 

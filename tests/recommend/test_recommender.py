@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import sdgar
-from sdgar.contracts import Factors
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
+from sdgar.models.factors import Factors
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load, most_popular
 from sdgar.systems.popular import MostPopular

@@ -1,0 +1,48 @@
+"""How new users are folded into models that were saved before models said so themselves.
+
+Such a model says only which system made it, and with which settings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sdgar.data.interactions import History
+from sdgar.errors import ArtifactError
+from sdgar.models.fold_in import GREATEST, LeastSquares, NoVector, OnSphere, PopularityLost, Rule
+from sdgar.settings import of_today
+
+
+def rule_of_earlier(about: dict[str, Any], history: History, n_items: int) -> Rule | None:
+    """Give the rule that models of the system had; None if they had none, or one of their own."""
+    given, decided = about.get("hyper_parameters"), about.get("decided")
+    settings = of_today(about.get("system"), given if isinstance(given, dict) else {})
+    settings |= decided if isinstance(decided, dict) else {}
+    match about.get("system"), settings:
+        case "popular", _:
+            return NoVector()
+        case "ials", {
+            "alpha": int() | float() as alpha, "l2": int() | float() as l2,
+            "power": int() | float() as power,
+        }:  # fmt: skip
+            return LeastSquares(**_sound(alpha=alpha, l2=l2, power=power))
+        case "sdsoftmax", {"similarity": "cosine"} if about.get("folded_in"):
+            return PopularityLost()
+        case "sdsoftmax", {
+            "similarity": "cosine", "tau": int() | float() as tau,
+            "rho": int() | float() as rho,
+        } if tau > 0:  # fmt: skip
+            return OnSphere.after(history, n_items, **_sound(tau=tau, rho=rho))
+    return None
+
+
+def _sound(**saved: float) -> dict[str, float]:
+    """Give the settings of a saved model as floats, if training could have used them."""
+    for name, value in saved.items():
+        if not 0 <= value <= GREATEST:
+            raise ArtifactError(
+                f"the model is damaged: its setting {name} is not between 0 and {GREATEST:g}. "
+                "Restore the folder from a copy, or train again.",
+                code="damaged",
+            )
+    return {name: float(value) for name, value in saved.items()}

@@ -1,0 +1,64 @@
+"""The file of ids of a saved model."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.ids import Ids
+from sdgar.errors import DataError
+from sdgar.storage.folders import DamagedError, Tensors
+
+
+def id_tensors(users: Ids, items: Ids) -> Tensors:
+    """Give the ids as arrays: integers as they are, texts as bytes with offsets."""
+    tensors: Tensors = {}
+    for side, ids in (("users", users), ("items", items)):
+        if ids.kind != "text":
+            tensors[side] = ids.values
+            continue
+        encoded = [value.encode() for value in ids.values]
+        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        tensors[f"{side}.offsets"] = ends
+        tensors[f"{side}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
+    return tensors
+
+
+def read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids:
+    """Read the ids of one side, if they are n distinct ones of this kind."""
+    if kind == "text":
+        names = (f"{side}.offsets", f"{side}.bytes")
+        if any(name not in tensors for name in names):
+            raise DamagedError(path, f"the text ids of {side} are missing")
+        offsets, blob = (tensors[name] for name in names)
+        _check_offsets(path, side, offsets, blob, n)
+        raw = blob.tobytes()
+        try:
+            words = [raw[a:b].decode() for a, b in itertools.pairwise(offsets)]
+        except UnicodeDecodeError as error:
+            raise DamagedError(path, f"an id of {side} is not UTF-8") from error
+        ids = Ids(np.array([*words, None], dtype=object)[:-1])
+    elif kind in ("int64", "uint64"):
+        if side not in tensors or tensors[side].dtype != kind or tensors[side].shape != (n,):
+            raise DamagedError(path, f"the ids of {side} are not {n} numbers of type {kind}")
+        try:
+            ids = Ids(tensors[side])
+        except DataError as error:
+            raise DamagedError(path, f"{side}: {error}".rstrip(".")) from error
+    else:
+        raise DamagedError(path, f"ids of kind {kind!r} are unknown")
+    if len(set(ids.values.tolist())) != n:
+        raise DamagedError(path, f"an id of {side} occurs twice")
+    return ids
+
+
+def _check_offsets(
+    path: Path, side: str, offsets: NDArray[Any], blob: NDArray[Any], n: int
+) -> None:
+    right = offsets.dtype == np.int64 and offsets.shape == (n + 1,) and blob.dtype == np.uint8
+    if not right or offsets[0] != 0 or offsets[-1] != len(blob) or (np.diff(offsets) < 0).any():
+        raise DamagedError(path, f"the offsets of the {side} ids do not fit their bytes")

@@ -1,0 +1,123 @@
+"""The answer to a question: for each one who was asked about, a list of items, best first.
+
+An answer is a record of arrays. It becomes a frame for those who work with frames, or plain lists
+for JSON, and only a frame imports Polars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.ids import Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The lists of T questions, each with at most K entries."""
+
+    asked: Mapping[str, NDArray[Any]]
+    """Who or what each list is for: a column of ids, or a column for each field of a context."""
+    items_TK: NDArray[np.int32]
+    """The numbers of what is listed, best first; -1 behind the end of a shorter list."""
+    scores_TK: NDArray[np.float32]
+    """The score of each entry; -inf behind the end of a shorter list."""
+    basis_T: NDArray[Any]
+    """What each list rests on: "model", "popular" or "unknown"."""
+    k: int
+    """How many entries were asked for, which may be more than K."""
+    ids: Ids
+    """The ids of what is listed, by number."""
+    what: str = "item"
+    """The name for an entry: "item", or "user" for a list of similar users."""
+
+    def __len__(self) -> int:
+        return len(self.items_TK)
+
+    @property
+    def short_T(self) -> NDArray[np.bool_]:
+        """Whether a list has fewer entries than were asked for."""
+        short_T: NDArray[np.bool_] = (self.items_TK >= 0).sum(axis=1) < self.k
+        return short_T
+
+    def dicts(self, names: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        """Give one object for each question, as JSON can hold it.
+
+        With ``names`` each entry has a name too; one that has none goes by its id.
+        """
+        found_TK = self.ids.at(self.items_TK.clip(min=0)).tolist() if len(self.ids) else []
+        ends_T = (self.items_TK >= 0).sum(axis=1).tolist()
+        asked = {name: values.tolist() for name, values in self.asked.items()}
+        scores_TK, short_T, basis_T = (
+            array.tolist() for array in (self.scores_TK, self.short_T, self.basis_T)
+        )
+        return [
+            {
+                **{name: values[t] for name, values in asked.items()},
+                f"{self.what}s": [
+                    {
+                        self.what: one,
+                        **({} if names is None else {"name": names.get(str(one), str(one))}),
+                        "score": score,
+                    }
+                    for one, score in zip(found_TK[t][:end], scores_TK[t][:end], strict=True)
+                ],
+                "short": short_T[t],
+                "basis": basis_T[t],
+            }
+            for t, end in enumerate(ends_T)
+        ]
+
+    def frame(self, like: object = None) -> Any:
+        """Give a table with a row for each entry, in Polars, or in pandas if ``like`` is pandas.
+
+        The columns say who was asked about, then rank, item, score, short and basis. A list without
+        any entry is a row without an item.
+        """
+        found_TK = self.items_TK >= 0
+        shown_TK = found_TK.copy()
+        shown_TK[:, 0] = True
+        row_R, place_R = np.nonzero(shown_TK)
+        has_R = found_TK[row_R, place_R]
+        listed_R = self.ids.at(self.items_TK[row_R, place_R].clip(min=0))
+        return table(
+            {
+                **{name: values[row_R] for name, values in self.asked.items()},
+                "rank": _where(has_R, place_R + 1),
+                self.what: _where(has_R, listed_R),
+                "score": _where(has_R, self.scores_TK[row_R, place_R]),
+                "short": self.short_T[row_R],
+                "basis": self.basis_T[row_R],
+            },
+            {"rank": "int64", self.what: self.ids.kind},
+            like=like,
+        )
+
+
+def table(
+    columns: dict[str, NDArray[Any]], types: Mapping[str, str] | None = None, *, like: object
+) -> Any:
+    """Give a frame whose columns have the same types however many rows there are."""
+    from sdgar.data.tables import to_table
+
+    said = {"score": "float64", "short": "bool", "basis": "text", **(types or {})}
+    return to_table(
+        {name: values.tolist() for name, values in columns.items()},
+        types={name: said.get(name) or _kind(values) for name, values in columns.items()},
+        like=like,
+    )
+
+
+def _kind(values: NDArray[Any]) -> str:
+    return {"i": "int64", "u": "uint64"}.get(values.dtype.kind, "text")
+
+
+def _where(has_R: NDArray[np.bool_], values_R: NDArray[Any]) -> NDArray[Any]:
+    """Give the values, and None where there is none."""
+    column_R = np.full(len(has_R), None, dtype=object)
+    column_R[has_R] = values_R[has_R].tolist()
+    return column_R

@@ -1,0 +1,66 @@
+"""The lists of those who are asked about, ranked by a model or by popularity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import History
+from sdgar.evaluation.topk import top_k
+from sdgar.models.factors import Factors
+from sdgar.models.model import Scorer
+from sdgar.recommend.lists import Lists
+from sdgar.recommend.questions import Asked
+
+
+def ranked(
+    asked: Asked,
+    k: int,
+    ids: Ids,
+    *,
+    what: str = "item",
+    unknown: str = "popular",
+    blocked_I: NDArray[np.bool_] | None = None,
+    popular: Factors | None = None,
+) -> Lists:
+    """Rank by the model those that it knows; others get the most popular items, or nothing.
+
+    ``unknown`` is the basis of the lists that the model does not rank.
+    """
+    n = min(k, len(ids))
+    items_TK = np.full((len(asked), n), -1, np.int32)
+    scores_TK = np.full((len(asked), n), -np.inf, np.float32)
+
+    def rank(who_T: NDArray[np.bool_], scorer: Scorer, users_T: Any, seen: History | None) -> None:
+        if who_T.any():
+            top = top_k(scorer, users_T, n, seen=seen, blocked_I=blocked_I)
+            items_TK[who_T], scores_TK[who_T] = top.items_TK, top.scores_TK
+
+    by_model_T, known_T = asked.by_model_T, asked.index_T >= 0
+    rank(by_model_T, asked.model, asked.index_T[by_model_T], asked.seen)
+    if popular is not None:
+        rank(~known_T, popular, np.zeros(1, np.int64), None)  # one list for all of them
+        untaught_T = known_T & ~by_model_T
+        rank(untaught_T, popular, asked.index_T[untaught_T], asked.seen)
+    basis_T = np.where(by_model_T, "model", unknown)
+    return Lists(asked.columns, items_TK, scores_TK, basis_T, k, ids, what)
+
+
+def ranked_in_pieces(
+    asked: Asked,
+    k: int,
+    ids: Ids,
+    rows: int | None,
+    *,
+    blocked_I: NDArray[np.bool_] | None,
+    popular: Factors | None,
+) -> Iterator[Lists]:
+    """Rank one piece after the other, each with about ``rows`` entries; None means all at once."""
+    step = max(1, len(asked) if rows is None else rows // min(k, len(ids)))
+    for start in range(0, max(1, len(asked)), step):
+        part = asked.rows(slice(start, start + step))
+        yield ranked(part, k, ids, blocked_I=blocked_I, popular=popular)

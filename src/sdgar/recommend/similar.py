@@ -1,0 +1,42 @@
+"""Items that are similar to an item, and users that are similar to a user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import History
+from sdgar.models.model import Model, Side
+from sdgar.recommend.lists import Lists
+from sdgar.recommend.questions import Asked, Raw, labels, several
+from sdgar.recommend.ranking import ranked
+from sdgar.recommend.unknown import index_of
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """A model that scores all items for an item, or all users for a user."""
+
+    side: Side
+    model: Model
+    ids: Ids
+    """The ids of the items, or of the users."""
+    itself: History
+    """The one that each list leaves out: the item or the user that it is about."""
+
+    @classmethod
+    def of(cls, model: Model, side: Side, ids: Ids) -> Likeness | None:
+        """Compare the items or the users of a model; None if it has nothing to compare."""
+        alike, n = model.alike(side), len(ids)
+        itself = History(np.arange(n + 1), np.arange(n, dtype=np.int32))
+        return None if alike is None else cls(side, alike, ids, itself)
+
+    def lists(self, raw: Raw, k: int, fallback: str) -> Lists:
+        """List the k most similar ones to each that is asked about."""
+        given = several(raw, f"{self.side}s")
+        index_T = index_of(self.ids, given, self.side, fallback)
+        columns = {"like": labels(self.ids, given, index_T)}
+        asked = Asked(self.model, self.itself, columns, index_T).unless(fallback)
+        return ranked(asked, k, self.ids, what=self.side, unknown="unknown")
