@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdgar.cli.train import Job
 from sdgar.data.readers import ReadOptions
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import ArtifactError, SdgarError, UsageError
 from sdgar.experiments import workspace
+from sdgar.experiments.job import Job
 from sdgar.experiments.paper import pieces
 from sdgar.experiments.results import Results
 from sdgar.experiments.watch import Unwatched, never

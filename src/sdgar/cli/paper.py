@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdgar.cli import options
+from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
@@ -22,15 +23,7 @@ def paper(
         str,
         typer.Argument(help="table1, table2, trend, time, items, sensitivity, or all."),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            parser=options.folder_for_files,
-            metavar="FOLDER",
-            help="Folder to keep everything in, and go on from.",
-        ),
-    ],
+    out: options.Place,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -43,15 +36,7 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller in every way; minutes on two cores.")
     ] = False,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds",
-            parser=options.number("--seeds", int),
-            metavar="INTEGER",
-            help="Runs of each system; from 0 upwards.",
-        ),
-    ] = 3,
+    seeds: options.SeedsFromZero = 3,
     device: options.Device = "auto",
     as_json: options.Json = False,
 ) -> None:
@@ -80,7 +65,7 @@ def paper(
     screen.say(
         "", "The guess is for two free cores. Each piece says when it is done what is left here."
     )
-    with HeldBack() as stop, screen.work(len(todo) + sum(map(len, todo.values()))) as watch:
+    with HeldBack() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
         written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))

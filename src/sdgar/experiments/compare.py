@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,12 +32,13 @@ from sdgar.errors import (
     unknown_name,
 )
 from sdgar.evaluation.metrics import check_metric
+from sdgar.experiments.candidates import Candidate
 from sdgar.experiments.figures import draw_comparison
 from sdgar.experiments.results import Results
 from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of, require_folding
 from sdgar.experiments.standings import Comparison, Entrant, Entrants, Failure, Measured, stand
 from sdgar.experiments.study import require_optuna
-from sdgar.experiments.tune import searched_of, tune, with_settings
+from sdgar.experiments.tune import tune, with_settings
 from sdgar.experiments.watch import (
     Stop,
     Unwatched,
@@ -48,35 +49,12 @@ from sdgar.experiments.watch import (
     stoppable,
 )
 from sdgar.maths.rng import check_seed
+from sdgar.settings import KS
 from sdgar.storage.whole_files import replacing
 from sdgar.systems.base import Estimator
-from sdgar.systems.learner import Learner
-from sdgar.systems.spaces import Space
 from sdgar.training.checkpoint import Identity
 
 _NAME = "compare"
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A system to be compared: its settings, and which of them a search must leave alone."""
-
-    estimator: Estimator
-    fixed: Collection[str] = ()
-
-    @property
-    def system(self) -> str:
-        """Its name."""
-        return self.estimator.system_name
-
-    @property
-    def searched(self) -> Space:
-        """What a search would try."""
-        return searched_of(self.estimator, self.fixed)
-
-    def seeds(self, seeds: Sequence[int]) -> Sequence[int | None]:
-        """Those it is trained with; one run is enough for what draws nothing."""
-        return seeds if "seed" in self.estimator.get_params() else (None,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +65,7 @@ class Conditions:
     """What is trained on and what is to be found: once, or several times."""
     valid: Interactions | None = None
     protocol: str = "validated"
-    ks: tuple[int, ...] = (10, 20, 50)
+    ks: tuple[int, ...] = KS
     seeds: tuple[int, ...] = (0, 1, 2)
     trials: int | None = None
     """Trials of the search on validation rows, with the first seed; None searches nothing."""
@@ -299,7 +277,7 @@ def _measure(
     users = None
     if len(conditions.folds) > 1:
         users = measured_users(fold.held_out, estimator.recommender_).tolist()
-    trained = estimator.trained_ if isinstance(estimator, Learner) else None
+    trained = estimator.trained_
     return Measured(
         system=estimator.system_name,
         seed=seed,
@@ -308,8 +286,8 @@ def _measure(
         per_user=report.per_user[conditions.sorted_by].tolist(),
         counts=asdict(report.counts),
         definition=report.definition,
-        engine=estimator.computed_by if trained is None else trained.engine,
-        best_epoch=None if trained is None else trained.best_epoch,
+        engine=trained.engine,
+        best_epoch=trained.chosen_epoch,
         seconds=round(seconds, 3),
         fold=number,
         users=users,

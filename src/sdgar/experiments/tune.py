@@ -24,14 +24,12 @@ from sdgar.experiments.watch import (
     require_going,
     stoppable,
 )
+from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
 from sdgar.systems.learner import Learner
 from sdgar.systems.spaces import RATES, Space
-from sdgar.training.fit import EpochRecord, FitOptions
+from sdgar.training.fit import EpochRecord
 from sdgar.training.protocols import Phase
-
-METRIC = FitOptions().metric
-"""What is searched for unless another metric is named."""
 
 _LOOKS_BEFORE_PRUNING = 3
 
@@ -97,8 +95,8 @@ def tune(
     require_optuna()
     watch = watch or Unwatched()
     if metric is None:
-        metric = base.metric if isinstance(base, Learner) else METRIC
-    elif isinstance(base, Learner):
+        metric = base.get_params().get("metric", METRIC)
+    elif "metric" in base.get_params():
         base = with_settings(base, {"metric": metric})
     _, k = check_metric(metric)
     space = searched_of(base, fixed)
@@ -198,19 +196,17 @@ def _try(
         return round(time.perf_counter() - start, 3)
 
     try:
-        if isinstance(estimator, Learner):
-            looked_at = valid if estimator.early_stopping else None
-            estimator.fit(train, looked_at, on_epoch=on_epoch)
-        else:
-            estimator.fit(train)
+        loop = estimator.fit_options()
+        looked_at = valid if loop is not None and loop.early_stopping else None
+        estimator.fit(train, looked_at, on_epoch=on_epoch)
         value = estimator.evaluate(valid, ks=(check_metric(metric)[1],)).means()[metric]
     except PrunedError:
         proposal.pruned(seconds=seconds())
     except NumericalError as error:
         proposal.failed(str(error), seconds=seconds())
     else:
-        best_epoch = estimator.trained_.best_epoch if isinstance(estimator, Learner) else None
-        proposal.complete(value, seconds=seconds(), best_epoch=best_epoch)
+        chosen = estimator.trained_.chosen_epoch
+        proposal.complete(value, seconds=seconds(), best_epoch=chosen)
 
 
 def _sentence(system: str, tried: Tried) -> str:

@@ -42,6 +42,7 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.modules import ModuleScores
 from sdgar.recommend import artifact
 from sdgar.recommend.artifact import Artifact
+from sdgar.settings import KS
 from sdgar.show.printed import Described
 
 Raw = str | int | Mapping[str, Any] | Iterable[Any]
@@ -368,7 +369,7 @@ class Recommender(Described):
         self,
         test: Interactions,
         *,
-        ks: tuple[int, ...] = (10, 20, 50),
+        ks: tuple[int, ...] = KS,
         seen: Interactions | None = None,
         histories: Interactions | None = None,
     ) -> Report:

@@ -10,6 +10,7 @@ from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
+from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import make_optimizer
 from sdgar.parts.register import Ingredients
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
@@ -98,6 +99,7 @@ class Learner(Looped):
         so a lack of features or of times is no fault here.
         """
         some = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
+        require_memory(self.system_name, self.least_bytes(some), CPU)
         try:
             self.compose(some, seed=0)
         except DataError:

@@ -33,13 +33,12 @@ from torch import Tensor
 from sdgar.arguments import not_negative
 from sdgar.contracts import Engine, Learned
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, StoppedError
-from sdgar.settings import of_today
+from sdgar.settings import CHECKPOINT_SECONDS, of_today
 from sdgar.storage import folders
 from sdgar.training.fit import EpochRecord, Fitted, Progress
 
 FORMAT = "sdgar-checkpoint"
 FORMAT_VERSION = 1
-EVERY_SECONDS = 30.0
 _KEPT = 2
 _STATE, _LOOP = "state.safetensors", "loop.json"
 _UNSEALED = ("format", "files")
@@ -95,7 +94,7 @@ class Checkpoints:
         identity: Identity,
         *,
         device: torch.device,
-        every: float = EVERY_SECONDS,
+        every: float = CHECKPOINT_SECONDS,
         stop: Callable[[], Signals | None] = lambda: None,
         go_on: str = "",
     ) -> None:

@@ -16,6 +16,7 @@ from sdgar.data.interactions import History
 from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
+from sdgar.settings import METRIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class FitOptions:
     """Looks without a gain before training stops."""
     early_stopping: bool = True
     """Stop when patience runs out; otherwise run all epochs and take the best look."""
-    metric: str = "ndcg@50"
+    metric: str = METRIC
     """What a look compares."""
     valid_users: int = 10_000
     """Most users a look at validation rows ranks for: a fixed random choice, above that."""

@@ -9,12 +9,13 @@ from typing import ClassVar, Literal, Protocol
 
 import torch
 
-from sdgar.contracts import Engine, Learned, System
+from sdgar.contracts import Engine, Model, System
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
+from sdgar.settings import KS, METRIC
 from sdgar.show.printed import Described
 from sdgar.training.checkpoint import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
@@ -63,14 +64,17 @@ class Seconds:
 class Trained(Described):
     """A model, and how it came to be."""
 
-    model: Learned
+    model: Model
     engine: str
+    """The engine that trained it, or what computed it."""
     why: str
+    """Why this engine was taken."""
     deterministic: bool
     """Whether the same seed gives the same bytes."""
     epochs: int
     """Epochs run while choosing."""
     best_epoch: int
+    """The epoch that was chosen; 0 for a model that was computed at once."""
     log: tuple[tuple[Phase, EpochRecord], ...]
     generator: dict[str, float]
     """How the generator was in the last epoch; empty without one."""
@@ -79,11 +83,35 @@ class Trained(Described):
     seconds: Seconds
     positives_per_second: float
 
+    @property
+    def chosen_epoch(self) -> int | None:
+        """The epoch that was chosen; None for a model that was computed at once."""
+        return self.best_epoch or None
+
     def _lines(self) -> list[str]:
+        if not self.epochs:
+            return [f"Computed in {self.seconds.total:.1f} s by {self.engine}: {self.why}"]
         said = [f"Trained: epoch {self.best_epoch} of {self.epochs} is kept"]
         said.append(f"{self.seconds.total:.1f} s with engine {self.engine}: {self.why}")
-        valid = self.valid.get("ndcg@50")
+        valid = self.valid.get(METRIC)
         return said if valid is None else [*said, f"NDCG@50 {valid:.4f} on validation rows"]
+
+
+def computed(model: Model, by: str, seconds: float, n_positives: int) -> Trained:
+    """Tell of a model that was computed from all rows at once, without epochs."""
+    return Trained(
+        model=model,
+        engine=by,
+        why="it has no epochs",
+        deterministic=True,
+        epochs=0,
+        best_epoch=0,
+        log=(),
+        generator={},
+        valid={},
+        seconds=Seconds(train=seconds, refit=0.0, evaluate=0.0, total=seconds),
+        positives_per_second=n_positives / seconds if seconds else 0.0,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,7 +126,7 @@ class Run:
     on_epoch: OnPhase | None = None
     checkpoints: Checkpoints | None = None
     """Where the run is kept, and from where it goes on after an interruption."""
-    ks: tuple[int, ...] = (10, 20, 50)
+    ks: tuple[int, ...] = KS
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
     positives: int = 0
     chosen_engine: str = ""
@@ -216,7 +244,7 @@ def fixed(run: Run, train: Interactions, phase: Phase = "final") -> Trained:
 def paper_options(options: FitOptions) -> FitOptions:
     """How long the paper trains, when it looks, and at what."""
     return replace(
-        options, epochs=PAPER_EPOCHS, evaluate_every=5, early_stopping=False, metric="ndcg@50"
+        options, epochs=PAPER_EPOCHS, evaluate_every=5, early_stopping=False, metric=METRIC
     )
 
 

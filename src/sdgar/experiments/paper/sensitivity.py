@@ -10,7 +10,8 @@ from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.chosen import settings_of
 from sdgar.experiments.paper.pieces import Piece, Row, Setting
 from sdgar.experiments.paper.sources import TITLES
-from sdgar.experiments.paper.training import METRIC, training
+from sdgar.experiments.paper.training import training
+from sdgar.settings import METRIC
 
 NAME = "sensitivity"
 TITLE = "What SD-GAR is sensitive to"

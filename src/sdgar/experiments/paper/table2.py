@@ -22,7 +22,8 @@ from sdgar.experiments.paper.chosen import (
 )
 from sdgar.experiments.paper.pieces import Piece, Row, Setting
 from sdgar.experiments.paper.sources import TITLES
-from sdgar.experiments.paper.training import METRIC, training, unpacked
+from sdgar.experiments.paper.training import training, unpacked
+from sdgar.settings import METRIC
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
