@@ -19,7 +19,7 @@ from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.experiments.compare import Candidate, Conditions, compare
 from sdgar.experiments.figures import comparison_figure
-from sdgar.experiments.paper.pieces import Pace, Piece
+from sdgar.experiments.paper.measurements import Measurement, Pace
 from sdgar.experiments.tune import searched_of, tune
 from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
@@ -108,7 +108,7 @@ def test_a_command_stays_on_one_line_to_be_copied():
 def looks(n: int, best: int) -> list[EpochRecord]:
     return [
         EpochRecord(e, 4.5839, 123.4, 1.0, 1.2, metric=0.2682, best=e <= best, effective=20.0,
-                    health={"perplexity": 9.0, "items": 12_000.0, "kl": 0.5})
+                    health_line="Q 9/12,000 · KL 0.50")
         for e in range(5, 5 * n + 1, 5)
     ]  # fmt: skip
 
@@ -315,10 +315,10 @@ def test_the_reason_why_a_fast_engine_was_not_used_is_told():
 def test_pieces_of_the_paper_are_named_in_words_and_say_what_is_left():
     key = {"data": "citeulike", "real": False, "system": "bpr", "seed": 0, "protocol": "validated",
            "settings": {}, "label": "bpr"}  # fmt: skip
-    piece = Piece(key=key, measure=lambda _: {}, seconds=60.0)
+    piece = Measurement(key=key, measure=lambda _: {}, seconds=60.0)
     assert piece.label == "citeulike, made up, bpr, seed 0, protocol validated"
     timed = {"system": "sdgar", "users": 1250, "device": "cpu", "like": "amazon"}
-    said = Piece(key=timed, measure=lambda _: {}, seconds=1.0).label
+    said = Measurement(key=timed, measure=lambda _: {}, seconds=1.0).label
     assert said == "sdgar, 1,250 users, on cpu, the shape of amazon"
     pace = Pace(240.0)
     pace.passed(piece, None)

@@ -15,7 +15,7 @@ from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.experiments.paper.pieces import Piece
+    from sdgar.experiments.paper.measurements import Measurement
 
 
 def paper(
@@ -56,11 +56,11 @@ def paper(
         )
     setting = experiments.Setting(data=data, quick=quick, device=device, seeds=all_seeds)
     chosen = experiments.named(name)
-    todo = {experiment.TITLE: experiment.pieces(setting) for experiment in chosen}
-    for title, pieces in todo.items():
-        screen.say("plan", f"{title}: {len(pieces)} pieces, {_guess(pieces)}")
+    todo = {experiment.TITLE: experiment.measurements(setting) for experiment in chosen}
+    for title, several in todo.items():
+        screen.say("plan", f"{title}: {len(several)} pieces, {_guess(several)}")
     if len(todo) > 1:
-        everything = [piece for pieces in todo.values() for piece in pieces]
+        everything = [one for several in todo.values() for one in several]
         screen.say("plan", f"all of it: {len(everything)} pieces, {_guess(everything)}")
     screen.say(
         "", "The guess is for two free cores. Each piece says when it is done what is left here."
@@ -72,9 +72,9 @@ def paper(
     screen.result({"experiments": [e.NAME for e in chosen], "files": [str(p) for p in written]})
 
 
-def _guess(pieces: Sequence[Piece]) -> str:
-    """How long pieces may take: half the guess to twice as long, as machines differ by as much."""
-    minutes = sum(piece.seconds for piece in pieces) / 60
+def _guess(several: Sequence[Measurement]) -> str:
+    """Guess how long they take: half the sum to twice as long, as machines differ by as much."""
+    minutes = sum(one.seconds for one in several) / 60
     if minutes < 1:
         return "a minute or two"
     return f"{max(1, minutes / 2):.0f} to {2 * minutes:.0f} minutes"

@@ -1,4 +1,4 @@
-"""A piece that trains a system on a data set and reads the test rows."""
+"""A measurement that trains a system on a data set and reads the test rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.experiments.paper.pieces import Piece, Setting
+from sdgar.experiments.paper.measurements import Measurement, Setting
 from sdgar.experiments.paper.sources import PAPER_SIZES, is_real, source
 from sdgar.experiments.run import fit_by
 from sdgar.settings import METRIC
@@ -36,7 +36,7 @@ def training(
     *,
     users: bool = False,
     **more: Any,
-) -> Piece:
+) -> Measurement:
     """Train by the protocol, read the test rows once; ``users``: keep the metric of each user.
 
     ``more`` goes into the key.
@@ -48,7 +48,7 @@ def training(
     if loop is not None:
         # Early stopping ends most runs sooner, and a validated run is trained twice.
         epochs = PAPER_EPOCHS if protocol == "paper" else 2 * loop.epochs // 3
-    return Piece(
+    return Measurement(
         key={
             "data": data,
             "real": is_real(data, setting.data),
