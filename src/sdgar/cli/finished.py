@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sdgar.cli.console import Screen
 from sdgar.cli.reports import tell_report
+from sdgar.settings import METRIC
 from sdgar.show.printed import command
 
 if TYPE_CHECKING:
@@ -31,8 +32,24 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
     )
     screen.say("engine", f"{result.summary['engine']}: {result.summary['why']}")
     screen.say("saved", f"{out} ({_what_was_kept(result)})")
+    picture = _picture(job, out, result)
+    if picture is not None:
+        screen.say("drawn", f"{picture}: loss and metric of every epoch")
     screen.say("next", command("sdgar", "recommend", out, *_someone(result)))
     screen.result(result.summary | {"out": str(out)})
+
+
+def _picture(job: Job, out: Path, result: RunResult) -> Path | None:
+    """Draw how the epoch was chosen, beside the log of the run."""
+    from sdgar.experiments.figures import draw_run
+
+    return draw_run(
+        result.log,
+        out / "training.png",
+        title=f"{job.system}, seed {job.seed}",
+        metric=METRIC if job.protocol == "paper" else job.settings.get("metric", METRIC),
+        rows="test" if job.protocol == "paper" else "validation",
+    )
 
 
 def _what_was_kept(result: RunResult) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sdgar.errors import ResourceError
 from sdgar.training.fit import EpochRecord
+from sdgar.training.protocols import Phase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +17,28 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours stay apart for colour-blind readers.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+
+
+LEAST_LOOKS = 3
+"""The looks at held-out rows that make a curve."""
+
+
+def draw_run(
+    log: Sequence[tuple[Phase, EpochRecord]], path: Path, *, title: str, metric: str, rows: str
+) -> Path | None:
+    """Draw the pass that chose the epoch beside the log of a run that is saved.
+
+    Nothing is drawn if there were too few looks, matplotlib is not installed, or the disk refuses:
+    the run is whole without its picture.
+    """
+    chosen = [record for phase, record in log if phase == "choose"]
+    if sum(record.metric is not None for record in chosen) < LEAST_LOOKS:
+        return None
+    try:
+        training_figure(chosen, title=title, metric=metric, rows=rows).savefig(path)
+    except (ResourceError, OSError):
+        return None
+    return path
 
 
 def draw_training(
@@ -32,7 +55,12 @@ def draw_training(
 
 
 def training_figure(
-    log: Sequence[EpochRecord], *, title: str, metric: str, popular: float | None = None
+    log: Sequence[EpochRecord],
+    *,
+    title: str,
+    metric: str,
+    popular: float | None = None,
+    rows: str = "validation",
 ) -> Figure:
     """The metric of every look above the loss of every epoch, and where the best one is.
 
@@ -58,7 +86,7 @@ def training_figure(
         strip.set_ylim(popular - 1, popular + 1)
         strip.set_yticks([popular], [f"{popular:.4f}"])
         strip.set_title("most popular on the same rows", fontsize=8, loc="left", pad=2)
-    above.set(title=title, ylabel=f"{metric} on validation rows")
+    above.set(title=title, ylabel=f"{metric} on {rows} rows")
     below.set(xlabel="epoch", ylabel="training loss", xlim=(0, log[-1].epoch + 1))
     for axes in (above, below):
         axes.margins(y=0.15)
