@@ -113,6 +113,22 @@ def test_a_grid_is_run_once(script, tmp_path, capsys):
     assert "citeulike bpr paper 0" in capsys.readouterr().out
 
 
+def test_digests_tell_whether_a_change_changes_what_is_learned(script, monkeypatch, tmp_path):
+    import sdgar
+
+    digests = script("digests")
+    rows = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    monkeypatch.setattr(sdgar, "synthetic", lambda name: rows)
+    monkeypatch.setattr(digests, "SYSTEMS", {"MostPopular": {}, "BPR": {"dim": 2}})
+    monkeypatch.setattr(digests, "VARIANTS", {})
+    before = tmp_path / "before.json"
+    assert digests.main(["--json", str(before)]) == 0
+    assert set(json.loads(before.read_text())) == {"MostPopular", "BPR eager", "BPR fused-cpu"}
+    assert digests.main(["--beside", str(before)]) == 0
+    monkeypatch.setattr(digests, "SYSTEMS", {"MostPopular": {}, "BPR": {"dim": 3}})
+    assert digests.main(["--beside", str(before)]) == 1
+
+
 def test_draws_can_be_drawn(script, tmp_path):
     report = BENCHMARKS / "reports" / "sdsoftmax" / "citeulike-draws.jsonl"
     script("accuracy").main("plot", str(report), str(tmp_path / "draws.png"))

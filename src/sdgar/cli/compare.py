@@ -16,7 +16,7 @@ from sdgar.cli.train_line import train_line
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.experiments.standings import Comparison
+    from sdgar.experiments.comparison import Comparison
 
 
 @options.reads_files

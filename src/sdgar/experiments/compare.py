@@ -33,10 +33,11 @@ from sdgar.errors import (
 )
 from sdgar.evaluation.metrics import check_metric
 from sdgar.experiments.candidates import Candidate
+from sdgar.experiments.comparison import Comparison, Failure, Measured
 from sdgar.experiments.figures import draw_comparison
 from sdgar.experiments.results import Results
 from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of, require_folding
-from sdgar.experiments.standings import Comparison, Entrant, Entrants, Failure, Measured, stand
+from sdgar.experiments.standings import Entrant, Entrants, stand
 from sdgar.experiments.study import require_optuna
 from sdgar.experiments.tune import tune, with_settings
 from sdgar.experiments.watch import (

@@ -13,7 +13,7 @@ from sdgar.training.protocols import Phase
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sdgar.experiments.standings import Comparison
+    from sdgar.experiments.comparison import Comparison
 
 # Okabe and Ito's colours stay apart for colour-blind readers.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"

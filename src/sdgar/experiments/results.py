@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from sdgar.errors import UsageError
-from sdgar.experiments.standings import Measured
+from sdgar.experiments.comparison import Measured
 from sdgar.experiments.study import MARK
 from sdgar.storage import lines
 from sdgar.storage.folders import DamagedError, read_record
