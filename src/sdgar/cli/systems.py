@@ -10,7 +10,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 
 _NAMES = 15
-"""Columns for the names of systems in a list of them."""
+"""The width of the column of names in the list of systems."""
 
 
 def systems(

@@ -1,4 +1,4 @@
-"""Pictures, drawn from logged data alone. Needs the extra ``plot``."""
+"""Pictures that are drawn from logged data alone; they need the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def training_figure(
     popular: float | None = None,
     rows: str = "validation",
 ) -> Figure:
-    """The metric of every look above the loss of every epoch, and where the best one is.
+    """Draw the metric of every look above the loss of every epoch, and where the best one is.
 
     Each axis shows the range in which its line moves. ``popular`` is the same metric of most
     popular on the same rows: a line on a strip of its own, as it is mostly far below.
@@ -101,7 +101,7 @@ def draw_comparison(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Each system's mean over its runs and every run; beside them the differences to one system.
+    """Draw each system's mean and its runs; beside them the differences to one system.
 
     Intervals are 95 % over users. Users differ from one another far more than systems do, so the
     intervals of two values can overlap where that of their paired difference is far from 0.
@@ -131,7 +131,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 
 def new_figure(*, width: float = 7, height: float = 4) -> Figure:
-    """An empty figure, or an error that says what to install."""
+    """Make an empty figure, or raise an error that says what to install."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

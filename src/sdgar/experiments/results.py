@@ -22,7 +22,7 @@ from sdgar.training.checkpoint import Identity, as_json, require_same
 
 FORMAT = "sdgar-result 1"
 Which = tuple[str, int | None, int]
-"""A run is known by its system, its seed and its fold."""
+"""The system, the seed and the fold of a run, by which it is known."""
 _RESULTS, _STUDIES = "results.jsonl", "studies"
 _UNSEALED = ("format", "identity", "run")
 """The entries of a line from before there were seals."""

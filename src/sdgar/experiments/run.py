@@ -32,13 +32,13 @@ _LOGGER = logging.getLogger("sdgar")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run gave, for people and for machines."""
+    """What a run gave: the model, its reports, a summary and the log."""
 
     model: Recommender
     test: Report | None
     popular: Report | None
     summary: dict[str, Any]
-    """What ``sdgar train --json`` prints."""
+    """The object that ``sdgar train --json`` prints."""
     log: tuple[tuple[Phase, EpochRecord], ...]
 
 
@@ -140,7 +140,7 @@ def identity_of(
     ks: Sequence[int],
     histories: Interactions | None = None,
 ) -> dict[str, Any]:
-    """What must be the same for a run to go on to the same bytes, by names people know."""
+    """Collect what must be the same for a run to go on to the same bytes, by names people know."""
     settings = estimator.plain_params()
     if "device" in settings:
         settings["device"] = choose_device(settings["device"]).type
@@ -183,7 +183,7 @@ def check_settings(estimator: Estimator, protocol: str = "validated") -> None:
 
 
 def loop_of(estimator: Estimator, protocol: str = "validated") -> FitOptions | None:
-    """How long an estimator trains and when it looks, by a protocol; None if it has no epochs."""
+    """Return how long an estimator trains and when it looks; None if it has no epochs."""
     options = estimator.fit_options()
     return paper_options(options) if options is not None and protocol == "paper" else options
 

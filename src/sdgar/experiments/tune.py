@@ -36,14 +36,14 @@ _LOOKS_BEFORE_PRUNING = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What a search found."""
+    """The result of a search: all trials, and which was best."""
 
     system: str
     trials: tuple[Tried, ...]
     searched: tuple[str, ...]
-    """Names of the settings that were searched."""
+    """The names of the settings that were searched."""
     metric: str = METRIC
-    """What the trials were compared by, on validation rows."""
+    """The metric on validation rows that the trials were compared by."""
 
     @property
     def best(self) -> Tried:
@@ -54,11 +54,11 @@ class Tuned:
 
     @property
     def seconds(self) -> float:
-        """Time that all trials took."""
+        """The seconds that all trials took."""
         return sum(tried.seconds for tried in self.trials)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "system": self.system,
             "metric": self.metric,
@@ -155,7 +155,7 @@ def tune(
 
 
 def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
-    """The settings of an estimator that a search would try, without those that are fixed."""
+    """Return the settings of an estimator that a search would try, without those that are fixed."""
     space = {name: values for name, values in base.searched.items() if name not in fixed}
     if space.get("learning_rate") in RATES.values() and isinstance(base, Learner):
         optimizer, _ = base.step()
@@ -164,7 +164,7 @@ def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
 
 
 def with_settings(base: Estimator, settings: dict[str, Any]) -> Estimator:
-    """A fresh estimator with some settings changed."""
+    """Make a fresh estimator with some settings changed."""
     return type(base)(**(base.get_params() | settings))
 
 
@@ -210,7 +210,7 @@ def _try(
 
 
 def _sentence(system: str, tried: Tried) -> str:
-    """One line about a trial, for people."""
+    """Say in one line what came of a trial."""
     result = tried.state if tried.value is None else f"{tried.value:.4f}"
     settings = " ".join(f"{name}={value}" for name, value in tried.settings.items())
     return f"{system} {tried.number:>3}  {result:>8}  {tried.seconds:6.1f} s  {settings}"
