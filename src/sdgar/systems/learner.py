@@ -76,7 +76,6 @@ class Learner(Looped):
                 "and not from dislikes. Set dislikes to 0.",
                 code="unused_dislikes",
             )
-        refit_every = getattr(self, "refit_every", None)
         return System(
             name=self.system_name,
             discriminator=given.discriminator,
@@ -87,7 +86,9 @@ class Learner(Looped):
             batch_size=at_least("batch_size", self.batch_size, 1),
             positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
             l2=self.penalty(data),
-            refit_every=None if refit_every is None else at_least("refit_every", refit_every, 1),
+            refit_every=at_least("refit_every", self.refit_every, 1)
+            if hasattr(self, "refit_every")
+            else None,
             seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
         )
