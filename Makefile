@@ -3,6 +3,7 @@
 # make test-numerics   the tests of numbers, with other threads, instructions and rounding
 # make lint   formatting, style, types, layers
 # make bench  speed beside peers, on this machine
+# make tables the tables of README.md and docs/, made from benchmarks/reports
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 INSTALL := $(PIP) install --no-compile --constraint constraints.txt
 
-.PHONY: demo test test-numerics lint bench clean
+.PHONY: demo test test-numerics lint bench tables clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -34,10 +35,13 @@ lint: $(VENV)/.test
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/sampling.py
-	$(BIN)/python benchmarks/cpu_engine.py
-	$(BIN)/python benchmarks/time_to_quality.py
+	$(BIN)/python benchmarks/cpu.py
+	$(BIN)/python benchmarks/peers.py seconds
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/busy_neighbour.py
+
+tables: $(VENV)/.package
+	$(BIN)/python benchmarks/tables.py
 
 $(VENV)/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

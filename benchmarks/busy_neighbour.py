@@ -1,7 +1,6 @@
 """One and two threads beside neighbours that want the same cores, and implicit's beside them.
 
     python benchmarks/busy_neighbour.py [--json FILE] [--rounds N] [--before SRC]
-    python benchmarks/busy_neighbour.py show docs/benchmarks.md     # fills in the page's table
 
 0, 1, 2 and 4 processes that do nothing but count run beside each measurement. Every contestant is
 a process that waits until it is its turn: SD-Softmax's epochs, its generator's updates, a full
@@ -24,30 +23,25 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-REPORT = Path(__file__).parent / "reports" / "busy_neighbour.json"
 LASTFM = ROOT.parent / "shared" / "data" / "lastfm-2k" / "interactions.parquet"
 NEIGHBOURS = (0, 1, 2, 4)
 THREADS = (1, 2)
 DIM, EPOCHS, ITERATIONS = 64, 1, 8
 COUNT = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100000))"
 """A neighbour ends with whoever started it."""
-NAMES = {
-    "epochs": "epochs of SD-Softmax",
-    "refit": "an update of its generator",
-    "ranking": "full ranking",
-    "implicit": "implicit's BPR",
-}
-MARKS = "<!-- busy-neighbour -->", "<!-- /busy-neighbour -->"
 
 
 # What a contestant does when it is its turn
 
 
-def lastfm() -> tuple[str, Any]:
-    """(source, interactions); a made-up set of its size where the real one is not there."""
+def lastfm(*, quick: bool) -> tuple[str, Any]:
+    """Return (source, interactions); a made-up set of its size if the real one is not there."""
     from sdgar.data.interactions import Interactions
     from sdgar.data.synthetic import Shape, generate
 
+    if quick:
+        shape = Shape(users=60, items=40, interactions=600, concentration=0.15)
+        return "made up", generate(shape, seed=0)
     if not LASTFM.exists():
         shape = Shape(users=1_892, items=17_632, interactions=92_834, concentration=0.35)
         return "made up, Last.fm's size", generate(shape, seed=0)
@@ -58,7 +52,7 @@ def lastfm() -> tuple[str, Any]:
     return "Last.fm", Interactions.from_arrays(users, items)
 
 
-def sdgar_turns() -> Callable[[int], dict[str, float]]:
+def sdgar_turns(*, quick: bool) -> Callable[[int], dict[str, float]]:
     import numpy as np
     import torch
 
@@ -66,7 +60,7 @@ def sdgar_turns() -> Callable[[int], dict[str, float]]:
     from sdgar.evaluation.topk import top_k
     from sdgar.systems.sdsoftmax import SDSoftmax
 
-    data = lastfm()[1]
+    data = lastfm(quick=quick)[1]
     device = torch.device("cpu")
     systems = {n: SDSoftmax(dim=DIM).compose(data, seed=0) for n in THREADS}
     engines = {
@@ -92,13 +86,13 @@ def sdgar_turns() -> Callable[[int], dict[str, float]]:
     return turn
 
 
-def implicit_turns() -> Callable[[int], dict[str, float]]:
+def implicit_turns(*, quick: bool) -> Callable[[int], dict[str, float]]:
     import numpy as np
     from implicit.cpu.bpr import BayesianPersonalizedRanking
     from scipy.sparse import csr_matrix
     from threadpoolctl import threadpool_limits
 
-    data = lastfm()[1]
+    data = lastfm(quick=quick)[1]
     ones_E, indptr_U1 = np.ones(len(data), np.float32), data.indptr_U1.astype(np.int32)
     matrix = csr_matrix((ones_E, data.items_E, indptr_U1), shape=(data.n_users, data.n_items))
     threadpool_limits(1, "blas")  # as implicit asks for
@@ -114,9 +108,9 @@ def implicit_turns() -> Callable[[int], dict[str, float]]:
     return turn
 
 
-def contestant(name: str) -> None:
+def contestant(name: str, *, quick: bool = False) -> None:
     """Answer each line, a number of threads, with the seconds that its turn took."""
-    turn = implicit_turns() if name == "implicit" else sdgar_turns()
+    turn = (implicit_turns if name == "implicit" else sdgar_turns)(quick=quick)
     for threads in THREADS:
         turn(threads)  # uncounted
     print(json.dumps("ready"), flush=True)
@@ -128,11 +122,13 @@ def contestant(name: str) -> None:
 
 
 @contextmanager
-def started(name: str, source: Path) -> Iterator[Callable[[int], dict[str, float]]]:
+def started(
+    name: str, source: Path, *, quick: bool = False
+) -> Iterator[Callable[[int], dict[str, float]]]:
     environment = {**os.environ, "PYTHONPATH": str(source)}
     environment.pop("OMP_NUM_THREADS", None)
     process = subprocess.Popen(
-        [sys.executable, __file__, "contestant", name],
+        [sys.executable, __file__, "contestant", name, *["quick"][: int(quick)]],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
     assert process.stdin is not None
@@ -148,6 +144,7 @@ def started(name: str, source: Path) -> Iterator[Callable[[int], dict[str, float
         yield turn
     finally:
         process.stdin.close()
+        process.stdout.close()
         process.wait()
 
 
@@ -165,13 +162,13 @@ def neighbours(n: int) -> Iterator[None]:
             process.wait()
 
 
-def measure(rounds: int, before: Path | None) -> list[dict[str, Any]]:
+def measure(rounds: int, before: Path | None, *, quick: bool = False) -> list[dict[str, Any]]:
     """One row for each contestant's work and number of neighbours."""
     sources = {"sdgar": ROOT / "src", "implicit": ROOT / "src"}
     if before is not None:
         sources["before"] = before
     seconds: dict[tuple[str, str, int], dict[int, list[float]]] = {}
-    with _all_started(sources) as turns:
+    with _all_started(sources, quick) as turns:
         for n in NEIGHBOURS:
             with neighbours(n):
                 for number in range(rounds):
@@ -194,10 +191,13 @@ def measure(rounds: int, before: Path | None) -> list[dict[str, Any]]:
 
 @contextmanager
 def _all_started(
-    sources: dict[str, Path],
+    sources: dict[str, Path], quick: bool
 ) -> Iterator[dict[str, Callable[[int], dict[str, float]]]]:
     with ExitStack() as stack:
-        yield {name: stack.enter_context(started(name, source)) for name, source in sources.items()}
+        yield {
+            name: stack.enter_context(started(name, source, quick=quick))
+            for name, source in sources.items()
+        }
 
 
 def summary(of_threads: dict[int, list[float]]) -> dict[str, Any]:
@@ -213,39 +213,9 @@ def summary(of_threads: dict[int, list[float]]) -> dict[str, Any]:
     }
 
 
-# Output
-
-
-def table(report: dict[str, Any]) -> str:
-    """Markdown: seconds of one and of two threads, and their ratio with its spread."""
-    rows = {(r["contestant"], r["work"], r["neighbours"]): r for r in report["rows"]}
-    heads = " | ".join(f"{n} beside" for n in NEIGHBOURS)
-    lines = [f"| seconds of one → of two threads | {heads} |", "|---" * (len(NEIGHBOURS) + 1) + "|"]
-    for name, work in dict.fromkeys((c, w) for c, w, _ in rows):
-        cells = []
-        for n in NEIGHBOURS:
-            r = rows[name, work, n]
-            spread = f"{r['one_over_two']:.2f} ({r['least']:.2f}–{r['most']:.2f})"
-            cells.append(f"{r['seconds_one']:.2f} → {r['seconds_two']:.2f}: {spread}")
-        before = ", the version before" if name == "before" else ""
-        lines.append(f"| {NAMES[work]}{before} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def fill_in(page: Path, text: str, marks: tuple[str, str] = MARKS) -> None:
-    """Put the table between its marks."""
-    begin, end = marks
-    whole = page.read_text()
-    first, last = whole.index(begin) + len(begin), whole.index(end)
-    page.write_text(f"{whole[:first]}\n{text}\n{whole[last:]}")
-
-
 def main() -> None:
     if sys.argv[1:2] == ["contestant"]:
-        contestant(sys.argv[2])
-        return
-    if sys.argv[1:2] == ["show"]:
-        fill_in(Path(sys.argv[2]), table(json.loads(REPORT.read_text())))
+        contestant(sys.argv[2], quick="quick" in sys.argv[3:])
         return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -253,10 +223,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--before", type=Path, metavar="SRC")
+    parser.add_argument("--quick", action="store_true", help="one round, to see that it runs")
     options = parser.parse_args()
-    from cpu_engine import machine
+    if options.quick:
+        options.rounds = 1
+    from common import machine, write_report
+    from tables import busy_neighbour
 
-    source, data = lastfm()
+    source, data = lastfm(quick=options.quick)
     report = {
         **machine("implicit"),
         "source": source,
@@ -264,11 +238,10 @@ def main() -> None:
         "dim": DIM,
         "rounds": options.rounds,
         "load_before": os.getloadavg()[0],
-        "rows": measure(options.rounds, options.before),
+        "rows": measure(options.rounds, options.before, quick=options.quick),
     }
-    print(table(report))
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    print(busy_neighbour(report))
+    write_report(options.json, report)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """One epoch at 10^6 users × 10^6 items × 10^8 interactions: time a positive and peak memory.
 
     python benchmarks/scale.py [--users N] [--items N] [--interactions N] [--json FILE]
+    python benchmarks/scale.py items [--json FILE]
 
 BPR and SD-GAR with popularity proposals by the fused engine, Adagrad, D = 32, two threads; Gowalla
 with the same settings before and after, in the same process, for the time a positive there.
@@ -13,31 +14,50 @@ by inversion, and ranks are dealt to item numbers at random, so that popular ite
 cache lines. Pairs of a block are sorted as one number each, so repeats are neighbours; what is
 missing after they are dropped is drawn again, a few rounds. There is no taste in it: it is for
 speed, and its loss means nothing.
+
+``items`` instead takes made-up data with two million rows of 50,000 users and more and more items,
+and reports seconds a pass: SD-Softmax's epoch, its refit (due every second epoch) and its start, a
+sweep of implicit's ALS, and EASE's whole solution as long as it fits.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import resource
 import statistics
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cpu_engine import SHARED, THREADS, about, gowalla, make
+from common import (
+    DEVICE,
+    FUSED,
+    MOST_ITEMS_FOR_EASE,
+    THREADS,
+    Watch,
+    about,
+    as_matrix,
+    gowalla,
+    has_implicit,
+    machine,
+    make,
+    options_of,
+    sdsoftmax_engine,
+    write_report,
+)  # fmt: skip
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions, RowAccount
-from sdgar.data.synthetic import synthetic
+from sdgar.data.synthetic import Shape, generate, synthetic
+from sdgar.engines.choose import ENGINES
 from sdgar.systems.bpr import BPR
+from sdgar.systems.ease import EASE
 from sdgar.systems.sdgar import SDGAR
+from sdgar.systems.sdsoftmax import SDSoftmax
 
 DIM, BATCH, RATE = 32, 4096, 0.1
 RECIPES = {
@@ -135,17 +155,68 @@ def epoch_seconds(name: str, data: Interactions, epochs: int) -> dict[str, Any]:
     return {"made_seconds": made, "epochs": [s.seconds for s in stats], "loss": stats[-1].loss}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+ITEMS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+
+
+def items(options: Any) -> None:
+    """Report seconds a pass of SD-Softmax, implicit's ALS and EASE for more and more items."""
+    report: dict[str, Any] = {**machine("implicit"), "items": {}}
+    for n_items in (200, 400) if options.quick else ITEMS:
+        users, rows = (300, 4_000) if options.quick else (50_000, 2_000_000)
+        shape = Shape(users=users, items=n_items, interactions=rows, concentration=0.3)
+        data = generate(shape, seed=0)
+        sdsoftmax_engine(data, dim=64, sweeps=1)  # compiles for this shape
+        seconds: dict[str, float] = {}
+
+        def timed(name: str, work: Callable[[], Any], into: dict[str, float] = seconds) -> Any:
+            watch = Watch()
+            with watch:
+                made = work()
+            into[name] = round(watch.seconds, 3)
+            return made
+
+        system = timed("start", lambda d=data: SDSoftmax(dim=64).compose(d, seed=0, device=DEVICE))
+        engine = ENGINES[FUSED](system, data, seed=0, device=DEVICE)
+        timed("latent classes and refit", lambda e=engine: e.refit(1))
+        timed("epoch", lambda e=engine: e.run_epoch(1))
+        timed("refit", lambda e=engine: e.refit(2))
+        del engine, system
+        if has_implicit():
+            seconds["implicit ALS, a sweep at D = 128"] = round(_sweep(data), 3)
+        if n_items <= MOST_ITEMS_FOR_EASE:
+            timed("EASE", lambda d=data: EASE(l2=100.0).solve(d, device=DEVICE))
+        report["items"][n_items] = seconds
+        print(n_items, seconds, flush=True)
+        write_report(options.json, report)
+
+
+def _sweep(data: Interactions) -> float:
+    """Return the seconds of implicit's second sweep."""
+    from implicit.cpu.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(
+        factors=128, iterations=2, num_threads=torch.get_num_threads(), random_state=0
     )
-    parser.add_argument("--users", type=int, default=1_000_000)
-    parser.add_argument("--items", type=int, default=1_000_000)
-    parser.add_argument("--interactions", type=int, default=100_000_000)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--data", type=Path, metavar="DIR", default=SHARED)
-    parser.add_argument("--quick", action="store_true", help=argparse.SUPPRESS)
+    ends: list[float] = []
+    model.fit(as_matrix(data), show_progress=False, callback=lambda *_: ends.append(time.time()))
+    return ends[1] - ends[0]
+
+
+def main() -> None:
+    size = {"type": int}
+    parser = options_of(
+        __doc__,
+        users=size | {"default": 1_000_000},
+        items=size | {"default": 1_000_000},
+        interactions=size | {"default": 100_000_000},
+    )
+    parser.add_argument("command", choices=("epoch", "items"), nargs="?", default="epoch")
     options = parser.parse_args()
+    if options.command == "items":
+        items(options)
+        return
+    if options.quick:
+        options.users, options.items, options.interactions = 300, 200, 3000
     torch.set_num_threads(THREADS)
 
     source, small = ("demo", synthetic("demo")) if options.quick else gowalla(options.data)
@@ -200,7 +271,7 @@ def main() -> None:
             "limit_bytes": LIMIT,
             "within_limit": peak < LIMIT,
         }
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+        write_report(options.json, report)
     if peak >= LIMIT:
         sys.exit(f"peak memory is {peak / 2**30:.1f} GiB, more than {LIMIT / 2**30:.0f} GiB")
 

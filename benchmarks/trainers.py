@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from cpu_engine import THREADS
+from common import THREADS
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.models.factors import Factors
@@ -112,12 +112,6 @@ class LightfmWARP:
 
 def _float32(array: NDArray[Any]) -> NDArray[np.float32]:
     return np.ascontiguousarray(array, np.float32)
-
-
-def as_matrix(data: Interactions) -> csr_matrix:
-    """What the peers are fitted to."""
-    ones_E, indptr_U1 = np.ones(len(data), np.float32), data.indptr_U1.astype(np.int32)
-    return csr_matrix((ones_E, data.items_E, indptr_U1), shape=(data.n_users, data.n_items))
 
 
 def grid(axes: dict[str, tuple[Any, ...]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Read the settings of a system: the texts under their fields, and their earlier names.
+"""What the settings of a system mean, names of earlier days, and defaults that many places share.
 
 A setting is a field of a dataclass, and the text under it says what it does. ``help`` and ``sdgar
 systems`` show that very text, so that nothing is said in two places.
@@ -19,6 +19,12 @@ from typing import Any, get_type_hints
 
 from sdgar.errors import SdgarWarning, UsageError
 
+KS = (10, 20, 50)
+"""The lengths of lists that a report has, if no others are asked for."""
+METRIC = "ndcg@50"
+"""The metric that epochs and settings are chosen by, if no other is named."""
+CHECKPOINT_SECONDS = 30.0
+"""The seconds between two checkpoints of a run."""
 RENAMED: Mapping[str, Mapping[str, str]] = {"sdsoftmax": {"score": "similarity"}}
 """The settings of each system that had another name once: the old name, and the one of today."""
 

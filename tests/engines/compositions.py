@@ -145,6 +145,8 @@ class Composition(NamedTuple):
             "batch_size": 12,
             "l2": 0.0 if self.discriminator is Metric else 0.02,
         }
+        if getattr(sampler, "by_positive", False):
+            changes["positives_per_visit"] = 1
         return System(**(parts | changes))
 
     def probe(self) -> System:

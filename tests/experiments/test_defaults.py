@@ -1,10 +1,8 @@
-"""Defaults of the paper's systems: the rule, what is said of it, and the page that shows it."""
+"""Defaults of the paper's systems: the rule, and what is said of it."""
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +14,6 @@ from sdgar.systems.irgan import IRGAN
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.sdgar import SDGAR
-
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "benchmarks" / "defaults.py"
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +49,3 @@ def test_what_was_decided_is_kept_with_the_model(data):
     about = model.recommender_.about
     assert about["hyper_parameters"]["l2"] is None
     assert about["decided"] == {"l2": by_rows(0.04, data)}
-
-
-@pytest.mark.skipif(not SCRIPT.is_file(), reason="benchmarks/ is not beside the tests")
-def test_the_page_shows_what_the_reports_hold():
-    spec = importlib.util.spec_from_file_location("defaults", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    page = (ROOT / "docs" / "defaults.md").read_text()
-    for line in [*script.rules(), *script.table()]:
-        assert line in page

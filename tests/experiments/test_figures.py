@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
-from sdgar.experiments.figures import draw_training, training_figure
+from sdgar.cli.app import app
+from sdgar.experiments.figures import LEAST_LOOKS, draw_run, draw_training, training_figure
 from sdgar.training.fit import EpochRecord
 
 LOG = [EpochRecord(e, 1 / e, 0.1, metric=e / 100 if e % 5 == 0 else None) for e in range(1, 31)]
@@ -44,3 +47,31 @@ def test_missing_matplotlib_is_said_with_its_cure(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(Exception, match=r"sdgar\[plot\]"):
         training_figure(LOG, title="t", metric="NDCG@50")
+
+
+def test_a_run_is_drawn_if_its_looks_make_a_curve(tmp_path, monkeypatch):
+    log = [("choose", EpochRecord(e, 1 / e, 0.1, metric=0.1, best=e == 1)) for e in (1, 2, 3)]
+    log += [("final", EpochRecord(1, 1.0, 0.1))]
+    how = {"title": "t", "metric": "ndcg@50", "rows": "validation"}
+    assert len(log) - 1 == LEAST_LOOKS
+    assert draw_run(log[1:], tmp_path / "few.png", **how) is None
+    assert draw_run(log, tmp_path / "a.png", **how) == tmp_path / "a.png"
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert draw_run(log, tmp_path / "no folder" / "a.png", **how) is None
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert draw_run(log, tmp_path / "b.png", **how) is None
+    assert not (tmp_path / "b.png").exists()
+
+
+def test_a_training_leaves_its_picture_beside_its_log(tmp_path):
+    rows = "".join(f"u{i % 12},i{i * 7 % 10}\n" for i in range(60))
+    (tmp_path / "events.csv").write_text("user,item\n" + rows)
+    few = ("dim=4", "epochs=4", "evaluate_every=1", "patience=9")
+    words = ["train", str(tmp_path / "events.csv"), "--system", "bpr", "--engine", "eager"]
+    words += ["--out", str(tmp_path / "run"), *(word for f in few for word in ("--set", f))]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "run" / "training.png").exists()
+    assert "training.png" in done.output.replace("\n        ", "")
+    again = CliRunner().invoke(app, [*words, "--overwrite"])
+    assert again.exit_code == 0, again.output

@@ -13,7 +13,7 @@ from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.experiments import paper as experiments
-from sdgar.experiments.paper import chosen, cost, items, pieces, sources, times, training
+from sdgar.experiments.paper import chosen, cost, items, measurements, sources, times, training
 from sdgar.experiments.watch import Unwatched, never
 from sdgar.systems.names import SYSTEMS
 
@@ -127,7 +127,7 @@ def test_what_was_measured_is_not_measured_again(made, folder):
     pictures = [path for path in out.iterdir() if path.suffix != ".jsonl"]
     for path in pictures:
         path.unlink()
-    setting = pieces.Setting(data=folder, quick=True, device="cpu")
+    setting = measurements.Setting(data=folder, quick=True, device="cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sdgar.data.readers.read", None)  # nothing is read, let alone trained
         sources.source.cache_clear()
@@ -137,10 +137,10 @@ def test_what_was_measured_is_not_measured_again(made, folder):
 
 
 def test_another_setting_is_another_piece(folder):
-    quick, full = (pieces.Setting(data=folder, quick=q, device="cpu") for q in (True, False))
+    quick, full = (measurements.Setting(data=folder, quick=q, device="cpu") for q in (True, False))
     for experiment in experiments.named("all"):
-        some = [piece.key for piece in experiment.pieces(quick)]
-        others = [piece.key for piece in experiment.pieces(full)]
+        some = [piece.key for piece in experiment.measurements(quick)]
+        others = [piece.key for piece in experiment.measurements(full)]
         assert len(others) >= len(some)
         # What has no epochs, or as many in both, is the same piece.
         for key in some:
@@ -211,18 +211,20 @@ def test_a_straight_line_is_found():
 def test_what_another_device_left_is_shown_beside(tmp_path):
     """A time on one device is no piece of another, whose rows stand beside it."""
 
-    def piece(device: str, value: int) -> pieces.Piece:
-        return pieces.Piece(
+    def piece(device: str, value: int) -> measurements.Measurement:
+        return measurements.Measurement(
             key={"system": "sdgar", "device": device},
             measure=lambda _: {"value": value},
             seconds=1.0,
         )
 
-    other = pieces.Piece(key={"device": "tpu"}, measure=lambda _: {"value": 3}, seconds=1.0)
-    path, setting = tmp_path / "time.jsonl", pieces.Setting(device="cpu")
+    other = measurements.Measurement(
+        key={"device": "tpu"}, measure=lambda _: {"value": 3}, seconds=1.0
+    )
+    path, setting = tmp_path / "time.jsonl", measurements.Setting(device="cpu")
 
-    def measured(*found: pieces.Piece) -> list[int]:
-        rows = pieces.measured(list(found), path, setting, watch=Unwatched(), stop=never)
+    def measured(*found: measurements.Measurement) -> list[int]:
+        rows = measurements.measured(list(found), path, setting, watch=Unwatched(), stop=never)
         return [row["value"] for row in rows]
 
     assert measured(piece("cuda", 1), other) == [1, 3]

@@ -22,9 +22,10 @@ from sdgar.errors import (
     UsageError,
 )
 from sdgar.experiments.study import PrunedError, Study, Tried, rounded
-from sdgar.experiments.tune import METRIC, searched_of, tune
+from sdgar.experiments.tune import searched_of, tune
 from sdgar.experiments.watch import Unwatched
 from sdgar.maths.optimizers import OPTIMIZERS
+from sdgar.settings import METRIC
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.learner import Learner

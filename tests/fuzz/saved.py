@@ -22,13 +22,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sdgar.cli.train import _job_of
 from sdgar.data.contexts import key
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
 from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError
+from sdgar.experiments.job import interrupted as job_of
 from sdgar.experiments.run import run
 from sdgar.experiments.workspace import Workspace
 from sdgar.maths.sparse import SparseMatrix
@@ -349,7 +349,7 @@ def _runs(random: Random) -> Files:
 
 
 def _try_run(folder: Path) -> None:
-    job = _job_of(folder / "run", {})
+    job = job_of(folder / "run")
     reading = {k: tuple(v) if isinstance(v, list) else v for k, v in job.reading.items()}
     read_options(**reading)
     if (folder / _HONEST).exists():

@@ -22,6 +22,7 @@ from typer.main import get_command
 
 import sdgar as package
 from sdgar.cli.app import app
+from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
 from sdgar.cli.streams import _Pipe
 from sdgar.data.interactions import Interactions
@@ -389,7 +390,7 @@ def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
             common={"discriminator": discriminator, "sampler": sampler, "objective": objective},
         )
         try:
-            with Screen().training(estimator.fit_options()) as on_epoch:
+            with training(Screen(), estimator.fit_options()) as on_epoch:
                 estimator.fit(train, valid, on_epoch=on_epoch)
         except UsageError as error:
             refused.add(error.code)

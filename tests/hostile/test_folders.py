@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdgar.cli.train import Job
 from sdgar.data.readers import ReadOptions
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import ArtifactError, SdgarError, UsageError
 from sdgar.experiments import workspace
-from sdgar.experiments.paper import pieces
+from sdgar.experiments.job import Job
+from sdgar.experiments.paper import measurements
 from sdgar.experiments.results import Results
 from sdgar.experiments.watch import Unwatched, never
 from sdgar.experiments.workspace import Workspace
@@ -837,11 +837,11 @@ def test_no_edit_of_a_result_ends_in_a_traceback(tmp_path):
 
 @pytest.mark.parametrize("name", ["key", "values", "seconds", "made_on"])
 def test_a_measurement_of_the_paper_that_was_edited_is_refused(tmp_path, name):
-    path, setting = tmp_path / "time.jsonl", pieces.Setting(device="cpu")
-    piece = pieces.Piece(key={"a": 1}, measure=lambda _: {"value": 0.25}, seconds=1.0)
+    path, setting = tmp_path / "time.jsonl", measurements.Setting(device="cpu")
+    piece = measurements.Measurement(key={"a": 1}, measure=lambda _: {"value": 0.25}, seconds=1.0)
 
     def measured() -> list[dict[str, Any]]:
-        return pieces.measured([piece], path, setting, watch=Unwatched(), stop=never)
+        return measurements.measured([piece], path, setting, watch=Unwatched(), stop=never)
 
     measured()
     path.write_text(path.read_text().replace("0.25", "0.35"))

@@ -10,14 +10,16 @@ import torch
 from rich.console import Console
 
 from sdgar import split
-from sdgar.cli import console
-from sdgar.cli.console import Screen, _End
+from sdgar.cli import bars
+from sdgar.cli.bars import End, training, work
+from sdgar.cli.console import Screen
+from sdgar.cli.reports import tell_report, tell_system
 from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.metrics import DEFINITIONS
 from sdgar.experiments.compare import Candidate, Conditions, compare
 from sdgar.experiments.figures import comparison_figure
-from sdgar.experiments.paper.pieces import Pace, Piece
+from sdgar.experiments.paper.measurements import Measurement, Pace
 from sdgar.experiments.tune import searched_of, tune
 from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
@@ -106,7 +108,7 @@ def test_a_command_stays_on_one_line_to_be_copied():
 def looks(n: int, best: int) -> list[EpochRecord]:
     return [
         EpochRecord(e, 4.5839, 123.4, 1.0, 1.2, metric=0.2682, best=e <= best, effective=20.0,
-                    health={"perplexity": 9.0, "items": 12_000.0, "kl": 0.5})
+                    health_line="Q 9/12,000 · KL 0.50")
         for e in range(5, 5 * n + 1, 5)
     ]  # fmt: skip
 
@@ -116,7 +118,7 @@ def test_an_epoch_is_one_line_of_80_columns_and_verbose_adds_to_it(metric):
     shown = {}
     for verbose in (False, True):
         screen, out = screen_of()
-        with screen.training(FitOptions(metric=metric), verbose=verbose) as on_epoch:
+        with training(screen, FitOptions(metric=metric), verbose=verbose) as on_epoch:
             for record in looks(4, best=5):
                 on_epoch("choose", record)
         shown[verbose] = out.getvalue()
@@ -133,7 +135,7 @@ def test_the_report_fits_into_80_columns_with_any_number_of_lists(monkeypatch, c
     monkeypatch.setenv("COLUMNS", "80")
     learned, held_out = split(rows(), "paper")
     report = MostPopular().fit(learned).evaluate(held_out, ks=(1, 2, 3, 4, 1000))
-    Screen().report(report, report, "sdgar-printed", metric="recall@2")
+    tell_report(Screen(), report, report, "sdgar-printed", metric="recall@2")
     said = capsys.readouterr().out
     assert all(len(line) <= 80 for line in said.splitlines())
     assert "sdgar-printed: recall@2" in said
@@ -144,8 +146,8 @@ def test_the_report_fits_into_80_columns_with_any_number_of_lists(monkeypatch, c
 
 def test_a_line_about_the_system_has_what_is_not_default_and_what_a_rule_decides():
     screen, out = screen_of()
-    screen.system(Composed(sampler="uniform"), rows())
-    screen.system(SDSoftmax(), rows())
+    tell_system(screen, Composed(sampler="uniform"), rows())
+    tell_system(screen, SDSoftmax(), rows())
     said = " ".join(out.getvalue().split())
     assert said.startswith("system composed · sampler=uniform rule optimizer=adagrad")
     assert "learning_rate=0.05" in said
@@ -154,7 +156,7 @@ def test_a_line_about_the_system_has_what_is_not_default_and_what_a_rule_decides
 
 
 def test_the_bar_counts_to_where_patience_would_end_the_run():
-    end = _End(FitOptions(epochs=40, evaluate_every=5, patience=3))
+    end = End(FitOptions(epochs=40, evaluate_every=5, patience=3))
     silent = EpochRecord(1, 1.0, 0.1)
     assert end.after(silent) == 20
     assert end.after(EpochRecord(5, 1.0, 0.1, metric=0.1, best=True)) == 20
@@ -167,18 +169,18 @@ def test_the_bar_counts_to_where_patience_would_end_the_run():
         last = EpochRecord(epoch, 1.0, 0.1, metric=0.1)
         end.after(last)
     assert end.reached(last)
-    as_the_paper = _End(FitOptions(epochs=1, early_stopping=False))
+    as_the_paper = End(FitOptions(epochs=1, early_stopping=False))
     assert as_the_paper.after(silent) == 1
     assert not as_the_paper.reached(silent)  # it does not train again on all rows
 
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_without_a_terminal_a_plain_line_says_how_far_the_work_is(monkeypatch, terminal):
-    monkeypatch.setattr(console, "_EVERY", 0.0)
+    monkeypatch.setattr(bars, "_EVERY", 0.0)
     screen, out = screen_of(terminal=terminal)
-    with screen.training(FitOptions(evaluate_every=5)) as on_epoch:
+    with training(screen, FitOptions(evaluate_every=5)) as on_epoch:
         on_epoch("choose", EpochRecord(1, 0.5, 0.1))
-    with screen.work(1) as watch:
+    with work(screen, 1) as watch:
         watch.begin("bpr seed 0", FitOptions(evaluate_every=5))("choose", EpochRecord(2, 0.5, 0.1))
         watch.end("run", "over")
     assert ("training: epoch 1 of about 20 · loss 0.5000\n" in out.getvalue()) == (not terminal)
@@ -313,10 +315,10 @@ def test_the_reason_why_a_fast_engine_was_not_used_is_told():
 def test_pieces_of_the_paper_are_named_in_words_and_say_what_is_left():
     key = {"data": "citeulike", "real": False, "system": "bpr", "seed": 0, "protocol": "validated",
            "settings": {}, "label": "bpr"}  # fmt: skip
-    piece = Piece(key=key, measure=lambda _: {}, seconds=60.0)
+    piece = Measurement(key=key, measure=lambda _: {}, seconds=60.0)
     assert piece.label == "citeulike, made up, bpr, seed 0, protocol validated"
     timed = {"system": "sdgar", "users": 1250, "device": "cpu", "like": "amazon"}
-    said = Piece(key=timed, measure=lambda _: {}, seconds=1.0).label
+    said = Measurement(key=timed, measure=lambda _: {}, seconds=1.0).label
     assert said == "sdgar, 1,250 users, on cpu, the shape of amazon"
     pace = Pace(240.0)
     pace.passed(piece, None)
@@ -334,5 +336,5 @@ def test_a_model_that_is_behind_most_popular_is_told_so(capsys):
         good, bad = bad, good
     assert good.means()["ndcg@2"] > bad.means()["ndcg@2"]
     for ours, beside, is_said in ((bad, good, True), (good, bad, False), (good, good, False)):
-        Screen().report(ours, beside, "mine")
+        tell_report(Screen(), ours, beside, "mine")
         assert ("most popular is ahead here" in capsys.readouterr().out) == is_said

@@ -32,7 +32,7 @@ from sdgar.show import progress
 from sdgar.show.printed import command
 
 _Mistake: Any = typer.BadParameter.__mro__[2]
-"""Typer's base of all mistakes in words and options, for which it has no public name."""
+"""The base class of all mistakes in words and options, for which Typer has no public name."""
 
 app = typer.Typer(
     name="sdgar",
@@ -140,14 +140,14 @@ def _told(screen: Screen, error: SdgarError) -> int:
 
 
 def _usage(mistake: Any) -> UsageError:
-    """A mistake in the words of a command, as an error of ours."""
+    """Turn a mistake in the words of a command into an error of ours."""
     text = str(mistake.format_message()).rstrip(".")
     asked = "sdgar" if mistake.ctx is None else mistake.ctx.command_path
     return UsageError(f"{text}. See {asked} --help.", code="usage")
 
 
 def _refused(error: OSError) -> ResourceError:
-    """What the system would not do; a path of any kind can make it say no."""
+    """Turn a refusal of the operating system into an error of ours, which names the path."""
     where = "" if error.filename is None else f"{error.filename}: "
     return ResourceError(
         f"{where}{error.strerror or error}. Check the path and its permissions.",

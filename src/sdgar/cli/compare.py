@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from sdgar.cli import options
+from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
+from sdgar.cli.inputs import read_events
+from sdgar.cli.reports import tell_left_out, tell_measured, tell_split
 from sdgar.cli.signals import HeldBack
-from sdgar.cli.train import read_events, tell_split
-from sdgar.cli.tune import train_line
-from sdgar.errors import UsageError, unknown_name
+from sdgar.cli.train_line import train_line
+from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.experiments.compare import Candidate
-    from sdgar.experiments.standings import Comparison
+    from sdgar.experiments.comparison import Comparison
 
 
 @options.reads_files
@@ -25,53 +25,17 @@ def compare(
     files: options.Train,
     test: options.Test = None,
     valid: options.Valid = None,
-    systems: Annotated[
-        str, typer.Option("--systems", metavar="NAME,NAME…", help="What to compare.")
-    ] = "popular,bpr,sdgar,sdsoftmax",
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds",
-            parser=options.number("--seeds", int),
-            metavar="INTEGER",
-            help="Runs of each system; from --seed upwards.",
-        ),
-    ] = 3,
+    systems: options.Systems = "popular,bpr,sdgar,sdsoftmax",
+    seeds: options.Seeds = 3,
     seed: options.Seed = 0,
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            "--tune",
-            parser=options.number("--tune", int),
-            metavar="TRIALS",
-            help="First tune each system, all as long.",
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="NAME", help="Hold the others against this; the best."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            parser=options.folder_for_files,
-            metavar="FOLDER",
-            help="Folder to keep everything in, and go on from.",
-        ),
-    ] = None,
+    trials: options.Tune = None,
+    against: options.Against = None,
+    out: options.Folder = None,
     protocol: options.Protocol = "validated",
     split: options.Folds = None,
     engine: options.Engine = "auto",
     device: options.Device = "auto",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="[SYSTEM.]KEY=VALUE",
-            help="A hyper-parameter of one system, or of all that have it.",
-        ),
-    ] = None,
+    settings: options.OfSystems = None,
     dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     ks: options.Ks = None,
@@ -90,6 +54,7 @@ def compare(
     from sdgar.data import splits
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments import compare as comparing
+    from sdgar.experiments.candidates import candidates_of
     from sdgar.experiments.results import require_ours
 
     screen = Screen(as_json=as_json)
@@ -103,16 +68,13 @@ def compare(
     all_seeds = options.seeds_of(seed, seeds)
     common = {"engine": engine, "device": device, **options.drawn_dislikes(dislikes)}
     own = options.settings_of(settings, {*common, "seed", "metric"})
-    candidates = _candidates(systems, own, common)
+    candidates = candidates_of(systems, own, common)
+    estimators = [candidate.estimator for candidate in candidates]
     options.require_heeded(
-        options.given(context),
-        [candidate.estimator for candidate in candidates],
-        protocol=protocol,
-        settings=own,
-        valid_is_searched=trials is not None,
-        metric_is_searched=True,
-    )
-    options.require_draws(screen, dislikes, [candidate.estimator for candidate in candidates])
+        options.given(context), estimators, protocol=protocol, settings=own,
+        valid_is_searched=trials is not None, metric_is_searched=True,
+    )  # fmt: skip
+    options.require_draws(screen, dislikes, estimators)
     if metric is not None:
         check_metric(metric)
     data, reading = read_events(screen, "data", files, reading)
@@ -125,25 +87,13 @@ def compare(
     conditions = comparing.Conditions(
         folds=tuple(folds),
         valid=read_events(screen, "valid", valid, reading)[0] if valid else None,
-        protocol=protocol,
-        ks=options.lists_of(ks),
-        seeds=all_seeds,
-        trials=trials,
-        metric=metric,
-    )
-    with (
-        HeldBack() as stop,
-        screen.work(comparing.pieces(candidates, conditions)) as watch,
-    ):
+        protocol=protocol, ks=options.lists_of(ks), seeds=all_seeds, trials=trials, metric=metric,
+    )  # fmt: skip
+    with HeldBack() as stop, work(screen, comparing.pieces(candidates, conditions)) as watch:
         found = comparing.compare(
-            candidates,
-            conditions,
-            against=against,
-            out=out,
-            overwrite=overwrite,
-            watch=watch,
+            candidates, conditions, against=against, out=out, overwrite=overwrite, watch=watch,
             stop=stop,
-        )
+        )  # fmt: skip
     _report(screen, context, found, explain=explain)
     if out is not None:
         undrawn = comparing.save(found, out)
@@ -153,34 +103,6 @@ def compare(
     screen.result(found.as_dict() | {"out": None if out is None else str(out)})
     if found.failures:
         raise typer.Exit(found.failures[0].exit_code)
-
-
-def _candidates(names: str, settings: dict[str, str], common: dict[str, Any]) -> list[Candidate]:
-    """Every system with its settings: those of its own, and those of all that it has."""
-    from sdgar.experiments.compare import Candidate
-    from sdgar.settings import RENAMED
-    from sdgar.systems.make import make
-    from sdgar.systems.names import SYSTEMS
-
-    systems = [name.strip() for name in names.split(",") if name.strip()]
-    for name in systems:
-        if name not in SYSTEMS:
-            raise unknown_name("system", name, SYSTEMS)
-    known = {name: [*SYSTEMS[name]().get_params(), *RENAMED.get(name, ())] for name in systems}
-    for key in settings:
-        system, dot, name = key.rpartition(".")
-        if dot and system not in systems:
-            raise unknown_name("compared system", system, systems)
-        if not dot and not any(name in fields for fields in known.values()):
-            raise unknown_name("setting", name, {key for own in known.values() for key in own})
-    found = []
-    for name in systems:
-        own = {key: value for key, value in settings.items() if key in known[name]}
-        for key, value in settings.items():
-            if key.startswith(f"{name}."):
-                own[key.removeprefix(f"{name}.")] = value
-        found.append(Candidate(make(name, own, common=common), own))
-    return found
 
 
 def _report(screen: Screen, context: typer.Context, found: Comparison, *, explain: bool) -> None:
@@ -198,8 +120,8 @@ def _report(screen: Screen, context: typer.Context, found: Comparison, *, explai
         return
     if len(found.folds) > 1:
         screen.say("folds", f"{len(found.folds)} folds, all values are means over them")
-    screen.left_out(found.counts)
-    screen.measured(found.definition, explain=explain)
+    tell_left_out(screen, found.counts)
+    tell_measured(screen, found.definition, explain=explain)
     screen.say("sure", found.how_sure)
     best = found.standings[0]
     screen.say("next", train_line(context, best.system, best.chosen))

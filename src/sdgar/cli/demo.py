@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdgar.cli import options
+from sdgar.cli.answers import show
+from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
-from sdgar.cli.recommend import show
-from sdgar.cli.train import split_off
+from sdgar.cli.inputs import split_off
+from sdgar.cli.reports import tell_report
 from sdgar.show.printed import command
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def demo(
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import PRESETS, generate
     from sdgar.experiments.figures import draw_training
-    from sdgar.experiments.run import run
+    from sdgar.experiments.job import Rows, made_up
     from sdgar.systems.sdsoftmax import SDSoftmax
 
     screen = Screen(as_json=as_json)
@@ -41,20 +43,12 @@ def demo(
     )
     train, test = split_off(screen, data, None, seed)
     estimator = SDSoftmax(seed=seed)
-    with screen.training(estimator.fit_options()) as on_epoch:
-        result = run(
-            estimator,
-            train,
-            test=test,
-            valid=None,
-            protocol="validated",
-            out=out,
-            overwrite=overwrite,
-            on_epoch=on_epoch,
-            everything=data,
-        )
+    job = made_up(estimator, seed=seed, overwrite=overwrite)
+    rows = Rows(train=train, test=test, everything=data)
+    with training(screen, estimator.fit_options()) as on_epoch:
+        result = job.run(estimator, rows, out, on_epoch=on_epoch)
     if result.test is not None and result.popular is not None:
-        screen.report(result.test, result.popular, estimator.system_name, explain=explain)
+        tell_report(screen, result.test, result.popular, estimator.system_name, explain=explain)
     picture = draw_training(
         [record for phase, record in result.log if phase == "choose"],
         out / "training.png",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
 _EXTRAS = {"plot": "matplotlib", "tune": "optuna", "ann": "faiss"}
-"""The module that each extra brings."""
+"""The extras of the package, and the module that each brings."""
 
 
 def doctor(as_json: options.Json = False) -> None:
@@ -56,14 +56,14 @@ def doctor(as_json: options.Json = False) -> None:
 
 
 def _cpu(cpu: Cores) -> str:
-    """The cores, what bounds their use, and the threads that are left."""
+    """Say how many cores there are, what bounds their use, and how many threads are used."""
     quota = "no quota" if cpu.quota is None else f"a quota of {cpu.quota:g}"
     may = f"{cpu.machine} cores, of which this process may run on {cpu.affinity}, with {quota}"
     return f"{may}; {cpu.threads} threads used ({cpu.why})"
 
 
 def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
-    """What each engine says of the default system on the devices that are here."""
+    """Ask each engine whether it runs SD-GAR on a device that is here."""
     import torch
 
     from sdgar.contracts import Covered

@@ -10,6 +10,7 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.reports import tell_loaded, tell_report
 from sdgar.errors import UsageError
 
 
@@ -51,23 +52,23 @@ def evaluate(
     reading = replace(reading, context=fields, seen_by=model.seen_by if fields != USER else "user")
     lists = options.lists_of(ks)
     held_out = read_files(test, reading)
-    screen.loaded("test", held_out, ", ".join(file.name for file in test))
+    tell_loaded(screen, "test", held_out, ", ".join(file.name for file in test))
     seen = None
     if train:
         loaded = read_files(train, reading)
-        screen.loaded("train", loaded, ", ".join(file.name for file in train))
+        tell_loaded(screen, "train", loaded, ", ".join(file.name for file in train))
         seen = loaded.interactions
     known = None
     if histories:
         loaded = read_files(histories, reading)
-        screen.loaded("history", loaded, ", ".join(file.name for file in histories))
+        tell_loaded(screen, "history", loaded, ", ".join(file.name for file in histories))
         known = loaded.interactions
     report, popular = (
         one.evaluate(held_out.interactions, seen=seen, ks=lists, histories=known)
         for one in (model, most_popular(model))
     )
     system = str(model.about.get("system", "model"))
-    screen.report(report, popular, system, explain=explain)
+    tell_report(screen, report, popular, system, explain=explain)
     screen.result(
         {
             "run": str(run),

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdgar.cli import options
+from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
 from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.experiments.paper.pieces import Piece
+    from sdgar.experiments.paper.measurements import Measurement
 
 
 def paper(
@@ -22,15 +23,7 @@ def paper(
         str,
         typer.Argument(help="table1, table2, trend, time, items, sensitivity, or all."),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            parser=options.folder_for_files,
-            metavar="FOLDER",
-            help="Folder to keep everything in, and go on from.",
-        ),
-    ],
+    out: options.Place,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -43,15 +36,7 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller in every way; minutes on two cores.")
     ] = False,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds",
-            parser=options.number("--seeds", int),
-            metavar="INTEGER",
-            help="Runs of each system; from 0 upwards.",
-        ),
-    ] = 3,
+    seeds: options.SeedsFromZero = 3,
     device: options.Device = "auto",
     as_json: options.Json = False,
 ) -> None:
@@ -71,25 +56,25 @@ def paper(
         )
     setting = experiments.Setting(data=data, quick=quick, device=device, seeds=all_seeds)
     chosen = experiments.named(name)
-    todo = {experiment.TITLE: experiment.pieces(setting) for experiment in chosen}
-    for title, pieces in todo.items():
-        screen.say("plan", f"{title}: {len(pieces)} pieces, {_guess(pieces)}")
+    todo = {experiment.TITLE: experiment.measurements(setting) for experiment in chosen}
+    for title, several in todo.items():
+        screen.say("plan", f"{title}: {len(several)} pieces, {_guess(several)}")
     if len(todo) > 1:
-        everything = [piece for pieces in todo.values() for piece in pieces]
+        everything = [one for several in todo.values() for one in several]
         screen.say("plan", f"all of it: {len(everything)} pieces, {_guess(everything)}")
     screen.say(
         "", "The guess is for two free cores. Each piece says when it is done what is left here."
     )
-    with HeldBack() as stop, screen.work(len(todo) + sum(map(len, todo.values()))) as watch:
+    with HeldBack() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
         written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))
     screen.result({"experiments": [e.NAME for e in chosen], "files": [str(p) for p in written]})
 
 
-def _guess(pieces: Sequence[Piece]) -> str:
-    """How long pieces may take: half the guess to twice as long, as machines differ by as much."""
-    minutes = sum(piece.seconds for piece in pieces) / 60
+def _guess(several: Sequence[Measurement]) -> str:
+    """Guess how long they take: half the sum to twice as long, as machines differ by as much."""
+    minutes = sum(one.seconds for one in several) / 60
     if minutes < 1:
         return "a minute or two"
     return f"{max(1, minutes / 2):.0f} to {2 * minutes:.0f} minutes"

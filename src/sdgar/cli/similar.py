@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdgar.cli import options
+from sdgar.cli.answers import show
 from sdgar.cli.console import Screen
-from sdgar.cli.recommend import show
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,18 +19,8 @@ def similar(
     run: options.RunFolder,
     item: Annotated[list[str] | None, typer.Option("--item", help="An item; repeatable.")] = None,
     user: Annotated[list[str] | None, typer.Option("--user", help="Or a user; repeatable.")] = None,
-    k: Annotated[
-        int,
-        typer.Option(
-            "-k", parser=options.number("-k", int), metavar="INTEGER", help="How many to show."
-        ),
-    ] = 10,
-    fallback: Annotated[
-        str,
-        typer.Option(
-            "--fallback", help="Ids that the model does not know get a mark, or: skip, error."
-        ),
-    ] = "mark",
+    k: options.HowMany = 10,
+    fallback: options.Marking = "mark",
     names: options.Names = None,
     name_column: options.NameColumn = None,
     as_json: options.Json = False,

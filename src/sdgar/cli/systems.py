@@ -11,7 +11,7 @@ from sdgar.cli.console import Screen
 from sdgar.systems.names import SYSTEMS
 
 _NAMES = 15
-"""Columns for the names of systems in a list of them."""
+"""The width of the column of names in the list of systems."""
 
 
 def systems(

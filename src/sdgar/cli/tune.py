@@ -2,65 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any
-
 import typer
 
 from sdgar.cli import options
+from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
+from sdgar.cli.inputs import read_events, split_off
 from sdgar.cli.signals import HeldBack
-from sdgar.cli.train import read_events, split_off
-from sdgar.cli.train import train as train_command
-from sdgar.show.printed import command
+from sdgar.cli.train_line import train_line
 
 
 @options.reads_files
 def tune(
     context: typer.Context,
     files: options.Train,
-    system: Annotated[
-        str, typer.Option("--system", help="What to tune; see sdgar train.")
-    ] = options.DEFAULT_SYSTEM,
-    trials: Annotated[
-        int,
-        typer.Option(
-            "--trials",
-            parser=options.number("--trials", int),
-            metavar="INTEGER",
-            help="Settings to try; the first are the defaults.",
-        ),
-    ] = 20,
-    test: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--test",
-            help="Events held out elsewhere, so that nothing is split off; they are only looked "
-            "at to see that none of them is a training row.",
-        ),
-    ] = None,
+    system: options.Tuned = options.DEFAULT_SYSTEM,
+    trials: options.Trials = 20,
+    test: options.Elsewhere = None,
     valid: options.Valid = None,
     split: options.Split = None,
-    study: Annotated[
-        Path | None,
-        typer.Option(
-            "--study",
-            parser=options.new_file,
-            metavar="FILE",
-            help="Keep the search here, and go on with it.",
-        ),
-    ] = None,
+    study: options.Study = None,
     dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     seed: options.Seed = 0,
     engine: options.Engine = "auto",
     device: options.Device = "auto",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter that stays as it is."),
-    ] = None,
+    settings: options.Fixed = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     reading: options.Reading = None,
@@ -76,6 +43,7 @@ def tune(
     from sdgar.evaluation.metrics import check_metric
     from sdgar.evaluation.report import warn_of_known
     from sdgar.experiments import tune as tuning
+    from sdgar.experiments.run import check_settings
     from sdgar.experiments.study import require_optuna
     from sdgar.systems.make import make
 
@@ -91,6 +59,7 @@ def tune(
     options.require_one_test(test, split)
     options.require_one_split(split, "sdgar tune", "searches with")
     options.require_heeded(options.given(context), [base], metric_is_searched=True)
+    check_settings(base)
     data, reading = read_events(screen, "data", files, reading)
     if test:
         elsewhere, _ = read_events(screen, "test", test, reading)
@@ -99,20 +68,11 @@ def tune(
     elif split != "none":
         data = split_off(screen, data, split, seed).train
     validation = read_events(screen, "valid", valid, reading)[0] if valid else None
-    with HeldBack() as stop, screen.work(trials) as watch:
+    with HeldBack() as stop, work(screen, trials) as watch:
         found = tuning.tune(
-            base,
-            data,
-            validation,
-            trials=trials,
-            fixed=fixed,
-            metric=metric,
-            seed=seed,
-            study=study,
-            overwrite=overwrite,
-            watch=watch,
-            stop=stop,
-        )
+            base, data, validation, trials=trials, fixed=fixed, metric=metric, seed=seed,
+            study=study, overwrite=overwrite, watch=watch, stop=stop,
+        )  # fmt: skip
     best, defaults = found.best, found.trials[0]
     screen.table(
         ("setting", "default", "best"),
@@ -128,34 +88,6 @@ def tune(
         found.as_dict()
         | {"seed": seed, "study": None if study is None else str(study), "command": line}
     )
-
-
-def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:
-    """The command that trains with these settings, on the data of the command that was given."""
-    from sdgar.data.splits import is_several
-    from sdgar.systems.names import SYSTEMS
-
-    shared = set(inspect.signature(train_command).parameters)
-    shared -= {"context", "files", "system", "settings", "out", "overwrite", "as_json", "explain"}
-    # What the system has not, and what the protocol does not look at, would be refused.
-    shared -= {"engine", "device", "metric"} - SYSTEMS[system]().get_params().keys()
-    shared -= {"valid", "metric"} if context.params.get("protocol") == "paper" else set()
-    shared -= {"split"} if is_several(context.params.get("split")) else set()
-    words: list[object] = ["sdgar", "train", *context.params["files"], "--system", system]
-    for parameter in context.command.params:
-        name = str(parameter.name)
-        source = context.get_parameter_source(name)
-        if name not in shared or source is None or source.name != "COMMANDLINE":
-            continue
-        value, option = context.params[name], parameter.opts[0]
-        if isinstance(value, bool):
-            words += [option] * value
-        else:
-            several = value if isinstance(value, list | tuple) else [value]
-            words += [word for one in several for word in (option, one)]
-    for key, chosen in settings.items():
-        words += ["--set", f"{key}={chosen}"]
-    return command(*words, "--out", "RUN")
 
 
 def _shown(value: float | None) -> str:

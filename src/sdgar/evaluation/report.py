@@ -18,6 +18,7 @@ from sdgar.evaluation.metrics import DEFINITIONS, check_ks, per_user
 from sdgar.evaluation.topk import top_k
 from sdgar.maths.rng import check_seed
 from sdgar.models.field_factors import FieldFactors
+from sdgar.settings import KS
 from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
@@ -132,9 +133,7 @@ class Report(Described):
         }
 
 
-def evaluate(
-    scorer: Scorer, held_out: HeldOut, *, seen: History, ks: Sequence[int] = (10, 20, 50)
-) -> Report:
+def evaluate(scorer: Scorer, held_out: HeldOut, *, seen: History, ks: Sequence[int] = KS) -> Report:
     """Rank the whole catalogue for every held-out user and measure the lists.
 
     ``seen`` are the items left out of a user's list, as ``held_out.left_out`` gives them: the

@@ -23,7 +23,7 @@ _DEVICES = {"fused-cpu": torch.device("cpu"), "fused-gpu": torch.device("cuda")}
 
 
 def described(system: str) -> dict[str, Any]:
-    """Everything about one system, as plain values."""
+    """Return everything about one system, as plain values."""
     if system not in SYSTEMS:
         raise unknown_name("system", system, SYSTEMS)
     kind, space = SYSTEMS[system], SYSTEMS[system].searched
@@ -40,13 +40,13 @@ def described(system: str) -> dict[str, Any]:
 
 
 def _words(kind: type[Estimator]) -> str:
-    """The docstring without its lists of settings and examples, which are shown on their own."""
+    """Return the docstring without its settings and examples, which are shown on their own."""
     words = (kind.__doc__ or "").partition("\nParameters\n")[0].partition("\nExamples\n")[0]
     return words.strip()
 
 
 def _range(values: Choice | Range | None) -> str | None:
-    """What a search tries, in words; None where it leaves a setting as it is."""
+    """Say in words what a search tries; None if it leaves a setting as it is."""
     match values:
         case Range(low=low, high=high):
             return f"from {low:g} to {high:g}"
@@ -56,7 +56,7 @@ def _range(values: Choice | Range | None) -> str | None:
 
 
 def _abilities(kind: type[Estimator]) -> dict[str, str]:
-    """Yes or no, and in what cases, for each thing that one may need."""
+    """Say of each thing that one may need whether a system has it, and in what cases."""
     looking = [n for n, part in DISCRIMINATORS.items() if getattr(part, "looks_at_features", False)]
     knowing = [n for n, part in DISCRIMINATORS.items() if hasattr(part, "fold_in")]
     new_users, features = "no: train again with their rows", "no"
@@ -78,7 +78,7 @@ def _abilities(kind: type[Estimator]) -> dict[str, str]:
 
 
 def _some(*, fields: bool) -> Interactions:
-    """Rows that any system can be made for."""
+    """Make rows that any system can be made for."""
     columns = {"user": ["a", "a", "b", "c"]} | ({"place": ["x", "y", "x", "y"]} if fields else {})
     return Interactions.from_contexts(columns, ["i", "j", "j", "k"])
 
@@ -88,7 +88,7 @@ def _system(kind: type[Learner], *, fields: bool = False) -> System:
 
 
 def _knows_fields(kind: type[Estimator]) -> bool:
-    """Whether a model has vectors for the values of fields, and not for whole contexts alone."""
+    """Tell whether a model has vectors for the values of fields, beside those of contexts."""
     if issubclass(kind, Learner):
         made = _system(kind, fields=True)
         by_vectors = getattr(made.discriminator, "place_UF", None) is not None
@@ -98,7 +98,7 @@ def _knows_fields(kind: type[Estimator]) -> bool:
 
 
 def _engines(kind: type[Estimator]) -> dict[str, str]:
-    """What each fused engine says of the system as it is by default."""
+    """Ask each fused engine whether it runs the system as it is by default."""
     if not issubclass(kind, Learner):
         return {"computed by": kind.computed_by}
     made, said = _system(kind), {}

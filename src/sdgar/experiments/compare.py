@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,12 +32,14 @@ from sdgar.errors import (
     unknown_name,
 )
 from sdgar.evaluation.metrics import check_metric
+from sdgar.experiments.candidates import Candidate
+from sdgar.experiments.comparison import Comparison, Failure, Measured
 from sdgar.experiments.figures import draw_comparison
 from sdgar.experiments.results import Results
 from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of, require_folding
-from sdgar.experiments.standings import Comparison, Entrant, Entrants, Failure, Measured, stand
+from sdgar.experiments.standings import Entrant, Entrants, stand
 from sdgar.experiments.study import require_optuna
-from sdgar.experiments.tune import searched_of, tune, with_settings
+from sdgar.experiments.tune import tune, with_settings
 from sdgar.experiments.watch import (
     Stop,
     Unwatched,
@@ -48,53 +50,30 @@ from sdgar.experiments.watch import (
     stoppable,
 )
 from sdgar.maths.rng import check_seed
+from sdgar.settings import KS
 from sdgar.storage.whole_files import replacing
 from sdgar.systems.base import Estimator
-from sdgar.systems.learner import Learner
-from sdgar.systems.spaces import Space
 from sdgar.training.identity import Identity
 
 _NAME = "compare"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A system to be compared: its settings, and which of them a search must leave alone."""
-
-    estimator: Estimator
-    fixed: Collection[str] = ()
-
-    @property
-    def system(self) -> str:
-        """Its name."""
-        return self.estimator.system_name
-
-    @property
-    def searched(self) -> Space:
-        """What a search would try."""
-        return searched_of(self.estimator, self.fixed)
-
-    def seeds(self, seeds: Sequence[int]) -> Sequence[int | None]:
-        """Those it is trained with; one run is enough for what draws nothing."""
-        return seeds if "seed" in self.estimator.get_params() else (None,)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What all systems share."""
+    """What all systems of a comparison share: rows, protocol, seeds and search."""
 
     folds: tuple[Split, ...]
-    """What is trained on and what is to be found: once, or several times."""
+    """The training and test rows: one pair, or several folds."""
     valid: Interactions | None = None
     protocol: str = "validated"
-    ks: tuple[int, ...] = (10, 20, 50)
+    ks: tuple[int, ...] = KS
     seeds: tuple[int, ...] = (0, 1, 2)
     trials: int | None = None
-    """Trials of the search on validation rows, with the first seed; None searches nothing."""
+    """The trials of the search on validation rows, with the first seed; None searches nothing."""
     metric: str | None = None
-    """What epochs and settings are chosen by and systems are sorted by. Without one, epochs and
-    settings are chosen as each system has it, and systems are sorted by NDCG on the longest lists.
-    """
+    """The metric that epochs and settings are chosen by and systems are sorted by. Without one,
+    epochs and settings are chosen as each system has it, and systems are sorted by NDCG on the
+    longest lists."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be compared."""
@@ -120,23 +99,23 @@ class Conditions:
 
     @property
     def sorted_by(self) -> str:
-        """The main metric."""
+        """The metric that systems are sorted by."""
         return self.metric or f"ndcg@{max(self.ks)}"
 
     @property
     def lists(self) -> tuple[int, ...]:
-        """Lengths of the lists that are measured."""
+        """The lengths of the lists that are measured."""
         return tuple(dict.fromkeys((*self.ks, check_metric(self.sorted_by)[1])))
 
     def ready(self, estimator: Estimator, seed: int | None) -> Estimator:
-        """A fresh estimator that draws with this seed and stops by the metric, if it does so."""
+        """Make a fresh estimator with this seed and the metric, as far as it has them."""
         own = estimator.get_params()
         wanted = {"seed": seed, "metric": self.metric}
         given = {name: value for name, value in wanted.items() if value is not None}
         return with_settings(estimator, {k: v for k, v in given.items() if k in own})
 
     def identity_of(self, estimator: Estimator, fold: Split) -> Identity:
-        """What must be the same for a run to count again."""
+        """Collect what must be the same for a finished run to count again."""
         return identity_of(
             estimator, fold.train, fold.held_out, self.valid, self.protocol, self.lists,
             fold.histories,
@@ -201,7 +180,7 @@ def compare(
 
 
 def pieces(candidates: Sequence[Candidate], conditions: Conditions) -> int:
-    """How many trials and runs a comparison has."""
+    """Count the trials and runs of a comparison."""
     trials = conditions.trials or 0
     return sum(
         len(candidate.seeds(conditions.seeds)) * len(conditions.folds)
@@ -299,7 +278,7 @@ def _measure(
     users = None
     if len(conditions.folds) > 1:
         users = measured_users(fold.held_out, estimator.recommender_).tolist()
-    trained = estimator.trained_ if isinstance(estimator, Learner) else None
+    trained = estimator.trained_
     return Measured(
         system=estimator.system_name,
         seed=seed,
@@ -308,8 +287,8 @@ def _measure(
         per_user=report.per_user[conditions.sorted_by].tolist(),
         counts=asdict(report.counts),
         definition=report.definition,
-        engine=estimator.computed_by if trained is None else trained.engine,
-        best_epoch=None if trained is None else trained.best_epoch,
+        engine=trained.engine,
+        best_epoch=trained.chosen_epoch,
         seconds=round(seconds, 3),
         fold=number,
         users=users,
@@ -328,13 +307,13 @@ def _require_distinct(candidates: Sequence[Candidate], against: str | None) -> N
 
 
 def _name(system: str, seed: int | None, number: int, conditions: Conditions) -> str:
-    """How a run is called."""
+    """Return what a run is called on the screen."""
     fold = f" fold {number + 1}" if len(conditions.folds) > 1 else ""
     return system + ("" if seed is None else f" seed {seed}") + fold
 
 
 def _common(one: Interactions, other: Interactions) -> bool:
-    """Whether two sets of rows have a pair in common."""
+    """Tell whether two sets of rows have a pair in common."""
     users_E = other.users.index_of(one.users.values)[one.users_E]
     items_E = other.items.index_of(one.items.values)[one.items_E]
     known = (users_E >= 0) & (items_E >= 0)

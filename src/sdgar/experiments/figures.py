@@ -1,4 +1,4 @@
-"""Pictures, drawn from logged data alone. Needs the extra ``plot``."""
+"""Pictures that are drawn from logged data alone; they need the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,37 @@ from typing import TYPE_CHECKING
 
 from sdgar.errors import ResourceError
 from sdgar.training.fit import EpochRecord
+from sdgar.training.protocols import Phase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sdgar.experiments.standings import Comparison
+    from sdgar.experiments.comparison import Comparison
 
 # Okabe and Ito's colours stay apart for colour-blind readers.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+
+
+LEAST_LOOKS = 3
+"""The looks at held-out rows that make a curve."""
+
+
+def draw_run(
+    log: Sequence[tuple[Phase, EpochRecord]], path: Path, *, title: str, metric: str, rows: str
+) -> Path | None:
+    """Draw the pass that chose the epoch beside the log of a run that is saved.
+
+    Nothing is drawn if there were too few looks, matplotlib is not installed, or the disk refuses:
+    the run is whole without its picture.
+    """
+    chosen = [record for phase, record in log if phase == "choose"]
+    if sum(record.metric is not None for record in chosen) < LEAST_LOOKS:
+        return None
+    try:
+        training_figure(chosen, title=title, metric=metric, rows=rows).savefig(path)
+    except (ResourceError, OSError):
+        return None
+    return path
 
 
 def draw_training(
@@ -32,9 +55,14 @@ def draw_training(
 
 
 def training_figure(
-    log: Sequence[EpochRecord], *, title: str, metric: str, popular: float | None = None
+    log: Sequence[EpochRecord],
+    *,
+    title: str,
+    metric: str,
+    popular: float | None = None,
+    rows: str = "validation",
 ) -> Figure:
-    """The metric of every look above the loss of every epoch, and where the best one is.
+    """Draw the metric of every look above the loss of every epoch, and where the best one is.
 
     Each axis shows the range in which its line moves. ``popular`` is the same metric of most
     popular on the same rows: a line on a strip of its own, as it is mostly far below.
@@ -58,7 +86,7 @@ def training_figure(
         strip.set_ylim(popular - 1, popular + 1)
         strip.set_yticks([popular], [f"{popular:.4f}"])
         strip.set_title("most popular on the same rows", fontsize=8, loc="left", pad=2)
-    above.set(title=title, ylabel=f"{metric} on validation rows")
+    above.set(title=title, ylabel=f"{metric} on {rows} rows")
     below.set(xlabel="epoch", ylabel="training loss", xlim=(0, log[-1].epoch + 1))
     for axes in (above, below):
         axes.margins(y=0.15)
@@ -73,7 +101,7 @@ def draw_comparison(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Each system's mean over its runs and every run; beside them the differences to one system.
+    """Draw each system's mean and its runs; beside them the differences to one system.
 
     Intervals are 95 % over users. Users differ from one another far more than systems do, so the
     intervals of two values can overlap where that of their paired difference is far from 0.
@@ -103,7 +131,7 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
 
 def new_figure(*, width: float = 7, height: float = 4) -> Figure:
-    """An empty figure, or an error that says what to install."""
+    """Make an empty figure, or raise an error that says what to install."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -19,12 +19,12 @@ from sdgar.evaluation.report import Report
 from sdgar.experiments.workspace import Workspace
 from sdgar.recommend.questions import FOLDING_SYSTEMS
 from sdgar.recommend.recommender import Recommender, most_popular
+from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
-from sdgar.systems.learner import Learner
-from sdgar.training.checkpoints import EVERY_SECONDS, Checkpoints
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
-from sdgar.training.protocols import OnPhase, Phase, Seconds, paper_options
+from sdgar.training.protocols import OnPhase, Phase, paper_options
 
 PROTOCOLS = ("validated", "paper")
 _LOGGER = logging.getLogger("sdgar")
@@ -32,13 +32,13 @@ _LOGGER = logging.getLogger("sdgar")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run gave, for people and for machines."""
+    """What a run gave: the model, its reports, a summary and the log."""
 
     model: Recommender
     test: Report | None
     popular: Report | None
     summary: dict[str, Any]
-    """What ``sdgar train --json`` prints."""
+    """The object that ``sdgar train --json`` prints."""
     log: tuple[tuple[Phase, EpochRecord], ...]
 
 
@@ -51,10 +51,10 @@ def run(
     protocol: str,
     out: Path,
     overwrite: bool = False,
-    ks: Sequence[int] = (10, 20, 50),
+    ks: Sequence[int] = KS,
     on_epoch: OnPhase | None = None,
     resume: bool = False,
-    checkpoint_every: float = EVERY_SECONDS,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
     stop: Callable[[], Signals | None] = lambda: None,
     command: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _LOGGER.info,
@@ -92,13 +92,12 @@ def run(
             if on_epoch is not None:
                 on_epoch(phase, epoch)
 
-        start = time.perf_counter()
         checkpoints = None
-        if isinstance(estimator, Learner):
+        if estimator.fit_options() is not None:
             checkpoints = Checkpoints(
                 workspace.folder,
                 identity,
-                device=choose_device(estimator.device),
+                device=choose_device(estimator.get_params()["device"]),
                 every=checkpoint_every,
                 stop=stop,
                 go_on=command_line("sdgar", "train", "--resume", out)
@@ -110,7 +109,6 @@ def run(
         fit_by(protocol, estimator, train, test, valid, watch, checkpoints)
         model = estimator.recommender_
         before_test = time.perf_counter()
-        fit_seconds = before_test - start
         popular = report = None
         if test is not None:
             report = model.evaluate(test, ks=tuple(ks), histories=histories)
@@ -118,12 +116,9 @@ def run(
         if test is not None:
             popular = most_popular(model).evaluate(test, ks=tuple(ks), histories=histories)
         if everything is not None:
-            if isinstance(estimator, Learner):
-                estimator.fit_all(everything, on_epoch=watch, checkpoints=checkpoints)
-            else:
-                estimator.fit(everything)
+            estimator.fit_all(everything, on_epoch=watch, checkpoints=checkpoints)
             model = estimator.recommender_
-        summary = _summary(estimator, train, report, popular, protocol, fit_seconds)
+        summary = _summary(estimator, train, report, popular, protocol)
         summary["kept"] = {
             "rows": "measured" if everything is None and test is not None else "all",
             **_sizes(everything or train),
@@ -133,8 +128,7 @@ def run(
         if everything is None:  # else the pass on all rows came after the test, and has counted it
             seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
         workspace.commit(model, {"report": summary})
-    log = estimator.trained_.log if isinstance(estimator, Learner) else ()
-    return RunResult(model, report, popular, summary, log)
+    return RunResult(model, report, popular, summary, estimator.trained_.log)
 
 
 def identity_of(
@@ -146,7 +140,7 @@ def identity_of(
     ks: Sequence[int],
     histories: Interactions | None = None,
 ) -> dict[str, Any]:
-    """What must be the same for a run to go on to the same bytes, by names people know."""
+    """Collect what must be the same for a run to go on to the same bytes, by names people know."""
     settings = estimator.plain_params()
     if "device" in settings:
         settings["device"] = choose_device(settings["device"]).type
@@ -180,12 +174,18 @@ def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
         )
 
 
+def check_settings(estimator: Estimator, protocol: str = "validated") -> None:
+    """Raise if parts or settings are wrong, as far as can be told before a long read of data."""
+    if protocol not in PROTOCOLS:
+        raise unknown_name("protocol", protocol, PROTOCOLS)
+    loop_of(estimator, protocol)
+    estimator.check_settings()
+
+
 def loop_of(estimator: Estimator, protocol: str = "validated") -> FitOptions | None:
-    """How long an estimator trains and when it looks, by a protocol; None if it has no epochs."""
-    if not isinstance(estimator, Learner):
-        return None
+    """Return how long an estimator trains and when it looks; None if it has no epochs."""
     options = estimator.fit_options()
-    return paper_options(options) if protocol == "paper" else options
+    return paper_options(options) if options is not None and protocol == "paper" else options
 
 
 def fit_by(
@@ -198,10 +198,10 @@ def fit_by(
     checkpoints: Checkpoints | None = None,
 ) -> None:
     """Train by a named protocol; what has no epochs to choose takes all rows at once."""
-    if not isinstance(estimator, Learner):
-        estimator.fit(train if valid is None or protocol == "paper" else train.merge(valid))
-    elif protocol != "paper":
+    if protocol != "paper":
         estimator.fit(train, valid, refit=True, on_epoch=on_epoch, checkpoints=checkpoints)
+    elif test is None and estimator.fit_options() is None:
+        estimator.fit(train)
     elif test is None:
         raise UsageError(
             "the paper protocol chooses its epoch on the test rows, and there are none. "
@@ -222,42 +222,24 @@ def _summary(
     report: Report | None,
     popular: Report | None,
     protocol: str,
-    fit_seconds: float,
 ) -> dict[str, Any]:
+    trained = estimator.trained_
     summary: dict[str, Any] = {
         "system": estimator.system_name,
         "protocol": protocol,
         "data": {**_sizes(train), "rows": train.account.as_dict()},
         "decided": estimator.decided(train),
+        "engine": trained.engine,
+        "why": trained.why,
+        "seed": estimator.get_params().get("seed"),
+        "epochs": trained.epochs,
+        "best_epoch": trained.best_epoch,
+        "seconds": trained.seconds.as_dict(),
+        "positives_per_second": round(trained.positives_per_second),
+        "valid": trained.valid,
+        "deterministic": trained.deterministic,
+        "generator": trained.generator,
     }
-    if isinstance(estimator, Learner):
-        trained = estimator.trained_
-        summary |= {
-            "engine": trained.engine,
-            "why": trained.why,
-            "seed": estimator.seed,
-            "epochs": trained.epochs,
-            "best_epoch": trained.best_epoch,
-            "seconds": trained.seconds.as_dict(),
-            "positives_per_second": round(trained.positives_per_second),
-            "valid": trained.valid,
-            "deterministic": trained.deterministic,
-            "generator": trained.generator,
-        }
-    else:
-        # What is computed at once has no epochs; the keys are there for who reads them blindly.
-        summary |= {
-            "engine": estimator.computed_by,
-            "why": "it has no epochs",
-            "seed": estimator.get_params().get("seed"),
-            "epochs": 0,
-            "best_epoch": 0,
-            "seconds": Seconds(fit_seconds, 0.0, 0.0, fit_seconds).as_dict(),
-            "positives_per_second": round(len(train) / fit_seconds),
-            "valid": {},
-            "deterministic": True,
-            "generator": {},
-        }
     summary["test"] = {} if report is None else report.means()
     if report is not None and popular is not None:
         summary |= {

@@ -48,10 +48,10 @@ class PrunedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What came of one trial."""
+    """One trial that is over, and what came of it."""
 
     number: int
-    """From 1."""
+    """The number of the trial, from 1."""
     settings: dict[str, Any]
     state: State
     value: float | None
@@ -59,15 +59,15 @@ class Tried:
     best_epoch: int | None = None
     seconds: float = 0.0
     reason: str | None = None
-    """Why it failed."""
+    """The reason why the trial failed; None unless it did."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
 
 def require_optuna() -> None:
-    """Refuse early, and name the cure."""
+    """Raise if Optuna is not installed, and say how to install it."""
     try:
         import optuna  # noqa: F401
     except ImportError as error:
@@ -120,7 +120,7 @@ class Study:
 
     @property
     def over(self) -> bool:
-        """Whether all trials are done, or all there is was tried."""
+        """True if all trials are done, or every combination was tried."""
         done = self.tried
         return len(done) >= self._trials or (self._walks and len(done) >= len(self._grid))
 
@@ -153,7 +153,7 @@ class Study:
         ]
 
     def propose(self) -> Proposal:
-        """The next settings to try."""
+        """Return the next settings to try."""
         from optuna.samplers import TPESampler
         from optuna.trial import TrialState
 

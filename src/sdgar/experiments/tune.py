@@ -24,28 +24,26 @@ from sdgar.experiments.watch import (
     require_going,
     stoppable,
 )
+from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
 from sdgar.systems.learner import Learner
 from sdgar.systems.spaces import RATES, Space
-from sdgar.training.fit import EpochRecord, FitOptions
+from sdgar.training.fit import EpochRecord
 from sdgar.training.protocols import Phase
-
-METRIC = FitOptions().metric
-"""What is searched for unless another metric is named."""
 
 _LOOKS_BEFORE_PRUNING = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What a search found."""
+    """The result of a search: all trials, and which was best."""
 
     system: str
     trials: tuple[Tried, ...]
     searched: tuple[str, ...]
-    """Names of the settings that were searched."""
+    """The names of the settings that were searched."""
     metric: str = METRIC
-    """What the trials were compared by, on validation rows."""
+    """The metric on validation rows that the trials were compared by."""
 
     @property
     def best(self) -> Tried:
@@ -56,11 +54,11 @@ class Tuned:
 
     @property
     def seconds(self) -> float:
-        """Time that all trials took."""
+        """The seconds that all trials took."""
         return sum(tried.seconds for tried in self.trials)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "system": self.system,
             "metric": self.metric,
@@ -97,8 +95,8 @@ def tune(
     require_optuna()
     watch = watch or Unwatched()
     if metric is None:
-        metric = base.metric if isinstance(base, Learner) else METRIC
-    elif isinstance(base, Learner):
+        metric = base.get_params().get("metric", METRIC)
+    elif "metric" in base.get_params():
         base = with_settings(base, {"metric": metric})
     _, k = check_metric(metric)
     space = searched_of(base, fixed)
@@ -157,7 +155,7 @@ def tune(
 
 
 def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
-    """The settings of an estimator that a search would try, without those that are fixed."""
+    """Return the settings of an estimator that a search would try, without those that are fixed."""
     space = {name: values for name, values in base.searched.items() if name not in fixed}
     if space.get("learning_rate") in RATES.values() and isinstance(base, Learner):
         optimizer, _ = base.step()
@@ -166,7 +164,7 @@ def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
 
 
 def with_settings(base: Estimator, settings: dict[str, Any]) -> Estimator:
-    """A fresh estimator with some settings changed."""
+    """Make a fresh estimator with some settings changed."""
     return type(base)(**(base.get_params() | settings))
 
 
@@ -198,23 +196,21 @@ def _try(
         return round(time.perf_counter() - start, 3)
 
     try:
-        if isinstance(estimator, Learner):
-            looked_at = valid if estimator.early_stopping else None
-            estimator.fit(train, looked_at, on_epoch=on_epoch)
-        else:
-            estimator.fit(train)
+        loop = estimator.fit_options()
+        looked_at = valid if loop is not None and loop.early_stopping else None
+        estimator.fit(train, looked_at, on_epoch=on_epoch)
         value = estimator.evaluate(valid, ks=(check_metric(metric)[1],)).means()[metric]
     except PrunedError:
         proposal.pruned(seconds=seconds())
     except NumericalError as error:
         proposal.failed(str(error), seconds=seconds())
     else:
-        best_epoch = estimator.trained_.best_epoch if isinstance(estimator, Learner) else None
-        proposal.complete(value, seconds=seconds(), best_epoch=best_epoch)
+        chosen = estimator.trained_.chosen_epoch
+        proposal.complete(value, seconds=seconds(), best_epoch=chosen)
 
 
 def _sentence(system: str, tried: Tried) -> str:
-    """One line about a trial, for people."""
+    """Say in one line what came of a trial."""
     result = tried.state if tried.value is None else f"{tried.value:.4f}"
     settings = " ".join(f"{name}={value}" for name, value in tried.settings.items())
     return f"{system} {tried.number:>3}  {result:>8}  {tried.seconds:6.1f} s  {settings}"

@@ -1,4 +1,4 @@
-"""Who looks on while many models are trained, and how they are stopped between two epochs."""
+"""Progress callbacks for commands that train many models, and how a signal stops them."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import OnPhase, Phase
 
 Stop = Callable[[], Signals | None]
-"""The signal that has come and asks for an end, if one has."""
+"""A function that returns the signal that asks for an end; None while there is none."""
 
 
 class Watch(Protocol):
-    """Hears of one piece of work after the other: a trial of a search, a run of a comparison."""
+    """Is told of one piece of work after the other: a trial of a search, a run of a comparison."""
 
     def begin(self, what: str, loop: FitOptions) -> OnPhase:
-        """A piece begins, with such epochs; returns who wants to hear of them."""
+        """Hear that a piece of work begins; return the function to call after each epoch."""
         ...
 
     def end(self, label: str, said: str) -> None:
-        """A piece is over, or was over before an interruption; and what came of it."""
+        """Hear that a piece of work is over, now or before an interruption, and what came of it."""
         ...
 
 
 class Unwatched:
-    """Nobody looks on."""
+    """A watch that shows nothing."""
 
     def begin(self, what: str, loop: FitOptions) -> OnPhase:
-        """Nobody hears."""
+        """Return a function that does nothing."""
         return lambda phase, epoch: None
 
     def end(self, label: str, said: str) -> None:
-        """Nobody hears."""
+        """Do nothing."""
 
 
 def at_once(epochs: int = 1) -> FitOptions:
-    """The loop of a piece that runs all its epochs, or has none."""
+    """Return the loop of a piece of work that runs all its epochs, or has none."""
     return FitOptions(epochs=epochs, early_stopping=False)
 
 
 def never() -> Signals | None:
-    """No signal comes."""
+    """Return None: no signal asks for an end."""
     return None
 
 

@@ -33,6 +33,7 @@ from sdgar.recommend.ranking import ranked_in_pieces
 from sdgar.recommend.similar import Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
+from sdgar.settings import KS
 from sdgar.show.printed import Described
 
 if TYPE_CHECKING:
@@ -299,7 +300,7 @@ class Recommender(Described):
         self,
         test: Interactions,
         *,
-        ks: tuple[int, ...] = (10, 20, 50),
+        ks: tuple[int, ...] = KS,
         seen: Interactions | None = None,
         histories: Interactions | None = None,
     ) -> Report:

@@ -25,14 +25,15 @@ from sdgar.recommend.histories import Histories
 from sdgar.recommend.measuring import require_rows
 from sdgar.recommend.questions import Raw
 from sdgar.recommend.recommender import Recommender
-from sdgar.settings import described, renamed
+from sdgar.settings import KS, described, renamed
 from sdgar.show import progress
 from sdgar.show.printed import Described
 from sdgar.systems.checks import plain_value, require_kind
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.spaces import Space
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
-from sdgar.training.protocols import OnPhase
+from sdgar.training.protocols import OnPhase, Trained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,6 +131,13 @@ class Estimator(Described):
         """
         return None
 
+    def check_settings(self) -> None:
+        """Raise if a setting is known to be wrong before any data is read."""
+
+    def fit_options(self) -> FitOptions | None:
+        """Return how long it trains and when it looks; None if it is computed at once."""
+        return None
+
     @property
     def folds_in(self) -> bool:
         """Whether new users can be folded into its models, from their histories."""
@@ -141,11 +149,45 @@ class Estimator(Described):
         train: Interactions,
         valid: Interactions | None = None,
         *,
+        refit: bool = False,
         on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
         verbose: bool | None = None,
     ) -> Self:
-        """Learn from interactions, and tell of it unless ``verbose`` is False."""
+        """Learn from interactions, and tell of it unless ``verbose`` is False.
+
+        ``refit=True`` lets the model learn from ``valid`` too, once the epoch is chosen.
+        """
         raise NotImplementedError
+
+    def fit_as_the_paper(
+        self,
+        train: Interactions,
+        test: Interactions,
+        *,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Learn from ``train``, with the epoch chosen on the TEST rows as the paper does."""
+        raise NotImplementedError
+
+    def fit_all(
+        self,
+        everything: Interactions,
+        *,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Learn from all rows, after a measurement, for as many epochs as were chosen before."""
+        raise NotImplementedError
+
+    @property
+    def trained_(self) -> Trained:
+        """The model and how it came to be, once ``fit`` was called."""
+        self.recommender_  # noqa: B018  says that fit must be called first
+        return self.__dict__["_trained"]  # type: ignore[no-any-return]
 
     @property
     def recommender_(self) -> Recommender:
@@ -197,7 +239,7 @@ class Estimator(Described):
         self,
         test: Interactions,
         *,
-        ks: tuple[int, ...] = (10, 20, 50),
+        ks: tuple[int, ...] = KS,
         histories: Interactions | None = None,
     ) -> Report:
         """Rank all items for every test user; see :meth:`Recommender.evaluate`."""

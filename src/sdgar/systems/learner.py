@@ -10,6 +10,7 @@ from sdgar.arguments import at_least, not_negative
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
+from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import make_optimizer
 from sdgar.parts.register import Ingredients
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
@@ -75,7 +76,6 @@ class Learner(Looped):
                 "and not from dislikes. Set dislikes to 0.",
                 code="unused_dislikes",
             )
-        refit_every = getattr(self, "refit_every", None)
         return System(
             name=self.system_name,
             discriminator=given.discriminator,
@@ -86,7 +86,9 @@ class Learner(Looped):
             batch_size=at_least("batch_size", self.batch_size, 1),
             positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
             l2=self.penalty(data),
-            refit_every=None if refit_every is None else at_least("refit_every", refit_every, 1),
+            refit_every=at_least("refit_every", self.refit_every, 1)
+            if hasattr(self, "refit_every")
+            else None,
             seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
         )
@@ -98,6 +100,7 @@ class Learner(Looped):
         so a lack of features or of times is no fault here.
         """
         some = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
+        require_memory(self.system_name, self.least_bytes(some), CPU)
         try:
             self.compose(some, seed=0)
         except DataError:

@@ -19,6 +19,7 @@ from sdgar.evaluation.report import warn_of_known
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.recommend.measuring import require_rows
+from sdgar.settings import METRIC
 from sdgar.show import progress
 from sdgar.systems.base import Estimator, estimator
 from sdgar.systems.checks import require_features_used, require_learnable, require_plain
@@ -45,7 +46,7 @@ class Looped(Estimator):
     """How many looks at the validation rows may bring no gain before training stops."""
     early_stopping: bool = True
     """Whether the number of epochs is chosen on validation rows; otherwise all epochs are run."""
-    metric: str = "ndcg@50"
+    metric: str = METRIC
     """The metric that the best epoch is best at: precision, recall, ndcg, mrr, map or hit, followed
     by @ and the length of the lists."""
     seed: int = 0
@@ -217,7 +218,7 @@ class Looped(Estimator):
         )
 
     def _keep_trained(self, trained: Trained, train: Interactions, verbose: bool | None) -> Self:
-        self.trained_ = trained
+        self.__dict__["_trained"] = trained
         self._keep(
             trained.model,
             train,

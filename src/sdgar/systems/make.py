@@ -13,14 +13,23 @@ from sdgar.systems.checks import parsed
 from sdgar.systems.composed import Composed
 from sdgar.systems.names import SYSTEMS
 
+COMMON = (
+    "seed", "engine", "device", "metric", "dislikes", "discriminator", "sampler", "objective",
+)  # fmt: skip
+"""Settings that commands give to several systems at once, for those that have them."""
+
 
 def make(
     system: str, settings: Mapping[str, str], *, common: Mapping[str, Any] | None = None
 ) -> Estimator:
-    """An estimator by name, from settings given as text: ``{"dim": "64", "l2": "0.03"}``.
+    """Make an estimator by name, from settings given as text: ``{"dim": "64", "l2": "0.03"}``.
 
-    ``common`` settings, such as the seed, are for those systems that have them.
+    ``common`` settings, such as the seed, are for those systems that have them; a name that is not
+    in ``COMMON`` is an error.
     """
+    for name in common or ():
+        if name not in COMMON:
+            raise unknown_name("common setting", name, COMMON)
     if system not in SYSTEMS:
         raise unknown_name("system", system, SYSTEMS)
     kind = SYSTEMS[system]
@@ -40,3 +49,10 @@ def make(
         typed = {name: parsed(name, t, made.type_of(name)) for name, t in of_parts.items()}
         made.settings = made.settings | typed
     return made
+
+
+def make_again(system: str, settings: Mapping[str, Any]) -> Estimator:
+    """Make an estimator from all settings that ``get_params`` gave; an unknown one is an error."""
+    if system not in SYSTEMS:
+        raise unknown_name("system", system, SYSTEMS)
+    return SYSTEMS[system]().set_params(**of_today(system, settings))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 
@@ -12,16 +11,13 @@ from sdgar.engines.choose import choose_device
 from sdgar.machine import cores
 from sdgar.models.model import Model
 from sdgar.show import progress
-from sdgar.systems.base import Estimator, estimator
+from sdgar.systems.base import estimator
 from sdgar.systems.checks import require_features_used, require_learnable
-from sdgar.training.protocols import OnPhase
-
-if TYPE_CHECKING:
-    from typing import Self
+from sdgar.systems.computed import Computed
 
 
 @estimator
-class Solver(Estimator):
+class Solver(Computed):
     """A known model to compare with, computed from all rows at once.
 
     There are no epochs to choose, so validation rows play no part in ``fit``. The same seed gives
@@ -36,22 +32,14 @@ class Solver(Estimator):
         """Compute the model."""
         raise NotImplementedError
 
-    def fit(
-        self,
-        train: Interactions,
-        valid: Interactions | None = None,
-        *,
-        on_epoch: OnPhase | None = None,
-        verbose: bool | None = None,
-    ) -> Self:
-        """Compute the model from the interactions."""
-        self._require_sound(train, valid)
+    def _compute(
+        self, train: Interactions, *, verbose: bool | None
+    ) -> tuple[Model, dict[str, Any]]:
+        """Check the rows, and compute the model with all threads."""
         require_learnable(train)
         require_features_used(self, train)
-        start, how = time.perf_counter(), f"computing {self.system_name} by {self.computed_by}"
+        how = f"computing {self.system_name} by {self.computed_by}"
         progress.tell(f"{how} from {train.sizes()}", verbose=verbose)
         with cores.torch_threads():
             model = self.solve(train, device=choose_device(self.device))
-        self._keep(model, train, {"computed_by": self.computed_by})
-        self._tell_done(time.perf_counter() - start, verbose)
-        return self
+        return model, {"computed_by": self.computed_by}

@@ -22,15 +22,15 @@ from sdgar.arguments import not_negative
 from sdgar.contracts import Engine
 from sdgar.errors import ArtifactError, ResourceError, StoppedError
 from sdgar.models.model import Learned
+from sdgar.settings import CHECKPOINT_SECONDS
 from sdgar.storage import folders
 from sdgar.training import checkpoint_file
 from sdgar.training.checkpoint_file import Checkpoint, Finished
 from sdgar.training.fit import Fitted, Progress
 from sdgar.training.identity import Identity, as_json, require_same
 
-EVERY_SECONDS = 30.0
-"""The seconds between checkpoints."""
 _KEPT = 2
+"""How many checkpoints are kept."""
 
 
 class Checkpoints:
@@ -42,7 +42,7 @@ class Checkpoints:
         identity: Identity,
         *,
         device: torch.device,
-        every: float = EVERY_SECONDS,
+        every: float = CHECKPOINT_SECONDS,
         stop: Callable[[], Signals | None] = lambda: None,
         go_on: str = "",
     ) -> None:

@@ -17,6 +17,7 @@ from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
 from sdgar.models.model import Learned
+from sdgar.settings import METRIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class FitOptions:
     early_stopping: bool = True
     """Whether training stops when patience runs out; if not, all epochs run and the best look
     counts."""
-    metric: str = "ndcg@50"
+    metric: str = METRIC
     """The metric that a look at the held-out rows compares."""
     valid_users: int = 10_000
     """The most users for whom a look at validation rows ranks items; of more, a fixed random

@@ -15,7 +15,8 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
-from sdgar.models.model import Learned
+from sdgar.models.model import Model
+from sdgar.settings import KS, METRIC
 from sdgar.show.printed import Described
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
@@ -65,10 +66,10 @@ class Seconds:
 class Trained(Described):
     """A trained model, and how it came to be."""
 
-    model: Learned
+    model: Model
     """The model that is kept."""
     engine: str
-    """The name of the engine."""
+    """The name of the engine that trained it, or of what computed it."""
     why: str
     """The reason for the choice of the engine."""
     deterministic: bool
@@ -76,7 +77,7 @@ class Trained(Described):
     epochs: int
     """The number of epochs that were run while choosing."""
     best_epoch: int
-    """The epoch that was chosen."""
+    """The epoch that was chosen; 0 for a model that was computed at once."""
     log: tuple[tuple[Phase, EpochRecord], ...]
     """The records of all epochs, with the pass of each."""
     generator: dict[str, float]
@@ -88,11 +89,35 @@ class Trained(Described):
     positives_per_second: float
     """The training positives that were visited in a second."""
 
+    @property
+    def chosen_epoch(self) -> int | None:
+        """The epoch that was chosen; None for a model that was computed at once."""
+        return self.best_epoch or None
+
     def _lines(self) -> list[str]:
+        if not self.epochs:
+            return [f"Computed in {self.seconds.total:.1f} s by {self.engine}: {self.why}"]
         said = [f"Trained: epoch {self.best_epoch} of {self.epochs} is kept"]
         said.append(f"{self.seconds.total:.1f} s with engine {self.engine}: {self.why}")
-        valid = self.valid.get("ndcg@50")
+        valid = self.valid.get(METRIC)
         return said if valid is None else [*said, f"NDCG@50 {valid:.4f} on validation rows"]
+
+
+def computed(model: Model, by: str, seconds: float, n_positives: int) -> Trained:
+    """Tell of a model that was computed from all rows at once, without epochs."""
+    return Trained(
+        model=model,
+        engine=by,
+        why="it has no epochs",
+        deterministic=True,
+        epochs=0,
+        best_epoch=0,
+        log=(),
+        generator={},
+        valid={},
+        seconds=Seconds(train=seconds, refit=0.0, evaluate=0.0, total=seconds),
+        positives_per_second=n_positives / seconds if seconds else 0.0,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,7 +138,7 @@ class Training:
     """The function that hears of every epoch, if there is one."""
     checkpoints: Checkpoints | None = None
     """The checkpoints in which the run is kept, and from which it goes on after an interruption."""
-    ks: tuple[int, ...] = (10, 20, 50)
+    ks: tuple[int, ...] = KS
     """The lengths of the lists that are measured on validation rows."""
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
     """The records of the epochs so far, with the pass of each."""
@@ -240,7 +265,7 @@ def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Tr
 def paper_options(options: FitOptions) -> FitOptions:
     """Return the options with the paper's epochs, looks and metric."""
     return replace(
-        options, epochs=PAPER_EPOCHS, evaluate_every=5, early_stopping=False, metric="ndcg@50"
+        options, epochs=PAPER_EPOCHS, evaluate_every=5, early_stopping=False, metric=METRIC
     )
 
 

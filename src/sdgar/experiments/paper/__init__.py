@@ -1,7 +1,8 @@
 """The paper's tables and figures, one experiment a module: what is measured, and how it is written.
 
-An experiment is a module with NAME, TITLE, ``pieces(setting)`` and ``write(rows, out, setting)``.
-Pieces are measured once and kept (``pieces.py``); tables and pictures come from their rows alone.
+An experiment is a module with NAME, TITLE, ``measurements(setting)`` and ``write(rows, out,
+setting)``. Measurements are made once and kept (``measurements.py``); tables and pictures come from
+their rows alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from types import ModuleType
 
 from sdgar.errors import unknown_name
 from sdgar.experiments.paper import items, sensitivity, table1, table2, times, trend
-from sdgar.experiments.paper.pieces import Pace, Setting, measured
+from sdgar.experiments.paper.measurements import Pace, Setting, measured
 from sdgar.experiments.watch import Stop, Watch, at_once
 from sdgar.storage.folders import in_the_way
 
@@ -38,8 +39,8 @@ def run(
     """Measure what is not measured yet, then write NAME.json, .csv, .md and, if drawn, .png."""
     for experiment in experiments:
         _require_free(out, experiment.NAME)
-    todo = {experiment.NAME: experiment.pieces(setting) for experiment in experiments}
-    pace = Pace(sum(piece.seconds for pieces in todo.values() for piece in pieces))
+    todo = {experiment.NAME: experiment.measurements(setting) for experiment in experiments}
+    pace = Pace(sum(one.seconds for several in todo.values() for one in several))
     written = []
     for experiment in experiments:
         rows = measured(

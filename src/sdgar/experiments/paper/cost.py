@@ -22,7 +22,7 @@ from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, Shape, generate
 from sdgar.engines.choose import choose_device, choose_engine
-from sdgar.experiments.paper.pieces import Piece, Setting
+from sdgar.experiments.paper.measurements import Measurement, Setting
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.reject import KnownItems
 from sdgar.systems.irgan import IRGAN
@@ -49,10 +49,10 @@ def recipe_of(system: str) -> Recipe:
     )  # fmt: skip
 
 
-def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Piece:
+def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Measurement:
     """Seconds of D's epoch and of G's update on made-up data of a shape."""
     pairs = shape.users * shape.items
-    return Piece(
+    return Measurement(
         key={
             "system": system,
             "users": shape.users,

@@ -11,7 +11,7 @@ import numpy as np
 from sdgar.data.synthetic import Shape
 from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.cost import PARTS, cost
-from sdgar.experiments.paper.pieces import Piece, Row, Setting
+from sdgar.experiments.paper.measurements import Measurement, Row, Setting
 
 NAME = "items"
 TITLE = "Seconds per epoch against the number of items"
@@ -29,7 +29,7 @@ LINES = (
 """System, the column if it is not that of the panel, and what the line is called."""
 
 
-def pieces(setting: Setting) -> list[Piece]:
+def measurements(setting: Setting) -> list[Measurement]:
     """2 million positives of 50,000 users; quick: a fiftieth of each and of the items."""
     by = QUICK_SHARE if setting.quick else 1
     return [

@@ -8,9 +8,10 @@ from statistics import mean, stdev
 
 from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.chosen import settings_of
-from sdgar.experiments.paper.pieces import Piece, Row, Setting
+from sdgar.experiments.paper.measurements import Measurement, Row, Setting
 from sdgar.experiments.paper.sources import TITLES
-from sdgar.experiments.paper.training import METRIC, training
+from sdgar.experiments.paper.training import training
+from sdgar.settings import METRIC
 
 NAME = "sensitivity"
 TITLE = "What SD-GAR is sensitive to"
@@ -23,7 +24,7 @@ DATA, QUICK_DATA, QUICK_EPOCHS = ("citeulike", "gowalla"), ("citeulike",), 10
 DIM = 32
 
 
-def pieces(setting: Setting) -> list[Piece]:
+def measurements(setting: Setting) -> list[Measurement]:
     """One value changed at a time; quick: CiteULike, ends and middle, one seed, 10 epochs."""
     made = []
     for data in QUICK_DATA if setting.quick else DATA:

@@ -11,7 +11,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from sdgar.experiments.figures import new_figure
-from sdgar.experiments.paper.pieces import Row
+from sdgar.experiments.paper.measurements import Row
 from sdgar.storage.whole_files import replacing
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sdgar.experiments.paper import sheets
-from sdgar.experiments.paper.pieces import Piece, Row, Setting
+from sdgar.experiments.paper.measurements import Measurement, Row, Setting
 from sdgar.experiments.paper.sources import PAPER_SIZES, TITLES, is_real, source
 from sdgar.training.protocols import OnPhase
 
@@ -16,7 +16,7 @@ NAME = "table1"
 TITLE = "Table 1: the data sets"
 
 
-def pieces(setting: Setting) -> list[Piece]:
+def measurements(setting: Setting) -> list[Measurement]:
     """One for each data set; made-up ones are drawn in the paper's size, quick or not."""
 
     def statistics(name: str, _: OnPhase) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def pieces(setting: Setting) -> list[Piece]:
         }
 
     return [
-        Piece(
+        Measurement(
             key={"data": name, "real": is_real(name, setting.data)},
             measure=partial(statistics, name),
             seconds=PAPER_SIZES[name][2] / 200_000,

@@ -20,9 +20,10 @@ from sdgar.experiments.paper.chosen import (
     YARDSTICKS,
     settings_of,
 )
-from sdgar.experiments.paper.pieces import Piece, Row, Setting
+from sdgar.experiments.paper.measurements import Measurement, Row, Setting
 from sdgar.experiments.paper.sources import TITLES
-from sdgar.experiments.paper.training import METRIC, training, unpacked
+from sdgar.experiments.paper.training import training, unpacked
+from sdgar.settings import METRIC
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,7 +40,7 @@ PROTOCOLS = ("validated", "paper")
 QUICK_DATA, QUICK_EPOCHS = ("citeulike",), 20
 
 
-def pieces(setting: Setting) -> list[Piece]:
+def measurements(setting: Setting) -> list[Measurement]:
     """Every system with every seed and protocol.
 
     Quick: CiteULike, one seed, 20 epochs at most, and no EASE, whose inverse takes ten minutes.

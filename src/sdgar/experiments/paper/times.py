@@ -9,7 +9,7 @@ from typing import Any
 from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.chosen import NAMES
 from sdgar.experiments.paper.cost import PARTS, SYSTEMS, cost, scaled
-from sdgar.experiments.paper.pieces import Piece, Row, Setting
+from sdgar.experiments.paper.measurements import Measurement, Row, Setting
 from sdgar.experiments.paper.sources import TITLES
 
 NAME = "time"
@@ -20,7 +20,7 @@ PAPER = {"amazon": (20, 5), "echonest": (10, 5)}
 """How many times faster the paper says D and G are."""
 
 
-def pieces(setting: Setting) -> list[Piece]:
+def measurements(setting: Setting) -> list[Measurement]:
     """Both systems at both shapes; quick: a fortieth of the users, items and interactions."""
     share = QUICK_SHARE if setting.quick else 1.0
     return [

@@ -1,4 +1,4 @@
-"""A piece that trains a system on a data set and reads the test rows."""
+"""A measurement that trains a system on a data set and reads the test rows."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.experiments.paper.pieces import Piece, Setting
+from sdgar.experiments.paper.measurements import Measurement, Setting
 from sdgar.experiments.paper.sources import PAPER_SIZES, is_real, source
 from sdgar.experiments.run import fit_by
+from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
 from sdgar.systems.irgan import IRGAN
-from sdgar.systems.learner import Learner
 from sdgar.systems.names import SYSTEMS
 from sdgar.training.protocols import PAPER_EPOCHS, OnPhase
 
-METRIC = "ndcg@50"
 _WHOLE = 2**16 - 1
 _POSITIVES_A_SECOND = {"sdsoftmax": 120_000, "sdgar": 500_000, "cml": 40_000}
 _ANY_SYSTEM = 1_500_000
@@ -37,7 +36,7 @@ def training(
     *,
     users: bool = False,
     **more: Any,
-) -> Piece:
+) -> Measurement:
     """Train by the protocol, read the test rows once; ``users``: keep the metric of each user.
 
     ``more`` goes into the key.
@@ -45,11 +44,11 @@ def training(
     common = {"seed": seed, "device": setting.device}
     fields = SYSTEMS[system]().get_params()
     estimator = SYSTEMS[system](**settings, **{k: v for k, v in common.items() if k in fields})
-    epochs = 1
-    if isinstance(estimator, Learner):
+    loop, epochs = estimator.fit_options(), 1
+    if loop is not None:
         # Early stopping ends most runs sooner, and a validated run is trained twice.
-        epochs = PAPER_EPOCHS if protocol == "paper" else 2 * estimator.epochs // 3
-    return Piece(
+        epochs = PAPER_EPOCHS if protocol == "paper" else 2 * loop.epochs // 3
+    return Measurement(
         key={
             "data": data,
             "real": is_real(data, setting.data),
@@ -85,19 +84,17 @@ def _train(
     found = source(data, folder)
     fit_by(protocol, estimator, found.train, found.test, None, on_epoch=hear)
     report = estimator.evaluate(found.test, ks=(50,))
+    trained = estimator.trained_
     values: dict[str, Any] = {
         METRIC: report.means()[METRIC],
         "counts": asdict(report.counts),
-        "best_epoch": None,
-        "engine": estimator.computed_by,
+        "best_epoch": trained.chosen_epoch,
+        "engine": trained.engine,
     }
     if users:
         values["per_user"] = packed(report.per_user[METRIC])
-    if isinstance(estimator, Learner):
-        trained = estimator.trained_
+    if trained.epochs:
         values |= {
-            "best_epoch": trained.best_epoch,
-            "engine": trained.engine,
             "curve": [
                 [record.epoch, record.metric]
                 for phase, record in trained.log

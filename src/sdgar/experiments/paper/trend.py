@@ -9,7 +9,7 @@ import numpy as np
 
 from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.chosen import NAMES, settings_of
-from sdgar.experiments.paper.pieces import Piece, Row, Setting
+from sdgar.experiments.paper.measurements import Measurement, Row, Setting
 from sdgar.experiments.paper.sources import TITLES
 from sdgar.experiments.paper.training import training
 
@@ -20,7 +20,7 @@ DATA, QUICK_DATA = "gowalla", "citeulike"
 DIM = 32
 
 
-def pieces(setting: Setting) -> list[Piece]:
+def measurements(setting: Setting) -> list[Measurement]:
     """75 epochs of each system at D = 32, on Gowalla; quick: on CiteULike, one seed."""
     data = QUICK_DATA if setting.quick else DATA
     seeds = setting.seeds[:1] if setting.quick else setting.seeds

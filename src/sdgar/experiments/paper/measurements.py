@@ -1,11 +1,11 @@
-"""An experiment as pieces: each is measured once, kept as a line, and never measured again.
+"""An experiment is many measurements: each is made once, kept as a line, and never made again.
 
-    OUT/NAME.jsonl    one sealed line a piece: what it is (its key), what came out, on what it was
-                      made
+    OUT/NAME.jsonl    one sealed line a measurement: what it is (its key), what came out, and on
+                      what machine it was made
 
-A line counts for a piece whose key is the same, so an interrupted experiment goes on with the same
-command, and a changed setting is another piece. Where the device belongs to the key, what other
-devices left in the file is shown beside.
+A line counts for a measurement whose key is the same, so an interrupted experiment goes on with the
+same command, and a changed setting is another measurement. If the device belongs to the key, what
+other devices left in the file is shown beside.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ import sdgar
 from sdgar.engines.choose import choose_device
 from sdgar.experiments.watch import Stop, Watch, at_once, require_going, stoppable
 from sdgar.machine import cores
-from sdgar.storage import lines
-from sdgar.storage.folders import DamagedError, require_sealed, sealed
+from sdgar.storage.folders import DamagedError
+from sdgar.storage.ledger import Ledger
 from sdgar.training.protocols import OnPhase
 
 FORMAT = "sdgar-paper 1"
 _UNSEALED = ("format", "key", "values", "seconds", "made_on")
-"""What a line could hold before there were seals."""
+"""The entries of a line from before there were seals."""
 
 Row = dict[str, Any]
-"""What a piece is and what came out, side by side."""
+"""What a measurement is and what came out, side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How the experiments are run."""
+    """How the experiments are run: data, size, device and seeds."""
 
     data: Path | None = None
     """Folder of the real data sets; those that are not in it are made up in their shape."""
@@ -53,43 +53,45 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """One measurement."""
+class Measurement:
+    """One number or a few of them, that take a while to get."""
 
     key: dict[str, Any]
+    """What is measured: the entries by which its line is found again."""
     measure: Callable[[OnPhase], dict[str, Any]]
     seconds: float
-    """What it may take on two cores, roughly."""
+    """The seconds it may take on two cores, roughly."""
     epochs: int = 1
+    """The most epochs it may train."""
 
     @property
     def label(self) -> str:
-        """The key as words."""
+        """The key in words."""
         words = [_said(name, value) for name, value in self.key.items()]
         return ", ".join(dict.fromkeys(word for word in words if word))
 
 
 @dataclass(slots=True)
 class Pace:
-    """How long the rest will take here, as far as the pieces before it can tell."""
+    """Guesses how long the rest will take here, by the measurements before it."""
 
     guessed: float
-    """Seconds of the pieces that are left, by the guesses made beforehand."""
+    """The seconds of the measurements that are left, by guesses made beforehand."""
     tried: float = 0.0
-    """Seconds of those that were measured now, by the same guesses."""
+    """The seconds of those that were made now, by the same guesses."""
     taken: float = 0.0
-    """Seconds that they took."""
+    """The seconds that these took."""
 
-    def passed(self, piece: Piece, seconds: float | None) -> None:
-        """A piece is over; without seconds, it was measured earlier."""
-        self.guessed -= piece.seconds
+    def passed(self, one: Measurement, seconds: float | None) -> None:
+        """Note that a measurement is over; without seconds, it was made earlier."""
+        self.guessed -= one.seconds
         if seconds is not None:
-            self.tried += piece.seconds
+            self.tried += one.seconds
             self.taken += seconds
 
     @property
     def sentence(self) -> str:
-        """What is left, in words."""
+        """Say what is left, in words."""
         if not self.tried or self.guessed < 1e-9:
             return ""
         minutes = self.guessed * self.taken / self.tried / 60
@@ -97,7 +99,7 @@ class Pace:
 
 
 def measured(
-    pieces: Sequence[Piece],
+    wanted: Sequence[Measurement],
     path: Path,
     setting: Setting,
     *,
@@ -105,25 +107,26 @@ def measured(
     stop: Stop,
     pace: Pace | None = None,
 ) -> list[Row]:
-    """The rows of all pieces, then those of other devices; what was measured before is read."""
-    pace = pace or Pace(sum(piece.seconds for piece in pieces))
+    """Return the rows of all measurements, then those of other devices.
+
+    What was measured before is read from the file and not measured again.
+    """
+    pace = pace or Pace(sum(one.seconds for one in wanted))
     kept = f"What is finished is kept in {path}; the same command goes on."
-    with lines.locked(path, mark={"format": FORMAT}, what="measurements of sdgar paper") as file:
-        read = [_described(path, line) for line in lines.read(file, path)]
-        found = {_name(line["key"]): line for line in read}
-        for piece in pieces:
-            line = found.get(_name(piece.key))
+    with ledger(path) as kept_lines:
+        for one in wanted:
+            line = kept_lines.find(_name(one.key))
             before = line is not None
             if line is None:
                 require_going(stop, kept)
-                hear = stoppable(watch.begin(piece.label, at_once(piece.epochs)), stop, kept)
-                line = measured_line(piece, setting.device, hear)
-                lines.append(file, path, sealed(line))
-                found[_name(piece.key)] = line
-            pace.passed(piece, None if before else line["seconds"])
+                hear = stoppable(watch.begin(one.label, at_once(one.epochs)), stop, kept)
+                line = measured_line(one, setting.device, hear)
+                kept_lines.add(line)
+            pace.passed(one, None if before else line["seconds"])
             label = "before" if before else "done"
-            watch.end(label, f"{piece.label}: {line['seconds']:.1f} s{pace.sentence}")
-    own = {_name(piece.key): _anywhere(piece.key) for piece in pieces}
+            watch.end(label, f"{one.label}: {line['seconds']:.1f} s{pace.sentence}")
+        found = {_name(line["key"]): line for line in kept_lines}
+    own = {_name(one.key): _anywhere(one.key) for one in wanted}
     other = (
         n for n, line in found.items() if n not in own and _anywhere(line["key"]) in own.values()
     )
@@ -133,22 +136,35 @@ def measured(
     ]
 
 
-def _described(path: Path, line: dict[str, Any]) -> dict[str, Any]:
-    """A line of the file, if it is as it was written."""
-    require_sealed(path, line, _UNSEALED)
-    match line:
-        case {"key": dict(), "values": dict(), "seconds": int() | float(), "made_on": dict()}:
-            return line
-    raise DamagedError(path, "a line does not describe a measurement")
+def ledger(path: Path) -> Ledger[str]:
+    """Return the ledger of an experiment: a line for each measurement, by its key."""
+
+    def key_of(line: Row) -> str:
+        match line:
+            case {"key": dict(), "values": dict(), "seconds": int() | float(), "made_on": dict()}:
+                return _name(line["key"])
+        raise DamagedError(path, "a line does not describe a measurement")
+
+    return Ledger(
+        path,
+        format=FORMAT,
+        what="measurements of sdgar paper",
+        key_of=key_of,
+        unsealed=_UNSEALED,
+    )
 
 
-def measured_line(piece: Piece, device: str, hear: OnPhase) -> dict[str, Any]:
-    """Measure a piece: the line that is kept of it."""
+def is_kept(found: Ledger[str], one: Measurement) -> bool:
+    """Tell whether a measurement has a line already."""
+    return found.find(_name(one.key)) is not None
+
+
+def measured_line(one: Measurement, device: str, hear: OnPhase) -> dict[str, Any]:
+    """Make a measurement, and return the line that is kept of it."""
     start = time.perf_counter()
-    values = piece.measure(hear)
+    values = one.measure(hear)
     return {
-        "format": FORMAT,
-        "key": piece.key,
+        "key": one.key,
         "values": values,
         "seconds": round(time.perf_counter() - start, 2),
         "made_on": made_on(device),
@@ -156,7 +172,7 @@ def measured_line(piece: Piece, device: str, hear: OnPhase) -> dict[str, Any]:
 
 
 def made_on(device: str) -> dict[str, Any]:
-    """The machine and the version."""
+    """Say on what machine and by what version a measurement is made."""
     kind = choose_device(device).type
     return {
         "sdgar": sdgar.__version__,
@@ -167,7 +183,7 @@ def made_on(device: str) -> dict[str, Any]:
 
 
 def _said(name: str, value: Any) -> str:
-    """One value of a key as people say it."""
+    """Say one value of a key as people do."""
     match name, value:
         case (_, None | dict()) | ("real", True):
             return ""
@@ -191,5 +207,5 @@ def _name(key: dict[str, Any]) -> str:
 
 
 def _anywhere(key: dict[str, Any]) -> str:
-    """The key for any device; that of a training, whose result does not depend on it, is as is."""
+    """Return the key without its device; a training, whose result is the same, has none in it."""
     return _name({**key, "device": None} if "device" in key else key)

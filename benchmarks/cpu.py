@@ -1,6 +1,6 @@
 """Training throughput on the CPU: the fused engine beside the eager one and implicit's BPR.
 
-    python benchmarks/cpu_engine.py [--json FILE] [--data DIR]
+    python benchmarks/cpu.py [--json FILE] [--data DIR]
 
 All that is compared takes turns, one epoch (or fit) a round, and medians are over rounds, so that
 noise on a shared machine meets all of them. Two threads everywhere. Five parts:
@@ -14,117 +14,44 @@ noise on a shared machine meets all of them. Two threads everywhere. Five parts:
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sdgar.contracts import Engine
+from common import (
+    THREADS,
+    about,
+    as_matrix,
+    clocked,
+    epochs,
+    gowalla,
+    make,
+    options_of,
+    rate,
+    take_turns,
+    write_report,
+)  # fmt: skip
 from sdgar.data.interactions import Interactions
-from sdgar.data.synthetic import Shape, generate, synthetic
-from sdgar.engines.choose import ENGINES
+from sdgar.data.synthetic import Shape, generate
 from sdgar.systems.bpr import BPR
 from sdgar.systems.sdgar import SDGAR
-from sdgar.training.protocols import Recipe
 
-THREADS = 2
-SHARED = Path(__file__).parents[2] / "shared" / "data"
-CPU = torch.device("cpu")
 RATE = {"adagrad": 0.1, "lazy-adam": 4e-3, "sgd": 0.05}
 LARGE = Shape(users=200_000, items=100_000, interactions=5_000_000, concentration=0.35)
-SMALL = Shape(users=2_000, items=1_500, interactions=60_000, concentration=0.35)
+SMALL = Shape(users=100, items=60, interactions=1_000, concentration=0.3)
 LINE = 64
 """Bytes of a cache line."""
-
-Rounds = dict[str, list[float]]
-"""Seconds of each round, by name."""
-
-
-# What every report of a CPU benchmark says of its machine
-
-
-def about() -> dict[str, Any]:
-    return {**machine("implicit", "lightfm-next"), "threads": THREADS}
-
-
-def machine(*peers: str) -> dict[str, Any]:
-    packages = ("sdgar", "torch", "numpy", "numba", *peers)
-    return {
-        "command": " ".join(["python", *sys.argv]),
-        "commit": _say("git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"),
-        "cpu": _cpu(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in packages},
-    }
-
-
-def _cpu() -> str:
-    for line in _say("lscpu").splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == "Model name":
-            return f"{value.strip()} ({platform.machine()}), {os.cpu_count()} cores"
-    return platform.machine()
-
-
-def _say(*command: str) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def gowalla(data: Path = SHARED) -> tuple[str, Interactions]:
-    """(source, training rows) of the authors' split; a synthetic set of its shape without it."""
-    path = data / "gowalla" / "train.parquet"
-    if not path.exists():
-        return "synthetic, Gowalla's shape", synthetic("gowalla", seed=0)
-    import polars as pl
-
-    rows = pl.read_parquet(path)
-    return "gowalla", Interactions.from_arrays(rows["user"].to_numpy(), rows["item"].to_numpy())
-
-
-def make(name: str, recipe: Recipe, data: Interactions) -> Engine:
-    return ENGINES[name](recipe.compose(data, seed=0), data, seed=0, device=CPU)
-
-
-def epochs(engine: Engine) -> Callable[[], float]:
-    """Seconds of one more epoch, each time it is called; the first is run here, uncounted."""
-    engine.run_epoch(1)
-    numbers = iter(range(2, 1_000_000))
-    return lambda: engine.run_epoch(next(numbers)).seconds
-
-
-def take_turns(runs: Mapping[str, Callable[[], float]], rounds: int) -> Rounds:
-    seconds: Rounds = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            seconds[name].append(run())
-    return seconds
-
-
-def clocked(work: Callable[[], object]) -> Callable[[], float]:
-    def run() -> float:
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
-
-    return run
-
 
 # SD-GAR's step, and the generator's update
 
@@ -141,9 +68,10 @@ def sdgar_recipes() -> dict[str, SDGAR]:
     return {**made, "adagrad, private, batch 512": small, "adagrad, 4 share 8": pooled}
 
 
-def sdgar_step(data: Interactions, rounds: int, bandwidth: float) -> dict[str, Any]:
-    """Eager runs whole epochs too, as many as fused: more than 20 s on Gowalla."""
-    recipes = sdgar_recipes()
+def sdgar_step(
+    data: Interactions, rounds: int, bandwidth: float, recipes: dict[str, SDGAR]
+) -> dict[str, Any]:
+    """Time fused and eager epochs, as many of each: more than 20 s on Gowalla."""
     peers = [name for name in recipes if name.endswith("private")]
     engines = {f"fused {name}": make("fused-cpu", recipes[name], data) for name in recipes}
     engines |= {f"eager {name}": make("eager", recipes[name], data) for name in peers}
@@ -153,17 +81,17 @@ def sdgar_step(data: Interactions, rounds: int, bandwidth: float) -> dict[str, A
     seconds = take_turns(runs, rounds)
     rows = []
     for name, recipe in recipes.items():
-        fused = _rate(len(data), seconds[f"fused {name}"])
+        fused = rate(len(data), seconds[f"fused {name}"])
         moved = bytes_a_positive(recipe, data)
         row = {
             "name": name,
-            "settings": vars(recipe),
+            "settings": recipe.plain_params(),
             "positives_per_second": fused,
             "bytes_per_positive": moved,
             "share_of_copy_bandwidth": moved * fused / bandwidth,
         }
         if name in peers:
-            eager = _rate(len(data), seconds[f"eager {name}"])
+            eager = rate(len(data), seconds[f"eager {name}"])
             row |= {
                 "eager_positives_per_second": eager,
                 "eager_seconds": sum(seconds[f"eager {name}"]),
@@ -177,17 +105,13 @@ def sdgar_step(data: Interactions, rounds: int, bandwidth: float) -> dict[str, A
         "rounds": rounds,
         "rows": rows,
         "generator": {
-            "states": with_generator._system.sampler.state_of.n,  # type: ignore[attr-defined]
+            "states": recipes["adagrad, private"].states,
             "refit_seconds": refit,
             "epoch_seconds": epoch,
             "refit_over_epoch": refit / epoch,
         },
         "seconds": seconds,
     }
-
-
-def _rate(positives: int, seconds: list[float]) -> float:
-    return positives / statistics.median(seconds)
 
 
 # BPR's step
@@ -203,28 +127,32 @@ def bpr_recipes(dim: int) -> dict[str, BPR]:
 
 
 def bpr_step(
-    data: Interactions, dim: int, iterations: tuple[int, int], rounds: int, bandwidth: float
+    data: Interactions,
+    recipes: dict[str, BPR],
+    iterations: tuple[int, int],
+    rounds: int,
+    bandwidth: float,
 ) -> dict[str, Any]:
-    """A private positive meets one negative, as in implicit; a pooled one meets four."""
-    recipes = bpr_recipes(dim)
+    """Time epochs; a private positive meets one negative, as in implicit, a pooled one four."""
+    dim = next(iter(recipes.values())).dim
     runs = {name: epochs(make("fused-cpu", r, data)) for name, r in recipes.items()}
     runs["implicit"], skipped = implicit_iteration(data, dim, iterations)
     seconds = take_turns(runs, rounds)
-    peer = _rate(len(data), seconds["implicit"])
+    peer = rate(len(data), seconds["implicit"])
     rows = []
     for name, recipe in recipes.items():
-        rate = _rate(len(data), seconds[name])
+        speed = rate(len(data), seconds[name])
         moved = bytes_a_positive(recipe, data)
         rows.append(
             {
                 "name": name,
-                "settings": vars(recipe),
-                "positives_per_second": rate,
-                "pairs_per_second": rate * recipe.n_negatives,
-                "positives_over_implicit": rate / peer,
-                "pairs_over_implicit": rate * recipe.n_negatives / peer,
+                "settings": recipe.plain_params(),
+                "positives_per_second": speed,
+                "pairs_per_second": speed * recipe.n_negatives,
+                "positives_over_implicit": speed / peer,
+                "pairs_over_implicit": speed * recipe.n_negatives / peer,
                 "bytes_per_positive": moved,
-                "share_of_copy_bandwidth": moved * rate / bandwidth,
+                "share_of_copy_bandwidth": moved * speed / bandwidth,
             }
         )
     return {
@@ -249,12 +177,8 @@ def implicit_iteration(
 ) -> tuple[Callable[[], float], float]:
     """(seconds of one iteration each time it is called, share of triplets it skips)."""
     from implicit.cpu.bpr import BayesianPersonalizedRanking
-    from scipy.sparse import csr_matrix
 
-    matrix = csr_matrix(
-        (np.ones(len(data), np.float32), data.items_E, data.indptr_U1.astype(np.int32)),
-        shape=(data.n_users, data.n_items),
-    )
+    matrix = as_matrix(data)
 
     def fit(n: int, callback: Callable[..., None] | None = None) -> float:
         model = BayesianPersonalizedRanking(
@@ -312,7 +236,7 @@ FIRST_USE = """
 import json, time
 start = time.perf_counter()
 import torch
-import sdgar.estimators
+import sdgar
 from sdgar.data.synthetic import synthetic
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.systems.bpr import BPR
@@ -396,30 +320,27 @@ def _how(part: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--data", type=Path, metavar="DIR", default=SHARED)
-    parser.add_argument("--quick", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = options_of(__doc__).parse_args()
     torch.set_num_threads(THREADS)
 
-    source, data = gowalla(options.data)
     rounds, iterations, large, megabytes = (5, 4), ((2, 12), (1, 4)), LARGE, 1024
+    ours, bpr = sdgar_recipes(), {dim: bpr_recipes(dim) for dim in (32, 64)}
     if options.quick:
-        source, data = "demo", synthetic("demo")
-        rounds, iterations, large, megabytes = (2, 2), ((1, 3), (1, 3)), SMALL, 64
+        source, data = "made up", generate(SMALL, seed=0)
+        rounds, iterations, large, megabytes = (1, 1), ((1, 2), (1, 2)), SMALL, 1
+        ours = {"adagrad, private": ours["adagrad, private"]}
+        bpr = {dim: {"adagrad, private": of["adagrad, private"]} for dim, of in bpr.items()}
+    else:
+        source, data = gowalla(options.data)
     report: dict[str, Any] = {**about(), "source": source}
     bandwidth = report["copy_bytes_per_second"] = copy_bandwidth(megabytes)
-    report["sdgar"] = sdgar_step(data, rounds[0], bandwidth)
-    report["bpr_gowalla"] = bpr_step(data, 32, iterations[0], rounds[0], bandwidth)
+    report["sdgar"] = sdgar_step(data, rounds[0], bandwidth, ours)
+    report["bpr_gowalla"] = bpr_step(data, bpr[32], iterations[0], rounds[0], bandwidth)
     synthetic_data = generate(large, seed=0)
-    report["bpr_large"] = bpr_step(synthetic_data, 64, iterations[1], rounds[1], bandwidth)
-    report["first_use_seconds"] = first_use()
+    report["bpr_large"] = bpr_step(synthetic_data, bpr[64], iterations[1], rounds[1], bandwidth)
+    report["first_use_seconds"] = {} if options.quick else first_use()
     show(report)
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    write_report(options.json, report)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,304 @@
+"""The grids of accuracy.py as data: who is trained, on what, with which settings.
+
+Every grid is a function that returns jobs. Searches look at validation rows only, with seed 0. What
+a search chose is read from its report, so that ``sdsoftmax-final`` can only be made after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sdgar.experiments.paper.chosen import REAL, YARDSTICKS, settings_of
+from sdgar.experiments.paper.chosen import SYSTEMS as PAPERS
+from sdgar.systems.names import SYSTEMS
+
+REPORTS = Path(__file__).parent / "reports"
+SEEDS = (0, 1, 2)
+Job = dict[str, Any]
+DATASETS = {
+    "citeulike": "CiteULike",
+    "gowalla": "Gowalla",
+    "movielens": "MovieLens-10M",
+    "lightgcn": "Gowalla, LightGCN's split",
+    "movies": "Amazon-Movies",
+    "kgat": "Amazon-Book, KGAT's split",
+    "douban": "Douban-Book",
+}
+
+
+def job(data: str, system: str, seed: int, protocol: str, **settings: Any) -> Job:
+    """Make one line of a grid."""
+    return {"data": data, "system": system, "seed": seed, "protocol": protocol,
+            "settings": settings}  # fmt: skip
+
+
+def product(space: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return every combination of the values of a space."""
+    return [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
+
+
+# The search behind the paper's Table 2: the settings in experiments/paper/chosen.py
+
+SPACES: dict[str, dict[str, list[Any]]] = {
+    "bpr": {"l2": [0.002, 0.005, 0.01, 0.02, 0.03, 0.05], "learning_rate": [0.05, 0.1, 0.2, 0.4]},
+    "aobpr": {
+        "l2": [0.01, 0.02, 0.05, 0.1],
+        "rank_scale": [0.02, 0.05, 0.15],
+        "learning_rate": [0.1, 0.2],
+    },
+    "warp": {
+        "l2": [0.2, 0.5, 1.0, 2.0],
+        "max_tries": [10, 30],
+        "learning_rate": [0.1, 0.2, 0.4],
+    },
+    "cml": {
+        "margin": [0.5, 1.0, 1.5, 2.0],
+        "learning_rate": [0.05, 0.1, 0.2],
+        "n_negatives": [5, 20],
+    },
+    "dns": {
+        "l2": [0.01, 0.02, 0.05, 0.1],
+        "candidates": [2, 5, 10],
+        "learning_rate": [0.1, 0.2],
+    },
+    "irgan": {
+        "generator_l2": [0.1, 0.15, 0.2, 0.3, 0.45, 0.6],
+        "pretrain": [40, 120],
+        "pretrain_rate": [0.01, 0.03],
+        "generator_batch": [1024],
+        "batch_size": [8192],
+        "evaluate_every": [1],
+    },
+    "sa": {
+        "l2": [0.01, 0.02, 0.05],
+        "temperature": [0.1, 0.25, 0.5, 1.0],
+        "learning_rate": [0.1, 0.2],
+    },
+    "sdgar": {
+        "l2": [0.01, 0.02, 0.05],
+        "temperature": [0.1, 0.25, 0.5, 1.0],
+        "learning_rate": [0.1, 0.2],
+    },
+    "popular": {},
+    "item-knn": {"neighbours": [20, 50, 100, 200, 500], "shrink": [0.0, 5.0, 20.0, 100.0]},
+    "ials": {
+        "dim": [32],
+        "alpha": [0.003, 0.01, 0.03, 0.1],
+        "l2": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3],
+    },
+    "ease": {"l2": [3.0, 10.0, 30.0, 100.0, 200.0, 300.0, 500.0, 1000.0]},
+}
+MOST_EPOCHS = {"irgan": 4}
+"""300 for the others. IRGAN's generator is best before the game or soon after its start."""
+
+
+def table2() -> list[Job]:
+    """24 settings for each learned system, 8 to 24 for a yardstick, on the paper's three sets."""
+    jobs = []
+    for data, (system, space) in itertools.product(REAL, SPACES.items()):
+        epochs = {} if system in YARDSTICKS else {"epochs": MOST_EPOCHS.get(system, 300)}
+        jobs += [job(data, system, 0, "valid", **chosen, **epochs) for chosen in product(space)]
+    return jobs
+
+
+# SD-Softmax beside EASE and iALS on seven data sets
+
+SEARCH = {"epochs": 60, "early_stopping": False}
+CHANGES: tuple[dict[str, Any], ...] = (
+    {},
+    {"tau": 0.1},
+    {"tau": 0.15},
+    {"learning_rate": 0.1},
+    {"learning_rate": 0.03},
+    {"l2": 0.3},
+)
+"""The settings that are changed from the defaults, one at a time."""
+DIMS = (64, 128)
+IALS = {"dim": (128, 256, 512), "alpha": (0.003, 0.01, 0.03, 0.1), "l2": (0.001, 0.003, 0.01, 0.03)}
+EASE = (30.0, 60.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
+
+
+def sdsoftmax() -> list[Job]:
+    """12 settings of SD-Softmax, 60 epochs each, 7 of EASE and 48 of iALS, on each data set."""
+    jobs = []
+    for data in DATASETS:
+        for dim, changes in itertools.product(DIMS, CHANGES):
+            jobs.append(job(data, "sdsoftmax", 0, "valid", **SEARCH, dim=dim, **changes))
+        jobs += [job(data, "ease", 0, "valid", l2=l2) for l2 in EASE]
+        jobs += [job(data, "ials", 0, "valid", **chosen) for chosen in product(IALS)]
+    return jobs
+
+
+def sdsoftmax_final() -> list[Job]:
+    """The defaults at both sizes and the best of each search, with three seeds."""
+    jobs = []
+    for data in DATASETS:
+        for dim, seed in itertools.product(DIMS, SEEDS):
+            jobs.append(job(data, "sdsoftmax", seed, "validated", dim=dim))
+        for row, run in chosen(data).items():
+            settings = run["settings"]
+            if run["system"] == "sdsoftmax":
+                settings = {"dim": settings["dim"], **changes_of(run)}
+            seeds = (0,) if row == "ease" else SEEDS
+            jobs += [job(data, run["system"], seed, "validated", **settings) for seed in seeds]
+    return jobs
+
+
+def searched(dataset: str) -> list[dict[str, Any]]:
+    """Return the runs of the search; EASE's on the paper's three sets are those of Table 2."""
+    runs = _lines(REPORTS / "sdsoftmax" / f"{dataset}-search.jsonl")
+    earlier = _lines(REPORTS / "table2" / f"{dataset}-search.jsonl")
+    runs += [run for run in earlier if run["system"] == "ease"]
+    return [run for run in runs if "error" not in run]
+
+
+def of_row(run: dict[str, Any]) -> str | None:
+    """Name the row that a line of the search competes for."""
+    if run["system"] != "sdsoftmax":
+        return run["system"]
+    dim = run["settings"]["dim"]
+    return f"tuned{dim}" if changes_of(run) in CHANGES else None
+
+
+def changes_of(run: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run that were not the defaults when it was made."""
+    defaults = {"tau": 0.12, "learning_rate": 0.05, "l2": 0.1, "bias": True, "refit_every": 2,
+                "positives_per_visit": 2}  # fmt: skip
+    held = (*SEARCH, "evaluate_every", "dim")
+    return {k: v for k, v in run["settings"].items() if k not in held and defaults.get(k) != v}
+
+
+def chosen(dataset: str) -> dict[str, dict[str, Any]]:
+    """Return the best run of each row of the table, by validation rows."""
+    best: dict[str, dict[str, Any]] = {}
+    for run in searched(dataset):
+        row = of_row(run)
+        if row is not None and run["valid"] > best.get(row, {"valid": 0})["valid"]:
+            best[row] = run
+    return best
+
+
+# Defaults, draws, temperatures, dislikes, networks
+
+PROTOCOLS = ("validated", "paper")
+LONG = {"irgan": 100, "cml": 20, "bpr": 6}
+"""Systems whose runs take longest start first."""
+NOT_SETTINGS = ("seed", "engine", "device", "early_stopping")
+
+
+def defaults() -> list[Job]:
+    """Every system of the paper with its own defaults, by both protocols."""
+    return [
+        job(data, system, seed, protocol, **_defaults_of(system))
+        for system in sorted(PAPERS, key=lambda name: -LONG.get(name, 1))
+        for data in reversed(REAL)
+        for protocol in PROTOCOLS
+        for seed in SEEDS
+    ]
+
+
+def _defaults_of(system: str) -> dict[str, Any]:
+    params = SYSTEMS[system]().plain_params()
+    return {name: value for name, value in params.items() if name not in NOT_SETTINGS}
+
+
+PROPOSALS = {"uniform": "uniform", "popularity": "popularity", "em": "generator, fitted by EM"}
+DRAWS = (4, 8, 16, 32, 64, 256, 1024, 4096)
+MOST_FUSED = 64
+"""The most draws that the fused GPU kernels hold in registers; above it the eager engine runs."""
+
+
+def draws() -> list[Job]:
+    """SD-Softmax with more and more draws by three proposals, on CiteULike."""
+    same = {"dim": 32, "tau": 0.15, "epochs": 20, "positives_per_visit": 1, "early_stopping": False}
+    return [
+        job("citeulike", "sdsoftmax", seed, "valid", **same, proposal=proposal, n_negatives=n,
+            engine="auto" if n <= MOST_FUSED else "eager")
+        for n in reversed(DRAWS) for proposal in PROPOSALS for seed in SEEDS
+    ]  # fmt: skip
+
+
+SAMPLED = ("demo", "lastfm", "steam", "ml100k", "anime", "citeulike", "gowalla", "douban", "kgat")
+SIZES = (2_000, 6_000, 20_000, 60_000, None)
+"""Rows of the samples; None takes all."""
+FEW, MANY = (0.12, 0.18, 0.25, 0.35, 0.5, 0.8), (0.10, 0.12, 0.14, 0.16, 0.18, 0.21)
+"""Temperatures for samples, and for whole sets."""
+
+
+def temperature() -> list[Job]:
+    """Temperatures of SD-Softmax on samples of many sizes, beside EASE and most popular."""
+    jobs = []
+    for size, data in itertools.product(SIZES, SAMPLED):
+        for seed in (0, 1) if size and size < 60_000 else (0,):
+            tried = [
+                job(data, "sdsoftmax", seed, "validated", tau=t) for t in (FEW if size else MANY)
+            ]
+            tried.append(job(data, "popular", seed, "validated"))
+            tried += [job(data, "ease", seed, "validated", device="cpu")] if size else []
+            jobs += [one | {"rows": size} for one in tried]
+    return jobs
+
+
+DISLIKING = ("sdsoftmax", "sdgar", "bpr")
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.4)
+
+
+def dislikes() -> list[Job]:
+    """Shares of negatives that users rated low, on MovieLens-100K."""
+    return [
+        job("ratings", system, seed, "chosen", **({"dislikes": p} if p else {}))
+        for system in DISLIKING for p in SHARES for seed in SEEDS
+    ]  # fmt: skip
+
+
+def networks() -> list[Job]:
+    """Networks with learned and with uniform negatives: the jobs of the report, to be run again."""
+    return [{k: run[k] for k in ("data", "system", "seed", "protocol", "settings")}
+            for run in _lines(REPORTS / "networks" / "final.jsonl")]  # fmt: skip
+
+
+NEAR = {"discriminator": "factorization", "sampler": "search", "optimizer": "adagrad",
+        "learning_rate": 0.1, "dim": 32, "refit_every": 2}  # fmt: skip
+"""Negatives among the best items, found by an index."""
+LOOKS = {"epochs": 60, "evaluate_every": 5, "patience": 2}
+
+
+def proposals() -> list[Job]:
+    """Negatives near the best item, by search, beside BPR, DNS and SD-GAR."""
+    jobs = []
+    for data in ("citeulike", "gowalla"):
+        for system in ("bpr", "dns", "sdgar"):
+            jobs.append(job(data, system, 0, "valid", **settings_of(system, data), **LOOKS))
+        l2 = settings_of("sdgar", data)["l2"]
+        for index, near, explore, objective, n in (
+            ("hnsw", 1, 0.0, "bpr", 1), ("hnsw", 50, 0.0, "bpr", 1), ("exact", 500, 0.0, "bpr", 1),
+            ("exact", 50, 0.5, "bpr", 1), ("hnsw", 50, 0.5, "bpr", 1), ("pq", 50, 0.5, "bpr", 1),
+            ("exact", 500, 0.5, "bpr", 1), ("hnsw", 50, 0.5, "sdgar", 5),
+        ):  # fmt: skip
+            own = {"sampler.index": index, "sampler.near": near, "sampler.explore": explore}
+            jobs.append(
+                job(data, "composed", 0, "valid", **NEAR, **LOOKS, l2=l2, objective=objective,
+                    n_negatives=n, settings=own)
+            )  # fmt: skip
+    return jobs
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+GRIDS: dict[str, Callable[[], list[Job]]] = {
+    "table2": table2,
+    "sdsoftmax": sdsoftmax,
+    "sdsoftmax-final": sdsoftmax_final,
+    "defaults": defaults,
+    "draws": draws,
+    "temperature": temperature,
+    "dislikes": dislikes,
+    "networks": networks,
+    "proposals": proposals,
+}

@@ -1,0 +1,528 @@
+"""The tables of README.md and docs/, made from the reports: a number stands in its report alone.
+
+    python benchmarks/tables.py            # fills in the pages; ``make tables`` does the same
+    python benchmarks/tables.py --check    # says which pages differ, and fails if one does
+
+A table stands in its page between <!-- table: NAME --> and <!-- end -->. To measure anew, see the
+script that wrote the report; then run this.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+import grids
+from grids import DATASETS, DISLIKING, PROPOSALS, PROTOCOLS, REPORTS, SEEDS, SHARES, SPACES
+from sdgar.experiments.paper.chosen import NAMES, PAPER, REAL
+from sdgar.experiments.paper.chosen import SYSTEMS as PAPERS
+from sdgar.experiments.paper.sources import TITLES
+from sdgar.parts.rules import temperature_of
+
+ROOT = Path(__file__).parents[1]
+
+
+# Markdown
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table."""
+    lines = [_line(head), "|---" * len(head) + "|", *(_line(row) for row in rows)]
+    return "\n".join(lines)
+
+
+def shown(values: Sequence[float]) -> str:
+    """Write a mean and its standard deviation; – without values."""
+    if not values:
+        return "–"
+    return f"{mean(values):.4f} ± {stdev(values):.4f}" if len(values) > 1 else f"{values[0]:.4f}"
+
+
+def best_bold(rows: list[list[str]]) -> list[list[str]]:
+    """Set the largest number of every column in bold; a spread behind it stays plain."""
+    for column in range(1, len(rows[0])):
+        cells = [row[column].partition(" ") for row in rows]
+        largest = max(first for first, _, _ in cells if first != "–")
+        for row, (first, space, rest) in zip(rows, cells, strict=True):
+            if first == largest:
+                row[column] = f"**{first}**{space}{rest}"
+    return rows
+
+
+def rounded(value: float) -> str:
+    """Write a speed in thousands."""
+    return f"{round(value, -3):,.0f}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _lines(name: str) -> list[dict[str, Any]]:
+    path = REPORTS / name
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _report(name: str) -> Any:
+    return json.loads((REPORTS / name).read_text())
+
+
+# The paper's tables
+
+
+def paper(name: str, number: int = 0) -> Callable[[], str]:
+    """Make the function that copies a table which ``sdgar paper`` wrote."""
+
+    def copied() -> str:
+        text = (REPORTS / "paper" / f"{name}.md").read_text()
+        return re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)[number].strip()
+
+    return copied
+
+
+def _table2() -> dict[tuple[str, str, str], list[float]]:
+    """Collect NDCG@50 of the runs of Table 2 by protocol, data set and label."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for row in _report("paper/table2.json"):
+        found.setdefault((row["protocol"], row["data"], row["label"]), []).append(row["ndcg@50"])
+    return found
+
+
+README_ROWS = {
+    "item-knn": "item-kNN",
+    "irgan": "IRGAN's generator (a softmax over all items), D = 32",
+    "dns": "DNS, D = 32",
+    "warp": "WARP, D = 32",
+    "cml": "CML, D = 32",
+    "sdgar": "SD-GAR, D = 32",
+    "aobpr": "AOBPR, D = 32",
+    "sa": "SA, D = 32",
+    "bpr": "BPR, D = 32",
+    "popular": "most popular",
+}
+
+
+def accuracy() -> str:
+    """Compare SD-Softmax with everyone on the paper's three data sets."""
+    finals = {data: _finals(data) for data in REAL}
+    first = {
+        "defaults128": "**SD-Softmax, D = 128, defaults**",
+        "defaults64": "SD-Softmax, D = 64, defaults",
+        "ials": "iALS, D = 512",
+        "ease": "EASE (items × items)",
+    }
+    rows = []
+    for row in first:
+        values = [f"{mean(r['test'] for r in finals[data][row]):.4f}" for data in REAL]
+        rows.append([first[row], *(f"**{v}**" if row == "defaults128" else v for v in values)])
+    found = _table2()
+    for system, name in README_ROWS.items():
+        rows.append([name, *(f"{mean(found['validated', d, system]):.4f}" for d in REAL)])
+    rows.append(["*the paper's SD-GAR*", *(f"*{value:.4f}*" for value in PAPER["sdgar"])])
+    return markdown(["", *(TITLES[data] for data in REAL)], rows)
+
+
+def table2_search() -> str:
+    """What the search on validation rows chose for each system of Table 2."""
+    rows = []
+    for system in SPACES:
+        cells = []
+        for data in REAL:
+            runs = [r for r in _lines(f"table2/{data}-search.jsonl") if r["system"] == system]
+            best = max((r for r in runs if "error" not in r), key=lambda run: run["valid"])
+            settings = {k: v for k, v in best["settings"].items() if k in _told(system)}
+            words = ", ".join(f"{k} {v:g}" for k, v in settings.items())
+            cells.append(f"{words} ({best['valid']:.4f})")
+        rows.append([system, *cells])
+    return markdown(["system", *(TITLES[data] for data in REAL)], rows)
+
+
+def _told(system: str) -> list[str]:
+    """Name the settings that the search tried more than one value of."""
+    return [name for name, values in SPACES[system].items() if len(values) > 1]
+
+
+# Defaults
+
+POWERS = (0, 0.25, 0.5, 0.75, 1)
+FIXED: dict[str, dict[str, float]] = {
+    "bpr": {"learning_rate": 0.2},
+    "aobpr": {"learning_rate": 0.1, "rank_scale": 0.05},
+    "warp": {"learning_rate": 0.2, "max_tries": 30},
+    "dns": {"learning_rate": 0.1, "candidates": 10},
+    "sa": {"learning_rate": 0.2, "temperature": 0.5},
+    "sdgar": {"learning_rate": 0.2, "temperature": 0.5},
+}
+"""The settings that are held where rules are compared: those with enough values of l2 tried."""
+
+
+def defaults() -> str:
+    """What the paper's systems reach by their defaults, beside what a search reached."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for run in _lines("defaults/defaults.jsonl"):
+        found.setdefault((run["protocol"], run["data"], run["system"]), []).append(run["test"])
+    tuned = _table2()
+    made = []
+    for protocol, said in zip(
+        PROTOCOLS, ("validated", "paper: the epoch is chosen on test rows"), strict=True
+    ):
+        head = ["system"]
+        for data in REAL:
+            head += [f"{TITLES[data]}, defaults", "tuned", "share"]
+            if protocol == "paper":
+                head.append("the paper's")
+        made += [f"Protocol {said}.", "", _line(head), "|---" * len(head) + "|"]
+        for system in PAPERS:
+            cells = [NAMES[system]]
+            for at, data in enumerate(REAL):
+                ours, theirs = found.get((protocol, data, system)), tuned[protocol, data, system]
+                if not ours:
+                    cells += ["–", shown(theirs), "–"]
+                else:
+                    cells += [shown(ours), shown(theirs), f"{mean(ours) / mean(theirs):.1%}"]
+                if protocol == "paper":
+                    cells.append(f"{PAPER[system][at]:.4f}")
+            made.append(_line(cells))
+        made.append("")
+    return "\n".join(made[:-1])
+
+
+def rules() -> str:
+    """For each exponent p: the mean and the least share of the best of the search, over data sets.
+
+    The rule is l2 = c / (rows / (users + items))^p; settings between two that were tried are
+    interpolated.
+    """
+    sizes = _report("defaults/sizes.json")
+    per = {data: n["rows"] / (n["users"] + n["items"]) for data, n in sizes.items()}
+    runs = _lines("defaults/search.jsonl")
+    for data in REAL:
+        runs += [run | {"data": data} for run in _lines(f"table2/{data}-search.jsonl")]
+    made = [_line(["system", *(f"p = {p:g}" for p in POWERS)]), "|---" * (1 + len(POWERS)) + "|"]
+    for system, fixed in FIXED.items():
+        mine = [
+            run for run in runs if run["system"] == system and run.get("valid") and "c" not in run
+        ]
+        best = {d: max(r["valid"] for r in mine if r["data"] == d and not r["seed"]) for d in per}
+        curves: dict[str, dict[float, list[float]]] = {data: {} for data in per}
+        for run in mine:
+            if all(run["settings"].get(name, value) == value for name, value in fixed.items()):
+                share = run["valid"] / best[run["data"]]
+                curves[run["data"]].setdefault(run["settings"]["l2"], []).append(share)
+        cells = [NAMES[system]]
+        for p in POWERS:
+            reached = [
+                (mean(shares), min(shares), c)
+                for c in np.geomspace(0.01, 20, 120)
+                if all(shares := [_at(curves[d], c / per[d] ** p) for d in per])
+            ]
+            cells.append("{:.3f} (least {:.3f}, c = {:.2g})".format(*max(reached)))
+        made.append(_line(cells))
+    return "\n".join(made)
+
+
+def _at(curve: dict[float, list[float]], l2: float) -> float:
+    """Return what a setting reaches, between those that were tried; 0 far beyond them."""
+    tried = sorted(curve)
+    if not tried[0] * 0.8 <= l2 <= tried[-1] * 1.25:
+        return 0.0
+    return float(np.interp(np.log(l2), np.log(tried), [mean(curve[one]) for one in tried]))
+
+
+def temperature() -> str:
+    """For each size, what the rule of τ gives beside 0.12 and beside the best temperature."""
+    lines = _lines("defaults/temperature.jsonl")
+    groups: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in lines:
+        groups[line["rows"] or 0, line["data"]].append(line | {"tau": line["settings"].get("tau")})
+    rows = [
+        "| data | rows | τ by the rule | best τ on validation rows | test, τ = 0.12 | nearest to "
+        "the rule | best on validation rows | most popular | EASE |",
+        "|---" * 9 + "|",
+    ]
+    for (_, data), group in sorted(groups.items(), key=lambda g: (g[0][0] or 10**9, g[0][1])):
+        found: dict[Any, dict[str, float]] = {}
+        for key in dict.fromkeys((line["system"], line["tau"]) for line in group):
+            some = [line for line in group if (line["system"], line["tau"]) == key]
+            valid = [line["valid"] for line in some if line["valid"] is not None]
+            found[key] = {"test": mean(line["test"] for line in some)}
+            found[key] |= {"valid": mean(valid)} if valid else {}
+        taus = [tau for system, tau in found if system == "sdsoftmax"]
+        n = round(mean(line["sizes"]["rows"] for line in group))
+        rule = temperature_of(range(round(0.72 * n)))  # type: ignore[arg-type]
+        best = max(taus, key=lambda tau: found["sdsoftmax", tau]["valid"])
+        near = min(taus, key=lambda tau: abs(tau - rule))
+        shown = [found["sdsoftmax", tau]["test"] for tau in (0.12, near, best)]
+        others = [found.get((name, None), {}).get("test") for name in ("popular", "ease")]
+        cells = [f"{v:.4f}" if v is not None else "" for v in (*shown, *others)]
+        rows.append(f"| {data} | {n:,} | {rule:g} | {best:g} | {' | '.join(cells)} |")
+    about = lines[0]["about"]
+    rows += [
+        "",
+        "NDCG@50; seeds 0 and 1 up to 20,000 rows, seed 0 above; "
+        f"commit `{about['commit'][:7]}` on {about['machine']}.",
+    ]
+    return "\n".join(rows)
+
+
+# SD-Softmax
+
+ROWS = {
+    "defaults64": "SD-Softmax, D = 64, defaults",
+    "tuned64": "SD-Softmax, D = 64, tuned",
+    "defaults128": "**SD-Softmax, D = 128, defaults**",
+    "tuned128": "SD-Softmax, D = 128, tuned",
+    "ials": "iALS, D = 512, tuned",
+    "ease": "EASE, tuned",
+}
+
+
+def _finals(dataset: str) -> dict[str, list[dict[str, Any]]]:
+    """Collect the runs of each row of the table."""
+    runs = _lines(f"sdsoftmax/{dataset}-final.jsonl")
+    best = {
+        row: grids.changes_of(run)
+        for row, run in grids.chosen(dataset).items()
+        if row.startswith("tuned")
+    }
+    found: dict[str, list[dict[str, Any]]] = {row: [] for row in ROWS}
+    for run in runs:
+        if run["system"] != "sdsoftmax":
+            found[run["system"]].append(run)
+            continue
+        dim = run["settings"].get("dim", 128)
+        changes = grids.changes_of(run)
+        for row, wanted in ((f"defaults{dim}", {}), (f"tuned{dim}", best[f"tuned{dim}"])):
+            if changes == wanted:
+                found[row].append(run)
+    return found
+
+
+def sdsoftmax() -> str:
+    """SD-Softmax beside iALS and EASE on seven data sets, with spreads."""
+    every = {data: _finals(data) for data in DATASETS}
+    rows = [[name, *(shown([r["test"] for r in every[d][row]]) for d in DATASETS)]
+            for row, name in ROWS.items()]  # fmt: skip
+    return markdown(["NDCG@50", *DATASETS.values()], best_bold(rows))
+
+
+def sdsoftmax_short() -> str:
+    """The same for the largest models, without spreads."""
+    every = {data: _finals(data) for data in DATASETS}
+    rows = [[name, *(f"{mean(r['test'] for r in every[d][row]):.4f}" for d in DATASETS)]
+            for row, name in ROWS.items() if "64" not in row]  # fmt: skip
+    return markdown(["NDCG@50", *DATASETS.values()], best_bold(rows))
+
+
+def draws() -> str:
+    """NDCG@50 of SD-Softmax by who proposes, and how often."""
+    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for run in _lines("sdsoftmax/citeulike-draws.jsonl"):
+        if "error" not in run:
+            key = run["settings"]["proposal"], run["settings"]["n_negatives"]
+            found[key].append(run["valid"])
+    rows = []
+    for name, label in PROPOSALS.items():
+        several = [found[name, n] for n in grids.DRAWS]
+        rows.append([label, *(f"{mean(values):.4f}" if values else "–" for values in several)])
+    return markdown(["draws", *(f"{n:,}" for n in grids.DRAWS)], rows)
+
+
+def dislikes() -> str:
+    """Validation and test of each share of dislikes, and the share that validation chooses."""
+    lines = _lines("dislikes.jsonl")
+    cells: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
+    for line in lines:
+        cells[line["system"], line["settings"].get("dislikes", 0.0)].append(line)
+    said = {p: "none" if p == 0 else f"p = {p:g}" for p in SHARES}
+    rows = []
+    for system in DISLIKING:
+        best = max(SHARES, key=lambda p, s=system: mean(line["valid"] for line in cells[s, p]))
+        for what, name, chosen in (("valid", f"`{system}`", said[best]), ("test", "", "")):
+            values = [shown([line[what] for line in cells[system, p]]) for p in SHARES]
+            rows.append([name, what, *values, chosen])
+    about = lines[0]["about"]
+    torch = f", torch {about['torch']}" if "torch" in about else ""
+    return markdown(["system", "rows", *said.values(), "chosen"], rows) + (
+        f"\n\nMeans and standard deviations of NDCG@50 over seeds {', '.join(map(str, SEEDS))}; "
+        f"commit `{about['commit'][:7]}` on {about['machine']}{torch}."
+    )
+
+
+# Speed
+
+
+def cpu_sdgar() -> str:
+    """SD-GAR's step, fused and eager."""
+    names = {
+        "adagrad, private": "Adagrad, 5 private negatives",
+        "lazy-adam, private": "lazy Adam, 5 private negatives",
+        "sgd, private": "SGD, 5 private negatives",
+        "adagrad, 4 share 8": "Adagrad, 4 positives share 8",
+    }
+    found = {row["name"]: row for row in _report("cpu_engine.json")["sdgar"]["rows"]}
+    rows = []
+    for name, said in names.items():
+        row = found[name]
+        eager = row.get("eager_positives_per_second")
+        beside = [rounded(eager), f"{row['fused_over_eager']:.1f}"] if eager else ["–", "–"]
+        rows.append([said, rounded(row["positives_per_second"]), *beside])
+    head = ["optimiser, layout", "fused, positives/s", "eager, positives/s", "ratio"]
+    return markdown(head, rows)
+
+
+def cpu_bpr() -> str:
+    """BPR's step beside implicit's."""
+    names = {
+        "sgd, private": "SGD, 1 private negative",
+        "sgd, 4 share 4": "SGD, 4 positives share 4 negatives",
+        "adagrad, 4 share 4": "Adagrad, 4 positives share 4 negatives",
+    }
+    report = _report("cpu_engine.json")
+    parts = [report["bpr_gowalla"], report["bpr_large"]]
+    peers = [rounded(part["implicit"]["triplets_per_second"]) for part in parts]
+    rows = [["implicit", *(peer for peer in peers for _ in range(2))]]
+    for name, said in names.items():
+        found = [next(row for row in part["rows"] if row["name"] == name) for part in parts]
+        speeds = ("positives_per_second", "pairs_per_second")
+        rows.append([said, *(rounded(row[speed]) for row in found for speed in speeds)])
+    head = ["", "Gowalla, D = 32: positives/s", "pairs/s",
+            "200,000 × 100,000, D = 64: positives/s", "pairs/s"]  # fmt: skip
+    return markdown(head, rows)
+
+
+def scale() -> str:
+    """An epoch of a hundred million interactions."""
+    report = _report("scale.json")
+    names = {
+        "BPR": "BPR, Adagrad",
+        "SD-GAR, popularity": "SD-GAR's loss, popularity draws, 5 negatives",
+    }
+    rows = [
+        [said, f"{row['epoch_seconds']:.0f} s", rounded(row["positives_per_second"]),
+         rounded(row["small_positives_per_second"]),
+         f"{row['time_per_positive_over_small']:.2f} ×",
+         f"{report['peak_bytes'][f'after {name}'] / 2**30:.1f} GiB"]
+        for name, said in names.items() for row in [report["rows"][name]]
+    ]  # fmt: skip
+    head = ["", "epoch", "positives/s", "Gowalla, positives/s", "time of a positive", "peak memory"]
+    return markdown(head, rows)
+
+
+def evaluation() -> str:
+    """Full ranking beside a bare product and implicit."""
+    report = _report("evaluation.json")
+    names = {
+        "bare product": "bare matrix product, same blocks",
+        "sdgar": "sdgar: product, masking, top 50, metrics",
+        "implicit": "implicit 0.7.3 `ranking_metrics_at_k`",
+    }
+    kinds = ("best", "median", "cpu")
+    rows = [
+        [said, *(f"{report[kind][name]:.2f}" for kind in kinds)] for name, said in names.items()
+    ]
+    return markdown(["", "best s", "median s", "CPU s"], rows)
+
+
+NEIGHBOURS = (0, 1, 2, 4)
+WORK = {
+    "epochs": "epochs of SD-Softmax",
+    "refit": "an update of its generator",
+    "ranking": "full ranking",
+    "implicit": "implicit's BPR",
+}
+
+
+def busy_neighbour(report: dict[str, Any] | None = None) -> str:
+    """Seconds of one and of two threads beside neighbours, and their ratio with its spread."""
+    report = report or _report("busy_neighbour.json")
+    rows = {(r["contestant"], r["work"], r["neighbours"]): r for r in report["rows"]}
+    heads = " | ".join(f"{n} beside" for n in NEIGHBOURS)
+    lines = [f"| seconds of one → of two threads | {heads} |", "|---" * (len(NEIGHBOURS) + 1) + "|"]
+    for name, work in dict.fromkeys((c, w) for c, w, _ in rows):
+        cells = []
+        for n in NEIGHBOURS:
+            r = rows[name, work, n]
+            spread = f"{r['one_over_two']:.2f} ({r['least']:.2f}–{r['most']:.2f})"
+            cells.append(f"{r['seconds_one']:.2f} → {r['seconds_two']:.2f}: {spread}")
+        before = ", the version before" if name == "before" else ""
+        lines.append(f"| {WORK[work]}{before} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def peer_accuracy() -> str:
+    """BPR and WARP beside those of implicit and LightFM."""
+    report = _report("peer_accuracy.json")
+    names = {
+        "sdgar BPR": "our BPR",
+        "implicit BPR": "`implicit` BPR",
+        "sdgar WARP": "our WARP, at most 10 tries",
+        "LightFM WARP": "LightFM WARP, at most 10 tries",
+    }
+    rows = [[said, shown(report[name]["test"])] for name, said in names.items()]
+    return markdown(["", "test NDCG@50"], [*best_bold(rows[:2]), *best_bold(rows[2:])])
+
+
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "accuracy": ("README.md", accuracy),
+    "paper-table1": ("docs/results.md", paper("table1")),
+    "paper-table2": ("docs/results.md", paper("table2")),
+    "paper-gains": ("docs/results.md", paper("table2", 1)),
+    "paper-time": ("docs/results.md", paper("time")),
+    "paper-items": ("docs/results.md", paper("items")),
+    "sdsoftmax-short": ("docs/results.md", sdsoftmax_short),
+    "sdsoftmax": ("docs/results-sdsoftmax.md", sdsoftmax),
+    "draws": ("docs/results-sdsoftmax.md", draws),
+    "table2-search": ("docs/results-more.md", table2_search),
+    "peer-accuracy": ("docs/results-more.md", peer_accuracy),
+    "rules": ("docs/defaults.md", rules),
+    "defaults": ("docs/defaults.md", defaults),
+    "temperature": ("docs/defaults.md", temperature),
+    "dislikes": ("docs/systems.md", dislikes),
+    "cpu-sdgar": ("docs/benchmarks.md", cpu_sdgar),
+    "cpu-bpr": ("docs/benchmarks.md", cpu_bpr),
+    "scale": ("docs/benchmarks.md", scale),
+    "busy-neighbour": ("docs/benchmarks.md", busy_neighbour),
+    "evaluation": ("docs/benchmarks.md", evaluation),
+}
+"""The page of every table, and what makes it."""
+
+
+def filled(page: str, text: str) -> str:
+    """Return a page with all its tables made anew."""
+    for name, (where, table) in TABLES.items():
+        if where != page:
+            continue
+        marks = re.compile(rf"<!-- table: {re.escape(name)} -->\n.*?<!-- end -->", re.DOTALL)
+        if len(marks.findall(text)) != 1:
+            raise SystemExit(f"{page} needs <!-- table: {name} --> … <!-- end -->, once")
+        made = f"<!-- table: {name} -->\n{table()}\n<!-- end -->"
+        text = marks.sub(made.replace("\\", r"\\"), text)
+    return text
+
+
+def main() -> None:
+    """Fill in the pages, or with --check say which of them differ."""
+    changed = []
+    for page in dict.fromkeys(where for where, _ in TABLES.values()):
+        before = (ROOT / page).read_text()
+        after = filled(page, before)
+        if after != before:
+            changed.append(page)
+            if "--check" not in sys.argv:
+                (ROOT / page).write_text(after)
+    print("\n".join(changed) or "all tables are those of the reports")
+    if changed and "--check" in sys.argv:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

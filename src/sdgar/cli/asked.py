@@ -1,0 +1,103 @@
+"""For whom ``sdgar recommend`` is asked: known users, contexts, or new users with their items."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sdgar.cli.console import Screen
+from sdgar.cli.reports import tell_loaded
+from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.data.readers import ReadOptions
+    from sdgar.recommend.recommender import Recommender
+
+
+def asked_for(
+    screen: Screen,
+    model: Recommender,
+    user: list[str] | None,
+    file: Path | None,
+    fields: list[str] | None,
+    reading: ReadOptions,
+) -> list[Any] | None:
+    """Return the users or contexts to answer; None for all of them, or for new ones."""
+    from sdgar.data.readers.id_tables import read_users
+
+    names = () if model.fields is None else model.fields.names
+    if file is not None:
+        context = names if names and not fields else ("user",)
+        with _columns_named_here():
+            found = read_users(file, replace(reading, context=context))
+        screen.say("users", f"{file.name}: {len(found):,} users")
+        return contexts_of(found, fields)
+    if user and not fields and names:
+        others = " ".join(f"--context {name}=…" for name in names if name != "user")
+        raise UsageError(
+            f"a context of this model is {', '.join(names)}: say {others} too.",
+            code="bad_context",
+        )
+    return contexts_of(user, fields) or None
+
+
+def read_new(screen: Screen, files: list[Path], reading: ReadOptions) -> Interactions:
+    """Read what new users have from files of events, and say what was read."""
+    from sdgar.data.readers import read_files
+
+    with _columns_named_here():
+        loaded = read_files(files, reading)
+    tell_loaded(screen, "new", loaded, ", ".join(file.name for file in files))
+    return loaded.interactions
+
+
+def how_many(model: Recommender, asked: list[Any] | None, new: Any) -> int:
+    """Count the users that are answered."""
+    if new is not None:
+        return len(new.users) if hasattr(new, "users") else len(new)
+    return len(model.users) if asked is None else len(asked)
+
+
+def contexts_of(users: list[Any] | None, fields: list[str] | None) -> list[Any]:
+    """Return the users; with other fields of their context, as mappings."""
+    if not fields:
+        return list(users or [])
+    named: dict[str, str] = {}
+    for text in fields:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--context takes FIELD=VALUE, got {text!r}.", code="bad_context")
+        if name == "user" or name in named:
+            raise UsageError(
+                f"--context {text}: {name} is said already"
+                f"{', by --user' if name == 'user' else ''}. Ask about one context at a time.",
+                code="bad_context",
+            )
+        named[name] = value
+    if not users:
+        raise UsageError("--context goes with --user or --users.", code="whom")
+    return [{"user": user, **named} for user in users]
+
+
+def named(histories: list[str]) -> dict[str, list[str]]:
+    """Read the items of each new user, who is called new; of several, new 1, new 2 and so on."""
+    lists = [[item for item in text.split(",") if item] for text in histories]
+    if len(lists) == 1:
+        return {"new": lists[0]}
+    return {f"new {number}": items for number, items in enumerate(lists, 1)}
+
+
+@contextmanager
+def _columns_named_here() -> Iterator[None]:
+    """Let errors name the options that columns have where --user and --item are ids."""
+    try:
+        yield
+    except UsageError as error:
+        text = re.sub(r", --weight \S+ uses the rating as the weight", "", str(error))
+        text = re.sub(r"--(user|item|time|rating)\b(?!-)", r"--\1-column", text)
+        raise UsageError(text, code=error.code) from error

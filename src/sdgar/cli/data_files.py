@@ -1,0 +1,115 @@
+"""``sdgar data stats`` and ``split``: look at files of events, and hold some rows out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+from sdgar.cli.reports import tell_loaded
+from sdgar.show.printed import command
+
+
+@options.reads_files
+def stats(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of events.")],
+    as_json: options.Json = False,
+    reading: options.Reading = None,
+) -> None:
+    """Print the columns of the paper's Table 1 for one data set in one or several files."""
+    from sdgar.data.readers import read_files
+
+    screen = Screen(as_json=as_json)
+    loaded = read_files(files, reading)
+    tell_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
+    found = loaded.interactions.stats()
+    screen.table(
+        ("users", "items", "interactions", "density", "on top 5 % of items"),
+        [
+            (
+                f"{found['users']:,}",
+                f"{found['items']:,}",
+                f"{found['interactions']:,}",
+                f"{found['density']:.3%}",
+                f"{found['concentration']:.2%}",
+            )
+        ],
+    )
+    screen.result(found | {"rows": loaded.interactions.account.as_dict()})
+
+
+@options.reads_files
+def split(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of events.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Folder for train.parquet and test.parquet.",
+        ),
+    ],
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            "--rule",
+            help="time (default with a time column), paper, leave-last-out, date:2024-03-01, "
+            "users:0.1.",
+        ),
+    ] = None,
+    share: Annotated[
+        float | None,
+        typer.Option(
+            "--share",
+            parser=options.number("--share", float),
+            metavar="NUMBER",
+            help="Share to hold out; default: the rule's.",
+        ),
+    ] = None,
+    seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+    reading: options.Reading = None,
+) -> None:
+    """Write train.parquet and test.parquet, so that several runs share one split.
+
+    With --rule users:0.1 the test users are new, and histories.parquet has what they are folded in
+    from.
+    """
+    from sdgar.data.readers import read_files
+    from sdgar.data.splits import split as hold_out
+    from sdgar.data.tables import events, write_table
+
+    options.require_one_split(rule, "sdgar data split", "writes")
+    targets = [out / f"{name}.parquet" for name in ("train", "test", "histories")]
+    for target in targets:
+        options.require_new(target, overwrite=overwrite)
+    screen = Screen(as_json=as_json)
+    loaded = read_files(files, reading)
+    tell_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
+    parts = hold_out(loaded.interactions, rule, seed=seed, share=share)
+    if parts.warning:
+        screen.warn(parts.warning)
+    written = dict(zip(targets, (*parts, parts.histories), strict=True))
+    for target, rows in written.items():
+        if rows is None:
+            target.unlink(missing_ok=True)  # of an earlier split
+            continue
+        write_table(events(rows), target)
+        screen.say("saved", f"{target}: {len(rows):,} rows")
+    screen.say("split", parts.how)
+    train, test, histories = targets
+    more = ["--context", ",".join(reading.context)] if len(reading.context) > 1 else []
+    more += ["--seen-by", reading.seen_by] if reading.seen_by != "user" else []
+    if parts.histories is None:
+        screen.say("next", command("sdgar", "train", train, "--test", test, "--out", "RUN", *more))
+    else:
+        screen.say("next", command("sdgar", "train", train, "--split", "none", "--out", "RUN"))
+        words = ("sdgar", "evaluate", "RUN", "--test", test, "--histories", histories)
+        screen.say("next", command(*words))
+    sizes = {name.stem: len(rows) for name, rows in written.items() if rows is not None}
+    screen.result(sizes | {"how": parts.how, "out": str(out)})

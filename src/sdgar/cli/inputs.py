@@ -1,0 +1,114 @@
+"""The rows of a command: files are read, features joined, test rows split off, and all is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sdgar.cli.console import Screen
+from sdgar.cli.reports import tell_loaded, tell_split
+from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sdgar.data.features import Features
+    from sdgar.data.interactions import Interactions
+    from sdgar.data.readers import ReadOptions
+    from sdgar.data.splits import Split
+    from sdgar.experiments.job import Job, Rows
+
+
+def absolute(files: Sequence[Path] | None) -> list[str]:
+    """Return paths that still lead to the files when a run goes on from another folder."""
+    return [str(file.absolute()) for file in files or ()]
+
+
+def read_rows(screen: Screen, job: Job) -> Rows:
+    """Read what a job learns from and is measured on, and say what was read."""
+    from sdgar.experiments.job import Rows
+
+    data, reading = read_events(screen, "data", _paths(job.files), job.read_options())
+    data = _with_features(screen, job, data)
+    test, histories, train = None, None, data
+    if job.test:
+        test, _ = read_events(screen, "test", _paths(job.test), reading)
+    elif job.split != "none":
+        parts = split_off(screen, data, job.split, job.seed)
+        train, test, histories = parts.train, parts.held_out, parts.histories
+    return Rows(
+        train=train,
+        test=test,
+        valid=read_events(screen, "valid", _paths(job.valid), reading)[0] if job.valid else None,
+        everything=data if job.keep == "all" else None,
+        histories=histories,
+    )
+
+
+def read_events(
+    screen: Screen, label: str, files: list[Path], reading: ReadOptions
+) -> tuple[Interactions, ReadOptions]:
+    """Read files of events and say what was in them; also return how to read others like them.
+
+    A rating that counts as a liking here does so in test rows too.
+    """
+    from sdgar.data.readers import read_files
+
+    loaded = read_files(files, reading)
+    tell_loaded(screen, label, loaded, ", ".join(file.name for file in files))
+    if loaded.min_rating is not None:
+        reading = replace(reading, min_rating=loaded.min_rating)
+    return loaded.interactions, reading
+
+
+def split_off(screen: Screen, data: Interactions, rule: str | None, seed: int) -> Split:
+    """Hold test rows out by a rule, the default one if none is named, and say how."""
+    from sdgar.data import splits
+
+    parts = splits.split(data, rule, seed=seed)
+    tell_split(screen, parts)
+    return parts
+
+
+def _paths(files: list[str]) -> list[Path]:
+    return [Path(file) for file in files]
+
+
+def _with_features(screen: Screen, job: Job, data: Interactions) -> Interactions:
+    """Join the tables of features that a job names to its rows."""
+    if not (job.user_features or job.item_features):
+        return data
+    import numpy as np
+
+    most = job.reading.get("max_uncompressed")
+    return data.with_features(
+        _features(screen, "user", job.user_features, np.unique(data.user_U), most),
+        _features(screen, "item", job.item_features, data.items.values, most),
+    )
+
+
+def _features(
+    screen: Screen, what: str, file: str | None, ids: NDArray[Any], max_uncompressed: int | None
+) -> Features | None:
+    """Read a table of features, and say for how many ids of the events it has a row."""
+    from sdgar.data.readers.feature_tables import read_features
+
+    if file is None:
+        return None
+    features = read_features(file, max_uncompressed=max_uncompressed)
+    met = int((features.ids.index_of(ids.tolist()) >= 0).sum())
+    if not met:
+        raise UsageError(
+            f"no {what} of the events has a row in {file}. Ids there are such as "
+            f"{features.ids.values[:3].tolist()!r}, in the events {ids[:3].tolist()!r}; "
+            "the first column of the table is the id.",
+            code="no_common_ids",
+        )
+    screen.say(
+        f"{what} features",
+        f"{features.n_features:,} of {Path(file).name}, for {met:,} of {len(ids):,} {what}s",
+    )
+    return features

@@ -1,0 +1,74 @@
+"""Options that choose a system, or compose one of parts; their help comes from tables of names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdgar.errors import UsageError
+from sdgar.systems.names import SYSTEMS
+from sdgar.systems.part_names import DISCRIMINATORS, OBJECTIVES, SAMPLERS
+
+_COMPOSE = "Learner"
+
+System = Annotated[
+    str, typer.Option("--system", help=f"What to train: {', '.join(SYSTEMS.entries)}.")
+]
+Discriminator = Annotated[
+    str | None,
+    typer.Option(
+        "--discriminator",
+        help=f"Compose a system: {', '.join(DISCRIMINATORS)}.",
+        rich_help_panel=_COMPOSE,
+    ),
+]
+Sampler = Annotated[
+    str | None,
+    typer.Option(
+        "--sampler",
+        help=f"Who proposes negatives: {', '.join(SAMPLERS)}.",
+        rich_help_panel=_COMPOSE,
+    ),
+]
+Objective = Annotated[
+    str | None,
+    typer.Option(
+        "--objective",
+        help=f"What is minimised: {', '.join(OBJECTIVES)}.",
+        rich_help_panel=_COMPOSE,
+    ),
+]
+UserFeatures = Annotated[
+    Path | None,
+    typer.Option(
+        "--user-features",
+        metavar="TABLE",
+        help="What is known of users: the id first, then columns of features, a|b for several.",
+        rich_help_panel=_COMPOSE,
+    ),
+]
+ItemFeatures = Annotated[
+    Path | None,
+    typer.Option(
+        "--item-features",
+        metavar="TABLE",
+        help="The same of items; --discriminator two-tower looks at both.",
+        rich_help_panel=_COMPOSE,
+    ),
+]
+
+
+def composed_of(system: str, *, is_named: bool, **parts: str | None) -> tuple[str, dict[str, str]]:
+    """Return the system to train and the parts that were named; parts alone mean ``composed``."""
+    named = {kind: name for kind, name in parts.items() if name is not None}
+    if not named or system == "composed":
+        return system, named
+    if is_named:
+        raise UsageError(
+            f"--system {system} has its own parts. Leave it out to compose a system of "
+            f"{', '.join('--' + kind for kind in named)}.",
+            code="system_and_parts",
+        )
+    return "composed", named

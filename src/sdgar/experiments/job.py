@@ -1,0 +1,162 @@
+"""A run with everything decided: what ``sdgar train`` was told, as JSON and back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sdgar.data.interactions import Interactions
+from sdgar.data.readers import ReadOptions, read_options
+from sdgar.errors import UsageError
+from sdgar.experiments.run import RunResult, run
+from sdgar.experiments.watch import Stop, never
+from sdgar.experiments.workspace import partial_of, read_run
+from sdgar.settings import CHECKPOINT_SECONDS, KS
+from sdgar.storage.folders import read_record
+from sdgar.systems.base import Estimator
+from sdgar.systems.make import make_again
+from sdgar.training.protocols import OnPhase
+
+_TUPLES = ("header_columns", "context")
+"""Fields of ``ReadOptions`` that are tuples, which JSON has as lists."""
+_LOGGER = logging.getLogger("sdgar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The interactions of one run, and what each part of them is for."""
+
+    train: Interactions
+    """The rows that the measured model learns from."""
+    test: Interactions | None = None
+    """The rows that it is measured on; None measures nothing."""
+    valid: Interactions | None = None
+    """The rows that the epoch is chosen on; None sets some of the training rows aside."""
+    everything: Interactions | None = None
+    """The rows that the saved model learns from; None saves the measured model."""
+    histories: Interactions | None = None
+    """The rows from which test users are folded in, if they are new to the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A run with everything decided, as RUN.partial/run.json keeps it for ``--resume``."""
+
+    files: list[str]
+    """Absolute paths of the files of events; none if the events were made up."""
+    test: list[str]
+    """Absolute paths of the files of test events; none if they are split off."""
+    valid: list[str]
+    """Absolute paths of the files of validation events; none if they are set aside."""
+    reading: dict[str, Any]
+    """The fields of ``ReadOptions``."""
+    system: str
+    """The name of the system."""
+    settings: dict[str, Any]
+    """All hyper-parameters, so that a later default cannot change them."""
+    seed: int
+    """The seed by which test rows are split off."""
+    engine: str
+    """The engine that was asked for."""
+    device: str
+    """The device that was asked for."""
+    protocol: str
+    """How the epoch is chosen: validated or paper."""
+    split: str | None
+    """The rule by which test rows are split off; None is the rule that suits the data."""
+    ks: list[int]
+    """The lengths of the lists that are measured."""
+    overwrite: bool
+    """Whether a model that is there already is replaced."""
+    checkpoint_every: float
+    """The seconds between two checkpoints."""
+    user_features: str | None = None
+    """The absolute path of a table of users' features."""
+    item_features: str | None = None
+    """The absolute path of a table of items' features."""
+    metric: str | None = None
+    """The metric that epochs are chosen by, if one was named; it then leads the report too."""
+    keep: str = "measured"
+    """The model that is saved: the measured one, or with ``all`` one trained on all rows."""
+
+    def estimator(self) -> Estimator:
+        """Make the system with the settings that were decided; an unknown setting is an error."""
+        return make_again(self.system, self.settings)
+
+    def read_options(self) -> ReadOptions:
+        """Return how files are read; JSON has lists where the record has tuples."""
+        tuples = {k: v and tuple(v) for k, v in self.reading.items() if k in _TUPLES}
+        return read_options(**self.reading | tuples)
+
+    def run(
+        self,
+        estimator: Estimator,
+        rows: Rows,
+        out: Path,
+        *,
+        resume: bool = False,
+        on_epoch: OnPhase | None = None,
+        stop: Stop = never,
+        tell: Callable[[str], None] = _LOGGER.info,
+    ) -> RunResult:
+        """Train the estimator of this job on its rows, measure it and save it in ``out``.
+
+        Only a job that has files can be resumed by the command line.
+        """
+        return run(
+            estimator,
+            rows.train,
+            test=rows.test,
+            valid=rows.valid,
+            protocol=self.protocol,
+            out=out,
+            overwrite=self.overwrite,
+            ks=self.ks,
+            on_epoch=on_epoch,
+            resume=resume,
+            checkpoint_every=self.checkpoint_every,
+            stop=stop,
+            command=asdict(self) if self.files else None,
+            tell=tell,
+            everything=rows.everything,
+            histories=rows.histories,
+        )
+
+
+def made_up(estimator: Estimator, *, seed: int, overwrite: bool) -> Job:
+    """Return the job of training an estimator on events that were made up."""
+    return Job(
+        files=[],
+        test=[],
+        valid=[],
+        reading=asdict(ReadOptions()),
+        system=estimator.system_name,
+        settings=estimator.get_params(),
+        seed=seed,
+        engine="auto",
+        device="auto",
+        protocol="validated",
+        split=None,
+        ks=list(KS),
+        overwrite=overwrite,
+        checkpoint_every=CHECKPOINT_SECONDS,
+        keep="all",
+    )
+
+
+def interrupted(out: Path) -> Job:
+    """Read what an interrupted run was told to do."""
+    told = read_run(out)["command"]
+    path = partial_of(out) / "run.json"
+    if told is None:
+        raise UsageError(
+            f"the run in {partial_of(out)} was not started by `sdgar train`. Go on with it as it "
+            "was started, or start over with --overwrite.",
+            code="not_a_command",
+        )
+    job = read_record(path, Job, told)
+    read_record(path, ReadOptions, job.reading)
+    return job

@@ -1,0 +1,202 @@
+"""Every benchmark runs, on tiny data; no time is asserted."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks/ is not there")
+
+CASES = {
+    "cpu": (),
+    "scale": (),
+    "scale items": (),
+    "evaluation": ("--repeats", "1"),
+    "evaluation fold-in": (),
+    "sampling": (),
+    "sampling proposals": (),
+    "peers seconds": ("--users", "50"),
+    "peers accuracy": (),
+    "peers curves": (),
+    "gpu": (),
+}
+NEEDS = {
+    "sampling proposals": "faiss",
+    "gpu": "triton",
+    "cpu": "implicit",
+    "evaluation": "implicit",
+}
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Import a benchmark as Python does if it is run: its folder is on the path."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    threads = torch.get_num_threads()
+    yield importlib.import_module
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("case", CASES)
+def test_a_benchmark_runs_and_writes_its_report(case, script, monkeypatch, tmp_path):
+    pytest.importorskip(NEEDS.get(case, "torch"))
+    name, *words = case.split()
+    report = tmp_path / "report.json"
+    monkeypatch.setattr(sys, "argv", [name, *words, "--quick", "--json", str(report), *CASES[case]])
+    script(name).main()
+    told = json.loads(report.read_text())
+    assert len(told) > 3
+    if name == "gpu":
+        assert told["equality"]["all_same_bytes_twice"]
+        assert told["equality"]["largest_relative_error"] < 1e-4
+
+
+def test_what_the_first_use_is_timed_by_runs(script, capsys):
+    exec(script("cpu").FIRST_USE, {})
+    assert set(json.loads(capsys.readouterr().out)) == {"import", "sdgar", "bpr"}
+
+
+def test_every_script_is_run_by_a_test():
+    shared = {"common", "grids", "trainers"}
+    alone = {"accuracy", "busy_neighbour", "digests", "tables"}  # have tests of their own
+    names = {path.stem for path in BENCHMARKS.glob("*.py")}
+    assert names == shared | alone | {case.split()[0] for case in CASES}
+
+
+def packed(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((30, 20)) < 0.4)
+    test = rng.random(len(users)) < 0.2
+    arrays = {}
+    for part, some in (("train", ~test), ("test", test)):
+        arrays |= {f"{part}_user": users[some], f"{part}_item": items[some]}
+    np.savez(folder / "citeulike.npz", **arrays)
+    np.savez(folder / "ratings.npz", user=users, item=items, rating=rng.integers(1, 6, len(users)))
+    np.savez(folder / "beauty.npz", user=users, item=items, time=np.arange(len(users)))
+    np.savez(folder / "lastfm.npz", user=users, item=items)
+    return folder
+
+
+def test_a_grid_is_run_once(script, tmp_path, capsys):
+    accuracy, folder = script("accuracy"), packed(tmp_path)
+    few = {"epochs": 2, "evaluate_every": 1, "dim": 4, "device": "cpu", "engine": "eager"}
+    jobs = [
+        {"data": data, "system": system, "seed": 0, "protocol": protocol, "settings": settings}
+        for data, system, protocol, settings in (
+            ("citeulike", "bpr", "valid", few),
+            ("citeulike", "bpr", "paper", few),
+            ("citeulike", "ease", "validated", {"device": "cpu"}),
+            ("ratings", "bpr", "chosen", few | {"dislikes": 0.2}),
+            ("beauty", "bpr", "fixed", few),
+            ("lastfm", "popular", "validated", {}),
+        )
+    ]
+    jobs.append({**jobs[-1], "rows": 60})
+    grid, out = tmp_path / "grid.jsonl", tmp_path / "out.jsonl"
+    grid.write_text("".join(json.dumps(job) + "\n" for job in jobs))
+    accuracy.main("run", str(folder), str(grid), str(out))
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line.get("error") for line in lines] == [None] * len(jobs)
+    assert ["test" in line for line in lines] == [False] + [True] * (len(jobs) - 1)
+    assert lines[-1]["sizes"]["rows"] < lines[-2]["sizes"]["rows"]
+    accuracy.main("run", str(folder), str(grid), str(out))
+    assert len(out.read_text().splitlines()) == len(jobs)
+    accuracy.main("show", str(out))
+    assert "citeulike bpr paper 0" in capsys.readouterr().out
+
+
+def test_digests_tell_whether_a_change_changes_what_is_learned(script, monkeypatch, tmp_path):
+    import sdgar
+
+    digests = script("digests")
+    rows = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    monkeypatch.setattr(sdgar, "synthetic", lambda name: rows)
+    monkeypatch.setattr(digests, "SYSTEMS", {"MostPopular": {}, "BPR": {"dim": 2}})
+    monkeypatch.setattr(digests, "VARIANTS", {})
+    before = tmp_path / "before.json"
+    assert digests.main(["--json", str(before)]) == 0
+    assert set(json.loads(before.read_text())) == {"MostPopular", "BPR eager", "BPR fused-cpu"}
+    assert digests.main(["--beside", str(before)]) == 0
+    monkeypatch.setattr(digests, "SYSTEMS", {"MostPopular": {}, "BPR": {"dim": 3}})
+    assert digests.main(["--beside", str(before)]) == 1
+
+
+def test_draws_can_be_drawn(script, tmp_path):
+    report = BENCHMARKS / "reports" / "sdsoftmax" / "citeulike-draws.jsonl"
+    script("accuracy").main("plot", str(report), str(tmp_path / "draws.png"))
+    assert (tmp_path / "draws.png").stat().st_size > 1000
+
+
+def test_grids_name_systems_and_settings_that_there_are(script):
+    from sdgar.systems.make import make_again
+
+    grids = script("grids")
+    for name, grid in grids.GRIDS.items():
+        jobs = grid()
+        assert jobs, name
+        for job in {json.dumps([j["system"], j["settings"]]): j for j in jobs}.values():
+            make_again(job["system"], job["settings"])
+
+
+def test_the_paper_is_measured_where_no_line_is_yet(script, tmp_path, monkeypatch, capsys):
+    accuracy = script("accuracy")
+    from sdgar.experiments.paper.measurements import Measurement
+
+    def piece(value: int) -> Measurement:
+        return Measurement(key={"n": value}, measure=lambda _: {"v": value}, seconds=float(value))
+
+    monkeypatch.setattr(accuracy, "_pieces", lambda name, data: [piece(1), piece(2)])
+    for _ in range(2):
+        accuracy.main("paper", str(tmp_path), str(tmp_path), "1", "table1")
+    kept = [json.loads(line) for line in (tmp_path / "table1.jsonl").read_text().splitlines()]
+    assert [line["values"] for line in kept] == [{"v": 2}, {"v": 1}]  # the longest first
+
+
+def test_a_busy_neighbour_is_measured(script, monkeypatch, capsys):
+    busy = script("busy_neighbour")
+    monkeypatch.setattr(busy, "NEIGHBOURS", (0, 1))
+    turns = {"sdgar": lambda threads: {"epochs": 1.0 / threads}}
+    monkeypatch.setattr(busy, "_all_started", lambda sources, quick: _given(turns))
+    rows = busy.measure(2, None)
+    assert [(row["neighbours"], row["one_over_two"]) for row in rows] == [(0, 2.0), (1, 2.0)]
+
+
+def test_contestants_answer_when_it_is_their_turn(script):
+    busy = script("busy_neighbour")
+    with busy.started("sdgar", BENCHMARKS.parent / "src", quick=True) as turn:
+        assert set(turn(1)) == {"epochs", "refit", "ranking"}
+
+
+def _given(value):
+    from contextlib import nullcontext
+
+    return nullcontext(value)
+
+
+def test_pages_show_what_the_reports_hold(script):
+    tables = script("tables")
+    for page in dict.fromkeys(where for where, _ in tables.TABLES.values()):
+        text = (tables.ROOT / page).read_text()
+        assert tables.filled(page, text) == text, f"{page} differs from its reports: make tables"
+
+
+def test_a_page_without_its_marks_is_named(script):
+    with pytest.raises(SystemExit, match="needs <!-- table"):
+        script("tables").filled("README.md", "no table here")
+
+
+def test_every_marked_table_is_made_by_something(script):
+    tables = script("tables")
+    for page in [tables.ROOT / "README.md", *(tables.ROOT / "docs").glob("*.md")]:
+        for line in page.read_text().splitlines():
+            if line.startswith("<!-- table: "):
+                name = line.removeprefix("<!-- table: ").removesuffix(" -->")
+                assert tables.TABLES[name][0] == str(page.relative_to(tables.ROOT))
