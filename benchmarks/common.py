@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
 
-from sdgar.contracts import Engine
-from sdgar.data.interactions import Interactions
-from sdgar.data.synthetic import synthetic
-from sdgar.engines.choose import ENGINES
-from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.training.protocols import Recipe
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+    from sdgar.contracts import Engine
+    from sdgar.data.interactions import Interactions
+    from sdgar.training.protocols import Recipe
+
 
 THREADS = 2
 ROOT = Path(__file__).parents[1]
@@ -137,6 +137,8 @@ def rate(positives: int, seconds: list[float]) -> float:
 
 def gowalla(data: Path = SHARED) -> tuple[str, Interactions]:
     """Return (source, training rows) of the authors' split, or of a synthetic set of its shape."""
+    from sdgar.data.synthetic import synthetic
+
     path = data / "gowalla" / "train.parquet"
     if not path.exists():
         return "synthetic, Gowalla's shape", synthetic("gowalla", seed=0)
@@ -147,12 +149,16 @@ def from_parquet(path: Path) -> Interactions:
     """Read the columns user and item."""
     import polars as pl
 
+    from sdgar.data.interactions import Interactions
+
     rows = pl.read_parquet(path)
     return Interactions.from_arrays(rows["user"].to_numpy(), rows["item"].to_numpy())
 
 
 def from_npz(path: Path) -> tuple[Interactions, Interactions]:
     """Read training and test rows that ``accuracy.py pack`` has written."""
+    from sdgar.data.interactions import Interactions
+
     with np.load(path) as file:
         train, test = (
             Interactions.from_arrays(file[f"{part}_user"], file[f"{part}_item"])
@@ -163,12 +169,16 @@ def from_npz(path: Path) -> tuple[Interactions, Interactions]:
 
 def as_matrix(data: Interactions) -> csr_matrix:
     """Return the rows as the matrix that peers are fitted to."""
+    from scipy.sparse import csr_matrix
+
     ones_E, indptr_U1 = np.ones(len(data), np.float32), data.indptr_U1.astype(np.int32)
     return csr_matrix((ones_E, data.items_E, indptr_U1), shape=(data.n_users, data.n_items))
 
 
 def make(name: str, recipe: Recipe, data: Interactions) -> Engine:
     """Make an engine by name for a recipe, on the CPU with seed 0."""
+    from sdgar.engines.choose import ENGINES
+
     return ENGINES[name](recipe.compose(data, seed=0, device=CPU), data, seed=0, device=CPU)
 
 
@@ -203,6 +213,9 @@ class Watch:
 
 def sdsoftmax_engine(data: Interactions, **settings: Any) -> Engine:
     """Make SD-Softmax and run its first epoch between two refits, so that all is compiled."""
+    from sdgar.engines.choose import ENGINES
+    from sdgar.systems.sdsoftmax import SDSoftmax
+
     system = SDSoftmax(**settings).compose(data, seed=0, device=DEVICE)
     engine = ENGINES[FUSED](system, data, seed=0, device=DEVICE)
     engine.refit(1)

@@ -152,7 +152,7 @@ def test_the_corners_of_the_range_work_with_constant_and_extreme_scores(level, r
         for epoch in (1, 2, 3):
             found = generator.refit(lambda u, i: g_UI[u[:, None], i], seed=0, epoch=epoch)
         check(generator)
-        assert all(math.isfinite(value) for value in found.values())
+        assert all(math.isfinite(value) for value in found.numbers.values())
 
 
 class Stuck(Draws):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sdgar.systems.ials import IALS as IALS
     from sdgar.systems.irgan import IRGAN as IRGAN
     from sdgar.systems.item_knn import ItemKNN as ItemKNN
+    from sdgar.systems.local_ease import LocalEASE as LocalEASE
     from sdgar.systems.popular import MostPopular as MostPopular
     from sdgar.systems.sa import SA as SA
     from sdgar.systems.sdgar import SDGAR as SDGAR

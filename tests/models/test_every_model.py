@@ -16,12 +16,13 @@ from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors
 from sdgar.models.field_factors import FieldFactors
 from sdgar.models.fold_in import NewContexts
-from sdgar.models.item_weights import ItemWeights, SparseItemWeights
+from sdgar.models.item_weights import ItemWeights, LocalItemWeights, SparseItemWeights
 from sdgar.models.kinds import KINDS
 from sdgar.models.model import Model
 from sdgar.models.network import MODULES, Encoder, ModuleScores
 from sdgar.models.networks.sequence import SequenceEncoder
 from sdgar.models.saved import Saved
+from sdgar.models.sum import Sum
 
 CPU = torch.device("cpu")
 USERS, ITEMS, DIM = 4, 6, 4
@@ -67,6 +68,13 @@ def made(kind: str) -> Model:
             weight_E = np.linspace(0.1, 1, ITEMS, dtype=np.float32)
             of = (np.arange(ITEMS + 1), near, ITEMS, weight_E)
             return SparseItemWeights(has, SparseMatrix.of(*of, device=CPU))
+        case LocalItemWeights.kind:
+            near = np.arange(1, ITEMS + 1) % ITEMS
+            weight_E = np.linspace(-0.5, 1, ITEMS, dtype=np.float32)
+            of = (np.arange(ITEMS + 1), near, ITEMS, weight_E)
+            return LocalItemWeights(has, SparseMatrix.of(*of, device=CPU))
+        case Sum.kind:
+            return Sum(made(Factors.kind), made(LocalItemWeights.kind), 0.5)
         case _:
             return ModuleScores(Bilinear(USERS, ITEMS), USERS, ITEMS, "bilinear")
 

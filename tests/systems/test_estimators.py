@@ -37,8 +37,8 @@ def fitted(request, demo) -> Solver:
     return request.param(device="cpu").fit(demo.train)
 
 
-def test_all_three_can_be_had_by_name():
-    assert {e.system_name for e in YARDSTICKS} == {"item-knn", "ials", "ease"}
+def test_all_four_can_be_had_by_name():
+    assert {e.system_name for e in YARDSTICKS} == {"item-knn", "ials", "ease", "local-ease"}
     assert (sdgar.ItemKNN, sdgar.IALS, sdgar.EASE) == (ItemKNN, IALS, EASE)
 
 

@@ -135,15 +135,30 @@ class SparseMatrix:
 
     def _times_sparse(self, other: SparseMatrix) -> Tensor:
         out_RC = torch.zeros(self.n_rows, other.n_columns, device=self.device)
+        self.add_product(other, out_RC)
+        return out_RC
+
+    def add_product(self, other: SparseMatrix, out_RC: Tensor, scale: float = 1.0) -> None:
+        """out_rc += scale Σ_j x_rj y_jc; the terms of a sum are added in the order of entries."""
+        if self.device.type == "cpu" and (kernels := _products()) is not None:
+            arrays = (
+                t.contiguous().numpy()
+                for m in (self, other)
+                for t in (m.start_R1, m.column_E, m.weights())
+            )
+            numbers = int(other.length_R[self.column_E].sum())
+            kernels.share(
+                kernels.add_product, self.n_rows, numbers, *arrays, np.float32(scale),
+                out_RC.numpy(),
+            )  # fmt: skip
+            return
         start_E = self.row_E * other.n_columns
         for part in _parts(other.length_R[self.column_E]):
             met = other.rows(self.column_E[part])
             place_N = torch.repeat_interleave(start_E[part], met.length_R) + met.column_E
-            term_N = met.weights()
-            if self.weight_E is not None:
-                term_N = term_N * torch.repeat_interleave(self.weight_E[part], met.length_R)
+            factor_E = scale * self.weights()[part]
+            term_N = met.weights() * torch.repeat_interleave(factor_E, met.length_R)
             out_RC.view(-1).scatter_add_(0, place_N, term_N)
-        return out_RC
 
 
 def _parts(terms_E: Tensor) -> Iterator[slice]:
@@ -164,3 +179,13 @@ def _kernels() -> Any:
     except ImportError:
         return None
     return mixtures
+
+
+@cache
+def _products() -> Any:
+    """Return the compiled products for the CPU, or None if their compiler is not installed."""
+    try:
+        from sdgar.kernels.numba import products
+    except ImportError:
+        return None
+    return products

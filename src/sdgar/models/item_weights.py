@@ -111,23 +111,15 @@ class ItemWeights(_ByWeights[Tensor]):
 
 
 @dataclass(frozen=True, slots=True)
-class SparseItemWeights(_ByWeights[SparseMatrix]):
-    """s = X W with few weights, all of them positive.
+class LocalItemWeights(_ByWeights[SparseMatrix]):
+    """s = X W with few weights of either sign: an item that nothing speaks for has s = 0."""
 
-    An item that nothing in the history of a context speaks for is not recommended: s = -inf.
-    """
-
-    kind: ClassVar[str] = "sparse item weights"
+    kind: ClassVar[str] = "local item weights"
     size_names: ClassVar[tuple[str, ...]] = ("weights",)
 
-    def score_all(self, users_B: Tensor) -> Tensor:
-        """s_BI = X_B W, and -inf where that is 0."""
-        return torch.threshold_(_ByWeights.score_all(self, users_B), 0.0, -torch.inf)
-
-    def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
-        """s_P of each pair; the sum of nothing is 0."""
-        found_P = _ByWeights.score_pairs(self, users_P, items_P)
-        return found_P.masked_fill(found_P == -torch.inf, 0.0)
+    def add_scores(self, users_B: Tensor, scores_BI: Tensor, weight: float) -> None:
+        """scores_BI += weight X_B W, in the place of the scores."""
+        self.history.rows(users_B).add_product(self.weight_II, scores_BI, weight)
 
     def sizes(self) -> dict[str, int]:
         """Give the sizes of ``size_names``."""
@@ -144,22 +136,50 @@ class SparseItemWeights(_ByWeights[SparseMatrix]):
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """Make the model again, after checking the names, types, shapes and numbers."""
-        items, weights = saved.sizes["items"], saved.sizes["weights"]
-        found = saved.take(
-            {
-                "indptr_I1": (np.int64, (items + 1,)),
-                "items_E": (np.int32, (weights,)),
-                "weight_E": (np.float32, (weights,)),
-            }
-        )
-        indptr_I1, items_E, weight_E = found.values()
-        check_csr(saved.path, "indptr_I1", indptr_I1, items_E, items)
-        if (weight_E <= 0).any():
+        return cls(_history(saved), _sparse(saved))
+
+
+@dataclass(frozen=True, slots=True)
+class SparseItemWeights(LocalItemWeights):
+    """s = X W with few weights, all of them positive.
+
+    An item that nothing in the history of a context speaks for is not recommended: s = -inf.
+    """
+
+    kind: ClassVar[str] = "sparse item weights"
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """s_BI = X_B W, and -inf where that is 0."""
+        return torch.threshold_(LocalItemWeights.score_all(self, users_B), 0.0, -torch.inf)
+
+    def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
+        """s_P of each pair; the sum of nothing is 0."""
+        found_P = LocalItemWeights.score_pairs(self, users_P, items_P)
+        return found_P.masked_fill(found_P == -torch.inf, 0.0)
+
+    @classmethod
+    def from_saved(cls, saved: Saved) -> Self:
+        """Make the model again, after checking the names, types, shapes and numbers."""
+        weight_II = _sparse(saved)
+        if (weight_II.weights() <= 0).any():
             raise DamagedError(saved.path, "weight_E holds a weight that is not positive")
-        weight_II = SparseMatrix.of(indptr_I1, items_E, items, weight_E, device=_CPU)
         return cls(_history(saved), weight_II)
 
 
 def _history(saved: Saved) -> SparseMatrix:
     own = saved.history
     return SparseMatrix.of(own.indptr_U1, own.items_E, saved.sizes["items"], device=_CPU)
+
+
+def _sparse(saved: Saved) -> SparseMatrix:
+    items, weights = saved.sizes["items"], saved.sizes["weights"]
+    found = saved.take(
+        {
+            "indptr_I1": (np.int64, (items + 1,)),
+            "items_E": (np.int32, (weights,)),
+            "weight_E": (np.float32, (weights,)),
+        }
+    )
+    indptr_I1, items_E, weight_E = found.values()
+    check_csr(saved.path, "indptr_I1", indptr_I1, items_E, items)
+    return SparseMatrix.of(indptr_I1, items_E, items, weight_E, device=_CPU)

@@ -11,11 +11,13 @@ from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, Sys
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.machine.memory import require_memory
+from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.optimizers import make_optimizer
 from sdgar.parts.register import Ingredients
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
+from sdgar.training.memory import Memory
 
 
 @estimator
@@ -41,6 +43,14 @@ class Learner(Looped):
     dislikes: float = 0.0
     """The share of negatives that is drawn from what the user dislikes, such as films that were
     rated low, instead of by the sampler; 0 draws none of them."""
+
+    memory: float | None = 0.0
+    """The weight γ of a memory that is added to the scores: weights between items, found by least
+    squares. Without a value it is chosen on validation rows; 0 leaves the memory out."""
+    neighbours: int = 50
+    """The number of items that may speak for an item in the memory."""
+    memory_l2: float = 20.0
+    """The weight λ of the squared weights of the memory."""
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
         """Make the model that scores."""
@@ -93,6 +103,24 @@ class Learner(Looped):
             recommends=recommends,
         )
 
+    def beside(self, data: Interactions) -> Memory | None:
+        """Say which memory is added to the trained model, if there is to be one.
+
+        Contexts of several fields have histories that are too short for a memory that is not asked
+        for.
+        """
+        if self.memory == 0 or (self.memory is None and data.fields is not None):
+            return None
+        return Memory(
+            Neighbourhoods(
+                k=min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1)),
+                l2=not_negative("memory_l2", self.memory_l2),
+                shrink=10.0,
+                beta=0.5,
+            ),
+            None if self.memory is None else not_negative("memory", self.memory),
+        )
+
     def check_settings(self) -> None:
         """Raise if the parts do not go together or a setting is out of range, before data is read.
 
@@ -103,6 +131,7 @@ class Learner(Looped):
         require_memory(self.system_name, self.least_bytes(some), CPU)
         try:
             self.compose(some, seed=0)
+            self.beside(some)
         except DataError:
             return
 

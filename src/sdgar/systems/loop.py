@@ -26,6 +26,7 @@ from sdgar.systems.checks import require_features_used, require_learnable, requi
 from sdgar.training import protocols
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
+from sdgar.training.memory import Memory
 from sdgar.training.protocols import OnPhase, Trained
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class Looped(Estimator):
     def least_bytes(self, data: Interactions) -> int:
         """Count the bytes of memory that training takes in any case."""
         raise NotImplementedError
+
+    def beside(self, data: Interactions) -> Memory | None:
+        """Say which memory is added to the trained model; None, as here, without one."""
+        return None
 
     def require_composable(self, data: Interactions) -> None:
         """Raise if the settings ask for what the data does not have."""
@@ -158,6 +163,8 @@ class Looped(Estimator):
         before = self.trained_
         run = self._run(everything, checkpoints)
         run.options = replace(run.options, epochs=before.best_epoch, early_stopping=False)
+        if run.memory is not None:
+            run.memory = replace(run.memory, weight=before.memory)
         with self._told(run, everything, on_epoch, verbose):
             after = protocols.fixed(run, everything, "all")
         seconds = before.seconds.plus(after.seconds)
@@ -205,6 +212,7 @@ class Looped(Estimator):
             engine=self.engine,
             device=device,
             checkpoints=checkpoints,
+            memory=self.beside(train),
         )
 
     def fit_options(self) -> FitOptions:
@@ -232,6 +240,7 @@ class Looped(Estimator):
                 "seed": self.seed,
                 "best_epoch": trained.best_epoch,
                 "valid": trained.valid,
+                "memory": trained.memory,
             },
         )
         self._tell_done(trained.seconds.total, verbose)

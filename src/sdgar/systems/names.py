@@ -97,6 +97,11 @@ SYSTEMS = Systems(
             "EASE",
             "Every item predicted from the others by least squares, for small catalogues.",
         ),
+        "local-ease": (
+            "local_ease",
+            "LocalEASE",
+            "Every item predicted from its nearest items by least squares, for any catalogue.",
+        ),
         "bpr": (
             "bpr",
             "BPR",

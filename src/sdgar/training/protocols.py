@@ -20,6 +20,7 @@ from sdgar.settings import KS, METRIC
 from sdgar.show.printed import Described
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
+from sdgar.training.memory import UNCHOSEN, Memory, beside
 
 Phase = Literal["choose", "final", "all"]
 """The name of a pass: it chooses the number of epochs, trains the model that is measured, or
@@ -88,6 +89,8 @@ class Trained(Described):
     """The seconds that training took."""
     positives_per_second: float
     """The training positives that were visited in a second."""
+    memory: float = 0.0
+    """The weight γ of the memory beside the model; 0 without one."""
 
     @property
     def chosen_epoch(self) -> int | None:
@@ -138,6 +141,8 @@ class Training:
     """The function that hears of every epoch, if there is one."""
     checkpoints: Checkpoints | None = None
     """The checkpoints in which the run is kept, and from which it goes on after an interruption."""
+    memory: Memory | None = None
+    """The memory that is added to the trained model, if there is one."""
     ks: tuple[int, ...] = KS
     """The lengths of the lists that are measured on validation rows."""
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
@@ -212,12 +217,33 @@ class Training:
             self.checkpoints.finish(phase, fitted)
         return fitted
 
-    def done(self, kept: Fitted, chosen: Fitted, valid: dict[str, float]) -> Trained:
-        """Return the model with a summary of all passes."""
+    def done(
+        self,
+        kept: Fitted,
+        chosen: Fitted,
+        valid: dict[str, float],
+        *,
+        data: Interactions,
+        memory: float | None = None,
+    ) -> Trained:
+        """Return the model with a summary of all passes.
+
+        ``data`` are the rows that the model was trained on, and ``memory`` is the weight of the
+        memory; without one it is as given, or its default.
+        """
+        model: Model = kept.model
+        if self.memory is None:
+            memory = 0.0
+        else:
+            if memory is None:
+                memory = UNCHOSEN if self.memory.weight is None else self.memory.weight
+            if memory > 0:
+                model = beside(model, self.memory.of(data, self.device), memory)
         records = [record for _, record in self.log]
         train = sum(r.train_seconds for r in records)
         return Trained(
-            model=kept.model,
+            model=model,
+            memory=memory,
             engine=self.chosen_engine,
             why=self.why,
             deterministic=self.deterministic,
@@ -247,19 +273,32 @@ def validated(
     held_out = HeldOut.of(valid, train).sample(training.options.valid_users, seed=training.seed)
     chosen = training.one_pass("choose", train, training.options, held_out)
     seen = held_out.left_out(train)
-    valid_means = evaluate(chosen.model, held_out, seen=seen, ks=training.ks).means()
-    kept = chosen
+    weight, model = _remembered(training, chosen, train, held_out, seen)
+    valid_means = evaluate(model, held_out, seen=seen, ks=training.ks).means()
+    kept, everything = chosen, train
     if refit_on is not None:
+        everything = refit_on
         kept = training.one_pass(
             "final", refit_on, replace(training.options, epochs=chosen.best_epoch), None
         )
-    return training.done(kept, chosen, valid_means)
+    return training.done(kept, chosen, valid_means, data=everything, memory=weight)
+
+
+def _remembered(
+    training: Training, chosen: Fitted, train: Interactions, held_out: HeldOut, seen: History
+) -> tuple[float | None, Model]:
+    """Return the weight of the memory as held-out rows choose it, and the model with it."""
+    if training.memory is None:
+        return None, chosen.model
+    memory = training.memory.of(train, training.device)
+    weight = training.memory.chosen(chosen.model, memory, held_out, seen, training.options.metric)
+    return weight, beside(chosen.model, memory, weight)
 
 
 def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Trained:
     """Train for exactly ``training.options.epochs``; nothing is held out."""
     fitted = training.one_pass(phase, train, training.options, None)
-    return training.done(fitted, fitted, {})
+    return training.done(fitted, fitted, {}, data=train)
 
 
 def paper_options(options: FitOptions) -> FitOptions:
@@ -276,4 +315,5 @@ def paper(training: Training, train: Interactions, test: HeldOut) -> Trained:
     paper's table.
     """
     fitted = training.one_pass("choose", train, paper_options(training.options), test)
-    return training.done(fitted, fitted, {})
+    weight, _ = _remembered(training, fitted, train, test, test.left_out(train))
+    return training.done(fitted, fitted, {}, data=train, memory=weight)

@@ -1,0 +1,133 @@
+"""Two versions of sdgar take turns: seconds of an epoch and of a full ranking, as ratios.
+
+    python benchmarks/turns.py --before OTHER/src [--shape gowalla] [--rounds 5] [--json FILE]
+
+Each version runs in a process of its own, which waits until it is its turn. A ratio is the time of
+the other version over the time of this one: above 1, this one is quicker. On a machine with a GPU
+the GPU engine runs. Only torch, NumPy and a compiler for kernels are needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from common import machine, options_of, write_report
+
+ROOT = Path(__file__).parents[1]
+SYSTEMS = ("SDGAR", "BPR", "SDSoftmax")
+
+
+def contestant(shape: str) -> None:
+    """Answer each line, the name of a system or ``ranking``, with the seconds that it took."""
+    import numpy as np
+    import torch
+
+    from sdgar.data.synthetic import PRESETS, generate
+    from sdgar.engines.choose import ENGINES
+    from sdgar.evaluation.topk import top_k
+
+    try:  # as it was when systems were one module
+        from sdgar import systems as found
+
+        kinds = {name: getattr(found, name) for name in SYSTEMS}
+    except AttributeError:
+        import sdgar as found
+
+        kinds = {name: getattr(found, name) for name in SYSTEMS}
+    gpu = torch.cuda.is_available()
+    device = torch.device("cuda" if gpu else "cpu")
+    data = generate(PRESETS[shape], seed=0)
+    engines, composed, epochs = {}, {}, dict.fromkeys(SYSTEMS, 0)
+    for name in SYSTEMS:
+        composed[name] = kinds[name]().compose(data, seed=0, device=device)
+        make = ENGINES["fused-gpu" if gpu else "fused-cpu"]
+        engines[name] = make(composed[name], data, seed=0, device=device)
+        if composed[name].refit_every is not None:
+            engines[name].refit(1)
+
+    def turn(name: str) -> float:
+        if name == "ranking":
+            users = np.arange(min(data.n_users, 20_000))
+            start = time.perf_counter()
+            top_k(composed["SDGAR"].learned(), users, 50, seen=data.history)
+            return time.perf_counter() - start
+        epochs[name] += 1
+        return engines[name].run_epoch(epochs[name]).seconds
+
+    for name in (*SYSTEMS, "ranking"):
+        turn(name)  # compiles, and is not counted
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(turn(line.strip())), flush=True)
+
+
+def started(source: Path, shape: str) -> subprocess.Popen[str]:
+    """Start a contestant that imports sdgar from this folder."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, "contestant", shape],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(source)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    if not process.stdout.readline():
+        raise SystemExit(f"the version in {source} ended before it was ready")
+    return process
+
+
+def measured(sources: dict[str, Path], shape: str, rounds: int) -> dict[str, Any]:
+    """Let both take turns, and give the median seconds of each and the median ratio."""
+    processes = {name: started(source, shape) for name, source in sources.items()}
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for _ in range(rounds):
+        for what in (*SYSTEMS, "ranking"):
+            for name, process in processes.items():
+                assert process.stdin is not None
+                assert process.stdout is not None
+                process.stdin.write(f"{what}\n")
+                process.stdin.flush()
+                found = json.loads(process.stdout.readline())
+                seconds.setdefault(what, {}).setdefault(name, []).append(found)
+    for process in processes.values():
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+    return {
+        what: {name: statistics.median(values) for name, values in both.items()}
+        | {
+            "ratio": statistics.median(
+                before / now for before, now in zip(both["before"], both["now"], strict=True)
+            )
+        }
+        for what, both in seconds.items()
+    }
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = options_of(
+        __doc__,
+        before={"type": Path, "required": True, "help": "the src folder of another version"},
+        shape={"default": "gowalla", "help": "a preset of made-up data"},
+        rounds={"type": int, "default": 5, "help": "turns of each"},
+    )
+    options = parser.parse_args()
+    shape, rounds = ("demo", 1) if options.quick else (options.shape, options.rounds)
+    sources = {"before": options.before, "now": ROOT / "src"}
+    found = measured(sources, shape, rounds)
+    for what, row in found.items():
+        print(f"{what:12}{row['before']:10.4f} s{row['now']:10.4f} s   ratio {row['ratio']:.3f}")
+    write_report(options.json, {**machine(), "shape": shape, "rounds": rounds, "turns": found})
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["contestant"]:
+        contestant(sys.argv[2])
+    else:
+        main()

@@ -1,0 +1,150 @@
+"""The sum of two models, such as vectors and a memory of the history beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from sdgar.models.fold_in import NewContexts, Rule, read_rule
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.model import Model, Side
+from sdgar.models.saved import Saved
+from sdgar.storage.folders import DamagedError, Tensors
+
+if TYPE_CHECKING:
+    from typing import Self
+
+FACTS = "sum"
+"""The name under which a saved sum says what its two models are."""
+_FIRST, _SECOND = "first:", "second:"
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """s_ci = a_ci + γ b_ci.
+
+    What one of the models does not recommend at all (a score of -inf) counts as 0 there.
+    """
+
+    kind: ClassVar[str] = "sum"
+    holds: ClassVar[str] = "two models that are added up"
+    size_names: ClassVar[tuple[str, ...]] = ()
+
+    first: Model
+    """The model a, whose scores keep their scale; similar items are those of this model."""
+    second: Model
+    """The model b."""
+    weight: float
+    """The weight γ of the second model."""
+
+    @property
+    def n_items(self) -> int:
+        """Number of items in the catalogue."""
+        return self.first.n_items
+
+    @property
+    def n_values(self) -> int | None:
+        """Number of values of all fields of contexts; None if a context is not a sum of fields."""
+        return self.first.n_values
+
+    @property
+    def device(self) -> torch.device:
+        """Where both models live."""
+        return self.first.device
+
+    @property
+    def rule(self) -> Rule | None:
+        """How new contexts are folded into the first model; None if one of both cannot be."""
+        return None if self.second.rule is None else self.first.rule
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        """s_BI = a_BI + γ b_BI."""
+        scores_BI = self.first.score_all(users_B)
+        scores_BI = scores_BI.masked_fill_(scores_BI == -torch.inf, 0.0)
+        if type(self.second) is LocalItemWeights:
+            self.second.add_scores(users_B, scores_BI, self.weight)
+            return scores_BI
+        other_BI = self.second.score_all(users_B)
+        return scores_BI.add_(other_BI.masked_fill(other_BI == -torch.inf, 0.0), alpha=self.weight)
+
+    def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
+        """s_P = a_P + γ b_P of each pair."""
+        first_P = self.first.score_pairs(users_P, items_P)
+        return first_P + self.weight * self.second.score_pairs(users_P, items_P)
+
+    def ruled_by(self, rule: Rule | None) -> Sum:
+        """Give the same sum with a rule for the first model; the second one keeps its own."""
+        return replace(self, first=self.first.ruled_by(rule))
+
+    def fold_in(self, new: NewContexts) -> Sum:
+        """Give the sum for new contexts, which both models fold in by their own rules."""
+        return replace(self, first=self.first.fold_in(new), second=self.second.fold_in(new))
+
+    def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Sum:
+        """Give the sum for these contexts alone, by their numbers."""
+        first, second = (model.only(at_T, place_TF) for model in (self.first, self.second))
+        return replace(self, first=first, second=second)
+
+    def alike(self, side: Side) -> Model | None:
+        """Give what the first model finds similar; where it has nothing, the second."""
+        return self.first.alike(side) or self.second.alike(side)
+
+    def sizes(self) -> dict[str, int]:
+        """Say nothing: the sizes of both models are among the facts."""
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """Say what the two models are, and the weight of the second."""
+        rule = self.second.rule
+        told: dict[str, dict[str, Any]] = {
+            name: {"model": model.kind, "sizes": model.sizes(), "about": model.facts()}
+            for name, model in (("first", self.first), ("second", self.second))
+        }
+        told["second"]["fold_in"] = None if rule is None else rule.record()
+        return {FACTS: told | {"weight": self.weight}}
+
+    def to_saved(self) -> Tensors:
+        """Give the arrays of both models."""
+        models = ((_FIRST, self.first), (_SECOND, self.second))
+        return {p + name: t for p, model in models for name, t in model.to_saved().items()}
+
+    @classmethod
+    def from_saved(cls, saved: Saved) -> Self:
+        """Make both models again, after checking what they are."""
+        match saved.about.get(FACTS):
+            case {
+                "first": dict(first), "second": dict(second), "weight": int() | float() as weight
+            } if 0 <= weight <= 1e6:  # fmt: skip
+                made = [
+                    _part(saved, told, prefix)
+                    for told, prefix in ((first, _FIRST), (second, _SECOND))
+                ]
+                rule = read_rule(
+                    saved.path, second.get("fold_in"), {}, saved.history, saved.sizes["items"]
+                )
+                return cls(made[0], made[1].ruled_by(rule), float(weight))
+        raise DamagedError(saved.path, "the manifest does not say which models are added up")
+
+
+def _part(saved: Saved, told: dict[str, Any], prefix: str) -> Model:
+    from sdgar.models.kinds import KINDS
+
+    kind, sizes, about = told.get("model"), told.get("sizes"), told.get("about")
+    known = kind in KINDS and kind != Sum.kind
+    if not known or not isinstance(sizes, dict) or not isinstance(about, dict):
+        raise DamagedError(saved.path, f"{kind!r:.60} is no model that can be added up")
+    wanted = KINDS[str(kind)].size_names
+    if set(sizes) != set(wanted) or not all(
+        isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes.values()
+    ):
+        raise DamagedError(saved.path, f"sizes of {kind!r} should be {', '.join(wanted) or 'none'}")
+    tensors = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in saved.tensors.items()
+        if name.startswith(prefix)
+    }
+    part = replace(saved, sizes={**saved.sizes, **sizes}, tensors=tensors, about=about)
+    return KINDS[str(kind)].from_saved(part)

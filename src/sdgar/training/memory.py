@@ -1,0 +1,80 @@
+"""A memory beside a trained model: weights between items, added to its scores.
+
+    s_ci = a_ci + γ Σ_{j ∈ I_c} w_ji
+
+The weights are solved on their own (``maths/neighbours.py``) and added afterwards; γ is chosen on
+validation rows, without training again. Rows that are predicted later can differ from validation
+rows, and a memory that is weighted too much then does harm, so the smallest γ is taken whose loss
+beside the best one is not more than chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import History, Interactions
+from sdgar.evaluation.report import evaluate
+from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.model import Model
+from sdgar.models.sum import Sum
+
+WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""The values of γ that are tried."""
+UNCHOSEN = 4.0
+"""The weight γ where there are no validation rows to choose it on."""
+MOST_USERS = 5_000
+"""The most users on whom γ is chosen; of more, a fixed random choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How a memory is made, and with which weight it is added."""
+
+    neighbourhoods: Neighbourhoods
+    """How the weights between items are found."""
+    weight: float | None
+    """The weight γ; None if it is chosen on validation rows."""
+
+    def of(self, data: Interactions, device: torch.device) -> LocalItemWeights:
+        """Solve for the weights between items."""
+        history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
+        return LocalItemWeights(history, self.neighbourhoods.weights(history))
+
+    def chosen(
+        self, model: Model, memory: LocalItemWeights, held_out: HeldOut, seen: History, metric: str
+    ) -> float:
+        """Return γ as it is given, or the smallest one that is as good as the best.
+
+        The means of a metric over users are compared in pairs: a smaller γ is as good if its loss
+        is not above the standard error of the difference. Means rise and then fall with γ, so the
+        search ends after the second value in a row that is worse than the best.
+        """
+        if self.weight is not None:
+            return self.weight
+        held_out = held_out.sample(MOST_USERS, seed=0)
+        k = int(metric.partition("@")[2])
+        values: dict[float, np.ndarray] = {}
+        worse = 0
+        for weight in WEIGHTS:
+            scorer = Sum(model, memory, weight)
+            values[weight] = evaluate(scorer, held_out, seen=seen, ks=(k,)).per_user[metric]
+            best = max(values, key=lambda w: values[w].mean())
+            worse = worse + 1 if best != weight else 0
+            if worse == 2:
+                break
+        for weight, value_T in values.items():
+            loss_T = values[best] - value_T
+            if loss_T.mean() <= loss_T.std() / max(1, len(loss_T)) ** 0.5:
+                return weight
+        raise AssertionError("the best weight is as good as itself")
+
+
+def beside(model: Model, memory: LocalItemWeights | None, weight: float) -> Model:
+    """Add a memory to a model; with a weight of 0 the model stays as it is."""
+    return model if memory is None or weight == 0 else Sum(model, memory, weight)
