@@ -63,7 +63,7 @@ class Results:
         self._ledger.__exit__(kind, error, tb)
 
     def require_same(self, which: Which, identity: Identity, *, free: Collection[str] = ()) -> None:
-        """Raise if a run was finished before with other data or settings, but for free ones."""
+        """Raise if the run was finished before with other data or settings; ``free`` may differ."""
         line = self._ledger.find(which)
         if line is not None:
             before, now = dict(line["identity"]), as_json(identity)

@@ -130,7 +130,7 @@ class Study:
 
     @property
     def tried(self) -> list[Tried]:
-        """Return all trials that came to an end; interrupted ones are left out."""
+        """All trials that came to an end; interrupted ones are left out."""
         from optuna.trial import TrialState
 
         states: dict[TrialState, State] = {
@@ -235,7 +235,7 @@ class Proposal:
             raise PrunedError
 
     def repeats(self, twin: Tried) -> None:
-        """Return the result of an earlier trial of the same settings, if there was one."""
+        """Record the result of an earlier trial of the same settings, without training again."""
         if twin.value is not None:
             self.complete(twin.value, seconds=0.0, best_epoch=twin.best_epoch)
         elif twin.reason is not None:

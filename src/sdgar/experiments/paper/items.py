@@ -30,7 +30,7 @@ LINES = (
 
 
 def measurements(setting: Setting) -> list[Measurement]:
-    """Measure systems by number of items, on 2 million positives of 50,000 users.
+    """Return measurements by number of items, on 2 million positives of 50,000 users.
 
     Quick: a fiftieth of the users, positives and items.
     """
