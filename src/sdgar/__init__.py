@@ -1,4 +1,4 @@
-"""sdgar: recommendations from implicit feedback with learned negative sampling.
+"""The package sdgar: recommendations from implicit feedback with learned negative sampling.
 
     model = sdgar.BPR().fit(sdgar.read("events.csv"))
     model.recommend(["ann"], k=10)

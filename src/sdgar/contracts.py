@@ -1,4 +1,4 @@
-"""The records and protocols that rooms share, with their shapes.
+"""The records and protocols that the parts of this package share, with their shapes.
 
 Axis letters end a name, so that a silent broadcast is visible:
 
@@ -33,18 +33,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Negatives:
-    """What a sampler proposes for each row."""
+    """The negatives that a sampler proposes for each row."""
 
     items_BN: Tensor
+    """The items that are proposed."""
     accepted_BN: Tensor
-    """False where every try met a known positive; such a draw must get weight 0."""
+    """Whether each item is a negative: False where every try met a known positive, and the draw
+    must get weight 0."""
     log_q_BN: Tensor | None = None
-    """log Q(item | context) up to a constant of the row, where the sampler knows it."""
+    """The logarithm of Q(item | context) up to a constant of the row; None if the sampler does not
+    know it."""
     tries_B: Tensor | None = None
-    """Draws it took to find the negative, for objectives that weigh by rank."""
+    """How many draws it took to find each negative, for objectives that weigh by rank; None if the
+    sampler does not count."""
 
     def rows(self, part: slice | Tensor) -> Negatives:
-        """Those of some rows; a row may be asked for several times."""
+        """Return the negatives of some rows; a row may be asked for several times."""
         return Negatives(
             self.items_BN[part],
             self.accepted_BN[part],
@@ -55,38 +59,39 @@ class Negatives:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the proposals of a sampler are after a refit: numbers, words, and what is wrong."""
+    """The state of a sampler's proposals after a refit: numbers, words, and what is wrong."""
 
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """Values by name, for logs; a sampler without any has nothing to say of itself."""
+    """The values by name, for logs; empty if the sampler measures nothing."""
     line: str = ""
-    """The same in a few words, for the line that is shown of an epoch."""
+    """The same values in a few words, for the line that is shown of an epoch."""
     complaint: str | None = None
-    """What is wrong with the proposals, and which setting to move; None if nothing is."""
+    """The sentence that says what is wrong with the proposals, and which setting to change; None if
+    nothing is wrong."""
 
 
 class KnownPositives(Protocol):
     """The training positives, as sets of items by context."""
 
     def contains(self, users_BN: Tensor, items_BN: Tensor) -> Tensor:
-        """Boolean, True where the pair is a known positive."""
+        """Return True where the pair is a known positive."""
         ...
 
     def n_unknown(self, users_BN: Tensor) -> Tensor:
-        """How many items are not known positives of the context."""
+        """Return how many items are not known positives of the context."""
         ...
 
     def nth_unknown(self, users_BN: Tensor, r_BN: Tensor) -> Tensor:
-        """The r-th item, from 0, that is not a known positive of the context."""
+        """Return the r-th item, from 0, that is not a known positive of the context."""
         ...
 
 
 Score = Callable[[Tensor, Tensor], Tensor]
-"""(users_B, items_BN) -> s_BN, at the current parameters, without a gradient."""
+"""The function (users_B, items_BN) -> s_BN, at the current parameters, without a gradient."""
 
 
 class Sampler(Protocol):
-    """Proposes negatives. ``refit`` lets a learned sampler follow the discriminator.
+    """A sampler proposes negatives; ``refit`` lets a learned one follow the discriminator.
 
     Beside ``uses_scores`` a sampler may state four more facts, by which a ``System`` checks that
     its parts go together: ``knows_log_q`` (whether its negatives carry log Q), ``counts_tries``
@@ -110,23 +115,23 @@ class Sampler(Protocol):
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """N negatives for each row; row b uses only the numbers of ``draws`` for row b."""
+        """Return N negatives for each row; row b uses only the numbers of ``draws`` for row b."""
         ...
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """Follow the discriminator, and say how the proposals are; static samplers do neither."""
+        """Follow the discriminator, and return how the proposals are; static ones do nothing."""
         ...
 
     def to(self, device: torch.device) -> Self:
-        """Move the tables."""
+        """Move the tables to a device."""
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Everything needed to go on from here; empty for static samplers."""
+        """Return everything that is needed to go on from here; empty for static samplers."""
         ...
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore what ``state`` returned."""
         ...
 
 
@@ -134,18 +139,19 @@ class Discriminator(Scorer, Protocol):
     """The model that learns to tell positives from proposals, and later recommends."""
 
     by_event: bool
-    """Whether ``score_and_penalty`` is given training rows, each a context of its own."""
+    """Whether ``score_and_penalty`` receives indices of training rows in place of contexts, because
+    each row has a history of its own."""
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """Scores s_BN of N items for each row."""
+        """Return the scores s_BN of N items for each row."""
         ...
 
     def frozen(self) -> Score:
-        """The same scores for many questions, while the parameters stand still."""
+        """Return the same function of scores, made quick for many calls at the same parameters."""
         ...
 
     def score_and_penalty(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """s_BN of the positive (first) and the negatives, and what λ/2 weighs, one value a row."""
+        """Return s_BN of the positive (first) and the negatives, and the penalty of each row."""
         ...
 
     def project(self, users_B: Tensor, items_BN: Tensor) -> None:
@@ -153,94 +159,103 @@ class Discriminator(Scorer, Protocol):
         ...
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
-        """What the optimiser moves."""
+        """Return the tensors that the optimiser moves."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Named parameters."""
+        """Return the parameters by name."""
         ...
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> object:
-        """Take named parameters back."""
+        """Restore the parameters by name."""
         ...
 
     def factors(self) -> Factors:
-        """Inner-product form of the scores, detached."""
+        """Return the vectors and biases whose inner products are the scores, detached."""
         ...
 
     def learned(self) -> Learned:
-        """What scores come down to, detached."""
+        """Return the model that recommends, detached from training."""
         ...
 
     def to(self, device: torch.device) -> Self:
-        """Move the parameters."""
+        """Move the parameters to a device."""
         ...
 
 
 class Objective(Protocol):
-    """Turns scores into one loss a row; it never reduces over rows.
+    """An objective turns scores into one loss a row; it never reduces over rows.
 
     An objective may state that it ``needs_log_q`` or ``needs_tries`` of the negatives, and that it
     ``estimates_ranks`` from them, for which they must be drawn uniformly.
     """
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """loss_B from s(c, i⁺), s(c, j) and what the sampler said of j."""
+        """Return loss_B from s(c, i⁺), s(c, j) and what the sampler knows of j."""
         ...
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> Tensor | None:
-        """How many equally weighted negatives a row's weights are worth; None without weights."""
+        """Return how many equally weighted negatives the weights are worth; None without."""
         ...
 
 
 class Recommending(Protocol):
-    """What can recommend once training is over."""
+    """A part that can recommend once training is over."""
 
     def learned(self) -> Learned:
-        """What scores come down to, detached; it follows the parameters until it is copied."""
+        """Return the model, detached; it follows the parameters until it is copied."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A composition: who scores, who proposes, what is minimised and how."""
+    """A system: the parts that score, propose and are minimised, and how training goes."""
 
     name: str
+    """The name of the system, for messages."""
     discriminator: Discriminator
+    """The part that scores."""
     sampler: Sampler
+    """The part that proposes negatives."""
     objective: Objective
+    """The loss that is minimised."""
     optimizer: Optimizer
+    """The rule for steps."""
     n_negatives: int
+    """How many negatives N are drawn for each positive, or for each visit."""
     batch_size: int
-    """Positives a step."""
+    """How many positives one step learns from."""
     l2: float
-    """λ: half of it weighs the discriminator's penalty, for factorization the squared norms."""
+    """The weight λ: half of it weighs the discriminator's penalty, for factorization the squared
+    norms."""
     positives_per_visit: int = 1
-    """P: positives of a context that share one pool of negatives; 1 gives each its own."""
+    """How many positives P of a context share one pool of negatives; 1 gives each its own."""
     refit_every: int | None = None
-    """Epochs between refits of the sampler; None for static samplers."""
+    """How many epochs lie between two refits of the sampler; None for static samplers."""
     seen_elsewhere: bool = False
-    """Whether negatives avoid more than what a context has: all that its user has in others."""
+    """Whether negatives avoid all that a user has in any context, and not only what the context
+    has."""
     recommends: Recommending | None = None
-    """Who recommends, if not the discriminator: IRGAN's generator can."""
+    """The part that recommends; None if it is the discriminator. In IRGAN it can be the
+    generator."""
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not go together."""
+        """Raise if the parts do not go together."""
         if (why := misfit(self)) is not None:
             raise UsageError(why, code="parts_do_not_fit")
 
     def learned(self) -> Learned:
-        """The scores of who recommends."""
+        """Return the model of the part that recommends."""
         return (self.recommends or self.discriminator).learned()
 
     @property
     def visits_per_step(self) -> int:
-        """Visits whose positives make up a batch, if each has P of them."""
+        """The number of visits that make up a batch, if each has P positives."""
         return max(1, self.batch_size // self.positives_per_visit)
 
 
 def misfit(system: System) -> str | None:
-    """Why the parts of a system do not go together, with the cure; None if they do."""
+    """Say why the parts of a system do not go together, and what to do; None if they do."""
     sampler, objective = system.sampler, system.objective
     proposes, loss = type(sampler).__name__, type(objective).__name__
     most = getattr(sampler, "most_negatives", None)
@@ -278,15 +293,19 @@ def misfit(system: System) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class EpochStats:
-    """What one pass over the positives did."""
+    """The results of one pass over the positives."""
 
     loss: float
+    """The mean loss of a positive."""
     positives: int
+    """How many positives were visited."""
     seconds: float
+    """The seconds that the epoch took."""
     unanswered: int
-    """Rows for which no negative could be found (their context knows every item drawn)."""
+    """How many rows had no negative, because their context has every item that was drawn."""
     effective: float | None = None
-    """Mean effective sample size of the negatives' weights, where the objective has weights."""
+    """The mean effective number of negatives by their weights; None if the objective has no
+    weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +313,7 @@ class Covered:
     """The engine can run the system; the sentence says why it is a good choice."""
 
     why: str
+    """The sentence that says why the engine is a good choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +321,7 @@ class NotCovered:
     """The engine cannot run the system; the sentence says why."""
 
     why: str
+    """The sentence that says why the engine cannot run the system."""
 
 
 @runtime_checkable
@@ -336,5 +357,5 @@ class Engine(Protocol):
         ...
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore what ``state`` returned."""
         ...

@@ -1,4 +1,4 @@
-"""What an own part or an own system may import: one place, which stays as it is.
+"""The names that parts and systems of your own can import; this list stays stable.
 
 from sdgar.extend import Factorized, Negatives, Static, redraw_known, register_sampler
 """

@@ -106,7 +106,7 @@ def _import(name: str) -> None:
 
 
 def answer(interrupted: Callable[[], bool]) -> int:
-    """Run the command that was given, say what went wrong if something did: the exit code."""
+    """Run the command, say what went wrong if anything did, and return the exit code."""
     screen = Screen(as_json="--json" in sys.argv)
     with warnings_on(screen), progress.silenced():
         try:

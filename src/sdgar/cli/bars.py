@@ -1,4 +1,4 @@
-"""What moves on the screen while models are trained: bars, and a line for every look."""
+"""The bars that move on the screen while models are trained, and a line for every look."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def work(screen: Screen, pieces: int) -> Iterator[Watch]:
 
 
 class End:
-    """Guesses where a run will end, as if no later look were better than the best one so far."""
+    """Guess where a run will end, as if no later look were better than the best one so far."""
 
     def __init__(self, loop: FitOptions) -> None:
         self._loop = loop

@@ -44,7 +44,7 @@ def compare(
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
-    """Compare systems: same rows, same seeds, same budget, a paired test over users.
+    """Compare systems on the same rows, with the same seeds, and by a paired test over users.
 
     Settings are searched on validation rows alone (--tune), with the first seed; the test rows
     are read once for each run. With several folds the table has means over all of them. With

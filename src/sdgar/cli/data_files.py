@@ -15,7 +15,9 @@ from sdgar.show.printed import command
 
 @options.reads_files
 def stats(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of events.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Read these files of events.")
+    ],
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
@@ -43,21 +45,24 @@ def stats(
 
 @options.reads_files
 def split(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of events.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Read these files of events.")
+    ],
     out: Annotated[
         Path,
         typer.Option(
             "--out",
             parser=options.folder_for_files,
             metavar="FOLDER",
-            help="Folder for train.parquet and test.parquet.",
+            help="Write train.parquet and test.parquet into this folder.",
         ),
     ],
     rule: Annotated[
         str | None,
         typer.Option(
             "--rule",
-            help="time (default with a time column), paper, leave-last-out, date:2024-03-01, "
+            help="Split by a rule: time (default with a time column), paper, "
+            "leave-last-out, date:2024-03-01, "
             "users:0.1.",
         ),
     ] = None,
@@ -67,7 +72,7 @@ def split(
             "--share",
             parser=options.number("--share", float),
             metavar="NUMBER",
-            help="Share to hold out; default: the rule's.",
+            help="Hold this share out; the default is that of the rule.",
         ),
     ] = None,
     seed: options.Seed = 0,

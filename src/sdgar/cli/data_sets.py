@@ -16,15 +16,17 @@ _SHORT = {"movielens": "movielens-10m"}
 
 
 def prepare(
-    name: Annotated[str, typer.Argument(help="citeulike, gowalla, movielens, amazon or echonest.")],
-    raw: Annotated[Path, typer.Option("--raw", help="The publisher's file.")],
+    name: Annotated[
+        str, typer.Argument(help="Name one: citeulike, gowalla, movielens, amazon or echonest.")
+    ],
+    raw: Annotated[Path, typer.Option("--raw", help="Read the publisher's file here.")],
     out: Annotated[
         Path,
         typer.Option(
             "--out",
             parser=options.folder_for_files,
             metavar="FOLDER",
-            help="Folder for interactions.parquet.",
+            help="Write interactions.parquet into this folder.",
         ),
     ],
     allow_bad_rows: options.AllowBadRows = False,
@@ -55,19 +57,21 @@ def prepare(
 
 
 def download(
-    name: Annotated[str, typer.Argument(help="citeulike, gowalla, movielens, amazon or echonest.")],
+    name: Annotated[
+        str, typer.Argument(help="Name one: citeulike, gowalla, movielens, amazon or echonest.")
+    ],
     out: Annotated[
         Path,
         typer.Option(
             "--out",
             parser=options.folder_for_files,
             metavar="FOLDER",
-            help="Folder for the raw file.",
+            help="Put the raw file into this folder.",
         ),
     ] = Path("data/raw"),
-    url: Annotated[str | None, typer.Option("--url", help="Another place to fetch from.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Fetch from another place.")] = None,
     sha256: Annotated[
-        str | None, typer.Option("--sha256", help="The digest that the file must have.")
+        str | None, typer.Option("--sha256", help="Check that the file has this digest.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -89,7 +93,8 @@ def download(
 
 def synthetic(
     preset: Annotated[
-        str, typer.Argument(help="demo, citeulike, gowalla, movielens, amazon or echonest.")
+        str,
+        typer.Argument(help="Name one: demo, citeulike, gowalla, movielens, amazon or echonest."),
     ],
     out: Annotated[
         Path,
@@ -98,7 +103,7 @@ def synthetic(
             "--out",
             parser=options.new_file,
             metavar="FILE",
-            help="A .parquet, .csv, .tsv or .jsonl file.",
+            help="Write this .parquet, .csv, .tsv or .jsonl file.",
         ),
     ],
     seed: options.Seed = 0,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option("--out", help="Write the results here.")] = Path("runs/demo"),
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,
     explain: options.Explain = False,
@@ -69,7 +69,7 @@ def demo(
 
 
 def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:
-    """What most popular reaches on the rows that the epoch was chosen on."""
+    """Return what most popular reaches on the rows that the epoch was chosen on."""
     from sdgar.data import splits
     from sdgar.systems.popular import MostPopular
 

@@ -18,16 +18,16 @@ from sdgar.errors import UsageError
 def evaluate(
     context: typer.Context,
     run: options.RunFolder,
-    test: Annotated[list[Path], typer.Option("--test", help="Held-out events.")],
+    test: Annotated[list[Path], typer.Option("--test", help="Measure on these events.")],
     train: Annotated[
         list[Path] | None,
-        typer.Option("--train", help="Events to leave out of the lists; default: the model's own."),
+        typer.Option("--train", help="Leave these events out of lists; default: the model's own."),
     ] = None,
     histories: Annotated[
         list[Path] | None,
         typer.Option(
             "--histories",
-            help="What test users who are new to the model have: they are folded in from it.",
+            help="Fold in test users who are new to the model from these events.",
         ),
     ] = None,
     ks: options.Ks = None,

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 def paper(
     name: Annotated[
         str,
-        typer.Argument(help="table1, table2, trend, time, items, sensitivity, or all."),
+        typer.Argument(help="Name one: table1, table2, trend, time, items, sensitivity, or all."),
     ],
     out: options.Place,
     data: Annotated[
         Path | None,
         typer.Option(
             "--data",
-            help="Folder of the real data sets (citeulike-t, gowalla, movielens-10m), each with "
+            help="Read the real data sets (citeulike-t, gowalla, movielens-10m) here, each with "
             "train.parquet and test.parquet, or interactions.parquet; or of NAME.npz. Others are "
             "made up.",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller in every way; minutes on two cores.")
+        bool, typer.Option("--quick", help="Measure less, in minutes on two cores.")
     ] = False,
     seeds: options.SeedsFromZero = 3,
     device: options.Device = "auto",

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class HeldBack:
-    """Notes the first signal for the run to see between two epochs; a second one exits at once.
+    """Note the first signal for the run to see between two epochs; a second one exits at once.
 
     The handlers that were there before are back when the block ends.
     """
@@ -20,7 +20,7 @@ class HeldBack:
         self._before: dict[signal.Signals, Any] = {}
 
     def __call__(self) -> signal.Signals | None:
-        """The signal that has come, if one has."""
+        """Return the signal that has come, if one has."""
         return self._first
 
     def __enter__(self) -> Self:

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 def similar(
     run: options.RunFolder,
-    item: Annotated[list[str] | None, typer.Option("--item", help="An item; repeatable.")] = None,
-    user: Annotated[list[str] | None, typer.Option("--user", help="Or a user; repeatable.")] = None,
+    item: Annotated[
+        list[str] | None, typer.Option("--item", help="Ask for this item; repeatable.")
+    ] = None,
+    user: Annotated[
+        list[str] | None, typer.Option("--user", help="Ask for this user; repeatable.")
+    ] = None,
     k: options.HowMany = 10,
     fallback: options.Marking = "mark",
     names: options.Names = None,

@@ -1,4 +1,4 @@
-"""Where a command writes: the reader may leave, the disk be full, the letters not be there."""
+"""The output streams of a command, which survive a reader that leaves and missing letters."""
 
 from __future__ import annotations
 

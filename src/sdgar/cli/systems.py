@@ -16,7 +16,7 @@ _NAMES = 15
 
 def systems(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="One of them; without it, all.")
+        str | None, typer.Argument(metavar="NAME", help="Show this one; without it, all.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:

@@ -29,9 +29,9 @@ _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose",
 def train(
     context: typer.Context,
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="TRAIN…", help="Files of events.")
+        list[Path] | None, typer.Argument(metavar="TRAIN…", help="Train on these files of events.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the model.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Save the model here.")] = None,
     test: options.Test = None,
     valid: options.Valid = None,
     system: options.System = options.DEFAULT_SYSTEM,
@@ -60,8 +60,8 @@ def train(
 ) -> None:
     """Train a model on files of (user, item) events and measure it.
 
-    CSV, TSV, JSONL and Parquet, plain or compressed. Without --test, test rows are split off:
-    by time if there is a time column, else 20 % of each user's rows. The model is measured on
+    Files are CSV, TSV, JSONL or Parquet, plain or compressed. Without --test, test rows are split
+    off: by time if there is a time column, else 20 % of each user's rows. The model is measured on
     them, and then trained on all rows for as many epochs: that one is saved.
 
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current

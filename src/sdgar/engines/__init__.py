@@ -1,1 +1,1 @@
-"""Ways to execute an epoch."""
+"""The engines: three ways to run an epoch of a system."""

@@ -20,8 +20,8 @@ from sdgar.maths.rng import Draws, Stream, torch_seed
 from sdgar.samplers.reject import KnownItems
 
 _DRAWS_AHEAD = 1 << 22
-"""Negatives that are drawn at once. They are many because a sampler may have work to do for a
-context that is the same for all of its draws."""
+"""The number of negatives that are drawn at once. It is large because a sampler may have work to do
+for a context that is the same for all of its draws."""
 
 
 class EagerEngine:
@@ -32,9 +32,9 @@ class EagerEngine:
     with l the objective, R the discriminator's penalty (for factorization ‖u_b‖² + ‖v⁺_b‖² +
     mean_j ‖v_bj‖²) and ω the interaction weights, scaled to a mean of 1 so that the
     learning rate keeps its meaning; b runs over the positives of the batch, and those of one
-    visit share their negatives j. Deterministic on the CPU; and for any number of threads, unless
-    a part multiplies large matrices, whose sums BLAS splits between them (a softmax over all
-    items, the covariances of a metric).
+    visit share their negatives j. On the CPU the same seed gives the same bytes; for
+    any number of threads too, unless a part multiplies large matrices, whose sums BLAS splits
+    between them (a softmax over all items, the covariances of a metric).
     """
 
     name: ClassVar[str] = "eager"
@@ -148,7 +148,7 @@ class EagerEngine:
         return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore what ``state`` returned."""
         parts = host.StateParts.of(state)
         self._model.load_state_dict(parts.model)
         take_moments(self._optimizer, parts.optimizer)

@@ -1,4 +1,4 @@
-"""What all engines do alike: weights, states, refits, divergence, and saying what they cover."""
+"""The work that all engines share: weights, states, refits, divergence, and coverage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scaled_weights(data: Interactions) -> NDArray[np.float32] | None:
 
 
 class StateParts(NamedTuple):
-    """The state of an engine, told apart by whose it is."""
+    """The state of an engine in three parts: of the model, the optimiser and the sampler."""
 
     model: Mapping[str, Tensor]
     optimizer: Mapping[str, Tensor]
@@ -44,7 +44,7 @@ class StateParts(NamedTuple):
 
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> StateParts:
-        """Tell the parts of a state apart that ``flat`` gave."""
+        """Split a state that ``flat`` returned into its parts."""
         parts: dict[str, dict[str, Tensor]] = {part: {} for part in cls._fields}
         for name, tensor in state.items():
             part, _, rest = name.partition(".")

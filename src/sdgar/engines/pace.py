@@ -1,4 +1,4 @@
-"""How many threads run the next stretch of an epoch: the number that was fastest of late.
+"""Choose how many threads run the next stretch of an epoch: the number that was fastest of late.
 
 On cores of its own, an engine uses all threads it may. A stretch whose threads had to wait (for a
 core, or for one of them that had none) is followed by one with half as many, and the faster number
@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 
 _STRETCH = 0.1
-"""Seconds that a number of threads is measured for: many times what a core is given away for."""
+"""The seconds that a number of threads is measured for: far longer than a core is given away."""
 _BUSY = 0.85
-"""Share of their time that threads on cores of their own spend at work at least."""
+"""The share of their time that threads on cores of their own spend at work at least."""
 _FIRST_WAIT, _LONGEST_WAIT = 8, 128
-"""Stretches between trials."""
+"""The numbers of stretches between two trials, at first and at most."""
 
 
 class Pace:
-    """Chooses a number of threads by how much work they did in how much time."""
+    """Choose a number of threads by how much work they did in how much time."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -34,7 +34,7 @@ class Pace:
 
     @property
     def threads(self) -> int:
-        """Return the number of threads for what comes next."""
+        """The number of threads for what comes next."""
         return self._trial or self.usual
 
     def work(self) -> int:
@@ -43,7 +43,7 @@ class Pace:
         return max(1, math.ceil((1.1 * _STRETCH - self._seconds) * rate))
 
     def note(self, work: int, seconds: float, cpu_seconds: float) -> None:
-        """Hear what the last threads did; at the end of a stretch, choose those of the next."""
+        """Take note of what the last threads did; after a stretch, choose those of the next."""
         self._done += work
         self._seconds += seconds
         self._cpu_seconds += cpu_seconds

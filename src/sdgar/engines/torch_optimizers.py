@@ -1,4 +1,4 @@
-"""The optimiser records as torch optimisers, for the eager engine.
+"""The torch optimisers of the eager engine, made from the records of optimisers.
 
 A sparse gradient names the rows a batch touched; row-wise optimisers move those alone. torch's own
 SparseAdam would do for lazy Adam, but puts ε elsewhere than its dense Adam, and with gradients

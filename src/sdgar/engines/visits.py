@@ -18,7 +18,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Permutation, Stream
 
 STRIDES = (2147483647, 1610612741, 1073741827, 805306457)
-"""Primes above every count of positives, so that a stride meets each of them once."""
+"""The primes above every count of positives, so that a stride meets each of them once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,14 +36,17 @@ class Counts:
     items: int
     """The number of items in the catalogue that was ranked."""
     users: int
+    """The number of evaluated users."""
     rows: int
     """The number of held-out interactions of the evaluated users."""
     unknown_users: int
     """The number of held-out users that training never saw, who are left out."""
     unknown_user_rows: int
+    """The number of held-out rows of users that training never saw."""
     cold_items: int
     """The number of held-out items that training never saw, which count as missed."""
     cold_item_rows: int
+    """The number of held-out rows with items that training never saw."""
     unseen_contexts: int = 0
     """The number of held-out contexts that are new, though each of their values is known."""
     unranked_contexts: int = 0
@@ -61,8 +64,11 @@ class Report(Described):
     """The metrics of one scorer on one held-out set, with one value for each user."""
 
     users_T: NDArray[np.int64]
+    """The numbers of the evaluated users."""
     per_user: dict[str, NDArray[np.float64]]
+    """The value of each metric for each evaluated user."""
     counts: Counts
+    """The numbers of users, items and rows that were evaluated or could not be."""
 
     def _lines(self) -> list[str]:
         n, means = self.counts, self.means()
@@ -214,12 +220,17 @@ class Paired:
     """How two scorers differ on the same users: a - b."""
 
     metric: str
+    """The metric that is compared."""
     users: int
+    """The number of users that both scorers were evaluated on."""
     mean_a: float
+    """The mean of scorer a over users."""
     mean_b: float
+    """The mean of scorer b over users."""
     difference: float
+    """The difference mean_a - mean_b."""
     relative: float | None
-    """difference / mean_b; None where mean_b is 0."""
+    """The ratio difference / mean_b; None where mean_b is 0."""
     low: float
     """The lower end of the 95 % percentile bootstrap interval of the difference, over users."""
     high: float

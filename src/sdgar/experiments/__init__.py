@@ -1,1 +1,1 @@
-"""Runs, tables and figures: data first, drawn from that data alone."""
+"""Runs, comparisons, searches and figures; a figure is drawn from kept data alone."""

@@ -1,4 +1,4 @@
-"""The systems that a comparison holds against each other, and their settings."""
+"""The systems that a comparison compares, and their settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Candidate:
         return searched_of(self.estimator, self.fixed)
 
     def seeds(self, seeds: Sequence[int]) -> Sequence[int | None]:
-        """Return the seeds it is trained with; one run is enough for what draws nothing."""
+        """Return the seeds to train with; one run is enough for a system that draws nothing."""
         return seeds if "seed" in self.estimator.get_params() else (None,)
 
 

@@ -1,4 +1,4 @@
-"""What systems there are, what their settings mean, and what they can do: asked of the classes."""
+"""Describe systems: their settings and what they can do, as their classes say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several systems on the same rows: the same search on validation rows, the same seeds, one table.
+"""Compare several systems on the same rows, with the same search and seeds, in one table.
 
     OUT/results.jsonl      one line a finished run, with what must be the same for it to count
     OUT/studies/*.jsonl    the searches
@@ -60,23 +60,28 @@ _NAME = "compare"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What all systems of a comparison share: rows, protocol, seeds and search."""
+    """The conditions that all systems of a comparison share: rows, protocol, seeds and search."""
 
     folds: tuple[Split, ...]
     """The training and test rows: one pair, or several folds."""
     valid: Interactions | None = None
+    """The validation rows; None sets some of the training rows aside."""
     protocol: str = "validated"
+    """The way in which the number of epochs is chosen: validated or paper."""
     ks: tuple[int, ...] = KS
+    """The lengths of the lists that are measured."""
     seeds: tuple[int, ...] = (0, 1, 2)
+    """The seeds that each system is trained with."""
     trials: int | None = None
-    """The trials of the search on validation rows, with the first seed; None searches nothing."""
+    """How many trials the search on validation rows has, with the first seed; None searches
+    nothing."""
     metric: str | None = None
     """The metric that epochs and settings are chosen by and systems are sorted by. Without one,
     epochs and settings are chosen as each system has it, and systems are sorted by NDCG on the
     longest lists."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be compared."""
+        """Raise if the conditions allow no fair comparison."""
         if self.protocol not in PROTOCOLS:
             raise unknown_name("protocol", self.protocol, PROTOCOLS)
         if not self.seeds:
@@ -190,7 +195,7 @@ def pieces(candidates: Sequence[Candidate], conditions: Conditions) -> int:
 
 
 def save(comparison: Comparison, out: Path) -> str | None:
-    """Write the table as JSON, CSV and Markdown and draw it; returns why it could not be drawn."""
+    """Write the table as JSON, CSV and Markdown and draw it; return why it could not be drawn."""
     texts = {
         "json": json.dumps(comparison.as_dict(), indent=2, allow_nan=False) + "\n",
         "md": comparison.markdown(),

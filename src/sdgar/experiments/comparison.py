@@ -1,4 +1,4 @@
-"""One table of several systems: what was measured of each, and how it is written."""
+"""The table of a comparison: what was measured of each system, and how it is written."""
 
 from __future__ import annotations
 
@@ -32,25 +32,32 @@ _OVER_FOLDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One model, trained with one seed, and what the test rows said of it."""
+    """One model, trained with one seed, and its metrics on the test rows."""
 
     system: str
+    """The name of the system."""
     seed: int | None
-    """The seed it was trained with; None for a system that draws nothing."""
+    """The seed of the training; None for a system that draws nothing."""
     settings: dict[str, Any]
+    """All hyper-parameters of the system."""
     metrics: dict[str, float]
+    """The mean of each metric over test users."""
     per_user: list[float]
     """The main metric of every test user."""
     counts: dict[str, int]
+    """The numbers of users, items and rows that were evaluated or could not be."""
     definition: str
+    """The sentences that say how the lists were made."""
     engine: str
+    """The engine that trained the model, or what computed it."""
     best_epoch: int | None
+    """The epoch that was kept; None for a system without epochs."""
     seconds: float
     """The seconds of training, with the looks at validation rows."""
     fold: int = 0
-    """The number of the split it was trained and measured on, from 0."""
+    """The number of the split that the model was trained and measured on, from 0."""
     users: list[str | int] | None = None
-    """The test users, if there are several folds to find them in again."""
+    """The ids of the test users, which tell them apart in several folds; None with one split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +65,23 @@ class Standing:
     """One row of the table: a system over all its seeds and folds."""
 
     system: str
+    """The name of the system."""
     runs: tuple[Measured, ...]
+    """The runs with all seeds and on all folds."""
     chosen: dict[str, Any]
     """The settings that differ from the defaults."""
     tuned: Tuned | None
+    """The search that chose the settings; None if there was none."""
     means: dict[str, float]
+    """The mean of each metric over runs."""
     sds: dict[str, float] | None
     """The standard deviations over seeds; None for one run."""
     low: float
     """The lower end of the 95 % bootstrap interval over users of the main metric's mean."""
     high: float
-    """The upper end of that interval."""
+    """The upper end of the 95 % bootstrap interval over users of the main metric's mean."""
     versus: Paired | None = None
-    """This system less the one it is held against; None for that one itself."""
+    """The difference of this system to the one it is compared with; None for that one itself."""
 
     @property
     def seconds(self) -> float:
@@ -79,7 +90,7 @@ class Standing:
 
     @property
     def engine(self) -> str:
-        """The engine that trained it, or what computed it."""
+        """The engine that trained the system, or what computed it."""
         return self.runs[0].engine
 
     @property
@@ -93,9 +104,13 @@ class Failure:
     """A system that could not be trained or measured."""
 
     system: str
+    """The name of the system."""
     code: str
+    """The stable word for the kind of error."""
     message: str
+    """The sentences of the error."""
     exit_code: int
+    """The exit code that the error has on the command line."""
 
     @classmethod
     def of(cls, system: str, error: SdgarError) -> Failure:
@@ -105,20 +120,26 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All systems on the same rows, the best first; those that failed apart."""
+    """All systems on the same rows, the best first, and those that failed."""
 
     metric: str
+    """The metric that systems are sorted by."""
     protocol: str
+    """The way in which the number of epochs was chosen: validated or paper."""
     seeds: tuple[int, ...]
+    """The seeds that each system was trained with."""
     trials: int | None
-    """The trials of each search on validation rows; None if nothing was searched."""
+    """How many trials each search on validation rows had; None if nothing was searched."""
     against: str | None
-    """The system the others are held against; None if all failed."""
+    """The system that the others are compared with; None if all failed."""
     standings: tuple[Standing, ...]
+    """The systems that were measured, the best first."""
     failures: tuple[Failure, ...]
+    """The systems that could not be trained or measured."""
     definition: str
+    """The sentences that say how the lists were made."""
     folds: tuple[str, ...] = ("given",)
-    """How the rows of each fold were told apart."""
+    """The rules by which the test rows of each fold were split off."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -141,14 +162,14 @@ class Comparison:
         }
 
     def columns(self) -> dict[str, list[Any]]:
-        """The table with a column for every metric, for CSV."""
+        """Return the table with a column for every metric, for CSV."""
         rows = [self._row(standing) for standing in self.standings]
         rows += [{"system": f.system, "note": f.message} for f in self.failures]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
 
     def markdown(self) -> str:
-        """The table and what its numbers mean."""
+        """Return the table and what its numbers mean, as Markdown."""
         head, rows = self.table()
         rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
         lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
@@ -158,24 +179,24 @@ class Comparison:
 
     @property
     def how_sure(self) -> str:
-        """Say what ± and p mean here."""
+        """Say what ± and p mean in this table."""
         said = TEST if len(self.seeds) > 1 else ONE_SEED
         return f"{_OVER_FOLDS.format(len(self.folds))} {said}" if len(self.folds) > 1 else said
 
     @property
     def counts(self) -> Counts | None:
-        """What was evaluated in all folds, and what could not be; None if all systems failed."""
+        """The numbers of what was evaluated in all folds; None if all systems failed."""
         return total_of(self.fold_counts) if self.standings else None
 
     @property
     def fold_counts(self) -> list[Counts]:
-        """The same of each fold; none if all systems failed."""
+        """The numbers of what was evaluated in each fold; an empty list if all systems failed."""
         runs = self.standings[0].runs if self.standings else ()
         found = {run.fold: Counts(**run.counts) for run in reversed(runs)}
         return [found[fold] for fold in sorted(found)]
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows for people."""
+        """Return the head and the rows of the table for people."""
         p = "p" if len(self.seeds) > 1 else "p of these runs"
         head = ["system", self.metric, f"vs {self.against}", p, "seconds", "engine", "settings"]
         rows = [
@@ -212,7 +233,7 @@ class Comparison:
 
 
 def by_fold(runs: Sequence[Measured]) -> list[list[Measured]]:
-    """The runs of each fold."""
+    """Return the runs of each fold."""
     folds: dict[int, list[Measured]] = {}
     for run in runs:
         folds.setdefault(run.fold, []).append(run)
@@ -220,7 +241,7 @@ def by_fold(runs: Sequence[Measured]) -> list[list[Measured]]:
 
 
 def total_of(counts: Sequence[Counts]) -> Counts:
-    """What was evaluated in all folds; users and items of several folds count in each."""
+    """Add up what was evaluated in all folds; a user of several folds counts in each."""
     if len(counts) == 1:
         return counts[0]
     sums = {f.name: sum(getattr(one, f.name) for one in counts) for f in fields(Counts)}

@@ -20,7 +20,7 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
 
 
 LEAST_LOOKS = 3
-"""The looks at held-out rows that make a curve."""
+"""The least number of looks at held-out rows that make a curve."""
 
 
 def draw_run(

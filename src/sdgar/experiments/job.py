@@ -21,7 +21,7 @@ from sdgar.systems.make import make_again
 from sdgar.training.protocols import OnPhase
 
 _TUPLES = ("header_columns", "context")
-"""Fields of ``ReadOptions`` that are tuples, which JSON has as lists."""
+"""The fields of ``ReadOptions`` that are tuples, which JSON has as lists."""
 _LOGGER = logging.getLogger("sdgar")
 
 
@@ -32,13 +32,13 @@ class Rows:
     train: Interactions
     """The rows that the measured model learns from."""
     test: Interactions | None = None
-    """The rows that it is measured on; None measures nothing."""
+    """The rows that the model is measured on; None measures nothing."""
     valid: Interactions | None = None
     """The rows that the epoch is chosen on; None sets some of the training rows aside."""
     everything: Interactions | None = None
     """The rows that the saved model learns from; None saves the measured model."""
     histories: Interactions | None = None
-    """The rows from which test users are folded in, if they are new to the model."""
+    """The rows from which test users are folded in; None if the model knows the test users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +46,17 @@ class Job:
     """A run with everything decided, as RUN.partial/run.json keeps it for ``--resume``."""
 
     files: list[str]
-    """Absolute paths of the files of events; none if the events were made up."""
+    """The absolute paths of the files of events; empty if the events were made up."""
     test: list[str]
-    """Absolute paths of the files of test events; none if they are split off."""
+    """The absolute paths of the files of test events; empty if they are split off."""
     valid: list[str]
-    """Absolute paths of the files of validation events; none if they are set aside."""
+    """The absolute paths of the files of validation events; empty if they are set aside."""
     reading: dict[str, Any]
     """The fields of ``ReadOptions``."""
     system: str
     """The name of the system."""
     settings: dict[str, Any]
-    """All hyper-parameters, so that a later default cannot change them."""
+    """The values of all hyper-parameters, so that a later default cannot change them."""
     seed: int
     """The seed by which test rows are split off."""
     engine: str
@@ -64,7 +64,7 @@ class Job:
     device: str
     """The device that was asked for."""
     protocol: str
-    """How the epoch is chosen: validated or paper."""
+    """The way in which the number of epochs is chosen: validated or paper."""
     split: str | None
     """The rule by which test rows are split off; None is the rule that suits the data."""
     ks: list[int]
@@ -74,11 +74,12 @@ class Job:
     checkpoint_every: float
     """The seconds between two checkpoints."""
     user_features: str | None = None
-    """The absolute path of a table of users' features."""
+    """The absolute path of a table of users' features; None if there is none."""
     item_features: str | None = None
-    """The absolute path of a table of items' features."""
+    """The absolute path of a table of items' features; None if there is none."""
     metric: str | None = None
-    """The metric that epochs are chosen by, if one was named; it then leads the report too."""
+    """The metric that epochs are chosen by, which also leads the report; None is that of the
+    system."""
     keep: str = "measured"
     """The model that is saved: the measured one, or with ``all`` one trained on all rows."""
 

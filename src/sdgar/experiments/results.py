@@ -44,7 +44,7 @@ class Results:
         )
 
     def __enter__(self) -> Self:
-        """Take the list, and read the runs that are finished."""
+        """Lock the list, and read the runs that are finished."""
         if self.out is not None:
             require_ours(self.out)
         self._ledger.__enter__()
@@ -59,11 +59,11 @@ class Results:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        """Give the list back."""
+        """Unlock the list."""
         self._ledger.__exit__(kind, error, tb)
 
     def require_same(self, which: Which, identity: Identity, *, free: Collection[str] = ()) -> None:
-        """Refuse a run that was finished before with other data or settings, but for free ones."""
+        """Raise if the run was finished before with other data or settings; ``free`` may differ."""
         line = self._ledger.find(which)
         if line is not None:
             before, now = dict(line["identity"]), as_json(identity)
@@ -91,7 +91,7 @@ class Results:
 
     @property
     def kept(self) -> str:
-        """Say what an interruption leaves."""
+        """Say what is kept if the comparison is interrupted."""
         if self.out is None:
             return "Nothing was kept; --out DIR keeps what is finished."
         return f"What is finished is kept in {self.out}; the same command goes on."
@@ -106,7 +106,7 @@ class Results:
 
 
 def require_ours(out: Path) -> None:
-    """Refuse a folder that holds other things, before any work is spent on it."""
+    """Raise if a folder holds other things, before any work is spent on it."""
     if out.is_dir() and any(out.iterdir()) and not (out / _RESULTS).exists():
         raise UsageError(
             f"{out} holds files that are not a comparison (no {_RESULTS}), so it is left as it "

@@ -32,14 +32,18 @@ _LOGGER = logging.getLogger("sdgar")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run gave: the model, its reports, a summary and the log."""
+    """The result of a run: the model, its reports, a summary and the log."""
 
     model: Recommender
+    """The model that is saved."""
     test: Report | None
+    """The report on the test rows; None if nothing was measured."""
     popular: Report | None
+    """The report of the most popular items on the test rows; None if nothing was measured."""
     summary: dict[str, Any]
     """The object that ``sdgar train --json`` prints."""
     log: tuple[tuple[Phase, EpochRecord], ...]
+    """The record of every epoch, with the pass that it belongs to."""
 
 
 def run(
@@ -157,7 +161,7 @@ def identity_of(
 
 
 def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
-    """Refuse, before anything is trained, to measure new users where they cannot be folded in."""
+    """Raise, before anything is trained, if new test users could not be folded in."""
     cannot = [estimator.system_name for estimator in estimators if not estimator.folds_in]
     if cannot:
         raise UsageError(
@@ -197,7 +201,7 @@ def fit_by(
     on_epoch: OnPhase | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> None:
-    """Train by a named protocol; what has no epochs to choose takes all rows at once."""
+    """Train by a named protocol; a system without epochs takes all rows at once."""
     if protocol != "paper":
         estimator.fit(train, valid, refit=True, on_epoch=on_epoch, checkpoints=checkpoints)
     elif test is None and estimator.fit_options() is None:

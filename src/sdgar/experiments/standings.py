@@ -17,19 +17,24 @@ _NOT_CHOSEN = ("seed", "engine", "device", "metric")
 
 @dataclass(slots=True)
 class Entrant:
-    """What is known of a system when all its runs are over."""
+    """A system with all its runs, when they are over."""
 
     runs: list[Measured]
+    """The measured runs."""
     defaults: Mapping[str, Any]
+    """The default settings of the system."""
     tuned: Tuned | None = None
+    """The search that chose the settings; None if there was none."""
 
 
 @dataclass(slots=True)
 class Entrants:
-    """Everyone who took part."""
+    """All systems of a comparison, those that were measured and those that failed."""
 
     finished: dict[str, Entrant] = field(default_factory=dict)
+    """The measured systems by name."""
     failed: list[Failure] = field(default_factory=list)
+    """The systems that could not be trained or measured."""
 
 
 def stand(
@@ -42,7 +47,7 @@ def stand(
     against: str | None,
     folds: Sequence[str] = ("given",),
 ) -> Comparison:
-    """Sort by the mean over folds and seeds, and hold every system against the best or a named one.
+    """Sort by the mean over folds and seeds, and compare every system with the best or a named one.
 
     d_u = a's metric for user u, over seeds and folds - the same of b's
     """
@@ -70,7 +75,7 @@ def stand(
 
 
 def _over_runs(runs: Sequence[Measured], metric: str) -> Report:
-    """Every user's mean over seeds and folds, as one report, in which folds weigh alike.
+    """Return every user's mean over seeds and folds as one report, in which folds weigh alike.
 
     With n users in all F folds, T_f of them in fold f, and the mean over seeds m_fu of each:
 
@@ -91,7 +96,7 @@ def _over_runs(runs: Sequence[Measured], metric: str) -> Report:
 
 
 def _definition(runs: Sequence[Measured]) -> str:
-    """How the lists were made, of the first fold."""
+    """Return how the lists of the first fold were made."""
     folds = by_fold(runs)
     return runs[0].definition if len(folds) == 1 else f"Of the first fold: {runs[0].definition}"
 

@@ -34,32 +34,36 @@ if TYPE_CHECKING:
 
 _NAME, _WHAT = "sdgar", "a study of sdgar tune"
 MARK: lines.Mark = {"op_code": 0, "study_name": _NAME}
-"""How the file of a study of ours begins: Optuna made it, under our name."""
+"""The entries by which the file of a study is known as ours: Optuna made it, under our name."""
 _IDENTITY, _REASON, _SECONDS, _BEST_EPOCH = "identity", "reason", "seconds", "best_epoch"
 _STARTUP = 5
-"""Trials before proposals are modelled, and before one may be given up."""
+"""The number of trials before proposals are modelled, and before a trial may be given up."""
 
 State = Literal["complete", "pruned", "failed"]
 
 
 class PrunedError(Exception):
-    """The trial looks worse than the median of those before it; raised to end its training."""
+    """The error that ends a trial that looks worse than the median of those before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One trial that is over, and what came of it."""
+    """One trial that is over, and its result."""
 
     number: int
     """The number of the trial, from 1."""
     settings: dict[str, Any]
+    """The settings that were tried."""
     state: State
+    """The way in which the trial ended: complete, pruned or failed."""
     value: float | None
-    """The metric on validation rows; None unless complete."""
+    """The metric on validation rows; None unless the trial is complete."""
     best_epoch: int | None = None
+    """The epoch with the best metric; None if there is none."""
     seconds: float = 0.0
+    """The seconds that the trial took."""
     reason: str | None = None
-    """The reason why the trial failed; None unless it did."""
+    """The reason why the trial failed; None if it did not."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -78,7 +82,7 @@ def require_optuna() -> None:
 
 
 class Study:
-    """Proposes settings and remembers what came of them, in a file or in memory."""
+    """A search that proposes settings and keeps their results, in a file or in memory."""
 
     def __init__(
         self,
@@ -120,13 +124,13 @@ class Study:
 
     @property
     def over(self) -> bool:
-        """True if all trials are done, or every combination was tried."""
+        """Whether all trials are done, or every combination was tried."""
         done = self.tried
         return len(done) >= self._trials or (self._walks and len(done) >= len(self._grid))
 
     @property
     def tried(self) -> list[Tried]:
-        """All trials that came to an end; one that was interrupted is as if it had never been."""
+        """All trials that came to an end; interrupted ones are left out."""
         from optuna.trial import TrialState
 
         states: dict[TrialState, State] = {
@@ -199,7 +203,7 @@ class Study:
         return study
 
     def _journal(self, path: Path, stack: ExitStack) -> optuna.storages.BaseStorage:
-        """The file, for this process alone, if it is a study of ours."""
+        """Open the file for this process alone; raise if it is not a study of ours."""
         import optuna
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
@@ -216,7 +220,7 @@ class Study:
 
 
 class Proposal:
-    """Settings to try; told once what came of them."""
+    """Settings to try; the proposal is told their result once."""
 
     def __init__(self, study: optuna.Study, trial: optuna.Trial, number: int) -> None:
         self._study = study
@@ -225,13 +229,13 @@ class Proposal:
         self.settings = rounded(trial.params)
 
     def look(self, epoch: int, value: float) -> None:
-        """Tell of a look at the validation rows; raises if the trial is to be given up."""
+        """Report a look at the validation rows; raise if the trial is to be given up."""
         self._trial.report(value, epoch)
         if self._trial.should_prune():
             raise PrunedError
 
     def repeats(self, twin: Tried) -> None:
-        """The same settings were tried before: what came of them then is not computed again."""
+        """Record the result of an earlier trial of the same settings, without training again."""
         if twin.value is not None:
             self.complete(twin.value, seconds=0.0, best_epoch=twin.best_epoch)
         elif twin.reason is not None:
@@ -240,20 +244,20 @@ class Proposal:
             self.pruned(seconds=0.0)
 
     def complete(self, value: float, *, seconds: float, best_epoch: int | None) -> None:
-        """The trial gave a value."""
+        """Record that the trial gave a value."""
         self._trial.set_user_attr(_SECONDS, seconds)
         self._trial.set_user_attr(_BEST_EPOCH, best_epoch)
         self._study.tell(self._trial, value)
 
     def pruned(self, *, seconds: float) -> None:
-        """The trial was given up."""
+        """Record that the trial was given up."""
         from optuna.trial import TrialState
 
         self._trial.set_user_attr(_SECONDS, seconds)
         self._study.tell(self._trial, state=TrialState.PRUNED)
 
     def failed(self, reason: str, *, seconds: float) -> None:
-        """The trial cannot give a value."""
+        """Record that the trial cannot give a value."""
         from optuna.trial import TrialState
 
         self._trial.set_user_attr(_SECONDS, seconds)
@@ -262,7 +266,7 @@ class Proposal:
 
 
 def grid(space: Space, first: dict[str, Any], seed: int) -> list[dict[str, Any]]:
-    """All settings that choices allow, ``first`` first, the others in a random order."""
+    """Return all settings that choices allow, ``first`` first, the others in a random order."""
     choices = {name: v.values for name, v in space.items() if isinstance(v, Choice)}
     every = [
         first | dict(zip(choices, values, strict=True))
@@ -274,7 +278,7 @@ def grid(space: Space, first: dict[str, Any], seed: int) -> list[dict[str, Any]]
 
 
 def address(seed: int, n: int) -> int:
-    """The 32 random bits of trial n."""
+    """Return the 32 random bits of trial n."""
     rows = np.array([n])
     return int(Draws(seed, Stream.TRIALS, 1, rows).words(0 * rows)[0][0])
 
@@ -291,7 +295,7 @@ def _distributions(space: Space) -> dict[str, Any]:
 
 
 def rounded(settings: dict[str, Any]) -> dict[str, Any]:
-    """Three digits say all that a search can know, and can be typed again."""
+    """Round to three digits, which is all that a search can know, and can be typed again."""
     return {
         name: float(f"{value:.3g}") if isinstance(value, float) else value
         for name, value in settings.items()

@@ -1,4 +1,4 @@
-"""Hyper-parameters chosen on validation rows, with one seed; test rows play no part."""
+"""The search for hyper-parameters on validation rows, with one seed; test rows play no part."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ _LOOKS_BEFORE_PRUNING = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """The result of a search: all trials, and which was best."""
+    """The result of a search: all trials, of which one is the best."""
 
     system: str
+    """The name of the system."""
     trials: tuple[Tried, ...]
+    """The trials that are over, in their order."""
     searched: tuple[str, ...]
     """The names of the settings that were searched."""
     metric: str = METRIC
@@ -85,7 +87,7 @@ def tune(
 ) -> Tuned:
     """Search the settings of ``base`` that are not ``fixed``, for the best validation metric.
 
-    That is ``metric``, or else the one of ``base``, by which its epochs are chosen too.
+    The validation metric is ``metric``, or else that of ``base``; it chooses the epochs too.
     The first trial is ``base`` as it is. Without ``valid``, 10 % of the rows are set aside for
     all trials. A trial is given up early if its looks at the validation rows fall behind the
     median of those before it. With ``study`` the search is kept in a file; the same call then

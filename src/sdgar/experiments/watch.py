@@ -15,26 +15,26 @@ Stop = Callable[[], Signals | None]
 
 
 class Watch(Protocol):
-    """Is told of one piece of work after the other: a trial of a search, a run of a comparison."""
+    """A watcher is told of one piece of work after the other, such as a trial or a run."""
 
     def begin(self, what: str, loop: FitOptions) -> OnPhase:
-        """Hear that a piece of work begins; return the function to call after each epoch."""
+        """Take note that a piece of work begins; return the function to call after each epoch."""
         ...
 
     def end(self, label: str, said: str) -> None:
-        """Hear that a piece of work is over, now or before an interruption, and what came of it."""
+        """Take note that a piece of work is over, now or earlier, and of its result."""
         ...
 
 
 class Unwatched:
-    """A watch that shows nothing."""
+    """A watcher that shows nothing."""
 
     def begin(self, what: str, loop: FitOptions) -> OnPhase:
         """Return a function that does nothing."""
         return lambda phase, epoch: None
 
     def end(self, label: str, said: str) -> None:
-        """Do nothing."""
+        """Show nothing of the end."""
 
 
 def at_once(epochs: int = 1) -> FitOptions:
@@ -43,7 +43,7 @@ def at_once(epochs: int = 1) -> FitOptions:
 
 
 def never() -> Signals | None:
-    """Return None: no signal asks for an end."""
+    """Return None, as no signal asks for an end."""
     return None
 
 
@@ -55,7 +55,7 @@ def require_going(stop: Stop, kept: str) -> None:
 
 
 def stoppable(hear: OnPhase, stop: Stop, kept: str) -> OnPhase:
-    """Tell of every epoch, then let a signal that has come end the training."""
+    """Pass every epoch on, then let a signal that has come end the training."""
 
     def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
         hear(phase, epoch)

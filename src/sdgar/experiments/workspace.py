@@ -1,4 +1,4 @@
-"""The folder RUN.partial: what a run in progress has come to, removed when RUN is complete.
+"""The folder RUN.partial holds a run in progress; it is removed when RUN is complete.
 
     run.json        the command, and what must be the same for it to go on, sealed
     lock            held by the process that trains
@@ -39,11 +39,11 @@ FORMAT_VERSION = 1
 _RUN, _LOCK, _LOG = "run.json", "lock", "log.jsonl"
 _RUN_ID = "run_id"
 _UNSEALED = ("format", "format_version", _RUN_ID, "command", "identity")
-"""What run.json could hold before there were seals."""
+"""The entries that run.json could have before it was sealed by a checksum."""
 
 
 class Workspace:
-    """RUN.partial while one process trains in it."""
+    """The folder RUN.partial while one process trains in it."""
 
     def __init__(
         self,
@@ -128,13 +128,13 @@ class Workspace:
 
 
 def partial_of(out: Path) -> Path:
-    """The folder of a run in progress."""
+    """Return the folder of a run in progress."""
     place = folders.place_of(out)
     return folders.place_of(place.with_name(f"{place.name}.partial"))
 
 
 def require_free(out: Path, *, overwrite: bool) -> None:
-    """Refuse all that would keep a run from being trained in and saved, before work is spent on it.
+    """Raise, before work is spent, if a run could not be trained in this place or saved there.
 
     That is a name that no folder can have, a place that cannot be written to, and one where
     something is that is not to be replaced: a model, an unfinished run, or files of others.
@@ -169,7 +169,7 @@ def require_free(out: Path, *, overwrite: bool) -> None:
 
 
 def read_run(out: Path) -> dict[str, Any]:
-    """What an interrupted run says of itself; refuses what is finished, or not there."""
+    """Return what an interrupted run says of itself; raise if it is finished, or not there."""
     folder = partial_of(out)
     path = folder / _RUN
     if not (path.exists() or path.is_symlink()):
@@ -205,7 +205,7 @@ def read_run(out: Path) -> dict[str, Any]:
 
 
 def _foreign(folder: Path) -> list[str]:
-    """What somebody else put into the folder of a run."""
+    """Return the files that somebody else put into the folder of a run."""
     return sorted(
         entry.name
         for entry in folder.iterdir()
@@ -264,7 +264,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _saved_run_id(out: Path) -> object:
-    """Which run made the model that is there; None if that cannot be told."""
+    """Return which run made the model that is there; None if that cannot be told."""
     try:
         return read_manifest(out)["about"].get(_RUN_ID)
     except ArtifactError:

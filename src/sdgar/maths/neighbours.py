@@ -1,4 +1,4 @@
-"""Least squares on the neighbourhood of each item: EASE where only k items may speak for an item.
+"""Least squares on the neighbourhood of each item: EASE with k items that count for an item.
 
     G    = Σ_u d_u x_u x_u'                                  how often two items occur together
     S_i  = the k items j with the largest G_ji / (√(G_jj G_ii) + shrink),  j ≠ i
@@ -24,26 +24,26 @@ from sdgar.errors import NumericalError
 from sdgar.maths.sparse import SparseMatrix
 
 _ROOM = 1 << 28
-"""Numbers of the systems G_SS that are held at once: 1 GiB."""
+"""The most numbers of the systems G_SS that are held at once, in 1 GiB."""
 _DENSE = 1 << 26
-"""Numbers of a dense block of G, where kernels are not compiled: 256 MiB."""
+"""The most numbers of a dense block of G, where kernels are not compiled, in 256 MiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbourhoods:
-    """How item weights are found."""
+    """The settings by which item weights are found from the neighbours of each item."""
 
     k: int
-    """The number k of items that may speak for an item."""
+    """The number k of neighbours of an item, from which the item is predicted."""
     l2: float
     """The weight λ of the squared weights, in units of the mean weight d_u of a user."""
     shrink: float
-    """What is added to the denominator of the cosine by which neighbours are chosen."""
+    """The number that is added to the denominator of the cosine by which neighbours are chosen."""
     beta: float
     """The power β by which users with long histories count less: d_u ∝ |I_u|^-β."""
 
     def weights(self, history: SparseMatrix) -> SparseMatrix:
-        """W, whose row j is what having item j says for every item; its diagonal is 0."""
+        """Return W, whose row j is what having item j says for every item; its diagonal is 0."""
         right = SparseMatrix(
             history.start_R1, history.column_E, history.n_columns, history.weights()
         )

@@ -18,8 +18,9 @@ class Optimizer:
     """A rule for steps, with its learning rate."""
 
     learning_rate: float
+    """The learning rate η."""
     row_wise: ClassVar[bool] = False
-    """True if only the rows move that a batch touches."""
+    """Whether only the rows move that a batch touches."""
 
     def __post_init__(self) -> None:
         """Raise if the rate cannot train."""
@@ -38,8 +39,11 @@ class Adam(Optimizer):
     """
 
     beta1: float = 0.9
+    """The decay β₁ of the first moment."""
     beta2: float = 0.999
+    """The decay β₂ of the second moment."""
     epsilon: float = 1e-8
+    """The number ε that keeps a step finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class RowAdagrad(Optimizer):
     row_wise: ClassVar[bool] = True
 
     epsilon: float = 1e-8
+    """The number ε that keeps a step finite."""
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""One seed, named streams, addressable numbers: Philox4x32-10 (Salmon et al. 2011).
+"""Random numbers by address, from one seed and named streams: Philox4x32-10 (Salmon et al. 2011).
 
 Every random number is a pure function of (seed, stream, epoch, row, slot):
 
@@ -29,7 +29,7 @@ _KEY_A, _KEY_B = 0x9E3779B9, 0xBB67AE85
 _ROUNDS = 10
 
 Array = Any
-"""An int64 NumPy array or torch tensor; the functions below use operators both have."""
+"""The type of an int64 NumPy array or torch tensor; only operators that both have are used."""
 
 Words = tuple[Array, Array, Array, Array]
 
@@ -218,7 +218,7 @@ def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
 def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
     """Return n standard normal numbers by Box and Muller, two pairs from each four words.
 
-    In blocks, so that a table of 10^8 numbers needs no more than itself.
+    They are made in blocks, so that a table of 10^8 numbers needs no more memory than itself.
     """
     out = np.empty(-(-n // 4) * 4, np.float32)
     block = 1 << 18

@@ -1,4 +1,4 @@
-"""Vectors of contexts on the sphere by the softmax of cosines, for given items."""
+"""The vectors of contexts on the sphere that suit the softmax of cosines, for given items."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Support:
     """Items that stand for the catalogue in a sum over all items."""
 
     item_S: Tensor
+    """The numbers of the items."""
     log_weight_S: Tensor
-    """Logarithm of how many items each one stands for."""
+    """The logarithm of how many items each one stands for."""
     place_I: Tensor
     """The place of each item of the catalogue among ``item_S``; -1 if it is not there."""
 
@@ -37,7 +38,7 @@ class Support:
         return cls(item_S, log_weight_S, place_I)
 
     def to(self, device: torch.device) -> Support:
-        """Move the tables."""
+        """Move the tables to a device."""
         tables = (self.item_S, self.log_weight_S, self.place_I)
         return Support(*(table.to(device) for table in tables))
 
@@ -51,9 +52,9 @@ def directions(
     tau: float,
     rho: float = 1.0,
 ) -> Tensor:
-    """û of each context, from the items that it is known to have.
+    """Return û of each context, from the items that it is known to have.
 
-    It climbs the objective of the softmax, with the items as they are,
+    Each û climbs the objective of the softmax, with the items as they are,
 
         f(û) = û · m / τ - log Σ_{j ∉ I_c} exp(û · v̂_j / τ + b_j),   m = mean_{i ∈ I_c} v̂_i / ρ
         û ← (û + η τ ∇f) normalised,   τ ∇f = m - Σ_j P(j|c) v̂_j

@@ -32,8 +32,11 @@ class Factors:
     size_names: ClassVar[tuple[str, ...]] = ("dim",)
 
     user_UD: Tensor
+    """The vectors u of contexts."""
     item_ID: Tensor
+    """The vectors v of items."""
     bias_I: Tensor
+    """The biases b of items."""
     rule: Rule | None = None
     """How a new context gets its vector; None if no rule is known."""
 

@@ -34,9 +34,11 @@ class Network:
     """A module, and what it takes to make it again."""
 
     module: nn.Module
+    """The torch module."""
     n_users: int
     """The number of contexts it was made for; others may have been folded in since."""
     n_items: int
+    """The number of items that the network was made for."""
     name: str = ""
     """The name of its class in ``MODULES``; a network without a name cannot be saved."""
     settings: Mapping[str, Any] = field(default_factory=dict)

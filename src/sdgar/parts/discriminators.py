@@ -16,7 +16,7 @@ from sdgar.parts.rules import temperature_of
 
 @register_discriminator("factorization")
 def factorization(given: Ingredients) -> MatrixFactorization:
-    """Inner products of the vectors of users and items, and a bias of each item."""
+    """Return inner products of the vectors of users and items, and a bias for each item."""
     data = given.data
     return MatrixFactorization(
         data.n_users, data.n_items, given.dim, seed=given.seed, sparse=given.row_wise,
@@ -28,7 +28,7 @@ def factorization(given: Ingredients) -> MatrixFactorization:
 def cosine(
     given: Ingredients, *, tau: float | None = None, bias: bool = True, sweeps: int = 3
 ) -> Cosine:
-    """Cosines over a temperature τ, which start from some sweeps of iALS."""
+    """Return cosines over a temperature τ, which start from some sweeps of iALS."""
     data = given.data
     made = Cosine(
         data.n_users, data.n_items, given.dim, seed=given.seed,
@@ -41,7 +41,7 @@ def cosine(
 
 @register_discriminator("metric")
 def metric(given: Ingredients) -> Metric:
-    """Points in a unit ball, where nearer is better."""
+    """Return points in a unit ball, where nearer is better."""
     data = given.data
     return Metric(data.n_users, data.n_items, given.dim, seed=given.seed, sparse=given.row_wise)
 

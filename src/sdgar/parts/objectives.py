@@ -17,13 +17,13 @@ from sdgar.samplers.sampled_sums import LEAST_TEMPERATURE, MOST_TEMPERATURE, wit
 
 @register_objective("bpr")
 def bpr(given: Ingredients) -> PairwiseLogistic:
-    """A positive should score above a negative."""
+    """Return the loss by which a positive should score above a negative."""
     return PairwiseLogistic()
 
 
 @register_objective("logistic")
 def logistic(given: Ingredients) -> Logistic:
-    """Positives and negatives are told apart."""
+    """Return the loss that tells positives and negatives apart."""
     return Logistic()
 
 
@@ -31,28 +31,28 @@ def logistic(given: Ingredients) -> Logistic:
 def sdgar(
     given: Ingredients, *, temperature: float = 0.5, hold_weights: bool = False
 ) -> WeightedLogistic:
-    """Positives and negatives are told apart, with importance weights for the negatives."""
+    """Return the loss that tells positives from negatives, which have importance weights."""
     return WeightedLogistic(checked_temperature(temperature), hold_weights)
 
 
 @register_objective("sdsoftmax")
 def sdsoftmax(given: Ingredients, *, rho: float = 1.0) -> SampledSoftmax:
-    """A softmax over all items, whose sum is estimated from the negatives."""
+    """Return the softmax over all items, whose sum is estimated from the negatives."""
     return SampledSoftmax(rho)
 
 
 @register_objective("warp")
 def warp(given: Ingredients, *, margin: float = 1.0) -> WarpHinge:
-    """A hinge that counts by the rank of the positive, estimated from the number of tries."""
+    """Return the hinge that is weighed by the positive's rank, estimated from its tries."""
     return WarpHinge(not_negative("margin", margin), given.data.n_items)
 
 
 @register_objective("cml")
 def cml(given: Ingredients, *, margin: float = 1.0) -> CmlHinge:
-    """A hinge that counts by the rank of the positive, estimated from several negatives."""
+    """Return the hinge that is weighed by the positive's rank, estimated from negatives."""
     return CmlHinge(not_negative("margin", margin), given.data.n_items)
 
 
 def checked_temperature(value: float) -> float:
-    """Return ``value`` if weights exp(f/T) can be computed with it."""
+    """Return ``value`` if weights exp(f/T) can be computed with it; raise if not."""
     return within("temperature", value, LEAST_TEMPERATURE, MOST_TEMPERATURE)

@@ -1,6 +1,6 @@
 """The registers of parts: each part is a function or a class with settings, known by a name.
 
-Own parts are added by a decorator:
+A decorator adds parts of your own:
 
     @register_discriminator("mine")
     class Mine(torch.nn.Module): ...
@@ -25,11 +25,12 @@ from sdgar.models.network import MODULES
 Part = TypeVar("Part", bound=Callable[..., Any])
 
 DISCRIMINATORS: dict[str, Callable[..., Any]] = {}
-"""Networks, made by (n_users, n_items, **settings); or functions of ``Ingredients``."""
+"""The classes of networks, made by (n_users, n_items, **settings), and functions of
+``Ingredients``, by name."""
 SAMPLERS: dict[str, Callable[..., Sampler]] = {}
-"""Functions of ``Ingredients``, with settings."""
+"""The functions of ``Ingredients`` and settings that make a sampler, by name."""
 OBJECTIVES: dict[str, Callable[..., Objective]] = {}
-"""Functions of ``Ingredients``, with settings."""
+"""The functions of ``Ingredients`` and settings that make an objective, by name."""
 KINDS = {"discriminator": DISCRIMINATORS, "sampler": SAMPLERS, "objective": OBJECTIVES}
 _PLAIN = (bool, int, float, str)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -37,14 +38,14 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True, slots=True)
 class Ingredients:
-    """What a part is made from."""
+    """The ingredients that a part is made from: data, seed, device and the parts made before it."""
 
     data: Interactions
     """The training rows."""
     seed: int
     """The seed of everything that is drawn."""
     device: torch.device
-    """Where the part computes."""
+    """The device that the part computes on."""
     dim: int
     """The size D of vectors."""
     row_wise: bool
@@ -56,12 +57,12 @@ class Ingredients:
 
 
 def is_module(part: Callable[..., Any]) -> bool:
-    """Whether a part is a class of networks, and not a function."""
+    """Return whether a part is a class of networks, and not a function."""
     return isinstance(part, type) and issubclass(part, nn.Module)
 
 
 def register_discriminator(name: str) -> Callable[[Part], Part]:
-    """Make a module known by a name: a class that is made by (n_users, n_items, *, settings).
+    """Register a class of networks under a name; it is called with (n_users, n_items, *, settings).
 
     >>> import torch
     >>> @sdgar.register_discriminator("same-for-all")
@@ -93,7 +94,7 @@ def register_discriminator(name: str) -> Callable[[Part], Part]:
 
 
 def register_sampler(name: str) -> Callable[[Part], Part]:
-    """Make a sampler known by a name: a function of ``Ingredients`` and keyword settings.
+    """Register a sampler under a name: a function of ``Ingredients`` and keyword settings.
 
     >>> from sdgar.samplers.static import Uniform
     >>> @sdgar.register_sampler("my-uniform")
@@ -105,7 +106,7 @@ def register_sampler(name: str) -> Callable[[Part], Part]:
 
 
 def register_objective(name: str) -> Callable[[Part], Part]:
-    """Make an objective known by a name: a function of ``Ingredients`` and keyword settings.
+    """Register an objective under a name: a function of ``Ingredients`` and keyword settings.
 
     >>> from sdgar.objectives import SampledSoftmax
     >>> @sdgar.register_objective("my-softmax")
@@ -132,7 +133,7 @@ def _origin(part: Any) -> tuple[str, str]:
 
 
 def settings_of(kind: str, name: str) -> dict[str, type]:
-    """The settings of a part and their types."""
+    """Return the settings of a part and their types."""
     part = KINDS[kind][name]
     types = get_type_hints(cast("Any", part).__init__ if is_module(part) else part)
     given = 2 if is_module(part) else 1  # (n_users, n_items), or the ingredients
@@ -141,7 +142,7 @@ def settings_of(kind: str, name: str) -> dict[str, type]:
 
 
 def _type(parameter: inspect.Parameter, types: Mapping[str, Any]) -> type:
-    """What a setting is: as annotated, without None, or as its default is."""
+    """Return the type of a setting: as annotated, without None, or as that of its default."""
     hint = types.get(parameter.name)
     for kind in _PLAIN:
         if kind in (get_args(hint) or (hint,)):
@@ -150,7 +151,7 @@ def _type(parameter: inspect.Parameter, types: Mapping[str, Any]) -> type:
 
 
 def checked(setting: str, value: Any, kind: type) -> Any:
-    """The value as plain Python, if it is of the right type."""
+    """Return the value as plain Python; raise if it is of the wrong type."""
     found = plain(value)
     fits = isinstance(found, (int, float) if kind is float else kind)
     if found is not None and (not fits or (isinstance(found, bool) and kind is not bool)):

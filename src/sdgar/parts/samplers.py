@@ -28,20 +28,20 @@ Ablation = Literal["none", "frozen", "scrambled"]
 
 @register_sampler("uniform")
 def uniform(given: Ingredients) -> Uniform:
-    """Every item that the user does not have is drawn alike."""
+    """Return the sampler that draws all items that the user does not have alike."""
     return Uniform()
 
 
 @register_sampler("popularity")
 def popularity(given: Ingredients) -> Popularity:
-    """Items are drawn in proportion to the number of their users."""
+    """Return the sampler that draws items in proportion to the number of their users."""
     count_I = np.bincount(given.data.items_E, minlength=given.data.n_items)
     return Popularity(torch.from_numpy(count_I))
 
 
 @register_sampler("popularity-mix")
 def popularity_mix(given: Ingredients, *, share: float = 0.5) -> PopularityMix:
-    """Items are drawn by popularity with probability ``share``, and else all alike."""
+    """Return the sampler that draws by popularity with probability ``share``, else uniformly."""
     count_I = np.bincount(given.data.items_E, minlength=given.data.n_items)
     return PopularityMix(torch.from_numpy(count_I), share)
 
@@ -58,10 +58,10 @@ def decomposable(
     floor_y: float | None = None,
     pretrain: int | None = None,
 ) -> Decomposable:
-    """SD-GAR's closed form for its own objective, which has f as loss; EM for all others.
+    """Return a generator that follows by SD-GAR's closed form for its objective, else by EM.
 
-    λ (0.1 and 1 if not given) are the closed form's; floors (0.001 and 0.1) and the steps on the
-    positives that EM starts with (15) are EM's.
+    The closed form has λ (0.1 and 1 if not given). EM has floors (0.001 and 0.1) and a number of
+    first steps on the positives (15).
     """
     of_form = {"lambda_x": lambda_x, "lambda_y": lambda_y}
     of_em = {"floor_x": floor_x, "floor_y": floor_y, "pretrain": pretrain}
@@ -88,7 +88,7 @@ def closed_form_generator(
     calibration: Calibration = "line",
     ablation: Ablation = "none",
 ) -> Decomposable:
-    """A generator that follows the discriminator by the paper's closed form."""
+    """Return a generator that follows the discriminator by the paper's closed form."""
     update: Update = ClosedForm(
         temperature=temperature,
         samples=at_least("samples", samples, 1),
@@ -114,7 +114,7 @@ def em_generator(
     floor_y: float = 0.1,
     pretrain: int = 15,
 ) -> Decomposable:
-    """A generator that follows the discriminator by expectation maximisation."""
+    """Return a generator that follows the discriminator by expectation maximisation."""
     update = ExpectationMaximization(
         temperature=1.0,
         samples=at_least("samples", samples, 1),
@@ -142,14 +142,14 @@ def _require_absent(settings: Mapping[str, Any], why: str) -> None:
 
 @register_sampler("adaptive")
 def adaptive(given: Ingredients, *, rank_scale: float = 0.05) -> RankByFactor:
-    """Items that rank high in one of the factors of the user."""
+    """Return the sampler of items that rank high in one of the factors of the user."""
     assert given.discriminator is not None
     return RankByFactor(given.discriminator, rank_scale)
 
 
 @register_sampler("hardest")
 def hardest(given: Ingredients, *, candidates: int = 10) -> HardestOf:
-    """The best scored of some uniform draws."""
+    """Return the sampler that takes the best scored of some uniform draws."""
     return HardestOf(at_least("candidates", candidates, 1))
 
 
@@ -157,7 +157,7 @@ def hardest(given: Ingredients, *, candidates: int = 10) -> HardestOf:
 def first_violation(
     given: Ingredients, *, margin: float = 1.0, max_tries: int = 30
 ) -> FirstViolation:
-    """The first uniform draw that scores too close to the positive."""
+    """Return the sampler of the first uniform draw that scores too close to the positive."""
     return FirstViolation(not_negative("margin", margin), at_least("max_tries", max_tries, 1))
 
 
@@ -165,11 +165,11 @@ def first_violation(
 def search(
     given: Ingredients, *, index: str = "hnsw", near: int = 50, explore: float = 0.2
 ) -> NearestItems:
-    """Items that score best for the user, found by an index of nearest neighbours."""
+    """Return the sampler of the items that score best, found by an index of nearest neighbours."""
     assert given.discriminator is not None
     history = given.data.history
     return NearestItems(given.discriminator, history, index=index, near=near, explore=explore)
 
 
 STATIC: dict[str, Callable[[Ingredients], Sampler]] = {"uniform": uniform, "popularity": popularity}
-"""Samplers that learn nothing, to compare a generator with."""
+"""The samplers that learn nothing, to compare a generator with."""

@@ -56,9 +56,13 @@ class Artifact:
     """A model with its ids and histories; it needs no data set."""
 
     model: Model
+    """The model that scores."""
     users: Ids
+    """The ids of users or contexts."""
     items: Ids
+    """The ids of items."""
     history: History
+    """The items that each context has, from training."""
     about: dict[str, Any] = field(default_factory=dict)
     """How the model was made: system, hyper-parameters, engine, seed, data, metrics."""
     seen: History | None = None

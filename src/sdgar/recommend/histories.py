@@ -14,7 +14,7 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.errors import SdgarWarning, UsageError
 
 Histories = Interactions | Mapping[Any, Iterable[Any]] | Iterable[Iterable[Any]]
-"""The items of new users: rows, lists of items by user, or lists only, of users 0, 1, 2, …"""
+"""The items of new users: rows, lists of items by user, or lists only, of users 0, 1, 2, …."""
 
 
 def rows_of(histories: Histories) -> Interactions:

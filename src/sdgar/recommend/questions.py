@@ -47,6 +47,7 @@ class Asked:
     """Who or what is asked about, and the model that scores the answers."""
 
     model: Model
+    """The model that scores."""
     seen: History
     """The items that each context of the model has already."""
     columns: Mapping[str, NDArray[Any]]

@@ -20,7 +20,9 @@ class Likeness:
     """A model that scores all items for an item, or all users for a user."""
 
     side: Side
+    """The side that is compared: items or users."""
     model: Model
+    """The model that scores all items for an item, or all users for a user."""
     ids: Ids
     """The ids of the items, or of the users."""
     itself: History

@@ -107,7 +107,7 @@ class ExpectationMaximization(SampledSums):
 
 
 def step(before: Tensor, log_factor: Tensor, floor: float, *, dim: int) -> Tensor:
-    """before · factor, normalised along ``dim``, with a share of ``floor`` spread evenly.
+    """Return before · factor, normalised along ``dim``, with a share ``floor`` spread evenly.
 
     A line without a finite factor stays as it was.
     """

@@ -1,1 +1,1 @@
-"""The named systems, one file each: what it minimises, its settings and how it is put together."""
+"""The named systems, one file each: its loss, its settings and how it is put together."""

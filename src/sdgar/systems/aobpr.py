@@ -1,4 +1,4 @@
-"""BPR with adaptive oversampling."""
+"""The system AOBPR: BPR with adaptive oversampling."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class AOBPR(Factorized):
     before epoch 1."""
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """The pairwise logistic loss."""
+        """Return the pairwise logistic loss."""
         return objectives.bpr(given)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """Draws by rank in one of the factors."""
+        """Return the sampler that draws by rank in one of the factors."""
         return samplers.adaptive(given, rank_scale=self.rank_scale)

@@ -1,4 +1,4 @@
-"""What every system shares: settings by name, recommending, measuring and saving.
+"""The base class of all systems: settings by name, recommending, measuring and saving.
 
 Systems follow scikit-learn's manner: hyper-parameters in the constructor, ``fit`` returns self, and
 fitted attributes end in an underscore. Nothing is checked before ``fit``, so that ``get_params``,
@@ -44,7 +44,7 @@ _Class = TypeVar("_Class", bound=type)
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(kind: _Class) -> _Class:
-    """Make a class of settings, which takes names of earlier days and documents its fields."""
+    """Make a class of settings: it accepts former names of settings, and documents its fields."""
     words = kind.__doc__ or kind.__name__
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
     begin = made.__init__
@@ -59,7 +59,7 @@ def estimator(kind: _Class) -> _Class:
 
 
 def register_system(name: str) -> Callable[[_Class], _Class]:
-    """Make an own system known by a name, for ``--system``, ``compare`` and ``tune``.
+    """Register a system of your own under a name, for ``--system``, ``compare`` and ``tune``.
 
     >>> from sdgar.extend import Factorized, objectives, samplers
     >>> @sdgar.register_system("popular-bpr")
@@ -89,11 +89,12 @@ def register_system(name: str) -> Callable[[_Class], _Class]:
 
 @estimator
 class Estimator(Described):
-    """What every model shares: parameters, recommending, saving."""
+    """The base class of all models: parameters, recommending, measuring and saving."""
 
     system_name: ClassVar[str] = ""
     computed_by: ClassVar[str] = "counting"
-    """Shown in place of the name of an engine for models that are computed, not trained."""
+    """The words that stand in place of the name of an engine for models that are computed, not
+    trained."""
     uses_weights: ClassVar[bool] = True
     """Whether the weights of rows count in what is learned."""
     searched: ClassVar[Space] = {}
@@ -101,14 +102,14 @@ class Estimator(Described):
     looks_at_features: ClassVar[bool] = False
     """Whether features of users and items play a part in what is learned."""
     rules: ClassVar[Mapping[str, str]] = {}
-    """For each setting that can be left to a rule, what the rule looks at."""
+    """The words that say what a rule looks at, for each setting that can be left to a rule."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Hyper-parameters by name."""
+        """Return the hyper-parameters by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def plain_params(self) -> dict[str, Any]:
-        """The same as JSON has them: a NumPy number becomes the number it is."""
+        """Return the hyper-parameters as JSON has them: a NumPy number becomes a plain number."""
         return {name: plain_value(value) for name, value in self.get_params().items()}
 
     def set_params(self, **params: Any) -> Self:
@@ -121,13 +122,13 @@ class Estimator(Described):
         return self
 
     def decided(self, data: Interactions) -> dict[str, Any]:
-        """The settings that were left to a rule, and what the rule makes of the data."""
+        """Return the settings that are left to a rule, with the values it gives for the data."""
         return {}
 
     def fold_rule(self, data: Interactions) -> Rule | None:
-        """Say how new users are folded into a model that was trained on these rows.
+        """Return how new users are folded into a model that was trained on these rows.
 
-        None, as here, if they cannot be.
+        The answer is None if they cannot be, which is the case here.
         """
         return None
 
@@ -135,7 +136,7 @@ class Estimator(Described):
         """Raise if a setting is known to be wrong before any data is read."""
 
     def fit_options(self) -> FitOptions | None:
-        """Return how long it trains and when it looks; None if it is computed at once."""
+        """Return how long the model trains and when it looks; None if it is computed at once."""
         return None
 
     @property
@@ -154,7 +155,7 @@ class Estimator(Described):
         checkpoints: Checkpoints | None = None,
         verbose: bool | None = None,
     ) -> Self:
-        """Learn from interactions, and tell of it unless ``verbose`` is False.
+        """Learn from interactions, and print progress unless ``verbose`` is False.
 
         ``refit=True`` lets the model learn from ``valid`` too, once the epoch is chosen.
         """
@@ -185,7 +186,7 @@ class Estimator(Described):
 
     @property
     def trained_(self) -> Trained:
-        """The model and how it came to be, once ``fit`` was called."""
+        """The model and how it was trained; it is there once ``fit`` was called."""
         self.recommender_  # noqa: B018  says that fit must be called first
         return self.__dict__["_trained"]  # type: ignore[no-any-return]
 
@@ -213,26 +214,26 @@ class Estimator(Described):
         exclude_seen: bool = True,
         fallback: str = "popular",
     ) -> Any:
-        """The k best items of each user; see :meth:`Recommender.recommend`."""
+        """Return the k best items of each user; see :meth:`Recommender.recommend`."""
         return self.recommender_.recommend(
             users, k, history=history, histories=histories, items=items, exclude=exclude,
             exclude_seen=exclude_seen, fallback=fallback,
         )  # fmt: skip
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
-        """A model for new users, from what they have; see :meth:`Recommender.fold_in`."""
+        """Return a model for new users, from their items; see :meth:`Recommender.fold_in`."""
         return self.recommender_.fold_in(histories, skip_unknown=skip_unknown)
 
     def similar_items(self, items: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
-        """The k most similar items; see :meth:`Recommender.similar_items`."""
+        """Return the k most similar items; see :meth:`Recommender.similar_items`."""
         return self.recommender_.similar_items(items, k, fallback=fallback)
 
     def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
-        """The k most similar users; see :meth:`Recommender.similar_users`."""
+        """Return the k most similar users; see :meth:`Recommender.similar_users`."""
         return self.recommender_.similar_users(users, k, fallback=fallback)
 
     def score_pairs(self, users: Raw, items: Raw, *, fallback: str = "mark") -> Any:
-        """The score of each user for the item beside it; see :meth:`Recommender.score_pairs`."""
+        """Return each user's score for the item beside it; see :meth:`Recommender.score_pairs`."""
         return self.recommender_.score_pairs(users, items, fallback=fallback)
 
     def evaluate(
@@ -246,9 +247,9 @@ class Estimator(Described):
         return self.recommender_.evaluate(test, ks=ks, histories=histories)
 
     def score(self, test: Interactions, y: None = None) -> float:
-        """The mean NDCG@50 over test users: what early stopping and a search of settings compare.
+        """Return the mean NDCG@50 over test users, which a search of settings can compare.
 
-        ``y`` is there for scikit-learn, and plays no part.
+        ``y`` is ignored; scikit-learn passes it.
         """
         look = FitOptions()
         return self.evaluate(test, ks=(look.k,)).means()[look.metric]
@@ -258,17 +259,17 @@ class Estimator(Described):
         return self.recommender_.save(path, overwrite=overwrite)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of a model before it searches its settings."""
+        """Return what scikit-learn asks of a model before it searches its settings."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether ``fit`` was called."""
+        """Return whether ``fit`` was called."""
         return "_recommender" in self.__dict__
 
     def _lines(self) -> list[str]:
-        """The settings that are not the defaults; once it is fitted, what came of it."""
+        """Return the settings that are not the defaults; once it is fitted, also the result."""
         usual = type(self)().get_params()
         own = [f"{n}={v!r}" for n, v in self.get_params().items() if v != usual[n]]
         title = f"{type(self).__name__}({', '.join(own)})"
@@ -277,11 +278,11 @@ class Estimator(Described):
         return [f"{title}, fitted", *self.recommender_.summary()]
 
     def _tell_done(self, seconds: float, verbose: bool | None) -> None:
-        """Tell that the model is there."""
+        """Say that the model has been computed."""
         progress.tell(f"{self.system_name} is ready after {seconds:.1f} s", verbose=verbose)
 
     def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
-        """Refuse parameters and rows of other types, and warn of weights that play no part."""
+        """Raise if settings or rows have a wrong type; warn if weights are not used."""
         types = get_type_hints(type(self))
         for name, value in self.plain_params().items():
             require_kind(name, value, types[name])

@@ -1,4 +1,4 @@
-"""Bayesian personalised ranking."""
+"""The system BPR: Bayesian personalised ranking."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class BPR(Factorized):
     small here, and looks noisy."""
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """The pairwise logistic loss."""
+        """Return the pairwise logistic loss."""
         return objectives.bpr(given)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """Uniform draws of the items that a user does not have."""
+        """Return the sampler that draws uniformly from the items that a user does not have."""
         return samplers.uniform(given)

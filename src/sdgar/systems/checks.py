@@ -1,4 +1,4 @@
-"""Settings as text, checked values, and data that can be learned from."""
+"""Checks of settings and of data, and settings that are given as text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sdgar.errors import DataError, UsageError
 
 
 def plain_value(value: Any) -> Any:
-    """The value as JSON has it: a NumPy number becomes the number it is."""
+    """Return the value as JSON has it: a NumPy number becomes a plain number."""
     if isinstance(value, dict):
         return {name: plain_value(one) for name, one in value.items()}
     return plain(value)
 
 
 def _without_none(kind: Any) -> tuple[Any, bool]:
-    """The type of a setting, and whether it can be left to a rule."""
+    """Return the type of a setting, and whether it can be left to a rule."""
     if NoneType not in get_args(kind):
         return kind, False
     (rest,) = set(get_args(kind)) - {NoneType}
@@ -28,7 +28,7 @@ def _without_none(kind: Any) -> tuple[Any, bool]:
 
 
 def require_kind(name: str, value: Any, kind: Any) -> None:
-    """Refuse a value of another type; what is an integer is told where its least value is known."""
+    """Raise if a value has another type; integers are checked where their least value is known."""
     kind, optional = _without_none(kind)
     if optional and value is None:
         return
@@ -43,7 +43,7 @@ def require_kind(name: str, value: Any, kind: Any) -> None:
 
 
 def require_plain(params: dict[str, Any]) -> None:
-    """Refuse, before any work, what could not be saved with the model."""
+    """Raise, before any work, if a setting could not be saved with the model."""
     for name, value in params.items():
         try:
             json.dumps(value, allow_nan=False)
@@ -56,7 +56,7 @@ def require_plain(params: dict[str, Any]) -> None:
 
 
 def parsed(name: str, text: str, kind: Any) -> Any:
-    """The value of a setting that was given as text."""
+    """Return the value of a setting that was given as text."""
     kind, optional = _without_none(kind)
     if optional and text.lower() in ("auto", "none"):
         return None
@@ -74,7 +74,7 @@ def parsed(name: str, text: str, kind: Any) -> Any:
 
 
 def require_learnable(train: Interactions) -> None:
-    """Refuse data from which nobody can learn what is liked better than what."""
+    """Raise if there are fewer than 2 users or items, or if all users have all items."""
     for n, what, code in ((train.n_users, "user", "one_user"), (train.n_items, "item", "one_item")):
         if n < 2:
             raise DataError(

@@ -1,4 +1,4 @@
-"""Collaborative metric learning."""
+"""The system CML: collaborative metric learning."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class CML(Learner):
     n_negatives: int = 20
     """How many negatives are drawn for each positive; the nearest of them is pushed away."""
     margin: float = 1.0
-    """By how much a positive should be nearer than a negative, in squared distances, which are at
-    most 4 in a unit ball."""
+    """The least by which a positive should be nearer than a negative, in squared distances, which
+    are at most 4 in a unit ball."""
     covariance: float = 0.0
     """The weight λ of the covariances between axes, which keeps axes from saying the same."""
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
-        """Points in a unit ball, where nearer is better."""
+        """Return points in a unit ball, where nearer is better."""
         return discriminators.metric(given)
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """A hinge that counts by the share of impostors."""
+        """Return the hinge that is weighed by the share of negatives within the margin."""
         return objectives.cml(given, margin=self.margin)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """Uniform draws of the items that a user does not have."""
+        """Return the sampler that draws uniformly from the items that a user does not have."""
         return samplers.uniform(given)
 
     def penalty(self, data: Interactions) -> float:
-        """The weight of the covariances between axes."""
+        """Return the weight of the covariances between axes."""
         return not_negative("covariance", self.covariance)

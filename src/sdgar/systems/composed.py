@@ -1,4 +1,4 @@
-"""Any discriminator, sampler and objective together: what fits runs, the rest says why."""
+"""A system of any discriminator, sampler and objective; an error says which do not fit."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ _LIKE = {"cosine": "sdsoftmax", "metric": "cml"}
 _LIKE_FACTORIZED = {
     "bpr": "bpr", "logistic": "irgan", "sdgar": "sdgar", "sdsoftmax": "sdsoftmax", "warp": "warp",
 }  # fmt: skip
-"""The same for factorization, by objective."""
+"""The named system with the same tables of vectors as factorization, by objective."""
 _NETWORK = {
     "dim": 32, "n_negatives": 16, "positives_per_visit": 1, "l2": 0.0, "refit_every": 1,
 }  # fmt: skip
-"""What networks are trained with, by Adam."""
+"""The settings that networks are trained with, by Adam, unless others are given."""
 _RATE = 0.003
-"""Of Adam and of what moves rows as far."""
+"""The learning rate of Adam, and of other optimisers whose steps are as long."""
 _LEFT = ("optimizer", "learning_rate", *_NETWORK)
-"""Settings that can be left to a rule."""
+"""The settings that can be left to a rule."""
 _ONE_POOL = ("uniform", "popularity", "decomposable")
-"""Samplers whose proposals for a user do not depend on the positive, so that some can share."""
+"""The samplers whose proposals do not depend on the positive: several positives can share them."""
 
 
 @estimator
 class Composed(Learner):
     """A discriminator, a sampler and an objective of your choice, each by its name.
 
-    What is not given is as in the named system with the same tables of vectors: sdsoftmax for
-    cosine, cml for metric, and for factorization the one that has the objective.
+    A setting that is not given is as in the named system with the same tables of vectors: sdsoftmax
+    for cosine, cml for metric, and for factorization the one that has the objective.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> parts = {"discriminator": "metric", "sampler": "uniform", "objective": "cml"}
@@ -77,13 +77,14 @@ class Composed(Learner):
     rules: ClassVar[Mapping[str, str]] = dict.fromkeys(_LEFT, "the parts")
 
     discriminator: str = "cosine"
-    """What gives the scores: factorization, cosine, metric, lightgcn, two-tower, sequence, or a
-    registered one."""
+    """The part that gives the scores: factorization, cosine, metric, lightgcn, two-tower, sequence,
+    or a registered one."""
     sampler: str = "decomposable"
-    """Who proposes negatives: uniform, popularity, popularity-mix, decomposable, adaptive, hardest,
-    first-violation, search, or a registered one."""
+    """The part that proposes negatives: uniform, popularity, popularity-mix, decomposable,
+    adaptive, hardest, first-violation, search, or a registered one."""
     objective: str = "sdsoftmax"
-    """What is minimised: bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered one."""
+    """The loss that is minimised: bpr, logistic, sdgar, sdsoftmax, warp, cml, or a registered
+    one."""
     settings: dict[str, Any] = field(default_factory=dict)
     """The settings of the parts by ``part.name``, as in {"discriminator.layers": 2}."""
     dim: int | None = None  # type: ignore[assignment]
@@ -110,7 +111,7 @@ class Composed(Learner):
     named system with the same tables of vectors, and 1 for networks."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
-        """Make the parts, or say why they do not go together."""
+        """Make the parts of the system; raise if they do not go together."""
         return Learner.compose(self._settled(data), data, seed=seed, device=device)
 
     def least_bytes(self, data: Interactions) -> int:
@@ -149,20 +150,20 @@ class Composed(Learner):
         return SAMPLERS[self._known("sampler")](given, **self._given("sampler"))
 
     def n_states(self) -> int:
-        """Count the states K of the generator; 0 without one."""
+        """Return the number K of states of the generator; 0 without one."""
         if self.sampler != "decomposable":
             return 0
         return at_least("sampler.states", self._given("sampler").get("states", 1), 1)
 
     def step(self) -> tuple[str, float]:
-        """What is given, and for the rest what suits the discriminator."""
+        """Return the optimiser as given; what is not given suits the discriminator."""
         twin = self._twin()
         name = self.optimizer or ("adam" if twin is None else "adagrad")
         by_rule = _RATE if twin is None or name != "adagrad" else twin.learning_rate
         return name, by_rule if self.learning_rate is None else self.learning_rate
 
     def decided(self, data: Interactions) -> dict[str, Any]:
-        """What is not given, as it is in the named system with the same tables."""
+        """Return what is not given, as the named system with the same tables has it."""
         twin = self._twin()
         found: dict[str, Any] = dict(_NETWORK)
         if twin is not None:
@@ -181,7 +182,7 @@ class Composed(Learner):
         return bool(getattr(DISCRIMINATORS.get(self.discriminator), "looks_at_features", False))
 
     def fold_rule(self, data: Interactions) -> Rule | None:
-        """A network that can finds the vectors; cosines by softmax do as in sdsoftmax."""
+        """Return the rule of the network if it has one; cosines can have that of sdsoftmax."""
         part = DISCRIMINATORS.get(self.discriminator)
         if (self.discriminator, self.objective) == ("cosine", "sdsoftmax"):
             tau = self._given("discriminator").get("tau")
@@ -192,11 +193,11 @@ class Composed(Learner):
         return ByNetwork() if hasattr(part, "fold_in") and hasattr(part, "vectors") else None
 
     def _settled(self, data: Interactions) -> Self:
-        """The same with nothing left to a rule."""
+        """Return the same system with nothing left to a rule."""
         return replace(self, **self.decided(data))
 
     def _twin(self) -> Learner | None:
-        """The named system with the same tables of vectors, if there is one."""
+        """Return the named system with the same tables of vectors, if there is one."""
         name = _LIKE.get(self.discriminator)
         if self.discriminator == "factorization":
             name = _LIKE_FACTORIZED.get(self.objective, "sdgar")
@@ -204,7 +205,7 @@ class Composed(Learner):
         return found  # type: ignore[no-any-return]
 
     def type_of(self, setting: str) -> type:
-        """The type of a setting of a part, by ``part.name``."""
+        """Return the type of a setting of a part, by ``part.name``."""
         kind, _, name = setting.partition(".")
         if kind not in KINDS:
             raise UsageError(
@@ -218,14 +219,14 @@ class Composed(Learner):
         return have[name]
 
     def _known(self, kind: str) -> str:
-        """The name of a part, which must be known."""
+        """Return the name of a part; raise if it is not registered."""
         chosen: str = getattr(self, kind)
         if chosen not in KINDS[kind]:
             raise unknown_name(kind, str(chosen), KINDS[kind])
         return chosen
 
     def _given(self, kind: str) -> dict[str, Any]:
-        """The settings of a part, which must have them."""
+        """Return the settings that are given for a part; raise if it has no such setting."""
         typed = {name: checked(name, v, self.type_of(name)) for name, v in self.settings.items()}
         own = {name.partition("."): value for name, value in typed.items()}
         return {name: value for (part, _, name), value in own.items() if part == kind}

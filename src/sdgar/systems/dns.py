@@ -1,4 +1,4 @@
-"""Dynamic negative sampling."""
+"""The system DNS: dynamic negative sampling."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class DNS(Factorized):
     """How many items are drawn uniformly for each negative; the one with the best score is kept."""
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """The pairwise logistic loss."""
+        """Return the pairwise logistic loss."""
         return objectives.bpr(given)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """The best scored of some uniform draws."""
+        """Return the sampler that takes the best scored of some uniform draws."""
         return samplers.hardest(given, candidates=self.candidates)

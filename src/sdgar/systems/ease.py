@@ -1,4 +1,4 @@
-"""EASE, embarrassingly shallow autoencoders (Steck 2019): item weights by one matrix inverse."""
+"""The system EASE: item weights by one matrix inverse (Steck 2019)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class EASE(Solver):
 
         min_B ‖X - X B‖² + λ ‖B‖²  with diag B = 0:   P = (X'X + λ I)^-1,   B = I - P diag(1 / P_ii)
 
-    Time grows with the third power of the number of items and memory with the second, so it refuses
-    what does not fit. Weights of interactions are not used.
+    Time grows with the third power of the number of items and memory with the second, so EASE
+    refuses data for which there is not enough. Weights of interactions are not used.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.EASE(l2=1.0).fit(data)
@@ -46,14 +46,14 @@ class EASE(Solver):
     l2: float = 100.0
     """The weight λ of the squared weights between items."""
     memory_gib: float = 0.0
-    """The most memory in GiB that it may take; 0 means half of what is free."""
+    """The most memory in GiB that may be used; 0 means half of what is free."""
 
     def fold_rule(self, data: Interactions) -> Rule | None:
-        """The history of a new user is all that the weights need."""
+        """Return the rule by which the history of a new user is multiplied by the weights."""
         return ByHistory()
 
     def solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
-        """Count, invert, scale."""
+        """Count which items occur together, invert the counts, and scale."""
         l2 = not_negative("l2", self.l2)
         _require_memory(data.n_items, not_negative("memory_gib", self.memory_gib), device)
         history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
@@ -61,7 +61,7 @@ class EASE(Solver):
 
 
 def co_counts(history: SparseMatrix) -> Tensor:
-    """X'X: how many contexts have both items."""
+    """Return X'X: how many contexts have both items."""
     n, users_of = history.n_columns, history.transposed()
     both_II = torch.empty(n, n, device=history.device)
     at_once = max(1, _BLOCK_BYTES // (4 * n))
@@ -72,7 +72,7 @@ def co_counts(history: SparseMatrix) -> Tensor:
 
 
 def item_weights(both_II: Tensor, l2: float) -> Tensor:
-    """B_ij = -P_ij / P_jj and B_ii = 0, where P = (X'X + λ I)^-1; takes the place of X'X."""
+    """Return B_ij = -P_ij / P_jj, B_ii = 0 with P = (X'X + λ I)^-1, in the memory of X'X."""
     both_II.diagonal().add_(l2)
     try:
         minus_II = minus_inverse_(both_II)
@@ -86,7 +86,7 @@ def item_weights(both_II: Tensor, l2: float) -> Tensor:
 
 
 def minus_inverse_(a_II: Tensor, block: int = _BLOCK) -> Tensor:
-    """-A^-1 in the place of A, symmetric and positive definite: every block k is swept once.
+    """Replace A, symmetric and positive definite, by -A^-1: every block k is swept once.
 
         A_kk ← -A_kk^-1,   A_ik ← A_ik A_kk^-1,   A_ij ← A_ij - A_ik A_kk^-1 A_kj
 

@@ -1,4 +1,4 @@
-"""What the systems share whose discriminator is matrix factorization."""
+"""The base class of systems whose discriminator is matrix factorization."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Factorized(Learner):
 
     searched: ClassVar[Space] = STEPS
     l2_rule: ClassVar[float] = 0.04
-    """What ``by_rows`` divides where l2 is not given."""
+    """The constant that ``by_rows`` divides to get l2, where l2 is not given."""
     rules: ClassVar[Mapping[str, str]] = {"l2": ROWS}
 
     l2: float | None = None
@@ -30,9 +30,9 @@ class Factorized(Learner):
     there are for each user and item."""
 
     def decided(self, data: Interactions) -> dict[str, Any]:
-        """λ by its rule, unless it is given."""
+        """Return λ by its rule, unless it is given."""
         return {"l2": by_rows(self.l2_rule, data)} if self.l2 is None else {}
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
-        """Inner products of vectors, and a bias of each item."""
+        """Return inner products of vectors, and a bias for each item."""
         return discriminators.factorization(given)

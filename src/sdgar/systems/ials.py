@@ -1,4 +1,4 @@
-"""iALS (Hu et al. 2008), regularised by frequency (Rendle et al. 2021)."""
+"""The system iALS (Hu et al. 2008), regularised by frequency (Rendle et al. 2021)."""
 
 from __future__ import annotations
 
@@ -53,18 +53,19 @@ class IALS(Solver):
     l2: float = 0.01
     """The weight λ of the squared vectors."""
     power: float = 1.0
-    """The power ν of how often a vector is in the sum, by which l2 holds it: 0 holds all alike."""
+    """The power ν by which the penalty of a vector grows with how often the vector is in the sum; 0
+    holds all vectors alike."""
     sweeps: int = 16
     """How often the vectors of contexts and then those of items are solved for."""
     seed: int = 0
-    """The seed fixes what the vectors of items start from."""
+    """The seed that fixes the vectors of items that training starts from."""
 
     def fold_rule(self, data: Interactions) -> Rule | None:
-        """The vector of a new user is that of half a sweep."""
+        """Return the rule by which the vector of a new user is solved for, as in half a sweep."""
         return LeastSquares(self.alpha, self.l2, self.power)
 
     def solve(self, data: Interactions, *, device: torch.device) -> Factors:
-        """Start from v ~ N(0, 0.1²/D), then sweep."""
+        """Start from random vectors v ~ N(0, 0.1²/D), then sweep."""
         dim = at_least("dim", self.dim, 1)
         tables = 2 * 4 * (data.n_users + data.n_items) * dim
         require_memory(self.system_name, tables + 4 * dim * dim, device)

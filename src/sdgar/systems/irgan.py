@@ -1,4 +1,4 @@
-"""The minimax game of IRGAN."""
+"""The system IRGAN: the minimax game of a generator and a discriminator."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class IRGAN(Factorized):
     batch_size: int = 8192
     """How many training positives one step of the optimiser learns from."""
     side: str = "generator"
-    """Which of the two recommends in the end: generator or discriminator."""
+    """The side that recommends in the end: generator or discriminator."""
     temperature: float = 0.2
     """The temperature τ of the generator's proposals; the generator itself learns at τ = 1."""
     refit_every: int = 1
@@ -66,18 +66,18 @@ class IRGAN(Factorized):
     positive_share: float = 0.2
     """The share of generator_samples that is drawn from the positives, with importance weights."""
     reward: str = "sigmoid"
-    """What the generator is paid of the discriminator's score g: sigmoid (2σ(g) - 1, as in the
-    authors' code) or softplus."""
+    """The reward of the generator for an item with the discriminator's score g: sigmoid (2σ(g) - 1,
+    as in the authors' code) or softplus."""
     evaluate_every: int = 1
     """How many epochs lie between two looks at the validation rows; the generator is best early in
     its game."""
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """The logistic loss."""
+        """Return the logistic loss."""
         return objectives.logistic(given)
 
     def make_sampler(self, given: Ingredients) -> SoftmaxGenerator:
-        """A generator with a softmax over all items."""
+        """Return the generator, a softmax over all items."""
         one_of("side", self.side, ("discriminator", "generator"))
         l2 = self.decided(given.data).get("generator_l2", self.generator_l2)
         update = PolicyGradient(
@@ -100,12 +100,12 @@ class IRGAN(Factorized):
         )
 
     def recommends(self, sampler: Sampler) -> Recommending | None:
-        """The generator, unless the discriminator is asked for."""
+        """Return the generator, unless the discriminator is asked for."""
         return (
             sampler if self.side == "generator" and isinstance(sampler, SoftmaxGenerator) else None
         )
 
     def decided(self, data: Interactions) -> dict[str, Any]:
-        """Both λ by their rules, unless they are given."""
+        """Return both λ by their rules, unless they are given."""
         mine = {"generator_l2": by_rows(0.8, data)} if self.generator_l2 is None else {}
         return super().decided(data) | mine

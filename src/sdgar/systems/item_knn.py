@@ -1,4 +1,4 @@
-"""Item-based nearest neighbours (Sarwar et al. 2001; Deshpande and Karypis 2004)."""
+"""The system item-kNN (Sarwar et al. 2001; Deshpande and Karypis 2004)."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class ItemKNN(Solver):
     neighbours: int = 200
     """The number k of most similar items that an item keeps."""
     shrink: float = 30.0
-    """What is added to the denominator of the cosine, so that rare items are not similar by
-    accident."""
+    """The number that is added to the denominator of the cosine, so that rare items are not similar
+    by accident."""
 
     def fold_rule(self, data: Interactions) -> Rule | None:
-        """The history of a new user is all that the weights need."""
+        """Return the rule by which the history of a new user is multiplied by the weights."""
         return ByHistory()
 
     def solve(self, data: Interactions, *, device: torch.device) -> SparseItemWeights:
@@ -74,24 +74,27 @@ class ItemKNN(Solver):
 
 @dataclass(frozen=True, slots=True)
 class Cosine:
-    """sim(i, j) = n_ij / (√(n_i n_j) + shrink), n_ij contexts having both; -inf without any."""
+    """sim(i, j) = n_ij / (√(n_i n_j) + shrink), with n_ij contexts that have both; -inf if none."""
 
     items_of: SparseMatrix
+    """The items of each context."""
     users_of: SparseMatrix
+    """The contexts of each item."""
     shrink: float
+    """The number that is added to the denominator."""
 
     @property
     def n_items(self) -> int:
-        """Number of items."""
+        """The number of items."""
         return self.items_of.n_columns
 
     @property
     def device(self) -> torch.device:
-        """Where similarities are computed."""
+        """The device that similarities are computed on."""
         return self.items_of.device
 
     def score_all(self, users_B: Tensor) -> Tensor:
-        """sim_BI of some items, which stand where users do elsewhere, to all."""
+        """Return sim_BI of some items to all items; here the items asked for stand as users."""
         n_I = self.users_of.length_R.float()
         sim_BI = self.users_of.rows(users_B) @ self.items_of
         sim_BI /= torch.outer(n_I[users_B], n_I).sqrt_().add_(self.shrink)

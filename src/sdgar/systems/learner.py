@@ -1,4 +1,4 @@
-"""Systems of a discriminator, a sampler and an objective: what is composed before it is trained."""
+"""The base class of systems that are composed of a discriminator, a sampler and an objective."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sdgar.training.memory import Memory
 
 @estimator
 class Learner(Looped):
-    """A system of three parts: who scores, who proposes negatives, and what is minimised.
+    """A system of three parts: one scores, one proposes negatives, and one is minimised.
 
     A subclass says how each part is made; ``compose`` puts them together.
     """
@@ -53,19 +53,19 @@ class Learner(Looped):
     """The weight λ of the squared weights of the memory."""
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
-        """Make the model that scores."""
+        """Make the part that scores."""
         raise NotImplementedError
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """Make what is minimised."""
+        """Make the loss that is minimised."""
         raise NotImplementedError
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """Make what proposes negatives; the other two parts are there by then."""
+        """Make the part that proposes negatives; the other two parts have been made by then."""
         raise NotImplementedError
 
     def recommends(self, sampler: Sampler) -> Recommending | None:
-        """Say who recommends in the end, if it is not the discriminator."""
+        """Return the part that recommends in the end; None if it is the discriminator."""
         return None
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
@@ -136,11 +136,11 @@ class Learner(Looped):
             return
 
     def step(self) -> tuple[str, float]:
-        """Say which optimiser takes the steps, and at what rate."""
+        """Return the optimiser that takes the steps, with its learning rate."""
         return self.optimizer, self.learning_rate
 
     def penalty(self, data: Interactions) -> float:
-        """λ, which weighs the discriminator's penalty."""
+        """Return λ, which weighs the discriminator's penalty."""
         return not_negative("l2", self.decided(data).get("l2", getattr(self, "l2", 0.0)))
 
     def least_bytes(self, data: Interactions) -> int:
@@ -156,7 +156,7 @@ class Learner(Looped):
         return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
 
     def n_states(self) -> int:
-        """Count the states K of the generator; 0 without one."""
+        """Return the number K of states of the generator; 0 without one."""
         return 0
 
     def require_composable(self, data: Interactions) -> None:

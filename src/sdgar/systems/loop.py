@@ -1,4 +1,4 @@
-"""Systems that are trained: epochs of one loop, whose number is chosen on validation rows."""
+"""The base class of systems trained in epochs, whose number is chosen on validation rows."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Looped(Estimator):
     """The metric that the best epoch is best at: precision, recall, ndcg, mrr, map or hit, followed
     by @ and the length of the lists."""
     seed: int = 0
-    """The seed fixes everything that is drawn."""
+    """The seed that fixes everything that is drawn."""
     engine: str = "auto"
-    """What runs the epochs: auto, fused-cpu, fused-gpu or eager."""
+    """The engine that runs the epochs: auto, fused-cpu, fused-gpu or eager."""
     device: str = "auto"
-    """Where it is computed: auto, cpu or cuda."""
+    """The device that computes: auto, cpu or cuda."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts of the system, with ``device`` to compute on."""
@@ -82,7 +82,7 @@ class Looped(Estimator):
         checkpoints: Checkpoints | None = None,
         verbose: bool | None = None,
     ) -> Self:
-        """Learn from interactions, and show how far it is unless ``verbose`` is False.
+        """Learn from interactions, and show progress unless ``verbose`` is False.
 
         With ``valid`` the epoch is chosen on it and the best weights are kept; ``refit=True``
         then trains once more, as long, on both parts. Without ``valid``, 10 % of the rows are
@@ -187,7 +187,7 @@ class Looped(Estimator):
         on_epoch: OnPhase | None,
         verbose: bool | None,
     ) -> Iterator[None]:
-        """Tell of a run while it trains."""
+        """Print the progress of a run while it trains."""
         with progress.training(
             self.system_name,
             train.sizes(),
@@ -216,7 +216,7 @@ class Looped(Estimator):
         )
 
     def fit_options(self) -> FitOptions:
-        """The fields that steer the loop, checked."""
+        """Return the settings of the loop, checked."""
         return FitOptions(
             epochs=self.epochs,
             evaluate_every=self.evaluate_every,

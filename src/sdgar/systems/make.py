@@ -1,4 +1,4 @@
-"""A system by its name, with settings given as text."""
+"""How a system is made from its name and settings that are given as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sdgar.systems.names import SYSTEMS
 COMMON = (
     "seed", "engine", "device", "metric", "dislikes", "discriminator", "sampler", "objective",
 )  # fmt: skip
-"""Settings that commands give to several systems at once, for those that have them."""
+"""The settings that commands give to several systems at once, for those that have them."""
 
 
 def make(

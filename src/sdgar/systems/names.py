@@ -24,8 +24,9 @@ class Entry:
     home: str
     """The module that holds the class."""
     class_name: str
+    """The name of the class."""
     title: str
-    """One line that says what the system is."""
+    """The one line that says what the system is."""
 
 
 class Systems(Mapping[str, "type[Estimator]"]):
@@ -57,16 +58,16 @@ class Systems(Mapping[str, "type[Estimator]"]):
 
     @property
     def entries(self) -> Mapping[str, Entry]:
-        """The lines of the table; systems that were registered are not among them."""
+        """The lines of the table; systems that were registered by users are not among them."""
         return self._entries
 
     def titles(self) -> dict[str, str]:
-        """One line for each system; of an own system, the first line of its docstring."""
+        """Return one line for each system; of a registered one, its docstring's first line."""
         own = {name: (kind.__doc__ or "").partition("\n")[0] for name, kind in self._own.items()}
         return {name: entry.title for name, entry in self._entries.items()} | own
 
     def add(self, name: str, kind: type[Estimator]) -> None:
-        """Make an own system known; the same class may come again, another one may not."""
+        """Register a system; the same class may come again, another one of that name may not."""
         home = (kind.__module__, kind.__qualname__)
         before = self._own.get(name)
         again = before is not None and (before.__module__, before.__qualname__) == home

@@ -1,4 +1,4 @@
-"""The plainest recommender: the items that most users have."""
+"""The system that recommends the items that most users have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sdgar.systems.computed import Computed
 
 @estimator
 class MostPopular(Computed):
-    """Everyone gets the items that most users have: the yardstick of every report.
+    """Recommend to everyone the items that most users have: the yardstick of every report.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.MostPopular().fit(data)
@@ -26,7 +26,7 @@ class MostPopular(Computed):
     uses_weights: ClassVar[bool] = False
 
     def fold_rule(self, data: Interactions) -> Rule | None:
-        """Everyone gets the same list, new or not."""
+        """Return the rule that gives everyone the same list, new or not."""
         return NoVector()
 
     def _compute(

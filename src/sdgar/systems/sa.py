@@ -1,4 +1,4 @@
-"""Self-adversarial negative sampling."""
+"""The system SA: self-adversarial negative sampling."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class SA(Factorized):
     original."""
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """The logistic loss, whose negatives have softmax weights that no gradient moves."""
+        """Return the logistic loss, whose negatives have softmax weights that no gradient moves."""
         return objectives.sdgar(given, temperature=self.temperature, hold_weights=True)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """Uniform draws of the items that a user does not have."""
+        """Return the sampler that draws uniformly from the items that a user does not have."""
         return samplers.uniform(given)

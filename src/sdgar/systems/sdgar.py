@@ -1,4 +1,4 @@
-"""The paper's system, and the same with its equations as printed."""
+"""The system SD-GAR of the paper, and the same with its equations as printed."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class SDGAR(Factorized):
     l2_rule: ClassVar[float] = 0.07
 
     n_negatives: int = 5
-    """How many negatives are drawn for each positive: |S_c|."""
+    """How many negatives |S_c| are drawn for each positive."""
     temperature: float = 0.5
     """The temperature T of the distribution that the generator follows, P(i|c) ∝ exp(f_c(i)/T)."""
     hold_weights: bool = False
     """Whether the gradient stops at the importance weights."""
     proposal: str = "decomposable"
-    """Who proposes negatives: decomposable (the generator), or for ablations frozen (never
-    updated), scrambled (updated, then dealt to other contexts), uniform or popularity."""
+    """The part that proposes negatives: decomposable (the generator), or for ablations frozen
+    (never updated), scrambled (updated, then dealt to other contexts), uniform or popularity."""
     states: int = 64
     """The number K of states of the generator."""
     refit_every: int = 5
@@ -68,20 +68,21 @@ class SDGAR(Factorized):
     """How many draws there are for each context and each item in an update of the generator: |S_c|
     and |S_i|."""
     target: str = "kl"
-    """What the generator minimises: kl (the divergence from its target), or linear as in Eq. 7."""
-    integrand: str = "loss"
-    """Which function of the loss the generator follows: loss (h = f), or deviation (h = |f - μ|) as
+    """The quantity that the generator minimises: kl (the divergence from its target), or linear as
     in Eq. 7."""
+    integrand: str = "loss"
+    """The function of the loss that the generator follows: loss (h = f), or deviation (h = |f - μ|)
+    as in Eq. 7."""
     calibration: str = "line"
-    """The unit in which lambda_x and lambda_y are given: line (the largest b of each line),
-    relative (the mean of these), or literal."""
+    """The unit in which lambda_x and lambda_y are given: line (the largest b of each row of X or
+    column of Y), relative (the mean of these), or literal (1, as printed in the paper)."""
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """The logistic loss, whose negatives have importance weights."""
+        """Return the logistic loss, whose negatives have importance weights."""
         return objectives.sdgar(given, temperature=self.temperature, hold_weights=self.hold_weights)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """The generator, or what stands in for it in an ablation."""
+        """Return the generator, or the sampler that replaces it in an ablation."""
         one_of("proposal", self.proposal, (*_ABLATIONS, *STATIC))
         if self.proposal in STATIC:
             return STATIC[self.proposal](given)
@@ -99,7 +100,7 @@ class SDGAR(Factorized):
         )
 
     def n_states(self) -> int:
-        """Count the states K of the generator; 0 without one."""
+        """Return the number K of states of the generator; 0 without one."""
         return 0 if self.proposal in STATIC else at_least("states", self.states, 1)
 
 
@@ -107,8 +108,8 @@ class SDGAR(Factorized):
 class SDGARPrinted(SDGAR):
     """SD-GAR with Eq. 7 to 11 as printed: linear target, h = |f - μ|, λ taken literally.
 
-    Its generator stays uniform to many digits (see ``samplers/closed_form.py``); it is here to
-    show that.
+    Its generator stays uniform to many digits (see ``samplers/closed_form.py``); this system is
+    here to show that.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.SDGARPrinted(dim=2, epochs=3, early_stopping=False).fit(data)
@@ -119,5 +120,10 @@ class SDGARPrinted(SDGAR):
     system_name: ClassVar[str] = "sdgar-printed"
 
     target: str = "linear"
+    """The quantity that the generator minimises: linear as in Eq. 7, or kl."""
     integrand: str = "deviation"
+    """The function of the loss that the generator follows: deviation (h = |f - μ|) as in Eq. 7, or
+    loss (h = f)."""
     calibration: str = "literal"
+    """The unit in which lambda_x and lambda_y are given: literal (1, as printed in the paper), line
+    or relative."""

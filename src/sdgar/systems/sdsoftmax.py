@@ -1,4 +1,4 @@
-"""Sampling-decomposable softmax."""
+"""The system SD-Softmax: sampling-decomposable softmax."""
 
 from __future__ import annotations
 
@@ -56,14 +56,15 @@ class SDSoftmax(Learner):
     """The temperature τ that cosines are divided by; inner products are not. Without a value it is
     0.12 from 250,000 training rows on, and higher for fewer."""
     rho: float = 1.0
-    """The temperature of positives over that of negatives: ρ."""
+    """The temperature ρ of positives over that of negatives."""
     bias: bool = True
     """Whether an item has a bias beside its cosine; beside inner products there always is one."""
     l2: float = 0.1
     """The weight λ of the squared biases that a batch touches, and of the vectors of inner
     products."""
     proposal: str = "em"
-    """Who proposes negatives: em (the generator), or to compare with it uniform or popularity."""
+    """The part that proposes negatives: em (the generator), or to compare with it uniform or
+    popularity."""
     states: int = 64
     """The number K of states of the generator."""
     refit_every: int = 2
@@ -80,17 +81,17 @@ class SDSoftmax(Learner):
     """How many sweeps of iALS give the directions that cosines start from; 0 starts at random."""
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
-        """Cosines over τ, or inner products."""
+        """Return cosines over τ, or inner products."""
         if one_of("similarity", self.similarity, ("cosine", "dot")) == "dot":
             return discriminators.factorization(given)
         return discriminators.cosine(given, tau=self.tau, bias=self.bias, sweeps=self.sweeps)
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """A softmax over all items, whose sum is estimated from the negatives."""
+        """Return the softmax over all items, whose sum is estimated from the negatives."""
         return objectives.sdsoftmax(given, rho=self.rho)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """The generator, or what it is compared with."""
+        """Return the generator, or the sampler that it is compared with."""
         one_of("proposal", self.proposal, ("em", *STATIC))
         if self.proposal in STATIC:
             return STATIC[self.proposal](given)
@@ -104,17 +105,17 @@ class SDSoftmax(Learner):
         )
 
     def decided(self, data: Interactions) -> dict[str, Any]:
-        """τ by its rule, unless it is given or not used."""
+        """Return τ by its rule, unless it is given or not used."""
         by_rule = self.tau is None and self.similarity == "cosine"
         return {"tau": temperature_of(data)} if by_rule else {}
 
     def fold_rule(self, data: Interactions) -> Rule | None:
-        """New users are found on the sphere of cosines; inner products have no rule."""
+        """Return the rule that finds new users on the sphere; inner products have none."""
         if self.similarity != "cosine":
             return None
         tau = temperature_of(data) if self.tau is None else self.tau
         return OnSphere.after(data.history, data.n_items, tau=tau, rho=self.rho)
 
     def n_states(self) -> int:
-        """Count the states K of the generator; 0 without one."""
+        """Return the number K of states of the generator; 0 without one."""
         return 0 if self.proposal in STATIC else at_least("states", self.states, 1)

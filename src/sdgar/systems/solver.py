@@ -26,7 +26,7 @@ class Solver(Computed):
     """
 
     device: str = "auto"
-    """Where it is computed: auto, cpu or cuda."""
+    """The device that computes: auto, cpu or cuda."""
 
     def solve(self, data: Interactions, *, device: torch.device) -> Model:
         """Compute the model."""

@@ -1,4 +1,4 @@
-"""What ``sdgar tune`` searches: a value is one of a few, or lies in a range.
+"""The values that ``sdgar tune`` searches: one of a few, or any in a range.
 
 The paper's own grids (section 4.1): l2 in {0.01, 0.03, 0.05}; T, λ_X and λ_Y in {0.1, 0.5, 1};
 CML's margin in {0.5, 1, 1.5, 2}. Its l2 widens to a range here, since the best value moves by a
@@ -17,9 +17,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few values."""
+    """A setting that is one of a few values."""
 
     values: tuple[Any, ...]
+    """The values to choose from."""
 
     def nearest(self, value: Any) -> Any:
         """Return the value itself if it is one of them, else the one next to it."""
@@ -28,10 +29,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From low to high, evenly in the logarithm: every such setting is a scale."""
+    """A setting between two ends, searched evenly in the logarithm, as it is a scale."""
 
     low: float
+    """The lower end."""
     high: float
+    """The upper end."""
 
     def nearest(self, value: float) -> float:
         """Return the value itself, or the end of the range that is next to it."""
@@ -46,6 +49,6 @@ RATES = {
     "adam": Range(0.0005, 0.02),
     "sgd": Range(0.005, 0.5),
 }
-"""Learning rates that are searched for each optimiser."""
+"""The learning rates that are searched for each optimiser."""
 STEPS: Space = {"learning_rate": RATES["adagrad"], "l2": Range(0.001, 0.2)}
-"""What is searched for every system on matrix factorization."""
+"""The settings that are searched for every system on matrix factorization."""

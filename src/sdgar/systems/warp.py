@@ -35,19 +35,20 @@ class WARP(Factorized):
         "max_tries": Choice((10, 30, 60)),
     }
     l2_rule: ClassVar[float] = 3.3
-    """It is large, since a hinge counts up to log M times."""
+    """The constant that ``by_rows`` divides to get l2. It is large, since a hinge counts up to log
+    M times."""
 
     learning_rate: float = 0.2
     """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
     margin: float = 1.0
-    """By how much the score of a positive should exceed that of a negative."""
+    """The least by which the score of a positive should exceed that of a negative."""
     max_tries: int = 30
-    """The most draws for a positive; a positive without a violation teaches nothing."""
+    """The most draws for a positive; one without a violation among them teaches nothing."""
 
     def make_objective(self, given: Ingredients) -> Objective:
-        """A hinge that counts by the rank of the positive."""
+        """Return the hinge that is weighed by the rank of the positive."""
         return objectives.warp(given, margin=self.margin)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
-        """The first draw that scores too close to the positive."""
+        """Return the sampler that takes the first draw that scores too close to the positive."""
         return samplers.first_violation(given, margin=self.margin, max_tries=self.max_tries)

@@ -12,63 +12,69 @@ from sdgar.cli.options.training import number
 
 _FILES = "Files of users"
 
-Users = Annotated[list[str] | None, typer.Option("--user", help="A user; repeatable.")]
+Users = Annotated[list[str] | None, typer.Option("--user", help="Ask for this user; repeatable.")]
 UsersFile = Annotated[
     Path | None,
     typer.Option(
         "--users",
         metavar="FILE",
-        help="A file of users: .txt with one a line, or a table with a column of users.",
+        help="Ask for the users in this file: .txt with one a line, or a table with a column.",
     ),
 ]
-Everyone = Annotated[bool, typer.Option("--all", help="All users of the model.")]
+Everyone = Annotated[bool, typer.Option("--all", help="Ask for all users of the model.")]
 Fields = Annotated[
     list[str] | None,
     typer.Option(
         "--context",
         metavar="FIELD=VALUE",
-        help="Another field of the context, such as daypart=evening; repeatable.",
+        help="Set another field of the context, such as daypart=evening; repeatable.",
     ),
 ]
 History = Annotated[
     list[str] | None,
-    typer.Option("--history", help="A new user's items, as a,b,c; repeatable, one user each."),
+    typer.Option("--history", help="Ask for a new user with these items, as a,b,c; repeatable."),
 ]
 Histories = Annotated[
     list[Path] | None,
     typer.Option(
         "--histories",
         metavar="FILE",
-        help="Events of new users, read as `sdgar train` reads them; repeatable.",
+        help="Ask for the new users whose events this file has, as `sdgar train` reads them; "
+        "repeatable.",
     ),
 ]
 ItemsEach = Annotated[
     int,
-    typer.Option("-k", parser=number("-k", int), metavar="INTEGER", help="Items a user."),
+    typer.Option(
+        "-k",
+        parser=number("-k", int),
+        metavar="INTEGER",
+        help="Recommend so many items to each user.",
+    ),
 ]
 HowMany = Annotated[
     int,
-    typer.Option("-k", parser=number("-k", int), metavar="INTEGER", help="How many to show."),
+    typer.Option("-k", parser=number("-k", int), metavar="INTEGER", help="Show so many."),
 ]
-Allow = Annotated[list[str] | None, typer.Option("--allow", help="Only these items; repeatable.")]
+Allow = Annotated[
+    list[str] | None, typer.Option("--allow", help="Recommend only this item; repeatable.")
+]
 Exclude = Annotated[
-    list[str] | None, typer.Option("--exclude", help="Not these items; repeatable.")
+    list[str] | None, typer.Option("--exclude", help="Do not recommend this item; repeatable.")
 ]
 IncludeSeen = Annotated[
-    bool, typer.Option("--include-seen", help="Items the user has may come back.")
+    bool, typer.Option("--include-seen", help="Recommend also items that the user has already.")
 ]
 Fallback = Annotated[
     str,
     typer.Option(
         "--fallback",
-        help="Users whom the model does not know get the popular items, or: skip, error.",
+        help="Choose what unknown users get: popular (the most popular items), skip or error.",
     ),
 ]
 Marking = Annotated[
     str,
-    typer.Option(
-        "--fallback", help="Ids that the model does not know get a mark, or: skip, error."
-    ),
+    typer.Option("--fallback", help="Choose what unknown ids get: mark, skip or error."),
 ]
 AnswerFile = Annotated[
     Path | None,
@@ -77,18 +83,22 @@ AnswerFile = Annotated[
         "--out",
         parser=new_file,
         metavar="FILE",
-        help="Write .csv, .tsv, .jsonl or .parquet.",
+        help="Write the answer to this .csv, .tsv, .jsonl or .parquet file.",
     ),
 ]
 UserColumn = Annotated[
-    str | None, typer.Option("--user-column", help="Column of users.", rich_help_panel=_FILES)
+    str | None,
+    typer.Option("--user-column", help="Name the column of users.", rich_help_panel=_FILES),
 ]
 ItemColumn = Annotated[
-    str | None, typer.Option("--item-column", help="Column of items.", rich_help_panel=_FILES)
+    str | None,
+    typer.Option("--item-column", help="Name the column of items.", rich_help_panel=_FILES),
 ]
 TimeColumn = Annotated[
-    str | None, typer.Option("--time-column", help="Column of times.", rich_help_panel=_FILES)
+    str | None,
+    typer.Option("--time-column", help="Name the column of times.", rich_help_panel=_FILES),
 ]
 RatingColumn = Annotated[
-    str | None, typer.Option("--rating-column", help="Column of ratings.", rich_help_panel=_FILES)
+    str | None,
+    typer.Option("--rating-column", help="Name the column of ratings.", rich_help_panel=_FILES),
 ]

@@ -14,21 +14,21 @@ import typer
 from sdgar.errors import UsageError, unknown_name
 
 Reading = Any
-"""A ``ReadOptions``; the name is not imported here, to keep ``sdgar --help`` quick."""
+"""The type ``ReadOptions``, which is not imported here, to keep ``sdgar --help`` quick."""
 
 _COLUMNS = "Columns"
 
 User = Annotated[
-    str | None, typer.Option("--user", help="Column of users.", rich_help_panel=_COLUMNS)
+    str | None, typer.Option("--user", help="Name the column of users.", rich_help_panel=_COLUMNS)
 ]
 Item = Annotated[
-    str | None, typer.Option("--item", help="Column of items.", rich_help_panel=_COLUMNS)
+    str | None, typer.Option("--item", help="Name the column of items.", rich_help_panel=_COLUMNS)
 ]
 Weight = Annotated[
     str | None,
     typer.Option(
         "--weight",
-        help="Column of weights; without it every row counts once.",
+        help="Name the column of weights; without it every row counts once.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -37,15 +37,16 @@ Weights = Annotated[
     typer.Option(
         "--weights",
         metavar="HOW",
-        help="What is made of them: log, bm25, raw, or auto (raw, or log if they range widely).",
+        help="Transform the weights: log, bm25, raw, or auto (raw, or log if they range widely).",
         rich_help_panel=_COLUMNS,
     ),
 ]
 Time = Annotated[
-    str | None, typer.Option("--time", help="Column of times.", rich_help_panel=_COLUMNS)
+    str | None, typer.Option("--time", help="Name the column of times.", rich_help_panel=_COLUMNS)
 ]
 Rating = Annotated[
-    str | None, typer.Option("--rating", help="Column of ratings.", rich_help_panel=_COLUMNS)
+    str | None,
+    typer.Option("--rating", help="Name the column of ratings.", rich_help_panel=_COLUMNS),
 ]
 MinRating = Annotated[
     str | None,
@@ -60,7 +61,7 @@ Delimiter = Annotated[
     str | None,
     typer.Option(
         "--delimiter",
-        help="Field separator of text files: one character, tab or ::.",
+        help="Set the separator of fields in text files: one character, tab or ::.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -68,7 +69,7 @@ Header = Annotated[
     str | None,
     typer.Option(
         "--columns",
-        help="Column names of files without a header: user,item,time.",
+        help="Name the columns of files without a header, as user,item,time.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -76,7 +77,7 @@ Duplicates = Annotated[
     str,
     typer.Option(
         "--duplicates",
-        help="Repeated pairs with different weights: error, sum, max or last.",
+        help="Choose what repeated pairs with different weights become: error, sum, max or last.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -84,8 +85,8 @@ Context = Annotated[
     str,
     typer.Option(
         "--context",
-        help="What is recommended for: user, or user and more fields, as user,city; hour, weekday "
-        "and daypart come from the time.",
+        help="Choose what lists are made for: user, or user and more fields, as user,city; hour, "
+        "weekday and daypart come from the time.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -93,8 +94,8 @@ SeenBy = Annotated[
     str,
     typer.Option(
         "--seen-by",
-        help="With fields in the context: items that a user has are left out in all contexts "
-        "(user), or only where they have them (context).",
+        help="With fields in the context, leave out items that a user has in all contexts (user), "
+        "or only in the context that has them (context).",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -102,7 +103,7 @@ AllowBadRows = Annotated[
     bool,
     typer.Option(
         "--allow-bad-rows",
-        help="Leave malformed rows out, counted, instead of refusing the load.",
+        help="Leave malformed rows out and count them, instead of refusing the file.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -111,8 +112,8 @@ MaxUncompressed = Annotated[
     typer.Option(
         "--max-uncompressed",
         metavar="BYTES",
-        help="What a gz, zst or Parquet file may unpack to, as 2000000000 or 8G; default: the "
-        "memory of this machine, at most 64G.",
+        help="Limit what a gz, zst or Parquet file may unpack to, as 2000000000 or 8G; the default "
+        "is the memory of this machine, at most 64G.",
         rich_help_panel=_COLUMNS,
     ),
 ]
@@ -121,11 +122,12 @@ Names = Annotated[
     typer.Option(
         "--names",
         metavar="TABLE",
-        help="A table of what items are called; names are shown beside their ids.",
+        help="Read what items are called from this table, and show names beside ids.",
     ),
 ]
 NameColumn = Annotated[
-    str | None, typer.Option("--name-column", help="Which column of --names holds the names.")
+    str | None,
+    typer.Option("--name-column", help="Name the column of --names that holds the names."),
 ]
 
 

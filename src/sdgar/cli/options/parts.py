@@ -20,7 +20,7 @@ Discriminator = Annotated[
     str | None,
     typer.Option(
         "--discriminator",
-        help=f"Compose a system: {', '.join(DISCRIMINATORS)}.",
+        help=f"Compose a system, with this part that scores: {', '.join(DISCRIMINATORS)}.",
         rich_help_panel=_COMPOSE,
     ),
 ]
@@ -28,7 +28,7 @@ Sampler = Annotated[
     str | None,
     typer.Option(
         "--sampler",
-        help=f"Who proposes negatives: {', '.join(SAMPLERS)}.",
+        help=f"Compose a system, with this part that proposes negatives: {', '.join(SAMPLERS)}.",
         rich_help_panel=_COMPOSE,
     ),
 ]
@@ -36,7 +36,7 @@ Objective = Annotated[
     str | None,
     typer.Option(
         "--objective",
-        help=f"What is minimised: {', '.join(OBJECTIVES)}.",
+        help=f"Compose a system, with this loss: {', '.join(OBJECTIVES)}.",
         rich_help_panel=_COMPOSE,
     ),
 ]
@@ -45,7 +45,8 @@ UserFeatures = Annotated[
     typer.Option(
         "--user-features",
         metavar="TABLE",
-        help="What is known of users: the id first, then columns of features, a|b for several.",
+        help="Read features of users from this table: the id, then columns of features, a|b for "
+        "several.",
         rich_help_panel=_COMPOSE,
     ),
 ]
@@ -54,7 +55,7 @@ ItemFeatures = Annotated[
     typer.Option(
         "--item-features",
         metavar="TABLE",
-        help="The same of items; --discriminator two-tower looks at both.",
+        help="Read features of items from such a table; --discriminator two-tower looks at both.",
         rich_help_panel=_COMPOSE,
     ),
 ]

@@ -10,42 +10,51 @@ import typer
 from sdgar.cli.options.places import folder_for_files, new_file
 from sdgar.cli.options.training import number
 
-Tuned = Annotated[str, typer.Option("--system", help="What to tune; see sdgar train.")]
+Tuned = Annotated[str, typer.Option("--system", help="Tune this system; see sdgar train.")]
 Trials = Annotated[
     int,
     typer.Option(
         "--trials",
         parser=number("--trials", int),
         metavar="INTEGER",
-        help="Settings to try; the first are the defaults.",
+        help="Try so many settings; the first are the defaults.",
     ),
 ]
 Elsewhere = Annotated[
     list[Path] | None,
     typer.Option(
         "--test",
-        help="Events held out elsewhere, so that nothing is split off; they are only looked "
-        "at to see that none of them is a training row.",
+        help="Name files of test events, so that none are split off; they are only read to check "
+        "that none of them is a training row.",
     ),
 ]
 Study = Annotated[
     Path | None,
     typer.Option(
-        "--study", parser=new_file, metavar="FILE", help="Keep the search here, and go on with it."
+        "--study",
+        parser=new_file,
+        metavar="FILE",
+        help="Keep the search in this file, and go on with it.",
     ),
 ]
 Fixed = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter that stays as it is."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Fix a hyper-parameter, so that it is not searched; repeatable.",
+    ),
 ]
-Systems = Annotated[str, typer.Option("--systems", metavar="NAME,NAME…", help="What to compare.")]
+Systems = Annotated[
+    str, typer.Option("--systems", metavar="NAME,NAME…", help="Compare these systems.")
+]
 Seeds = Annotated[
     int,
     typer.Option(
         "--seeds",
         parser=number("--seeds", int),
         metavar="INTEGER",
-        help="Runs of each system; from --seed upwards.",
+        help="Run each system with so many seeds, from --seed upwards.",
     ),
 ]
 SeedsFromZero = Annotated[
@@ -54,7 +63,7 @@ SeedsFromZero = Annotated[
         "--seeds",
         parser=number("--seeds", int),
         metavar="INTEGER",
-        help="Runs of each system; from 0 upwards.",
+        help="Run each system with so many seeds, from 0 upwards.",
     ),
 ]
 Tune = Annotated[
@@ -63,12 +72,16 @@ Tune = Annotated[
         "--tune",
         parser=number("--tune", int),
         metavar="TRIALS",
-        help="First tune each system, all as long.",
+        help="First tune each system, with so many trials.",
     ),
 ]
 Against = Annotated[
     str | None,
-    typer.Option("--against", metavar="NAME", help="Hold the others against this; the best."),
+    typer.Option(
+        "--against",
+        metavar="NAME",
+        help="Compare the others with this system; the default is the best one.",
+    ),
 ]
 Folder = Annotated[
     Path | None,
@@ -76,7 +89,7 @@ Folder = Annotated[
         "--out",
         parser=folder_for_files,
         metavar="FOLDER",
-        help="Folder to keep everything in, and go on from.",
+        help="Keep everything in this folder, and go on from there.",
     ),
 ]
 Place = Annotated[
@@ -85,7 +98,7 @@ Place = Annotated[
         "--out",
         parser=folder_for_files,
         metavar="FOLDER",
-        help="Folder to keep everything in, and go on from.",
+        help="Keep everything in this folder, and go on from there.",
     ),
 ]
 OfSystems = Annotated[
@@ -93,6 +106,6 @@ OfSystems = Annotated[
     typer.Option(
         "--set",
         metavar="[SYSTEM.]KEY=VALUE",
-        help="A hyper-parameter of one system, or of all that have it.",
+        help="Set a hyper-parameter of one system, or of all that have it; repeatable.",
     ),
 ]

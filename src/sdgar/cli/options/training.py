@@ -23,26 +23,40 @@ Seed = Annotated[
         "--seed",
         parser=lambda text: _seed(text),
         metavar="INTEGER",
-        help="Fixes everything that is drawn.",
+        help="Fix everything that is drawn.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object as the last line of stdout.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object as the last line of stdout.")
+]
 Ks = Annotated[
     list[str] | None,
-    typer.Option("--k", help=f"Length of the lists; repeatable, or {','.join(map(str, KS))}."),
+    typer.Option(
+        "--k", help=f"Measure lists of this length; repeatable. Default {','.join(map(str, KS))}."
+    ),
 ]
-Train = Annotated[list[Path], typer.Argument(metavar="TRAIN…", help="Files of events.")]
-Test = Annotated[list[Path] | None, typer.Option("--test", help="Held-out events.")]
-Valid = Annotated[list[Path] | None, typer.Option("--valid", help="Validation events.")]
+Train = Annotated[
+    list[Path], typer.Argument(metavar="TRAIN…", help="Train on these files of events.")
+]
+Test = Annotated[
+    list[Path] | None, typer.Option("--test", help="Measure on these held-out events.")
+]
+Valid = Annotated[
+    list[Path] | None, typer.Option("--valid", help="Choose epochs on these validation events.")
+]
 Protocol = Annotated[
-    str, typer.Option("--protocol", help="validated, or paper (chooses its epoch on test).")
+    str,
+    typer.Option(
+        "--protocol", help="Choose epochs on validation rows (validated), or on test (paper)."
+    ),
 ]
 Split = Annotated[
     str | None,
     typer.Option(
         "--split",
         metavar="RULE",
-        help="Without --test: time (default with a time column), paper, leave-last-out, "
+        help="Without --test, split rows off by: time (default with a time column), paper, "
+        "leave-last-out, "
         "date:2024-03-01, users:0.1 (new users, folded in), none.",
     ),
 ]
@@ -51,22 +65,24 @@ Folds = Annotated[
     typer.Option(
         "--split",
         metavar="RULE",
-        help="Without --test: time (default with a time column), paper, leave-last-out, "
+        help="Without --test, split rows off by: time (default with a time column), paper, "
+        "leave-last-out, "
         "date:2024-03-01, users:0.1 (new users, folded in), or several folds: windows:7d:3 (three "
         "windows of 7 days), folds:5.",
     ),
 ]
-Engine = Annotated[str, typer.Option("--engine", help="auto, or an engine by name.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+Engine = Annotated[str, typer.Option("--engine", help="Name the engine that trains, or auto.")]
+Device = Annotated[str, typer.Option("--device", help="Compute on auto, cpu or cuda.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a hyper-parameter; repeatable."),
 ]
 Metric = Annotated[
     str | None,
     typer.Option(
         "--metric",
         metavar="KIND@K",
-        help="What is chosen by, such as recall@20: precision, recall, ndcg, mrr, map or hit; "
+        help="Choose by this metric, such as recall@20: precision, recall, ndcg, mrr, map or hit; "
         f"default {METRIC}.",
     ),
 ]
@@ -93,8 +109,8 @@ Keep = Annotated[
     typer.Option(
         "--keep",
         metavar="WHICH",
-        help="What is saved: all (trained on all rows after the measurement; the default where "
-        "test rows are split off), or measured.",
+        help="Save the model that is trained on all rows after the measurement (all; the default "
+        "where test rows are split off), or the measured one (measured).",
     ),
 ]
 Resume = Annotated[
@@ -107,10 +123,10 @@ CheckpointEvery = Annotated[
         "--checkpoint-every",
         parser=lambda text: number("--checkpoint-every", float)(text),
         metavar="SECONDS",
-        help="0 keeps every epoch.",
+        help="Write a checkpoint every so many seconds; 0 writes one each epoch.",
     ),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a saved model.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Name the folder of a saved model.")]
 
 
 def kept_rows(keep: str | None, test: list[Path] | None, split: str | None, protocol: str) -> str:

@@ -1,4 +1,4 @@
-"""An epoch as one compiled loop on the CPU."""
+"""The engine that runs an epoch as one compiled loop on the CPU."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class FusedCpuEngine:
         return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore what ``state`` returned."""
         parts = host.StateParts.of(state)
         self._step_count = int(parts.optimizer["steps"])
         for name, table in self._arrays().items():

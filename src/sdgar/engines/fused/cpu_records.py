@@ -36,7 +36,7 @@ def rows_of(data: Interactions) -> Rows:
 
 
 def known_of(data: Interactions) -> Known:
-    """Lay out what is no negative, with a filter of 16 bits or more for each pair."""
+    """Lay out the known positives, with a filter of 16 bits or more for each pair."""
     from sdgar.kernels.numba.known import Known, fill
 
     seen = data.left_out

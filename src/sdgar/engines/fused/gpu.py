@@ -1,4 +1,4 @@
-"""Epochs on a GPU by Triton: the eager engine's updates, from the same negatives."""
+"""The engine that runs epochs on a GPU by Triton: the eager engine's updates and negatives."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
 
 _MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM = 64, 32, 256
-"""Limits of what a kernel can hold of a visit in registers."""
+"""The limits of what a kernel can hold of a visit in registers."""
 
 
 class FusedGpuEngine:
-    """What ``EagerEngine`` computes, in kernels that never wait for the host.
+    """Compute what ``EagerEngine`` computes, in kernels that never wait for the host.
 
     The visits of a chunk and their negatives are drawn at once (``kernels/triton/draws.py``); each
     step is then one kernel that adds up gradients and one that moves the rows they touched
@@ -176,7 +176,7 @@ class FusedGpuEngine:
         return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore what ``state`` returned."""
         parts = host.StateParts.of(state)
         self._model.load_state_dict(parts.model)
         self._step_count = int(parts.optimizer["step"])

@@ -20,21 +20,27 @@ from sdgar.engines.visits import STRIDES, Visits
 Model = MatrixFactorization | Metric | Cosine
 
 NUMBERS_AHEAD = 1 << 25
-"""Positives and negatives that are drawn at once."""
+"""The number of positives and negatives that are drawn at once."""
 MOST_STEPS = 2048
-"""Steps of a graph; more take longer to record than they save."""
+"""The most steps of a graph; more take longer to record than they save."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Visits, touched rows and draws that one program works on, and its warps."""
+    """The numbers of visits, rows and draws that one program works on, and its warps."""
 
     visits: int
+    """The number of visits whose gradients one program adds up."""
     visit_warps: int
+    """The number of warps of such a program."""
     rows: int
+    """The number of touched rows that one program moves."""
     row_warps: int
+    """The number of warps of a program that moves rows."""
     drawn: int
+    """The number of visits that one program draws for."""
     log_q: int
+    """The number of negatives whose log Q one program computes."""
 
     @classmethod
     def of(cls, n: int, p: int, d: int, k: int, drawn: int, device: torch.device) -> Tiles:
@@ -53,7 +59,7 @@ class Tiles:
 
 
 class Room:
-    """Tensors that the kernels read and write; see the docstrings of ``kernels/triton``."""
+    """The tensors that the kernels read and write; see the docstrings of ``kernels/triton``."""
 
     def __init__(
         self,

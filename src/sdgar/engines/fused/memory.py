@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 _LINE = 64
-"""Bytes of a cache line."""
+"""The number of bytes of a cache line."""
 
 
 def aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:

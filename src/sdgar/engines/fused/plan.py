@@ -41,7 +41,7 @@ from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 Lower = Callable[..., Any]
-"""Turns a part into a record that kernels read."""
+"""A function that lowers a part: it returns the record of the part that kernels read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,17 @@ class Plan:
     """The lowerings of one engine, by the class of a part."""
 
     package: str
-    """The package of the kernels, with the same modules in each."""
+    """The package of the kernels; each package has the same modules."""
     code: str
-    """What the engine calls its code, in sentences about what it has none for."""
+    """The name of the engine's code, in sentences about parts that it has no code for."""
     scores: Mapping[type, Lower]
+    """The lowerings of discriminators."""
     draws: Mapping[type, Lower]
+    """The lowerings of samplers."""
     losses: Mapping[type, Lower]
+    """The lowerings of objectives."""
     steps: Mapping[type, Lower]
+    """The lowerings of optimisers."""
 
     def misfit(self, system: System) -> str | None:
         """Say why the engine has no code for the parts of a system, or None if it has."""
@@ -98,7 +102,7 @@ class Plan:
 
 
 class Asked(NamedTuple):
-    """What every proposal on the CPU begins with: negatives a visit, the seed, and the items."""
+    """The first fields of every proposal on the CPU: negatives a visit, the seed, and the items."""
 
     n: int
     seed: np.uint64

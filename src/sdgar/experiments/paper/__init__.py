@@ -1,4 +1,4 @@
-"""The paper's tables and figures, one experiment a module: what is measured, and how it is written.
+"""The paper's tables and figures, one module each: what is measured, and how it is written.
 
 An experiment is a module with NAME, TITLE, ``measurements(setting)`` and ``write(rows, out,
 setting)``. Measurements are made once and kept (``measurements.py``); tables and pictures come from
@@ -25,7 +25,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
 
 
 def named(name: str) -> list[ModuleType]:
-    """The experiment of that name, or all of them."""
+    """Return the experiment of that name, or all of them."""
     if name == "all":
         return list(EXPERIMENTS.values())
     if name not in EXPERIMENTS:
@@ -56,7 +56,7 @@ def run(
 
 
 def _require_free(out: Path, name: str) -> None:
-    """Refuse to replace files of the same names, where nothing says that they are ours."""
+    """Raise if files of the same names are there and no measurement says that they are ours."""
     if any((out / f"{name}.{suffix}").exists() for suffix in ("jsonl", "json")):
         return
     taken = [f"{name}.{s}" for s in ("csv", "md", "png") if (out / f"{name}.{s}").exists()]

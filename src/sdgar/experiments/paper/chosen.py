@@ -1,11 +1,11 @@
-"""Settings that a search on validation rows chose for Table 2, D = 32 (docs/results-more.md)."""
+"""The settings that a search on validation rows chose for Table 2 (docs/results-more.md)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 SYSTEMS = ("bpr", "aobpr", "warp", "cml", "dns", "irgan", "sa", "sdgar")
-"""Those of the paper's table, in its order."""
+"""The systems of the paper's table, in its order."""
 YARDSTICKS = ("popular", "item-knn", "ials", "ease")
 
 _IRGAN = {"pretrain_rate": 0.01, "generator_batch": 1024, "batch_size": 8192, "evaluate_every": 1}
@@ -25,7 +25,7 @@ NAMES = {
     "ials": "iALS",
     "ease": "EASE",
 }
-"""For people."""
+"""The names of systems in tables and figures."""
 
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "bpr": {
@@ -85,7 +85,7 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 MOST_EPOCHS = {"irgan": 2}
-"""300 for the others. IRGAN's generator is best before its game or soon after its start."""
+"""The most epochs of a system, where it is not 300: IRGAN's generator is best early in its game."""
 
 PAPER = {
     "bpr": (0.1165, 0.1255, 0.2605),
@@ -97,10 +97,10 @@ PAPER = {
     "sa": (0.1269, 0.1490, 0.2764),
     "sdgar": (0.1365, 0.1620, 0.3134),
 }
-"""NDCG@50 in the paper's Table 2, on CiteULike, Gowalla and MovieLens-10M."""
+"""The NDCG@50 in the paper's Table 2, on CiteULike, Gowalla and MovieLens-10M."""
 REAL = ("citeulike", "gowalla", "movielens")
 
 
 def settings_of(system: str, data: str) -> dict[str, Any]:
-    """What the search chose; SD-Softmax and most popular have their defaults."""
+    """Return the settings that the search chose; SD-Softmax and popular have their defaults."""
     return SETTINGS.get(system, {}).get(data, {})

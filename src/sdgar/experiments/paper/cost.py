@@ -1,4 +1,4 @@
-"""Seconds of an epoch: SD-GAR against IRGAN, at the paper's large shapes and by number of items.
+"""The seconds of an epoch: SD-GAR against IRGAN, at the paper's large shapes and by items.
 
 The discriminator's epoch is one pass over the positives, with its draws; the generator's update is
 what comes between epochs, once for all contexts and items. Both systems have one negative for each
@@ -32,15 +32,15 @@ from sdgar.training.protocols import Recipe
 SYSTEMS, PARTS = ("sdgar", "irgan"), ("discriminator", "generator")
 DIM, STATES, SAMPLES = 32, 64, 64
 ROUNDS = 3
-"""Epochs whose median is taken, after one that warms up."""
+"""The number of epochs whose median is taken, after one that warms up."""
 LONG = 60.0
-"""Seconds of a first epoch next to which warming up is nothing: it is then the only one."""
+"""The seconds from which on a first epoch is the only one: warming up is nothing beside it."""
 _IRGAN_PAIRS_A_SECOND = 3e7
-"""On two cores, roughly."""
+"""The pairs of context and item that IRGAN scores in a second on two cores, roughly."""
 
 
 def recipe_of(system: str) -> Recipe:
-    """One negative a positive; IRGAN without the likelihood pretraining, which is no part of it."""
+    """Return a system with one negative a positive; IRGAN's has no pretraining."""
     if system == "sdgar":
         return SDGAR(dim=DIM, n_negatives=1, states=STATES, generator_samples=SAMPLES)
     return IRGAN(
@@ -50,7 +50,7 @@ def recipe_of(system: str) -> Recipe:
 
 
 def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Measurement:
-    """Seconds of D's epoch and of G's update on made-up data of a shape."""
+    """Return the measurement of D's epoch and of G's update on made-up data of a shape."""
     pairs = shape.users * shape.items
     return Measurement(
         key={
@@ -71,7 +71,7 @@ def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Measure
 
 
 def measure(system: str, data: Interactions, device: str) -> dict[str, Any]:
-    """Medians of a few rounds; all of them are in ``rounds``."""
+    """Return the medians of a few rounds; all of them are in ``rounds``."""
     where = choose_device(device)
     made = recipe_of(system).compose(data, seed=0, device=where)
     make_engine, _ = choose_engine("auto", made, where)
@@ -97,7 +97,7 @@ def measure(system: str, data: Interactions, device: str) -> dict[str, Any]:
 
 
 def _drawing(made: System, data: Interactions, device: torch.device) -> Callable[[int], object]:
-    """The draws of an epoch and nothing else."""
+    """Return a function that makes the draws of an epoch and nothing else."""
     users_E = torch.from_numpy(data.users_E).to(device)
     items_E = torch.from_numpy(data.items_E).to(device).long()
     rows_E1 = torch.arange(len(items_E), device=device)[:, None]
@@ -117,7 +117,7 @@ def _drawing(made: System, data: Interactions, device: torch.device) -> Callable
 
 
 def scaled(name: str, share: float) -> Shape:
-    """A shape of the paper, or one with a share of its users, items and interactions."""
+    """Return a shape of the paper, or one with a share of its users, items and interactions."""
     shape = PRESETS[name]
     return replace(
         shape,

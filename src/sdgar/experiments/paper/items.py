@@ -26,11 +26,14 @@ LINES = (
     ("irgan", None, "IRGAN"),
     ("irgan", "proposals", "IRGAN's draws alone"),
 )
-"""System, the column if it is not that of the panel, and what the line is called."""
+"""The lines of a panel: the system, the column if it is another, and the name of the line."""
 
 
 def measurements(setting: Setting) -> list[Measurement]:
-    """2 million positives of 50,000 users; quick: a fiftieth of each and of the items."""
+    """Return measurements by number of items, on 2 million positives of 50,000 users.
+
+    Quick: a fiftieth of the users, positives and items.
+    """
     by = QUICK_SHARE if setting.quick else 1
     return [
         cost(
@@ -49,19 +52,19 @@ def measurements(setting: Setting) -> list[Measurement]:
 
 
 def growth(items: Sequence[float], seconds: Sequence[float]) -> float:
-    """The exponent e of seconds ∝ items^e, by least squares of the logarithms."""
+    """Return the exponent e of seconds ∝ items^e, by least squares of the logarithms."""
     return float(np.polyfit(np.log(items), np.log(seconds), 1)[0])
 
 
 def straight(items: Sequence[float], seconds: Sequence[float]) -> tuple[float, float, float]:
-    """a, b and R² of seconds ≈ a + b · items, by least squares."""
+    """Return a, b and R² of seconds ≈ a + b · items, by least squares."""
     b, a = np.polyfit(items, seconds, 1)
     left = np.var(np.asarray(seconds) - a - b * np.asarray(items))
     return float(a), float(b), float(1 - left / max(np.var(seconds), np.finfo(float).tiny))
 
 
 def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
-    """A row of panels for each device, a panel for each part, a line for each system."""
+    """Write a row of panels for each device, a panel for each part, a line for each system."""
     sheets.write_rows(rows, out, NAME)
     devices = sheets.by_device(rows)
     figure, axes = sheets.panels(len(PARTS), rows=len(devices))

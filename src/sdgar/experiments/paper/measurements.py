@@ -1,4 +1,4 @@
-"""An experiment is many measurements: each is made once, kept as a line, and never made again.
+"""Measurements of an experiment: each is made once, kept as a line, and never made again.
 
     OUT/NAME.jsonl    one sealed line a measurement: what it is (its key), what came out, and on
                       what machine it was made
@@ -33,36 +33,40 @@ _UNSEALED = ("format", "key", "values", "seconds", "made_on")
 """The entries of a line from before there were seals."""
 
 Row = dict[str, Any]
-"""What a measurement is and what came out, side by side."""
+"""The key of a measurement and its values, side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How the experiments are run: data, size, device and seeds."""
+    """The setting of all experiments: data, size, device and seeds."""
 
     data: Path | None = None
-    """Folder of the real data sets; those that are not in it are made up in their shape."""
+    """The folder of the real data sets; those that are not in it are made up in their shape. None
+    makes up all."""
     quick: bool = False
-    """Smaller in every way, as each experiment says."""
+    """Whether experiments are smaller in every way, as each of them says."""
     device: str = "auto"
+    """The device that computes: auto, cpu or cuda."""
     seeds: tuple[int, ...] = (0, 1, 2)
+    """The seeds of the runs."""
 
     def __post_init__(self) -> None:
-        """Refuse a device that is not there before hours are spent."""
+        """Raise if the device is not there, before hours are spent."""
         choose_device(self.device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One number or a few of them, that take a while to get."""
+    """One number, or a few of them, that take a while to measure."""
 
     key: dict[str, Any]
-    """What is measured: the entries by which its line is found again."""
+    """The entries that say what is measured, by which its line is found again."""
     measure: Callable[[OnPhase], dict[str, Any]]
+    """The function that measures; it is told of epochs."""
     seconds: float
-    """The seconds it may take on two cores, roughly."""
+    """The seconds that the measurement takes on two cores, roughly."""
     epochs: int = 1
-    """The most epochs it may train."""
+    """The most epochs that the measurement may train."""
 
     @property
     def label(self) -> str:
@@ -73,14 +77,14 @@ class Measurement:
 
 @dataclass(slots=True)
 class Pace:
-    """Guesses how long the rest will take here, by the measurements before it."""
+    """Guess how long the rest will take, by the measurements so far."""
 
     guessed: float
     """The seconds of the measurements that are left, by guesses made beforehand."""
     tried: float = 0.0
-    """The seconds of those that were made now, by the same guesses."""
+    """The seconds that were guessed for the measurements that were made now."""
     taken: float = 0.0
-    """The seconds that these took."""
+    """The seconds that the measurements made now really took."""
 
     def passed(self, one: Measurement, seconds: float | None) -> None:
         """Note that a measurement is over; without seconds, it was made earlier."""

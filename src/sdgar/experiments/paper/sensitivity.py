@@ -1,4 +1,4 @@
-"""How NDCG@50 depends on D, on the negatives, and on the samples of the generator's update."""
+"""The effect of D, of the negatives and of the generator's samples on NDCG@50."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ DIM = 32
 
 
 def measurements(setting: Setting) -> list[Measurement]:
-    """One value changed at a time; quick: CiteULike, ends and middle, one seed, 10 epochs."""
+    """Return measurements in which one value changes at a time.
+
+    Quick: CiteULike, ends and middle, one seed, 10 epochs.
+    """
     made = []
     for data in QUICK_DATA if setting.quick else DATA:
         base = settings_of("sdgar", data) | {
@@ -52,7 +55,7 @@ def measurements(setting: Setting) -> list[Measurement]:
 
 
 def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
-    """A panel for each axis, a line for each data set."""
+    """Write a panel for each axis, a line for each data set."""
     sheets.write_rows(rows, out, NAME)
     figure, panels = sheets.panels(len(AXES), share_y=True)
     sets = list(dict.fromkeys(row["data"] for row in rows))

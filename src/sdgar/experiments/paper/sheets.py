@@ -1,4 +1,4 @@
-"""What an experiment leaves: rows as JSON and CSV, and from those a table and a picture."""
+"""The files of an experiment: rows as JSON and CSV, and from those a table and a picture."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which stay apart for colour-blind readers."""
+"""The colours of Okabe and Ito, which colour-blind readers can tell apart."""
 MARKS = "os^Dv<>"
 
 
 def write_rows(rows: Sequence[Row], out: Path, name: str) -> None:
-    """The rows whole as JSON; as CSV those of their values that fit a cell."""
+    """Write all rows as JSON, and as CSV those of their values that fit a cell."""
     _write(out / f"{name}.json", json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
     plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
     columns = list(dict.fromkeys(key for row in plain for key in row))
@@ -35,18 +35,18 @@ def write_rows(rows: Sequence[Row], out: Path, name: str) -> None:
 
 
 def write_markdown(out: Path, name: str, parts: Sequence[str]) -> None:
-    """Paragraphs and tables."""
+    """Write paragraphs and tables as Markdown."""
     _write(out / f"{name}.md", "\n\n".join(parts) + "\n")
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Cells as they are."""
+    """Return a Markdown table with the cells as they are."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def mean_and_spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation, if there are several; a dash if there are none."""
+    """Return mean ± standard deviation, if there are several; a dash if there are none."""
     if not values:
         return "–"
     spread = f" ± {stdev(values):.4f}" if len(values) > 1 else ""
@@ -54,7 +54,7 @@ def mean_and_spread(values: Sequence[float]) -> str:
 
 
 def write_figure(figure: Figure, out: Path, name: str) -> None:
-    """As PNG."""
+    """Write a figure as PNG."""
     with replacing(out / f"{name}.png") as temporary:
         figure.savefig(temporary, format="png")
 
@@ -62,7 +62,7 @@ def write_figure(figure: Figure, out: Path, name: str) -> None:
 def panels(
     n: int, *, rows: int = 1, height: float = 3.6, share_y: bool = False
 ) -> tuple[Figure, list[Any]]:
-    """A figure with rows of n axes side by side."""
+    """Return a figure with rows of n axes side by side."""
     figure = new_figure(width=max(6.5, 3.7 * n), height=height * rows)
     axes = figure.subplots(rows, n, squeeze=False, sharey=share_y)
     for one in axes.flat:
@@ -73,7 +73,7 @@ def panels(
 
 
 def legend_below(figure: Figure, marks: Sequence[tuple[str, str, str, str]]) -> None:
-    """One legend for all panels: (mark, colour, full or none, text) each."""
+    """Draw one legend for all panels; each entry is (mark, colour, full or none, text)."""
     from matplotlib.lines import Line2D
 
     handles = [
@@ -85,7 +85,7 @@ def legend_below(figure: Figure, marks: Sequence[tuple[str, str, str, str]]) -> 
 
 
 def by_device(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Rows of each machine."""
+    """Return the rows of each machine."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         made = row["made_on"]
@@ -97,7 +97,7 @@ def by_device(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def made_on(rows: Sequence[Row]) -> str:
-    """Which machines the rows come from."""
+    """Say which machines the rows come from."""
     machines = dict.fromkeys(
         f"{m['device']}, {m['threads']} threads, torch {m['torch']}, sdgar {m['sdgar']}"
         for m in (row["made_on"] for row in rows)

@@ -1,4 +1,4 @@
-"""The paper's five data sets: the real ones where they are, or made up in their shape."""
+"""The paper's five data sets: the real ones if a folder has them, or made up in their shape."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAPER_SIZES = {
     name: (dataset.paper_users, dataset.paper_items, dataset.paper_ratings)
     for name, dataset in _BY_NAME.items()
 }
-"""Users, items and interactions in the paper's Table 1."""
+"""The numbers of users, items and interactions in the paper's Table 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +36,30 @@ class Source:
     """Training and test rows, and where they come from."""
 
     name: str
+    """The name of the data set."""
     train: Interactions
+    """The training rows."""
     test: Interactions
+    """The test rows."""
     real: bool
+    """Whether the data is real; if not, it is made up in the same shape."""
     how: str
-    """How test rows were told apart."""
+    """The rule by which test rows were split off."""
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The name of the data set for people."""
         return TITLES[self.name] + ("" if self.real else " (made up)")
 
 
 def is_real(name: str, data: Path | None) -> bool:
-    """Whether the folder has it."""
+    """Return whether the folder has the data set."""
     return _arrays(name, data) is not None or _folder(name, data) is not None
 
 
 @cache
 def source(name: str, data: Path | None) -> Source:
-    """The data set with its published split, or split by the paper's rule, seed 0.
+    """Return the data set with its published split, or split by the paper's rule, seed 0.
 
     NAME.npz holds train_user, train_item, test_user and test_item, and needs NumPy only.
     """

@@ -17,7 +17,7 @@ TITLE = "Table 1: the data sets"
 
 
 def measurements(setting: Setting) -> list[Measurement]:
-    """One for each data set; made-up ones are drawn in the paper's size, quick or not."""
+    """Return a measurement for each data set; made-up ones have the paper's size, quick or not."""
 
     def statistics(name: str, _: OnPhase) -> dict[str, Any]:
         found = source(name, setting.data)
@@ -43,7 +43,7 @@ def measurements(setting: Setting) -> list[Measurement]:
 
 
 def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
-    """The table."""
+    """Write the table as Markdown, JSON and CSV."""
     sheets.write_rows(rows, out, NAME)
     head = ["data set", "users", "paper's", "items", "paper's", "interactions", "paper's",
             "density", "source"]  # fmt: skip

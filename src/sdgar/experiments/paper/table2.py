@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Groups = dict[tuple[str, str, str], list[Row]]
-"""Runs by protocol, data set and label."""
+"""The runs by protocol, data set and label."""
 NAME = "table2"
 TITLE = "Table 2: NDCG@50"
 DIM = 32
 OURS = {"sdsoftmax, D = 32": {"dim": DIM}, "sdsoftmax, D = 128": {"dim": 128}}
 OF = "sdgar"
-"""Whose improvement over the others is shown."""
+"""The system whose improvement over the others is shown."""
 PROTOCOLS = ("validated", "paper")
 QUICK_DATA, QUICK_EPOCHS = ("citeulike",), 20
 
 
 def measurements(setting: Setting) -> list[Measurement]:
-    """Every system with every seed and protocol.
+    """Return a measurement for every system with every seed and protocol.
 
     Quick: CiteULike, one seed, 20 epochs at most, and no EASE, whose inverse takes ten minutes.
     """
@@ -60,7 +60,7 @@ def measurements(setting: Setting) -> list[Measurement]:
 
 
 def entrants(data: str, *, quick: bool) -> list[tuple[str, str, dict[str, Any]]]:
-    """Label, system and settings of every row."""
+    """Return label, system and settings of every row."""
     most = QUICK_EPOCHS if quick else 300
     found: list[tuple[str, str, dict[str, Any]]] = []
     for system in SYSTEMS:
@@ -81,7 +81,7 @@ def entrants(data: str, *, quick: bool) -> list[tuple[str, str, dict[str, Any]]]
 
 
 def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
-    """The values, SD-GAR's improvements with paired tests, and a picture."""
+    """Write the values, SD-GAR's improvements with paired tests, and a picture."""
     sheets.write_rows(
         [{k: v for k, v in row.items() if k != "per_user"} for row in rows], out, NAME
     )
@@ -115,7 +115,7 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
 
 
 def _paired(groups: Groups) -> list[Row]:
-    """SD-GAR against every other on the same users."""
+    """Compare SD-GAR with every other system on the same users."""
     found = []
     for (protocol, data, label), theirs in groups.items():
         ours = groups.get((protocol, data, OF), [])
@@ -178,7 +178,7 @@ def _p(value: float) -> str:
 
 
 def _figure(sets: Sequence[str], groups: Groups) -> Figure:
-    """A dot a system: ours by both protocols, and the paper's."""
+    """Draw a dot for each system: ours by both protocols, and the paper's."""
     figure, axes = sheets.panels(len(sets), height=4.6, share_y=True)
     labels = _labels(groups)
     blue, orange, amber = sheets.COLOURS[0], sheets.COLOURS[1], sheets.COLOURS[4]

@@ -1,4 +1,4 @@
-"""Seconds per epoch at the shapes of Amazon and Echonest: SD-GAR against IRGAN."""
+"""The seconds of an epoch at the shapes of Amazon and Echonest: SD-GAR against IRGAN."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ PAPER = {"amazon": (20, 5), "echonest": (10, 5)}
 
 
 def measurements(setting: Setting) -> list[Measurement]:
-    """Both systems at both shapes; quick: a fortieth of the users, items and interactions."""
+    """Return measurements of both systems at both shapes.
+
+    Quick: a fortieth of the users, items and interactions.
+    """
     share = QUICK_SHARE if setting.quick else 1.0
     return [
         cost(system, scaled(shape, share), setting, like=shape)
@@ -31,7 +34,7 @@ def measurements(setting: Setting) -> list[Measurement]:
 
 
 def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
-    """Seconds and ratios, by shape and device."""
+    """Write seconds and ratios, by shape and device."""
     sheets.write_rows(rows, out, NAME)
     cells = []
     figure, axes = sheets.panels(len(SHAPES), height=4.4, share_y=True)
@@ -86,7 +89,7 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
 
 
 def _least(ours: Row, theirs: Row) -> float:
-    """The ratio if IRGAN's steps cost what all of SD-GAR's epoch costs."""
+    """Return the ratio if IRGAN's steps cost what all of SD-GAR's epoch costs."""
     ratio: float = 1 + theirs["proposals"] / ours["discriminator"]
     return ratio
 

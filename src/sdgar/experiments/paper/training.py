@@ -23,7 +23,7 @@ _WHOLE = 2**16 - 1
 _POSITIVES_A_SECOND = {"sdsoftmax": 120_000, "sdgar": 500_000, "cml": 40_000}
 _ANY_SYSTEM = 1_500_000
 _PAIRS_A_SECOND = 1e8
-"""On two cores, D = 32, roughly: for saying beforehand what an experiment costs."""
+"""The pairs trained in a second on two cores at D = 32, roughly, to guess what a run costs."""
 
 
 def training(
@@ -37,9 +37,9 @@ def training(
     users: bool = False,
     **more: Any,
 ) -> Measurement:
-    """Train by the protocol, read the test rows once; ``users``: keep the metric of each user.
+    """Return a measurement that trains by the protocol and reads the test rows once.
 
-    ``more`` goes into the key.
+    With ``users`` the metric of each user is kept too; ``more`` goes into the key.
     """
     common = {"seed": seed, "device": setting.device}
     fields = SYSTEMS[system]().get_params()
@@ -107,12 +107,12 @@ def _train(
 
 
 def packed(values_T: np.ndarray) -> str:
-    """Numbers in [0, 1] to 16 bits as text: a line with a value a user stays small."""
+    """Return numbers in [0, 1] as text of 16 bits each, so that a line stays small."""
     whole_T = np.round(values_T * _WHOLE).astype("<u2")
     return base64.b64encode(zlib.compress(whole_T.tobytes(), 9)).decode()
 
 
 def unpacked(text: str) -> np.ndarray:
-    """What ``packed`` was given, to 16 bits."""
+    """Return the numbers that ``packed`` was given, to 16 bits."""
     whole_T = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
     return whole_T / _WHOLE

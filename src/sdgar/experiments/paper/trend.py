@@ -21,7 +21,7 @@ DIM = 32
 
 
 def measurements(setting: Setting) -> list[Measurement]:
-    """75 epochs of each system at D = 32, on Gowalla; quick: on CiteULike, one seed."""
+    """Return 75 epochs of each system at D = 32, on Gowalla; quick: on CiteULike, one seed."""
     data = QUICK_DATA if setting.quick else DATA
     seeds = setting.seeds[:1] if setting.quick else setting.seeds
     return [
@@ -32,7 +32,7 @@ def measurements(setting: Setting) -> list[Measurement]:
 
 
 def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
-    """A line for each system, with the range over seeds."""
+    """Write a line for each system, with the range over seeds."""
     points = [
         {"data": row["data"], "real": row["real"], "system": row["system"], "seed": row["seed"],
          "epoch": epoch, "ndcg@50": value, "made_on": row["made_on"]}

@@ -1,4 +1,4 @@
-"""Vectors of contexts on the CPU: rows of a table, or sums of the rows of their fields.
+"""The vectors of contexts on the CPU: rows of a table, or sums of the rows of their fields.
 
 u_c = Σ_f e_f(c)             sums, whose gradient reaches every e_f as it is
 u_c = Σ_f e_f(c) / ‖Σ‖       their directions: of the gradient g, e_f gets (g - (g · u) u) / ‖Σ‖

@@ -1,4 +1,4 @@
-"""Negatives on the CPU: the same draws as ``sdgar.samplers``, for a block of visits at once.
+"""Draw negatives on the CPU: the same draws as ``sdgar.samplers``, for a block of visits at once.
 
 A proposal has n draws a visit, addressed by the seed, the row of the visit's first positive and the
 number of the draw.

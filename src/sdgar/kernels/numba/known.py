@@ -1,4 +1,4 @@
-"""What is no negative of a context, and how the CPU kernels look it up."""
+"""Look up on the CPU which items are no negatives of a context."""
 
 from __future__ import annotations
 

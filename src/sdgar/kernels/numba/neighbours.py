@@ -57,7 +57,9 @@ def nearest(
     right_E: Any, root_I: Any, shrink: Any, near_IK: Any, both_IK: Any, sum_I: Any, met_I: Any,
     value_K: Any, heap_K: Any,
 ) -> Any:  # fmt: skip
-    """The k items j with the largest G_ij / (√(G_ii G_jj) + shrink), ascending, and their G_ij.
+    """Find the k items j with the largest G_ij / (√(G_ii G_jj) + shrink), and their G_ij.
+
+    The items are in ascending order.
 
     An item with fewer neighbours has -1 for the rest.
     """
@@ -103,7 +105,7 @@ def between(
     right_E: Any, near_BK: Any, from_I1: Any, of_R: Any, at_R: Any, g_BKK: Any, sum_I: Any,
     met_I: Any,
 ) -> Any:  # fmt: skip
-    """Row p of G_SS of every item that has j as its p-th neighbour, for the items j of a range."""
+    """Fill row p of G_SS of every item whose p-th neighbour is j, for the items j of a range."""
     k = near_BK.shape[1]
     for j in range(first, last):
         if from_I1[j] == from_I1[j + 1]:

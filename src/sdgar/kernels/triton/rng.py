@@ -53,7 +53,7 @@ def permuted(
     LEFT_BITS: tl.constexpr,
     RIGHT_BITS: tl.constexpr,
 ) -> tl.tensor:
-    """Numbers at some places below n of ``sdgar.maths.rng.Permutation``; one-dimensional, as int64.
+    """Return the numbers at some places below n of ``sdgar.maths.rng.Permutation``, as int64.
 
     ``keys`` points to its keys, one an int64, so that a new epoch is no new kernel.
     """
