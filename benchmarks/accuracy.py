@@ -211,6 +211,7 @@ def one(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         "valid": valid.get("ndcg@50"),
         "curve": [(r.epoch, round(r.metric, 5)) for r in records if r.metric is not None],
         "generator": trained.generator,
+        "memory": trained.memory,
         "engine": trained.engine,
         "train_seconds": round(trained.seconds.train, 2),
         "refit_seconds": round(trained.seconds.refit, 2),

@@ -255,6 +255,15 @@ def dislikes() -> list[Job]:
     ]  # fmt: skip
 
 
+def memory() -> list[Job]:
+    """SD-Softmax without and with a memory beside its vectors, and the memory alone."""
+    alone = [job(data, "local-ease", 0, "validated") for data in DATASETS]
+    return alone + [
+        job(data, "sdsoftmax", seed, "validated", memory=weight)
+        for seed, data, weight in itertools.product(SEEDS, DATASETS, (0.0, None))
+    ]
+
+
 def networks() -> list[Job]:
     """Networks with learned and with uniform negatives: the jobs of the report, to be run again."""
     return [{k: run[k] for k in ("data", "system", "seed", "protocol", "settings")}
@@ -299,6 +308,7 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "draws": draws,
     "temperature": temperature,
     "dislikes": dislikes,
+    "memory": memory,
     "networks": networks,
     "proposals": proposals,
 }

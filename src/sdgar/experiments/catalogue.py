@@ -29,7 +29,7 @@ def described(system: str) -> dict[str, Any]:
     kind, space = SYSTEMS[system], SYSTEMS[system].searched
     return {
         "name": system,
-        "class": f"sdgar.{kind.__name__}",
+        "class": f"{'sdgar' if system in SYSTEMS.entries else kind.__module__}.{kind.__name__}",
         "about": _words(kind),
         "settings": [
             asdict(setting) | {"search": _range(space.get(setting.name))}

@@ -241,6 +241,7 @@ def _summary(
         "seconds": trained.seconds.as_dict(),
         "positives_per_second": round(trained.positives_per_second),
         "valid": trained.valid,
+        "memory": trained.memory,
         "deterministic": trained.deterministic,
         "generator": trained.generator,
     }

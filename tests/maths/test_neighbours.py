@@ -1,0 +1,121 @@
+"""Weights between items on neighbourhoods are those of the equations, by every path."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from sdgar.errors import NumericalError
+from sdgar.machine import cores
+from sdgar.maths import neighbours
+from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.maths.sparse import SparseMatrix
+
+CPU = torch.device("cpu")
+RULE = Neighbourhoods(k=4, l2=2.0, shrink=1.5, beta=0.5)
+
+
+def rows(users: int, items: int, share: float, seed: int, *, weighted: bool = False):
+    rng = np.random.default_rng(seed)
+    x_UI = rng.random((users, items)) < share
+    users_E, items_E = np.nonzero(x_UI)
+    indptr_U1 = np.concatenate(([0], np.cumsum(x_UI.sum(axis=1))))
+    weight_E = rng.uniform(0.5, 2, len(items_E)).astype(np.float32) if weighted else None
+    return SparseMatrix.of(indptr_U1, items_E, items, weight_E, device=CPU)
+
+
+def oracle(history: SparseMatrix, rule: Neighbourhoods) -> torch.Tensor:
+    """W in float64, item by item, from a dense G."""
+    n = history.n_columns
+    x_UI = torch.zeros(history.n_rows, n, dtype=torch.float64)
+    x_UI[history.row_E, history.column_E] = history.weights().double()
+    length_U = history.length_R.clamp(min=1).double()
+    d_U = length_U.pow(-rule.beta)
+    d_U /= d_U[history.length_R > 0].mean()
+    g_II = x_UI.T @ (d_U[:, None] * x_UI)
+    root_I = g_II.diagonal().sqrt()
+    value_II = g_II / (torch.outer(root_I, root_I) + rule.shrink)
+    value_II.fill_diagonal_(0)
+    w_II = torch.zeros_like(g_II)
+    for i in range(n):
+        value_I = value_II[:, i]
+        order_I = torch.argsort(-value_I.float(), stable=True)[: rule.k]
+        near_S = order_I[value_I[order_I] > 0]
+        a_SS = g_II[near_S][:, near_S] + rule.l2 * torch.eye(len(near_S), dtype=torch.float64)
+        w_II[near_S, i] = torch.linalg.solve(a_SS, g_II[near_S, i])
+    return w_II
+
+
+def dense(found: SparseMatrix) -> torch.Tensor:
+    w_II = torch.zeros(found.n_rows, found.n_columns)
+    w_II[found.row_E, found.column_E] = found.weights()
+    return w_II
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def path(request, monkeypatch):
+    if request.param == "torch":
+        monkeypatch.setattr(neighbours, "_kernels", lambda _: None)
+    return request.param
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_are_those_of_the_equations(path, seed, weighted):
+    # Random weights leave no ties, at which a neighbour could be another one.
+    history = rows(40, 25, 0.2, seed, weighted=weighted)
+    if not weighted:
+        history = SparseMatrix(history.start_R1, history.column_E, 25)
+    wanted = oracle(history, RULE)
+    found = dense(RULE.weights(history)).double()
+    if weighted:
+        assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    assert (found.diagonal() == 0).all()
+    assert ((found != 0).sum(dim=0) <= RULE.k).all()
+
+
+def test_an_item_that_occurs_with_no_other_has_no_weights(path):
+    history = SparseMatrix.of(np.array([0, 2, 3]), np.array([0, 1, 2]), 4, device=CPU)
+    found = dense(RULE.weights(history))
+    assert (found[2:] == 0).all()
+    assert (found[:, 2:] == 0).all()
+    assert found[0, 1] == found[1, 0] > 0
+
+
+def test_more_neighbours_than_items_is_the_least_squares_of_all(path):
+    history = rows(60, 8, 0.4, 1)
+    rule = Neighbourhoods(k=7, l2=3.0, shrink=0.0, beta=0.0)
+    x_UI = torch.zeros(60, 8, dtype=torch.float64)
+    x_UI[history.row_E, history.column_E] = 1
+    inverse_II = torch.linalg.inv(x_UI.T @ x_UI + 3.0 * torch.eye(8, dtype=torch.float64))
+    ease_II = -inverse_II / inverse_II.diagonal()
+    ease_II.fill_diagonal_(0)
+    assert_close(dense(rule.weights(history)).double(), ease_II, rtol=1e-4, atol=1e-5)
+
+
+def test_pieces_and_threads_change_no_bit(monkeypatch):
+    history = rows(300, 200, 0.1, 2)
+    whole = RULE.weights(history)
+    monkeypatch.setattr(neighbours, "_ROOM", 7 * RULE.k**2)
+    assert torch.equal(RULE.weights(history).weights(), whole.weights())
+    with cores.torch_threads(1):
+        assert torch.equal(RULE.weights(history).weights(), whole.weights())
+
+
+@given(st.integers(1, 12), st.integers(2, 9), st.integers(0, 99), st.integers(1, 8))
+def test_any_shape_gives_finite_weights(users, items, seed, k):
+    rule = Neighbourhoods(k=min(k, items - 1), l2=0.5, shrink=0.0, beta=1.0)
+    history = rows(users, items, 0.5, seed)
+    if len(history.column_E):
+        assert torch.isfinite(rule.weights(history).weights()).all()
+
+
+def test_a_system_without_a_solution_says_what_to_raise(path):
+    twins = SparseMatrix.of(np.array([0, 3, 6]), np.array([0, 1, 2, 0, 1, 2]), 3, device=CPU)
+    rule = Neighbourhoods(k=2, l2=0.0, shrink=0.0, beta=0.0)
+    with pytest.raises(NumericalError, match="Use a larger l2"):
+        rule.weights(twins)

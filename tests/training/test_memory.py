@@ -1,0 +1,111 @@
+"""A memory beside a trained model: its weight is chosen, it is saved, and it folds in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import sdgar
+from sdgar.data import splits
+from sdgar.data.held_out import HeldOut
+from sdgar.errors import UsageError
+from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.models.factors import Factors
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.sum import Sum
+from sdgar.training.memory import WEIGHTS, Memory, beside
+
+QUICK = {"dim": 8, "states": 4, "pretrain": 2, "epochs": 4, "evaluate_every": 2, "engine": "eager"}
+RULE = Neighbourhoods(k=20, l2=20.0, shrink=10.0, beta=0.5)
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return splits.split(sdgar.synthetic("demo"), "paper", seed=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(demo):
+    return sdgar.SDSoftmax(memory=None, **QUICK).fit(demo.train, verbose=False)
+
+
+def test_a_memory_that_helps_is_added_and_one_of_weight_0_is_not(fitted, demo):
+    model = fitted.recommender_.model
+    assert isinstance(model, Sum)
+    assert fitted.trained_.memory == model.weight in WEIGHTS[1:]
+    assert isinstance(model.first, Factors)
+    assert isinstance(model.second, LocalItemWeights)
+    with_memory = fitted.evaluate(demo.held_out).means()["ndcg@50"]
+    without = sdgar.SDSoftmax(**QUICK).fit(demo.train, verbose=False)
+    assert isinstance(without.recommender_.model, Factors)
+    assert with_memory > without.evaluate(demo.held_out).means()["ndcg@50"]
+
+
+def test_any_trained_system_can_have_one_with_a_given_weight(demo):
+    quick = {"epochs": 2, "early_stopping": False, "engine": "eager"}
+    model = sdgar.BPR(memory=0.5, **quick).fit(demo.train, verbose=False).recommender_.model
+    assert (model.weight, model.kind) == (0.5, "sum")
+    alone = sdgar.BPR(**quick).fit(demo.train, verbose=False).recommender_.model
+    assert torch.equal(model.first.user_UD, alone.user_UD)
+
+
+def test_a_model_with_a_memory_comes_back_and_knows_new_users(fitted, tmp_path):
+    loaded = sdgar.load(fitted.save(tmp_path / "run"))
+    users = fitted.recommender_.users.values[:5].tolist()
+    assert loaded.recommend(users, k=5).equals(fitted.recommend(users, k=5))
+    items = fitted.recommender_.items.values[:3].tolist()
+    new = loaded.recommend(history=items, k=4)
+    assert new.equals(fitted.recommend(history=items, k=4))
+    assert not set(new["item"]) & set(items)
+    folded = loaded.fold_in({"ann": items})
+    again = sdgar.load(folded.save(tmp_path / "folded"))
+    assert again.recommend("ann", k=4)["item"].to_list() == new["item"].to_list()
+
+
+def test_the_memory_s_part_of_a_new_user_is_that_of_a_known_one(fitted):
+    model = fitted.recommender_.model
+    history = fitted.recommender_.history
+    items_E = history.of(0)
+    row_I = model.second.score_all(torch.tensor([0]))[0]
+    new = model.fold_in(
+        sdgar.models.fold_in.NewContexts(
+            type(history)(np.array([0, len(items_E)]), items_E.astype(np.int32))
+        )
+    )
+    assert torch.equal(new.second.score_all(torch.tensor([0]))[0], row_I)
+
+
+def test_the_smallest_weight_that_is_as_good_as_the_best_is_chosen(demo):
+    part = splits.validation(demo.train, seed=0)
+    memory = Memory(RULE, None)
+    weights = memory.of(part.train, torch.device("cpu"))
+    held_out = HeldOut.of(part.held_out, part.train)
+    n_users, n_items = part.train.n_users, part.train.n_items
+    nothing = Factors(torch.zeros(n_users, 0), torch.zeros(n_items, 0), torch.zeros(n_items))
+    seen = part.train.history
+    # Beside scores that are all 0, every weight above 0 ranks the same: the smallest is taken.
+    assert memory.chosen(nothing, weights, held_out, seen, "ndcg@50") == WEIGHTS[1]
+    # Beside itself, a memory adds nothing.
+    assert memory.chosen(weights, weights, held_out, seen, "ndcg@50") == 0
+    assert Memory(RULE, 3.0).chosen(nothing, weights, held_out, seen, "ndcg@50") == 3.0
+    assert beside(nothing, weights, 0.0) is nothing
+
+
+def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
+    chosen = fitted.trained_.memory
+    again = sdgar.SDSoftmax(memory=None, **QUICK).fit(demo.train, verbose=False)
+    again.fit_all(demo.train.merge(demo.held_out), verbose=False)
+    assert again.trained_.memory == chosen == again.recommender_.model.weight
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"memory": -1.0}, "memory must be"),
+        ({"memory": 1.0, "neighbours": 0}, "neighbours must be"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said):
+    with pytest.raises(UsageError, match=said):
+        sdgar.BPR(**settings).check_settings()
