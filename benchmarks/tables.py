@@ -357,6 +357,31 @@ def dislikes() -> str:
     )
 
 
+def memory() -> str:
+    """SD-Softmax without and with a memory, and the memory alone, on every data set."""
+    lines = _lines("memory.jsonl")
+    rows = []
+    for data, title in grids.DATASETS.items():
+        cells = [title]
+        here = [line for line in lines if line["data"] == data]
+        learned = [line for line in here if line["system"] == "sdsoftmax"]
+        for some in (
+            [line for line in learned if line["settings"]["memory"] == 0],
+            [line for line in here if line["system"] == "local-ease"],
+            [line for line in learned if line["settings"]["memory"] is None],
+        ):
+            cells += [shown([line["metrics"][f"ndcg@{k}"] for line in some]) for k in (50, 20)]
+        chosen = [f"{line['memory']:g}" for line in learned if line["settings"]["memory"] is None]
+        rows.append([*cells, ", ".join(chosen)])
+    about = lines[0]["about"]
+    head = ["", "vectors @50", "@20", "memory @50", "@20", "both @50", "@20", "γ of each seed"]
+    return markdown(head, rows) + (
+        f"\n\nMeans and standard deviations of test NDCG over seeds "
+        f"{', '.join(map(str, SEEDS))}, protocol validated, default settings; "
+        f"commit `{about['commit'][:7]}` on {about['machine']}."
+    )
+
+
 # Speed
 
 
@@ -486,6 +511,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "rules": ("docs/defaults.md", rules),
     "defaults": ("docs/defaults.md", defaults),
     "temperature": ("docs/defaults.md", temperature),
+    "memory": ("docs/systems.md", memory),
     "dislikes": ("docs/systems.md", dislikes),
     "cpu-sdgar": ("docs/benchmarks.md", cpu_sdgar),
     "cpu-bpr": ("docs/benchmarks.md", cpu_bpr),
