@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import machine, options_of, write_report
+from common import FUSED, machine, options_of, write_report
 
 ROOT = Path(__file__).parents[1]
 SYSTEMS = ("SDGAR", "BPR", "SDSoftmax")
 
 
-def contestant(shape: str) -> None:
+def contestant(shape: str, engine: str, *systems: str) -> None:
     """Answer each line, the name of a system or ``ranking``, with the seconds that it took."""
     import numpy as np
     import torch
@@ -36,19 +36,17 @@ def contestant(shape: str) -> None:
     try:  # as it was when systems were one module
         from sdgar import systems as found
 
-        kinds = {name: getattr(found, name) for name in SYSTEMS}
+        kinds = {name: getattr(found, name) for name in systems}
     except AttributeError:
         import sdgar as found
 
-        kinds = {name: getattr(found, name) for name in SYSTEMS}
-    gpu = torch.cuda.is_available()
-    device = torch.device("cuda" if gpu else "cpu")
+        kinds = {name: getattr(found, name) for name in systems}
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     data = generate(PRESETS[shape], seed=0)
-    engines, composed, epochs = {}, {}, dict.fromkeys(SYSTEMS, 0)
-    for name in SYSTEMS:
+    engines, composed, epochs = {}, {}, dict.fromkeys(systems, 0)
+    for name in systems:
         composed[name] = kinds[name]().compose(data, seed=0, device=device)
-        make = ENGINES["fused-gpu" if gpu else "fused-cpu"]
-        engines[name] = make(composed[name], data, seed=0, device=device)
+        engines[name] = ENGINES[engine](composed[name], data, seed=0, device=device)
         if composed[name].refit_every is not None:
             engines[name].refit(1)
 
@@ -56,22 +54,22 @@ def contestant(shape: str) -> None:
         if name == "ranking":
             users = np.arange(min(data.n_users, 20_000))
             start = time.perf_counter()
-            top_k(composed["SDGAR"].learned(), users, 50, seen=data.history)
+            top_k(composed[systems[0]].learned(), users, 50, seen=data.history)
             return time.perf_counter() - start
         epochs[name] += 1
         return engines[name].run_epoch(epochs[name]).seconds
 
-    for name in (*SYSTEMS, "ranking"):
+    for name in (*systems, "ranking"):
         turn(name)  # compiles, and is not counted
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         print(json.dumps(turn(line.strip())), flush=True)
 
 
-def started(source: Path, shape: str) -> subprocess.Popen[str]:
+def started(source: Path, *words: str) -> subprocess.Popen[str]:
     """Start a contestant that imports sdgar from this folder."""
     process = subprocess.Popen(
-        [sys.executable, __file__, "contestant", shape],
+        [sys.executable, __file__, "contestant", *words],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(source)},
     )  # fmt: skip
@@ -81,12 +79,14 @@ def started(source: Path, shape: str) -> subprocess.Popen[str]:
     return process
 
 
-def measured(sources: dict[str, Path], shape: str, rounds: int) -> dict[str, Any]:
+def measured(
+    sources: dict[str, Path], shape: str, engine: str, rounds: int, systems: tuple[str, ...]
+) -> dict[str, Any]:
     """Let both take turns, and give the median seconds of each and the median ratio."""
-    processes = {name: started(source, shape) for name, source in sources.items()}
+    processes = {name: started(source, shape, engine, *systems) for name, source in sources.items()}
     seconds: dict[str, dict[str, list[float]]] = {}
     for _ in range(rounds):
-        for what in (*SYSTEMS, "ranking"):
+        for what in (*systems, "ranking"):
             for name, process in processes.items():
                 assert process.stdin is not None
                 assert process.stdout is not None
@@ -96,8 +96,10 @@ def measured(sources: dict[str, Path], shape: str, rounds: int) -> dict[str, Any
                 seconds.setdefault(what, {}).setdefault(name, []).append(found)
     for process in processes.values():
         assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.close()
         process.wait()
+        process.stdout.close()
     return {
         what: {name: statistics.median(values) for name, values in both.items()}
         | {
@@ -118,9 +120,11 @@ def main() -> None:
         rounds={"type": int, "default": 5, "help": "turns of each"},
     )
     options = parser.parse_args()
-    shape, rounds = ("demo", 1) if options.quick else (options.shape, options.rounds)
+    shape, engine, rounds, systems = options.shape, FUSED, options.rounds, SYSTEMS
+    if options.quick:
+        shape, engine, rounds, systems = "demo", "eager", 1, ("BPR",)
     sources = {"before": options.before, "now": ROOT / "src"}
-    found = measured(sources, shape, rounds)
+    found = measured(sources, shape, engine, rounds, systems)
     for what, row in found.items():
         print(f"{what:12}{row['before']:10.4f} s{row['now']:10.4f} s   ratio {row['ratio']:.3f}")
     write_report(options.json, {**machine(), "shape": shape, "rounds": rounds, "turns": found})
@@ -128,6 +132,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["contestant"]:
-        contestant(sys.argv[2])
+        contestant(*sys.argv[2:])
     else:
         main()

@@ -26,6 +26,7 @@ CASES = {
     "peers accuracy": (),
     "peers curves": (),
     "gpu": (),
+    "turns": ("--before", str(BENCHMARKS.parent / "src")),
 }
 NEEDS = {
     "sampling proposals": "faiss",

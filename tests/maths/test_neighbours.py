@@ -22,7 +22,7 @@ RULE = Neighbourhoods(k=4, l2=2.0, shrink=1.5, beta=0.5)
 def rows(users: int, items: int, share: float, seed: int, *, weighted: bool = False):
     rng = np.random.default_rng(seed)
     x_UI = rng.random((users, items)) < share
-    users_E, items_E = np.nonzero(x_UI)
+    items_E = np.nonzero(x_UI)[1]
     indptr_U1 = np.concatenate(([0], np.cumsum(x_UI.sum(axis=1))))
     weight_E = rng.uniform(0.5, 2, len(items_E)).astype(np.float32) if weighted else None
     return SparseMatrix.of(indptr_U1, items_E, items, weight_E, device=CPU)
@@ -115,7 +115,7 @@ def test_any_shape_gives_finite_weights(users, items, seed, k):
 
 
 def test_a_system_without_a_solution_says_what_to_raise(path):
-    twins = SparseMatrix.of(np.array([0, 3, 6]), np.array([0, 1, 2, 0, 1, 2]), 3, device=CPU)
+    twins = SparseMatrix.of(np.array([0, 3]), np.array([0, 1, 2]), 3, device=CPU)
     rule = Neighbourhoods(k=2, l2=0.0, shrink=0.0, beta=0.0)
     with pytest.raises(NumericalError, match="Use a larger l2"):
         rule.weights(twins)

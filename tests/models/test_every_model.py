@@ -128,7 +128,7 @@ def test_a_model_compares_items_if_it_has_vectors_or_weights(kind):
     assert likeness is not None
     assert likeness.score_all(torch.arange(ITEMS)).shape == (ITEMS, ITEMS)
     has_users = model.alike("user") is not None
-    assert has_users == isinstance(model, Factors)
+    assert has_users == isinstance(model, Factors | Sum)
 
 
 @every_kind

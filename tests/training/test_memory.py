@@ -16,7 +16,8 @@ from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
 from sdgar.training.memory import WEIGHTS, Memory, beside
 
-QUICK = {"dim": 8, "states": 4, "pretrain": 2, "epochs": 4, "evaluate_every": 2, "engine": "eager"}
+QUICK = {"dim": 8, "states": 4, "pretrain": 2, "n_negatives": 8, "epochs": 2, "evaluate_every": 1}
+QUICK |= {"engine": "eager", "batch_size": 8192}
 RULE = Neighbourhoods(k=20, l2=20.0, shrink=10.0, beta=0.5)
 
 

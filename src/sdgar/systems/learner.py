@@ -109,17 +109,15 @@ class Learner(Looped):
         Contexts of several fields have histories that are too short for a memory that is not asked
         for.
         """
-        if self.memory == 0 or (self.memory is None and data.fields is not None):
-            return None
-        return Memory(
-            Neighbourhoods(
-                k=min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1)),
-                l2=not_negative("memory_l2", self.memory_l2),
-                shrink=10.0,
-                beta=0.5,
-            ),
-            None if self.memory is None else not_negative("memory", self.memory),
+        weight = None if self.memory is None else not_negative("memory", self.memory)
+        rule = Neighbourhoods(
+            k=min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1)),
+            l2=not_negative("memory_l2", self.memory_l2),
+            shrink=10.0,
+            beta=0.5,
         )
+        left_out = weight == 0 or (weight is None and data.fields is not None)
+        return None if left_out else Memory(rule, weight)
 
     def check_settings(self) -> None:
         """Raise if the parts do not go together or a setting is out of range, before data is read.
