@@ -68,15 +68,11 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
 
 def started(source: Path, *words: str) -> subprocess.Popen[str]:
     """Start a contestant that imports sdgar from this folder."""
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, __file__, "contestant", *words],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(source)},
     )  # fmt: skip
-    assert process.stdout is not None
-    if not process.stdout.readline():
-        raise SystemExit(f"the version in {source} ended before it was ready")
-    return process
 
 
 def measured(
@@ -84,6 +80,10 @@ def measured(
 ) -> dict[str, Any]:
     """Let both take turns, and give the median seconds of each and the median ratio."""
     processes = {name: started(source, shape, engine, *systems) for name, source in sources.items()}
+    for name, process in processes.items():
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise SystemExit(f"the version in {sources[name]} ended before it was ready")
     seconds: dict[str, dict[str, list[float]]] = {}
     for _ in range(rounds):
         for what in (*systems, "ranking"):

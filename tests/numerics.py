@@ -21,8 +21,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 TESTS = (
     "conformance", "discriminators", "engines", "evaluation", "kernels", "models", "paper",
-    "samplers", "yardsticks", "test_checkerboard.py", "test_composed.py", "test_estimators.py",
-    "recommend", "test_numerics.py", "test_sparse.py",
+    "samplers", "systems", "maths", "test_checkerboard.py", "test_composed.py",
+    "test_estimators.py", "recommend", "test_numerics.py", "test_sparse.py",
 )  # fmt: skip
 """Tests of numbers. Those of files, commands and interruptions do not hang on rounding."""
 

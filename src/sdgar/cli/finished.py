@@ -31,6 +31,10 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
         f"{result.summary['positives_per_second']:,} positives a second",
     )
     screen.say("engine", f"{result.summary['engine']}: {result.summary['why']}")
+    if weight := result.summary["memory"]:
+        screen.say(
+            "memory", f"added to the scores with weight {weight:g}; --set memory=0 leaves it out"
+        )
     screen.say("saved", f"{out} ({_what_was_kept(result)})")
     picture = _picture(job, out, result)
     if picture is not None:
