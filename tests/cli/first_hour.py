@@ -152,7 +152,8 @@ def masked(command: str, said: str) -> list[str]:
         plain = re.sub(r"[-<] ?(?=[0-9])", "", line).replace(" best ", " ")
         plain = re.sub(r"[0-9]+([.,:][0-9]+)*(e[-+][0-9]+)?", "#", plain)
         plain = " ".join(plain.replace("─", " ").split())
-        goes_on = "training on all" in plain or "on all training rows: epoch" in plain
+        # A slow machine says between two looks how far it is.
+        goes_on = "training on all" in plain or re.search(r"epoch # of # · loss #$", plain)
         may_be = ("next sdgar train events", "note most popular is ahead here")
         if plain and not goes_on and not plain.startswith(may_be):
             lines.append(plain)
