@@ -73,6 +73,8 @@ class EagerEngine:
         devices = [self._device] if self._device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             torch.manual_seed(torch_seed(self._seed, Stream.DROPOUT, epoch))
+            for group in self._optimizer.param_groups:
+                group["lr"] = self._system.optimizer.rate(epoch)
             return self._epoch(epoch)
 
     def _epoch(self, epoch: int) -> EpochStats:

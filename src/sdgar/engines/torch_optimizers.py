@@ -39,10 +39,10 @@ def torch_optimizer(
 class _RowWise(torch.optim.Optimizer):
     """An optimiser that moves the rows a sparse gradient names, and all rows by a dense one."""
 
-    def __init__(self, parameters: list[Parameter]) -> None:
-        super().__init__(parameters, {})
+    def __init__(self, parameters: list[Parameter], rate: float) -> None:
+        super().__init__(parameters, {"lr": rate})
 
-    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor) -> None:
+    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor, rate: float) -> None:
         raise NotImplementedError
 
     @torch.no_grad()
@@ -55,16 +55,17 @@ class _RowWise(torch.optim.Optimizer):
                     continue
                 if grad.is_sparse:
                     grad = grad.coalesce()
-                    self._move(parameter, grad.indices()[0], grad.values())
+                    rows_R, grad = grad.indices()[0], grad.values()
                 else:
-                    self._move(parameter, torch.arange(len(grad), device=grad.device), grad)
+                    rows_R = torch.arange(len(grad), device=grad.device)
+                self._move(parameter, rows_R, grad, group["lr"])
 
 
 class LazyAdam(_RowWise):
     """The optimiser that the record ``optimizers.LazyAdam`` describes."""
 
     def __init__(self, parameters: list[Parameter], record: optimizers.LazyAdam) -> None:
-        super().__init__(parameters)
+        super().__init__(parameters, record.learning_rate)
         self._record = record
         for parameter in parameters:
             self.state[parameter] = {
@@ -73,7 +74,7 @@ class LazyAdam(_RowWise):
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
 
-    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor) -> None:
+    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor, rate: float) -> None:
         beta1, beta2 = self._record.beta1, self._record.beta2
         state: dict[str, Any] = self.state[parameter]
         state["step"] += 1
@@ -82,21 +83,21 @@ class LazyAdam(_RowWise):
         v = beta2 * state["exp_avg_sq"][rows_R] + (1 - beta2) * grad.square()
         state["exp_avg"][rows_R], state["exp_avg_sq"][rows_R] = m, v
         spread = (v / (1 - beta2**t)).sqrt() + self._record.epsilon
-        parameter[rows_R] -= self._record.learning_rate / (1 - beta1**t) * m / spread
+        parameter[rows_R] -= rate / (1 - beta1**t) * m / spread
 
 
 class RowAdagrad(_RowWise):
     """The optimiser that the record ``optimizers.RowAdagrad`` describes."""
 
     def __init__(self, parameters: list[Parameter], record: optimizers.RowAdagrad) -> None:
-        super().__init__(parameters)
+        super().__init__(parameters, record.learning_rate)
         self._record = record
         for parameter in parameters:
             self.state[parameter] = {"sum": parameter.new_zeros(len(parameter))}
 
-    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor) -> None:
+    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor, rate: float) -> None:
         sum_R = self.state[parameter]["sum"]
         sum_R[rows_R] += grad.square().reshape(len(grad), -1).mean(dim=1)
         spread_R = sum_R[rows_R].sqrt() + self._record.epsilon
         spread = spread_R.reshape(-1, *(1,) * (grad.ndim - 1))
-        parameter[rows_R] -= self._record.learning_rate * grad / spread
+        parameter[rows_R] -= rate * grad / spread

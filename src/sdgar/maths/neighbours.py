@@ -11,7 +11,7 @@ all items that it is a neighbour of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -44,17 +44,17 @@ class Neighbourhoods:
 
     def weights(self, history: SparseMatrix) -> SparseMatrix:
         """Return W, whose row j is what having item j says for every item; its diagonal is 0."""
-        right = SparseMatrix(
-            history.start_R1, history.column_E, history.n_columns, history.weights()
-        )
-        count_U = right.length_R.clamp(min=1).double()
+        items_of = replace(history, weight_E=history.weights())
+        count_U = items_of.length_R.clamp(min=1).double()
         d_U = count_U.pow(-self.beta)
-        d_U = (d_U / d_U[right.length_R > 0].mean()).float()
-        weighted = SparseMatrix(
-            right.start_R1, right.column_E, right.n_columns, right.weights() * d_U[right.row_E]
-        )
+        d_U = (d_U / d_U[items_of.length_R > 0].mean()).float()
+        users_of = items_of.transposed()
+        own_E = users_of.weights()
+        users_of = replace(users_of, weight_E=own_E * d_U[users_of.column_E])
+        zeros_I = torch.zeros(users_of.n_rows, device=history.device)
+        root_I = zeros_I.index_add_(0, users_of.row_E, users_of.weights() * own_E).sqrt_()
         solver = _OnDevice if _kernels(history.device.type) is None else _OnThreads
-        near_IK, weight_IK = solver(self, weighted.transposed(), right).solved()
+        near_IK, weight_IK = solver(self, users_of, items_of, root_I).solved()
         if not torch.isfinite(weight_IK).all():
             raise NumericalError(
                 f"the weights of some items are not finite with l2={self.l2:g}. Use a larger l2, "
@@ -84,15 +84,16 @@ def _inverse(near_BK: Tensor, n_items: int) -> tuple[Tensor, Tensor, Tensor]:
 class _OnThreads:
     """The weights by compiled kernels; see ``kernels/numba/neighbours.py``."""
 
-    def __init__(self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix):
+    def __init__(
+        self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix, root_I: Tensor
+    ) -> None:
         self._rule, self._n = rule, users_of.n_rows
         self._arrays = [
             t.contiguous().numpy()
             for m in (users_of, items_of)
             for t in (m.start_R1, m.column_E.to(torch.int32), m.weights())
         ]
-        own_I = users_of.weights() * _own(users_of, items_of)
-        self._root_I = torch.zeros(self._n).index_add_(0, users_of.row_E, own_I).sqrt_().numpy()
+        self._root_I = root_I.numpy()
         length_U = items_of.length_R
         self._terms = int((length_U * length_U).sum())
 
@@ -135,16 +136,13 @@ class _OnThreads:
         share(systems, len(near_BK), len(near_BK) * k**3)
 
 
-def _own(users_of: SparseMatrix, items_of: SparseMatrix) -> Tensor:
-    """x_ui of the entries (i, u), in the order of ``users_of``."""
-    return items_of.transposed().weights()
-
-
 class _OnDevice:
     """The weights by torch alone, on any device: dense blocks of G, batches of systems."""
 
-    def __init__(self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix):
-        self._rule, self._users_of, self._items_of = rule, users_of, items_of
+    def __init__(
+        self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix, root_I: Tensor
+    ) -> None:
+        self._rule, self._users_of, self._items_of, self._root_I = rule, users_of, items_of, root_I
         self._n, self._device = users_of.n_rows, users_of.device
         self._rows = max(1, _DENSE // self._n)
 
@@ -155,10 +153,7 @@ class _OnDevice:
         return torch.arange(self._n, device=self._device).split(self._rows)  # type: ignore[no-untyped-call]
 
     def solved(self) -> tuple[Tensor, Tensor]:
-        k, n = self._rule.k, self._n
-        own_E = self._users_of.weights() * _own(self._users_of, self._items_of)
-        zeros_I = torch.zeros(n, device=self._device)
-        root_I = zeros_I.index_add(0, self._users_of.row_E, own_E).sqrt()
+        k, n, root_I = self._rule.k, self._n, self._root_I
         near, both = [], []
         for items_B in self._all_items():
             g_BI = self._counted(items_B)

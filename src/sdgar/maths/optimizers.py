@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -19,6 +19,8 @@ class Optimizer:
 
     learning_rate: float
     """The learning rate η."""
+    horizon: int | None = field(default=None, kw_only=True)
+    """The number of epochs E over which the rate falls to nothing; None if it stays as it is."""
     row_wise: ClassVar[bool] = False
     """Whether only the rows move that a batch touches."""
 
@@ -29,6 +31,12 @@ class Optimizer:
                 f"learning_rate must be a positive number, got {self.learning_rate}.",
                 code="bad_learning_rate",
             )
+
+    def rate(self, epoch: int) -> float:
+        """η_e = η (1 - (e - 1/2) / E) with a horizon E, and that of epoch E from there on."""
+        if self.horizon is None:
+            return self.learning_rate
+        return self.learning_rate * (1 - (min(epoch, self.horizon) - 0.5) / self.horizon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,7 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
 }
 
 
-def make_optimizer(name: str, learning_rate: float) -> Optimizer:
+def make_optimizer(name: str, learning_rate: float, horizon: int | None = None) -> Optimizer:
     """Return the optimiser of that name."""
     one_of("optimizer", name, tuple(OPTIMIZERS))
-    return OPTIMIZERS[name](learning_rate)
+    return OPTIMIZERS[name](learning_rate, horizon=horizon)

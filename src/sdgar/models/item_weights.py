@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from sdgar.data.interactions import Interactions
+from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, NewContexts, Rule
 from sdgar.models.model import Side
@@ -116,6 +119,24 @@ class LocalItemWeights(_ByWeights[SparseMatrix]):
 
     kind: ClassVar[str] = "local item weights"
     size_names: ClassVar[tuple[str, ...]] = ("weights",)
+
+    @classmethod
+    def solved(
+        cls,
+        data: Interactions,
+        rule: Neighbourhoods,
+        weight_E: NDArray[np.float32] | None = None,
+        *,
+        device: torch.device,
+    ) -> Self:
+        """Solve for the weights by a rule; ``weight_E`` says how much each row counts for them."""
+
+        def matrix(weight_E: NDArray[np.float32] | None) -> SparseMatrix:
+            start_U1, items_E, n_items = data.indptr_U1, data.items_E, data.n_items
+            return SparseMatrix.of(start_U1, items_E, n_items, weight_E, device=device)
+
+        history = matrix(None)
+        return cls(history, rule.weights(history if weight_E is None else matrix(weight_E)))
 
     def add_scores(self, users_B: Tensor, scores_BI: Tensor, weight: float) -> None:
         """scores_BI += weight X_B W, in the place of the scores."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from sdgar.arguments import at_least, not_negative
+from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
@@ -18,6 +18,9 @@ from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
 from sdgar.training.memory import Memory
+
+SCHEDULES = ("constant", "linear")
+"""The ways in which the learning rate can change."""
 
 
 @estimator
@@ -34,6 +37,9 @@ class Learner(Looped):
     optimizer: str = "adagrad"
     """How steps are taken: adagrad (one sum of squares a row), lazy-adam (which moves the rows
     that a batch touches), adam (which moves all rows) or sgd."""
+    schedule: str = "constant"
+    """How the learning rate changes: constant, or linear, which lets it fall evenly to nothing over
+    ``epochs``."""
     n_negatives: int = 1
     """How many negatives are drawn for each positive; the loss is the mean over them."""
     batch_size: int = 2048
@@ -70,7 +76,9 @@ class Learner(Looped):
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts of the system, with ``device`` to compute on."""
-        optimizer = make_optimizer(*self.step())
+        falls = one_of("schedule", self.schedule, SCHEDULES) == "linear"
+        horizon = at_least("epochs", self.epochs, 1) if falls else None
+        optimizer = make_optimizer(*self.step(), horizon)
         dim = at_least("dim", self.dim, 1)
         given = Ingredients(data, seed, device, dim, optimizer.row_wise)
         given = replace(given, discriminator=self.make_discriminator(given))

@@ -12,7 +12,6 @@ from sdgar.arguments import at_least, not_negative
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError
 from sdgar.maths.neighbours import Neighbourhoods
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.systems.base import estimator
@@ -70,11 +69,7 @@ class LocalEASE(Solver):
             shrink=not_negative("shrink", self.shrink),
             beta=not_negative("beta", self.beta),
         )
-        counted = SparseMatrix.of(
-            data.indptr_U1, data.items_E, data.n_items, self._weights(data), device=device
-        )
-        history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
-        return LocalItemWeights(history, rule.weights(counted))
+        return LocalItemWeights.solved(data, rule, self._weights(data), device=device)
 
     def _weights(self, data: Interactions) -> NDArray[np.float32] | None:
         """How much each row counts: its own weight over the mean, and less the older it is."""

@@ -16,7 +16,7 @@ from sdgar.data.interactions import History
 from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
-from sdgar.models.model import Learned
+from sdgar.models.model import Learned, Model
 from sdgar.settings import METRIC
 
 
@@ -172,10 +172,13 @@ def fit(
     seen: History,
     on_epoch: OnEpoch | None = None,
     keeper: Keeper | None = None,
+    judged: Callable[[Learned], Model] | None = None,
 ) -> Fitted:
     """Train and return the best weights by held-out rows, or the last weights without such rows.
 
-    ``on_epoch`` hears of every epoch once, of those before an interruption too.
+    Looks at held-out rows rank by the model itself, or by what ``judged`` makes of it, such as the
+    model with a memory beside it. ``on_epoch`` hears of every epoch once, of those before an
+    interruption too.
     """
     tell = on_epoch or ignore
     at = Progress() if keeper is None else keeper.resume(engine)
@@ -193,7 +196,8 @@ def fit(
         look = epoch % options.evaluate_every == 0 or epoch == options.epochs
         if held_out is not None and look:
             start = time.perf_counter()
-            metric = _look(system.learned(), held_out, seen, options)
+            model: Model = system.learned() if judged is None else judged(system.learned())
+            metric = _look(model, held_out, seen, options)
             evaluate_seconds = time.perf_counter() - start
             better = metric > at.best_metric
             if better:
@@ -228,7 +232,7 @@ def ignore(_: EpochRecord) -> None:
     """Do nothing with the record of an epoch."""
 
 
-def _look(model: Learned, held_out: HeldOut, seen: History, options: FitOptions) -> float:
+def _look(model: Model, held_out: HeldOut, seen: History, options: FitOptions) -> float:
     return evaluate(model, held_out, seen=seen, ks=(options.k,)).means()[options.metric]
 
 

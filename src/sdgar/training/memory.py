@@ -4,8 +4,8 @@
 
 The weights are solved on their own (``maths/neighbours.py``) and added afterwards; γ is chosen on
 validation rows, without training again. Rows that are predicted later can differ from validation
-rows, and a memory that is weighted too much then does harm, so the smallest γ is taken whose loss
-beside the best one is not more than chance.
+rows, and a memory that is weighted too much then does harm. The gain rises steeply at first and
+slowly towards the best γ, so the smallest γ is taken that has nine tenths of the gain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.neighbours import Neighbourhoods
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Model
 from sdgar.models.sum import Sum
@@ -27,7 +26,9 @@ from sdgar.models.sum import Sum
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """The values of γ that are tried."""
 UNCHOSEN = 4.0
-"""The weight γ where there are no validation rows to choose it on."""
+"""The weight γ where it is not chosen yet, or cannot be for lack of validation rows."""
+ENOUGH = 0.9
+"""The share of the best gain that is enough for a smaller γ."""
 MOST_USERS = 5_000
 """The most users on whom γ is chosen; of more, a fixed random choice."""
 
@@ -41,19 +42,23 @@ class Memory:
     weight: float | None
     """The weight γ; None if it is chosen on validation rows."""
 
+    @property
+    def usual(self) -> float:
+        """The weight γ as it is given, or the usual one as long as it is not chosen."""
+        return UNCHOSEN if self.weight is None else self.weight
+
     def of(self, data: Interactions, device: torch.device) -> LocalItemWeights:
         """Solve for the weights between items."""
-        history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
-        return LocalItemWeights(history, self.neighbourhoods.weights(history))
+        return LocalItemWeights.solved(data, self.neighbourhoods, device=device)
 
     def chosen(
         self, model: Model, memory: LocalItemWeights, held_out: HeldOut, seen: History, metric: str
     ) -> float:
-        """Return γ as it is given, or the smallest one that is as good as the best.
+        """Return γ as it is given, or the smallest one that has nine tenths of the best gain.
 
-        The means of a metric over users are compared in pairs: a smaller γ is as good if its loss
-        is not above the standard error of the difference. Means rise and then fall with γ, so the
-        search ends after the second value in a row that is worse than the best.
+        The gain of the best γ over none is compared in pairs over users; if it is not above its
+        standard error, the memory is left out. Means rise and then fall with γ, so the search ends
+        after the second value in a row that is worse than the best.
         """
         if self.weight is not None:
             return self.weight
@@ -62,17 +67,17 @@ class Memory:
         values: dict[float, np.ndarray] = {}
         worse = 0
         for weight in WEIGHTS:
-            scorer = Sum(model, memory, weight)
+            scorer = beside(model, memory, weight)
             values[weight] = evaluate(scorer, held_out, seen=seen, ks=(k,)).per_user[metric]
             best = max(values, key=lambda w: values[w].mean())
             worse = worse + 1 if best != weight else 0
             if worse == 2:
                 break
-        for weight, value_T in values.items():
-            loss_T = values[best] - value_T
-            if loss_T.mean() <= loss_T.std() / max(1, len(loss_T)) ** 0.5:
-                return weight
-        raise AssertionError("the best weight is as good as itself")
+        gains = {weight: value_T - values[0.0] for weight, value_T in values.items()}
+        most_T = gains[best]
+        if most_T.mean() <= most_T.std() / max(1, len(most_T)) ** 0.5:
+            return 0.0
+        return next(w for w, gain_T in gains.items() if gain_T.mean() >= ENOUGH * most_T.mean())
 
 
 def beside(model: Model, memory: LocalItemWeights | None, weight: float) -> Model:

@@ -15,12 +15,13 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores
-from sdgar.models.model import Model
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.model import Learned, Model
 from sdgar.settings import KS, METRIC
 from sdgar.show.printed import Described
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, OnEpoch, fit
-from sdgar.training.memory import UNCHOSEN, Memory, beside
+from sdgar.training.memory import Memory, beside
 
 Phase = Literal["choose", "final", "all"]
 """The name of a pass: it chooses the number of epochs, trains the model that is measured, or
@@ -165,9 +166,17 @@ class Training:
 
     @cores.torch_threads()
     def one_pass(
-        self, phase: Phase, data: Interactions, options: FitOptions, held_out: HeldOut | None
+        self,
+        phase: Phase,
+        data: Interactions,
+        options: FitOptions,
+        held_out: HeldOut | None,
+        memory: LocalItemWeights | None = None,
     ) -> Fitted:
-        """Run one pass of the loop with a fresh system, unless a checkpoint has its result."""
+        """Run one pass of the loop with a fresh system, unless a checkpoint has its result.
+
+        Looks at held-out rows rank by the model with the ``memory`` beside it, if there is one.
+        """
 
         def tell(epoch: EpochRecord) -> None:
             if self.on_epoch is not None:
@@ -183,7 +192,7 @@ class Training:
         if fitted is None:
             engine = make_engine(system, data, seed=self.seed, device=self.device)
             seen = data.history if held_out is None else held_out.left_out(data)
-            fitted = self._loop(phase, system, engine, options, held_out, seen, tell)
+            fitted = self._loop(phase, system, engine, options, held_out, seen, memory, tell)
         else:
             for epoch in fitted.log:
                 tell(epoch)
@@ -199,8 +208,12 @@ class Training:
         options: FitOptions,
         held_out: HeldOut | None,
         seen: History,
+        memory: LocalItemWeights | None,
         tell: OnEpoch,
     ) -> Fitted:
+        def judged(model: Learned) -> Model:
+            return beside(model, memory, 0.0 if self.memory is None else self.memory.usual)
+
         keeper = None
         if self.checkpoints is not None:
             keeper = self.checkpoints.keeper(phase, system.learned)
@@ -212,38 +225,30 @@ class Training:
             seen=seen,
             on_epoch=tell,
             keeper=keeper,
+            judged=judged,
         )
         if self.checkpoints is not None:
             self.checkpoints.finish(phase, fitted)
         return fitted
+
+    def remember(self, data: Interactions) -> LocalItemWeights | None:
+        """Solve for the memory of these rows, if there is to be one."""
+        return None if self.memory is None else self.memory.of(data, self.device)
 
     def done(
         self,
         kept: Fitted,
         chosen: Fitted,
         valid: dict[str, float],
-        *,
-        data: Interactions,
-        memory: float | None = None,
+        memory: LocalItemWeights | None,
+        weight: float,
     ) -> Trained:
-        """Return the model with a summary of all passes.
-
-        ``data`` are the rows that the model was trained on, and ``memory`` is the weight of the
-        memory; without one it is as given, or its default.
-        """
-        model: Model = kept.model
-        if self.memory is None:
-            memory = 0.0
-        else:
-            if memory is None:
-                memory = UNCHOSEN if self.memory.weight is None else self.memory.weight
-            if memory > 0:
-                model = beside(model, self.memory.of(data, self.device), memory)
+        """Return the model, with a memory of this weight beside it, and a summary of all passes."""
         records = [record for _, record in self.log]
         train = sum(r.train_seconds for r in records)
         return Trained(
-            model=model,
-            memory=memory,
+            model=beside(kept.model, memory, weight),
+            memory=weight,
             engine=self.chosen_engine,
             why=self.why,
             deterministic=self.deterministic,
@@ -271,34 +276,29 @@ def validated(
     Without ``refit_on`` the best weights of the first pass are kept. Test rows play no part.
     """
     held_out = HeldOut.of(valid, train).sample(training.options.valid_users, seed=training.seed)
-    chosen = training.one_pass("choose", train, training.options, held_out)
+    memory = training.remember(train)
+    chosen = training.one_pass("choose", train, training.options, held_out, memory)
     seen = held_out.left_out(train)
-    weight, model = _remembered(training, chosen, train, held_out, seen)
-    valid_means = evaluate(model, held_out, seen=seen, ks=training.ks).means()
-    kept, everything = chosen, train
-    if refit_on is not None:
-        everything = refit_on
-        kept = training.one_pass(
-            "final", refit_on, replace(training.options, epochs=chosen.best_epoch), None
-        )
-    return training.done(kept, chosen, valid_means, data=everything, memory=weight)
-
-
-def _remembered(
-    training: Training, chosen: Fitted, train: Interactions, held_out: HeldOut, seen: History
-) -> tuple[float | None, Model]:
-    """Return the weight of the memory as held-out rows choose it, and the model with it."""
-    if training.memory is None:
-        return None, chosen.model
-    memory = training.memory.of(train, training.device)
-    weight = training.memory.chosen(chosen.model, memory, held_out, seen, training.options.metric)
-    return weight, beside(chosen.model, memory, weight)
+    weight = 0.0
+    if training.memory is not None and memory is not None:
+        metric = training.options.metric
+        weight = training.memory.chosen(chosen.model, memory, held_out, seen, metric)
+    judged = beside(chosen.model, memory, weight)
+    valid_means = evaluate(judged, held_out, seen=seen, ks=training.ks).means()
+    if refit_on is None:
+        return training.done(chosen, chosen, valid_means, memory, weight)
+    options = replace(training.options, epochs=chosen.best_epoch)
+    kept = training.one_pass("final", refit_on, options, None)
+    memory = training.remember(refit_on) if weight else None
+    return training.done(kept, chosen, valid_means, memory, weight)
 
 
 def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Trained:
     """Train for exactly ``training.options.epochs``; nothing is held out."""
     fitted = training.one_pass(phase, train, training.options, None)
-    return training.done(fitted, fitted, {}, data=train)
+    weight = 0.0 if training.memory is None else training.memory.usual
+    memory = training.remember(train) if weight else None
+    return training.done(fitted, fitted, {}, memory, weight)
 
 
 def paper_options(options: FitOptions) -> FitOptions:
@@ -312,8 +312,9 @@ def paper(training: Training, train: Interactions, test: HeldOut) -> Trained:
     """Keep the epoch with the best test NDCG@50 of 5, 10, …, 75, as the authors' logs do.
 
     It chooses on the test rows, so its number is optimistic: only for comparing with the
-    paper's table.
+    paper's table. A memory has the weight that is given; none is chosen on test rows.
     """
-    fitted = training.one_pass("choose", train, paper_options(training.options), test)
-    weight, _ = _remembered(training, fitted, train, test, test.left_out(train))
-    return training.done(fitted, fitted, {}, data=train, memory=weight)
+    given = None if training.memory is None else training.memory.weight
+    memory = training.remember(train) if given else None
+    fitted = training.one_pass("choose", train, paper_options(training.options), test, memory)
+    return training.done(fitted, fitted, {}, memory, given or 0.0)

@@ -19,6 +19,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 from sdgar.engines.fused.cpu_records import (
     Model,
+    at_rate,
     known_of,
     order_of,
     rows_of,
@@ -100,6 +101,7 @@ class FusedCpuEngine:
             len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
         ).keys
         self._scratch.totals_3[:] = 0
+        self._steps = at_rate(self._steps, self._system.optimizer.rate(epoch))
         if self._proposal is None:
             asked = Asked(self._system.n_negatives, np.uint64(self._seed), self._model.n_items)
             self._proposal = CPU.draw(self._system, asked)

@@ -76,6 +76,12 @@ def steps_of(model: Model, system: System) -> Steps:
     )
 
 
+def at_rate(steps: Steps, rate: float) -> Steps:
+    """Return the same steps with another learning rate."""
+    user, item, bias = (step._replace(rate=np.float32(rate)) for step in steps[:3])
+    return steps._replace(user=user, item=item, bias=bias)
+
+
 def tables_of(model: Model, columns: int) -> Tables | Summed:
     """Copy the vectors of contexts, or of the values of their fields, and of items."""
     from sdgar.kernels.numba.contexts import Summed, Tables

@@ -87,7 +87,7 @@ class FusedGpuEngine:
             # The device draws while the host goes on.
             room.take(self._model)
             room.flag.zero_()
-            rates_S3 = self._rates().to(self._device)
+            rates_S3 = self._rates(epoch).to(self._device)
             totals = torch.zeros(4, dtype=torch.float64, device=self._device)
             for first in range(0, room.n_steps, room.chunk_steps):
                 if first > 0:
@@ -113,13 +113,13 @@ class FusedGpuEngine:
         order = Permutation.of(n_visits, seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
         return torch.tensor([*tails, *order.keys])
 
-    def _rates(self) -> Tensor:
+    def _rates(self, epoch: int) -> Tensor:
         """Return 1/B, the learning rate and Adam's corrections of every step of the epoch."""
         optimizer, room = self._system.optimizer, self._room
         rates_S3 = np.empty((room.n_steps, 3))
         rates_S3[:, 0] = 1 / room.size
         rates_S3[-1, 0] = 1 / (room.n_visits - (room.n_steps - 1) * room.size)
-        rates_S3[:, 1] = optimizer.learning_rate
+        rates_S3[:, 1] = optimizer.rate(epoch)
         if isinstance(optimizer, LazyAdam):
             t_S = self._step_count + np.arange(1, room.n_steps + 1)
             rates_S3[:, 1] /= 1 - optimizer.beta1**t_S
