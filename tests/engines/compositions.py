@@ -94,8 +94,8 @@ OBJECTIVES: dict[type, Make] = {
 # Adam's first steps blow up, and small batches have large gradients.
 OPTIMIZERS: dict[type, Any] = {
     SGD: SGD(0.5),
-    LazyAdam: LazyAdam(0.02, epsilon=1e-6),
-    RowAdagrad: RowAdagrad(0.1),
+    LazyAdam: LazyAdam(0.02, epsilon=1e-6, horizon=4),  # rates fall from the first epoch on
+    RowAdagrad: RowAdagrad(0.1, horizon=3),
 }
 
 

@@ -144,3 +144,12 @@ def test_only_row_wise_optimisers_say_so():
     assert all(record.row_wise for record in ROW_WISE.values())
     assert not optimizers.Adam(0.1).row_wise
     assert not optimizers.SGD(0.1).row_wise
+
+
+def test_a_rate_stays_or_falls_evenly_over_the_horizon_and_never_to_nothing():
+    assert optimizers.SGD(0.4).rate(1) == optimizers.SGD(0.4).rate(99) == 0.4
+    falling = optimizers.SGD(0.4, horizon=4)
+    assert [falling.rate(epoch) for epoch in (1, 2, 3, 4)] == pytest.approx(
+        [0.35, 0.25, 0.15, 0.05]
+    )
+    assert falling.rate(5) == falling.rate(75) == falling.rate(4)

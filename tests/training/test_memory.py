@@ -38,7 +38,7 @@ def test_a_memory_that_helps_is_added_and_one_of_weight_0_is_not(fitted, demo):
     assert isinstance(model.first, Factors)
     assert isinstance(model.second, LocalItemWeights)
     with_memory = fitted.evaluate(demo.held_out).means()["ndcg@50"]
-    without = sdgar.SDSoftmax(**QUICK).fit(demo.train, verbose=False)
+    without = sdgar.SDSoftmax(memory=0, **QUICK).fit(demo.train, verbose=False)
     assert isinstance(without.recommender_.model, Factors)
     assert with_memory > without.evaluate(demo.held_out).means()["ndcg@50"]
 
@@ -77,7 +77,7 @@ def test_the_memory_s_part_of_a_new_user_is_that_of_a_known_one(fitted):
     assert torch.equal(new.second.score_all(torch.tensor([0]))[0], row_I)
 
 
-def test_the_smallest_weight_that_is_as_good_as_the_best_is_chosen(demo):
+def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
     part = splits.validation(demo.train, seed=0)
     memory = Memory(RULE, None)
     weights = memory.of(part.train, torch.device("cpu"))

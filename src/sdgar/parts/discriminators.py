@@ -26,7 +26,7 @@ def factorization(given: Ingredients) -> MatrixFactorization:
 
 @register_discriminator("cosine")
 def cosine(
-    given: Ingredients, *, tau: float | None = None, bias: bool = True, sweeps: int = 3
+    given: Ingredients, *, tau: float | None = None, bias: bool = True, sweeps: int = 6
 ) -> Cosine:
     """Return cosines over a temperature τ, which start from some sweeps of iALS."""
     data = given.data

@@ -28,10 +28,12 @@ from sdgar.parts.register import (
 )
 from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner
-from sdgar.systems.loop import CPU
+from sdgar.systems.loop import CPU, Looped
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.systems.spaces import RATES, Choice, Space
+from sdgar.training.fit import FitOptions
+from sdgar.training.memory import Memory
 
 if TYPE_CHECKING:
     from typing import Self
@@ -44,6 +46,7 @@ _LIKE_FACTORIZED = {
 """The named system with the same tables of vectors as factorization, by objective."""
 _NETWORK = {
     "dim": 32, "n_negatives": 16, "positives_per_visit": 1, "l2": 0.0, "refit_every": 1,
+    "epochs": Looped.epochs, "evaluate_every": Looped.evaluate_every, "schedule": Learner.schedule,
 }  # fmt: skip
 """The settings that networks are trained with, by Adam, unless others are given."""
 _RATE = 0.003
@@ -87,6 +90,12 @@ class Composed(Learner):
     one."""
     settings: dict[str, Any] = field(default_factory=dict)
     """The settings of the parts by ``part.name``, as in {"discriminator.layers": 2}."""
+    epochs: int | None = None  # type: ignore[assignment]
+    """The most passes over the training positives. Without a value it is that of the named system
+    with the same tables of vectors, and 200 for networks."""
+    evaluate_every: int | None = None  # type: ignore[assignment]
+    """How many epochs lie between two looks at the validation rows. Without a value it is that of
+    the named system with the same tables of vectors, and 5 for networks."""
     dim: int | None = None  # type: ignore[assignment]
     """The size D of vectors. Without a value it is that of the named system with the same tables of
     vectors, and 32 for networks."""
@@ -97,6 +106,10 @@ class Composed(Learner):
     """How steps are taken: adam (which moves all rows, as networks need), lazy-adam, adagrad (one
     sum of squares a row) or sgd. Without a name it is adagrad for factorization, cosine and metric,
     and adam for networks."""
+    schedule: str | None = None  # type: ignore[assignment]
+    """How the learning rate changes: constant, or linear, which lets it fall evenly to nothing over
+    ``epochs``. Without a name it is that of the named system with the same tables of vectors, and
+    constant for networks."""
     n_negatives: int | None = None  # type: ignore[assignment]
     """How many negatives are drawn for each positive. Without a value it is that of the named
     system with the same tables of vectors, and 16 for networks."""
@@ -109,6 +122,11 @@ class Composed(Learner):
     refit_every: int | None = None
     """How many epochs lie between two refits of the sampler. Without a value it is that of the
     named system with the same tables of vectors, and 1 for networks."""
+
+    memory: float | None = None
+    """The weight γ of a memory that is added to the scores: weights between items, found by least
+    squares. Without a value it is chosen on validation rows where the named system with the same
+    tables of vectors does so, and 0 elsewhere, which leaves the memory out."""
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts of the system; raise if they do not go together."""
@@ -165,10 +183,26 @@ class Composed(Learner):
     def decided(self, data: Interactions) -> dict[str, Any]:
         """Return what is not given, as the named system with the same tables has it."""
         twin = self._twin()
+        by_rule = {} if twin is None else twin.decided(data)
+        return self._left_out(by_rule)
+
+    def fit_options(self) -> FitOptions:
+        """Return the settings of the loop, with nothing left to a rule."""
+        return Learner.fit_options(replace(self, **self._left_out({})))
+
+    def beside(self, data: Interactions) -> Memory | None:
+        """Say which memory is added, as the named system with the same tables does by default."""
+        twin = self._twin()
+        none = self.memory is None and (twin is None or twin.memory is not None)
+        return Learner.beside(replace(self, memory=0.0) if none else self, data)
+
+    def _left_out(self, by_rule: dict[str, Any]) -> dict[str, Any]:
+        """Return a value for each setting that is not given; some follow a rule of the data."""
+        twin = self._twin()
         found: dict[str, Any] = dict(_NETWORK)
         if twin is not None:
             found |= {name: getattr(twin, name) for name in found if hasattr(twin, name)}
-            found |= twin.decided(data)
+        found |= by_rule
         if self.sampler not in _ONE_POOL:
             found["positives_per_visit"] = 1
         if self.sampler == "first-violation":

@@ -143,6 +143,7 @@ class Looped(Estimator):
         self._require_sound(train, None)
         require_rows("test", test)
         run = self._run(train, checkpoints)
+        run.recipe = replace(self, epochs=protocols.PAPER_EPOCHS)
         with self._told(run, train, on_epoch, verbose):
             trained = protocols.paper(run, train, HeldOut.of(test, train))
         return self._keep_trained(trained, train, verbose)

@@ -25,7 +25,8 @@ class SDSoftmax(Learner):
         Σ_{(c,i) ∈ S} log Σ_j exp(s_cj) - s_ci,   s_ci = cos(u_c, v_i) / τ + b_i
 
     The sum over all items j is estimated by draws from a decomposable generator, which EM fits to
-    the very softmax, with importance weights.
+    the very softmax, with importance weights. After training, a memory of the history is added:
+    s_ci + γ Σ_{j ∈ I_c} w_ji, whose weights between items are found by least squares.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.SDSoftmax(dim=2, states=2, epochs=3, early_stopping=False).fit(data)
@@ -43,8 +44,15 @@ class SDSoftmax(Learner):
 
     dim: int = 128
     """The number of coordinates D of the vector of each user and each item."""
-    learning_rate: float = 0.05
-    """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
+    epochs: int = 12
+    """The number of passes over the training positives, over which the learning rate falls."""
+    evaluate_every: int = 4
+    """How many epochs lie between two looks at the validation rows."""
+    learning_rate: float = 0.15
+    """The learning rate of the first epoch; both kinds of Adam want about 0.01."""
+    schedule: str = "linear"
+    """How the learning rate changes: linear, which lets it fall evenly to nothing over ``epochs``,
+    or constant."""
     n_negatives: int = 32
     """How many items are drawn for each visit of a user."""
     positives_per_visit: int = 2
@@ -77,8 +85,11 @@ class SDSoftmax(Learner):
     """How many draws there are for each context and each item in a step of EM."""
     pretrain: int = 15
     """How many steps of EM learn from the positives, before the generator follows the scores."""
-    sweeps: int = 3
+    sweeps: int = 6
     """How many sweeps of iALS give the directions that cosines start from; 0 starts at random."""
+    memory: float | None = None
+    """The weight γ of a memory that is added to the scores: weights between items, found by least
+    squares. Without a value it is chosen on validation rows; 0 leaves the memory out."""
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
         """Return cosines over τ, or inner products."""

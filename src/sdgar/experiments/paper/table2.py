@@ -69,7 +69,10 @@ def entrants(data: str, *, quick: bool) -> list[tuple[str, str, dict[str, Any]]]
         if quick and system == "irgan":
             settings |= {"pretrain": 10}
         found.append((system, system, settings))
-    found += [(label, "sdsoftmax", own | {"epochs": most}) for label, own in OURS.items()]
+    found += [
+        (label, "sdsoftmax", settings_of("sdsoftmax", data) | own | {"epochs": most})
+        for label, own in OURS.items()
+    ]
     for system in YARDSTICKS:
         if quick and system == "ease":
             continue

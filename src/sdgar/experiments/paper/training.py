@@ -39,9 +39,10 @@ def training(
 ) -> Measurement:
     """Return a measurement that trains by the protocol and reads the test rows once.
 
-    With ``users`` the metric of each user is kept too; ``more`` goes into the key.
+    Models are compared as the paper has them, without a memory beside their vectors. With ``users``
+    the metric of each user is kept too; ``more`` goes into the key.
     """
-    common = {"seed": seed, "device": setting.device}
+    common = {"seed": seed, "device": setting.device, "memory": 0.0}
     fields = SYSTEMS[system]().get_params()
     estimator = SYSTEMS[system](**settings, **{k: v for k, v in common.items() if k in fields})
     loop, epochs = estimator.fit_options(), 1
