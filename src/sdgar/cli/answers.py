@@ -33,12 +33,15 @@ def show(
             _found(row, what),
             *(() if titles is None else (_title(titles, row[what]),)),
             "" if row["score"] is None else f"{row['score']:.4f}",
+            *((_reason(row["because"], titles),) if "because" in row else ()),
             *((row["basis"],) if others else ()),
         )
         for row in frame.iter_rows(named=True)
     ]
     name = () if titles is None else ("name",)
-    screen.table((*keys, "rank", what, *name, "score", *(("basis",) if others else ())), rows)
+    why = () if lists.why_TK is None else ("because of",)
+    basis = ("basis",) if others else ()
+    screen.table((*keys, "rank", what, *name, "score", *why, *basis), rows)
 
 
 def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.DataFrame:
@@ -62,6 +65,11 @@ def _found(row: Mapping[str, Any], what: str) -> str:
     if row[what] is not None:
         return str(row[what])
     return "unknown" if row["basis"] == "unknown" else "nothing left"
+
+
+def _reason(item: Any, titles: Mapping[str, str] | None) -> str:
+    """Return what speaks most for an entry, or a dash."""
+    return "-" if item is None else str(item) if titles is None else _title(titles, item)
 
 
 def _title(titles: Mapping[str, str], item: Any) -> str:

@@ -18,6 +18,7 @@ from sdgar.cli import (
     demo,
     doctor,
     evaluate,
+    explain,
     info,
     paper,
     recommend,
@@ -53,6 +54,7 @@ app.command("tune")(tune.tune)
 app.command("paper")(paper.paper)
 app.command("evaluate")(evaluate.evaluate)
 app.command("recommend")(recommend.recommend)
+app.command("explain")(explain.explain)
 app.command("similar")(similar.similar)
 app.command("info")(info.info)
 app.add_typer(data.app, name="data")

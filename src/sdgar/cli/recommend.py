@@ -39,6 +39,7 @@ def recommend(
     exclude: options.Exclude = None,
     include_seen: options.IncludeSeen = False,
     fallback: options.Fallback = "popular",
+    why: options.Why = False,
     names: options.Names = None,
     name_column: options.NameColumn = None,
     out: options.AnswerFile = None,
@@ -86,7 +87,7 @@ def recommend(
     who = ["user"] if new is not None else model.about.get("context", ["user"])
     pieces = model.lists_in_pieces(
         whom, k, histories=new, items=allow, exclude=exclude, exclude_seen=not include_seen,
-        fallback=fallback,
+        fallback=fallback, why=why,
     )  # fmt: skip
     told: list[dict[str, Any]] = []
     if out is not None:

@@ -100,6 +100,17 @@ class SparseMatrix:
         weight_E = None if self.weight_E is None else self.weight_E.index_select(0, place_E)
         return SparseMatrix(start_B1, column_E, self.n_columns, weight_E)
 
+    def block(self, rows_B: Tensor, columns_N: Tensor) -> Tensor:
+        """Return x_BN of some rows and columns as a dense matrix; columns differ."""
+        some = self.rows(rows_B)
+        place_C = torch.full((self.n_columns,), -1, device=self.device)
+        place_C[columns_N] = torch.arange(len(columns_N), device=self.device)
+        place_E = place_C[some.column_E]
+        there_E = place_E >= 0
+        out_BN = torch.zeros(len(rows_B), len(columns_N), device=self.device)
+        out_BN[some.row_E[there_E], place_E[there_E]] = some.weights()[there_E]
+        return out_BN
+
     def transposed(self) -> SparseMatrix:
         """Return the transposed matrix; entries of a new row are in the order of the old rows."""
         order_E = self.column_E.argsort(stable=True)

@@ -13,6 +13,7 @@ from torch.nn.functional import normalize
 
 from sdgar.models.fold_in import NewContexts, Rule, VectorRule
 from sdgar.models.model import Side
+from sdgar.models.reasons import Shares, by_vectors
 from sdgar.models.saved import Saved, Wanted, array
 from sdgar.storage.folders import Tensors
 
@@ -69,6 +70,15 @@ class Factors:
         parts = zip(users_P.split(_PAIRS), items_P.split(_PAIRS), strict=True)  # type: ignore[no-untyped-call]
         return torch.cat(
             [self.score(users_B, items_B[:, None])[:, 0] for users_B, items_B in parts]
+        )
+
+    def shares(self, context: int, items_B: Tensor, history_H: Tensor) -> Shares | None:
+        """Split u · v_i + b_i by the vectors of the items that the context has."""
+        return by_vectors(
+            self.user_UD[context],
+            self.item_ID[items_B],
+            self.bias_I[items_B],
+            self.item_ID[history_H],
         )
 
     def tensors(self) -> dict[str, Tensor]:

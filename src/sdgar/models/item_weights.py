@@ -16,6 +16,7 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, NewContexts, Rule
 from sdgar.models.model import Side
 from sdgar.models.pairs import picked
+from sdgar.models.reasons import Shares, by_weights
 from sdgar.models.saved import Saved, array, check_csr
 from sdgar.storage.folders import DamagedError, Tensors
 
@@ -65,6 +66,12 @@ class _ByWeights(Generic[Matrix]):
     def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
         """s_P of each pair."""
         return picked(self, users_P, items_P)
+
+    def shares(self, context: int, items_B: Tensor, history_H: Tensor) -> Shares | None:
+        """Give w_ji, the terms of the score, for the items j that the context has."""
+        if isinstance(self.weight_II, Tensor):
+            return by_weights(self.weight_II[history_H][:, items_B].T.double())
+        return by_weights(self.weight_II.block(history_H, items_B).T.double())
 
     def ruled_by(self, rule: Rule | None) -> Self:
         """Give the same model: the history of a new context is all that it needs."""

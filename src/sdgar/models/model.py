@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from sdgar.models.fold_in import NewContexts, Rule
+    from sdgar.models.reasons import Shares
     from sdgar.models.saved import Saved
     from sdgar.storage.folders import Tensors
 
@@ -84,6 +85,13 @@ class Model(Scorer, Protocol):
 
     def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
         """Give the score s_P of each context for the item beside it."""
+        ...
+
+    def shares(self, context: int, items_B: Tensor, history_H: Tensor) -> Shares | None:
+        """Split the scores of some items among the items that the context has.
+
+        None if the scores of the model cannot be split up.
+        """
         ...
 
     def sizes(self) -> dict[str, int]:

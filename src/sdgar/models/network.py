@@ -19,6 +19,7 @@ from sdgar.models.fold_in import NewContexts, Rule
 from sdgar.models.model import Side
 from sdgar.models.networks.sequence import SequenceEncoder
 from sdgar.models.pairs import picked
+from sdgar.models.reasons import Shares
 from sdgar.models.saved import Saved, require_finite
 from sdgar.storage.folders import DamagedError, Tensors
 
@@ -130,6 +131,10 @@ class ModuleScores(Network):
     def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
         """s_P of each pair."""
         return picked(self, users_P, items_P)
+
+    def shares(self, context: int, items_B: Tensor, history_H: Tensor) -> Shares | None:
+        """Give nothing: what a network has looked at is not known."""
+        return None
 
     def ruled_by(self, rule: Rule | None) -> Self:
         """Give the same model: no rule is of use to it."""

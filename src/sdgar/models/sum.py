@@ -11,6 +11,7 @@ from torch import Tensor
 from sdgar.models.fold_in import NewContexts, Rule, read_rule
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Model, Side
+from sdgar.models.reasons import Shares
 from sdgar.models.saved import Saved
 from sdgar.storage.folders import DamagedError, Tensors
 
@@ -74,6 +75,12 @@ class Sum:
         """s_P = a_P + γ b_P of each pair."""
         first_P = self.first.score_pairs(users_P, items_P)
         return first_P + self.weight * self.second.score_pairs(users_P, items_P)
+
+    def shares(self, context: int, items_B: Tensor, history_H: Tensor) -> Shares | None:
+        """Add up the shares of both models; None if one of them has none."""
+        first = self.first.shares(context, items_B, history_H)
+        second = self.second.shares(context, items_B, history_H)
+        return None if first is None or second is None else first.plus(second, self.weight)
 
     def ruled_by(self, rule: Rule | None) -> Sum:
         """Give the same sum with a rule for the first model; the second one keeps its own."""

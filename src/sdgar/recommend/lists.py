@@ -34,6 +34,9 @@ class Lists:
     """The ids of what is listed, by number."""
     what: str = "item"
     """The name for an entry: "item", or "user" for a list of similar users."""
+    why_TK: NDArray[np.int64] | None = None
+    """The numbers of the items of the history that speak most for each entry, -1 where there is
+    none; None if nobody asked why."""
 
     def __len__(self) -> int:
         return len(self.items_TK)
@@ -55,6 +58,7 @@ class Lists:
         scores_TK, short_T, basis_T = (
             array.tolist() for array in (self.scores_TK, self.short_T, self.basis_T)
         )
+        why_TK = None if self.why_TK is None else self._because().tolist()
         return [
             {
                 **{name: values[t] for name, values in asked.items()},
@@ -63,8 +67,11 @@ class Lists:
                         self.what: one,
                         **({} if names is None else {"name": names.get(str(one), str(one))}),
                         "score": score,
+                        **({} if why_TK is None else {"because": why_TK[t][at]}),
                     }
-                    for one, score in zip(found_TK[t][:end], scores_TK[t][:end], strict=True)
+                    for at, (one, score) in enumerate(
+                        zip(found_TK[t][:end], scores_TK[t][:end], strict=True)
+                    )
                 ],
                 "short": short_T[t],
                 "basis": basis_T[t],
@@ -72,11 +79,17 @@ class Lists:
             for t, end in enumerate(ends_T)
         ]
 
+    def _because(self) -> NDArray[Any]:
+        """Give the ids of the reasons, and None where there is none."""
+        assert self.why_TK is not None
+        flat = self.why_TK.reshape(-1)
+        return _where(flat >= 0, self.ids.at(flat.clip(min=0))).reshape(self.why_TK.shape)
+
     def frame(self, like: object = None) -> Any:
         """Give a table with a row for each entry, in Polars, or in pandas if ``like`` is pandas.
 
-        The columns say who was asked about, then rank, item, score, short and basis. A list without
-        any entry is a row without an item.
+        The columns say who was asked about, then rank, item, score, short and basis, and because if
+        it was asked why. A list without any entry is a row without an item.
         """
         found_TK = self.items_TK >= 0
         shown_TK = found_TK.copy()
@@ -92,8 +105,9 @@ class Lists:
                 "score": _where(has_R, self.scores_TK[row_R, place_R]),
                 "short": self.short_T[row_R],
                 "basis": self.basis_T[row_R],
+                **({} if self.why_TK is None else {"because": self._because()[row_R, place_R]}),
             },
-            {"rank": "int64", self.what: self.ids.kind},
+            {"rank": "int64", self.what: self.ids.kind, "because": self.ids.kind},
             like=like,
         )
 

@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
     exclude: Iterable[Any] | None
     exclude_seen: bool
     fallback: str
+    why: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Asked:
     """The names that the answer has for each, in one column or one for each field."""
     index_T: NDArray[np.int64]
     """Their numbers in the model, -1 where they are unknown."""
+    own: History
+    """The items that each context of the model has and likes, which are the reasons for a score."""
     taught_T: NDArray[np.bool_] | None = None
     """Whether the model learned anything of each, as it did not of users who rated all of theirs
     low; None if it did of all that it knows."""
@@ -66,6 +69,10 @@ class Asked:
 
     def __len__(self) -> int:
         return len(self.index_T)
+
+    def own_of(self, number: int) -> NDArray[np.int64]:
+        """Give the items that one of them has and likes."""
+        return self.own.of(int(self.index_T[number])).astype(np.int64)
 
     def rows(self, part: slice | NDArray[Any]) -> Asked:
         """Give some of them."""
@@ -135,7 +142,8 @@ class Questions:
         if users is None:
             columns = _by_field(self.fields, saved.users.values.tolist())
             everyone_T = np.arange(len(saved.users))
-            return Asked(saved.model, self.known, columns, everyone_T, self._taught(everyone_T))
+            taught_T = self._taught(everyone_T)
+            return Asked(saved.model, self.known, columns, everyone_T, saved.history, taught_T)
         asked = several(users, "users")
         if self.fields is not None and asked:
             return self._about_contexts(self.fields, asked, fallback)
@@ -149,7 +157,8 @@ class Questions:
         columns = {"user": labels(saved.users, asked, index_T)}
         if self.fields is not None:
             columns = _by_field(self.fields, [])
-        return Asked(saved.model, self.known, columns, index_T, self._taught(index_T))
+        taught_T = self._taught(index_T)
+        return Asked(saved.model, self.known, columns, index_T, saved.history, taught_T)
 
     def about_histories(self, rows: Interactions, fallback: str) -> Asked:
         """Ask about new users; those without any item that the model knows are unknown."""
@@ -162,10 +171,11 @@ class Questions:
         if not known_U.all():
             warn(f"{without_items(rows.users.values[~known_U])} {INSTEAD[fallback]}")
             if not known_U.any():
-                return Asked(self._saved.model, self.known, columns, numbered(known_U))
+                own = self._saved.history
+                return Asked(self._saved.model, self.known, columns, numbered(known_U), own)
             rows = rows.subset(known_U[rows.users_E], "unknown_items")
         folded, new = self.folded(rows, skip_unknown=fallback != "error")
-        return Asked(folded, new, columns, numbered(known_U))
+        return Asked(folded, new, columns, numbered(known_U), new)
 
     def folded(self, rows: Interactions, *, skip_unknown: bool) -> tuple[Model, History]:
         """Give a model for the users of these rows, who are new, and what they have."""
@@ -249,11 +259,13 @@ class Questions:
         place_TF = place_TF.reshape(-1, len(fields.names))
         same_T = fields.same_seen(place_TF, self.seen_by)
         columns = [_column(list(values)) for values in zip(*names, strict=True)]
+        whose_T = np.where(at_T >= 0, at_T, same_T)
         return Asked(
             self._saved.model.only(torch.from_numpy(at_T), torch.from_numpy(place_TF)),
-            self.known.rows(np.where(at_T >= 0, at_T, same_T)),
+            self.known.rows(whose_T),
             dict(zip(fields.names, columns, strict=True)),
             numbered(np.array([place is not None for place in found], bool)),
+            self._saved.history.rows(whose_T),
         )
 
     def _place(self, fields: Fields, context: Mapping[str, Any]) -> tuple[int, NDArray[np.int64]]:

@@ -15,6 +15,7 @@ from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
+from sdgar.recommend.reasons import first_reasons
 
 
 def ranked(
@@ -26,10 +27,12 @@ def ranked(
     unknown: str = "popular",
     blocked_I: NDArray[np.bool_] | None = None,
     popular: Factors | None = None,
+    why: bool = False,
 ) -> Lists:
     """Rank by the model those that it knows; others get the most popular items, or nothing.
 
-    ``unknown`` is the basis of the lists that the model does not rank.
+    ``unknown`` is the basis of the lists that the model does not rank; with ``why`` each entry
+    has the item of the history that speaks most for it.
     """
     n = min(k, len(ids))
     items_TK = np.full((len(asked), n), -1, np.int32)
@@ -47,7 +50,8 @@ def ranked(
         untaught_T = known_T & ~by_model_T
         rank(untaught_T, popular, asked.index_T[untaught_T], asked.seen)
     basis_T = np.where(by_model_T, "model", unknown)
-    return Lists(asked.columns, items_TK, scores_TK, basis_T, k, ids, what)
+    why_TK = first_reasons(asked, items_TK) if why else None
+    return Lists(asked.columns, items_TK, scores_TK, basis_T, k, ids, what, why_TK)
 
 
 def ranked_in_pieces(
@@ -58,9 +62,10 @@ def ranked_in_pieces(
     *,
     blocked_I: NDArray[np.bool_] | None,
     popular: Factors | None,
+    why: bool,
 ) -> Iterator[Lists]:
     """Rank one piece after the other, each with about ``rows`` entries; None means all at once."""
     step = max(1, len(asked) if rows is None else rows // min(k, len(ids)))
     for start in range(0, max(1, len(asked)), step):
         part = asked.rows(slice(start, start + step))
-        yield ranked(part, k, ids, blocked_I=blocked_I, popular=popular)
+        yield ranked(part, k, ids, blocked_I=blocked_I, popular=popular, why=why)

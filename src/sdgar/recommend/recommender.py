@@ -22,14 +22,17 @@ from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model, Side
+from sdgar.models.sum import Sum
 from sdgar.recommend import artifact
 from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.explain import One, explain
 from sdgar.recommend.histories import Histories, rows_of
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.measuring import measured
 from sdgar.recommend.pairs import pairs_table
 from sdgar.recommend.questions import Options, Questions, Raw, several
 from sdgar.recommend.ranking import ranked_in_pieces
+from sdgar.recommend.reasons import Reasons
 from sdgar.recommend.similar import Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
@@ -74,14 +77,15 @@ class Recommender(Described):
 
     @property
     def factors(self) -> Factors:
-        """The scores as inner products, of a model that has vectors."""
-        if not isinstance(self.model, Factors):
+        """The vectors of a model that has some; a memory beside them is not part of them."""
+        model = self.model.first if isinstance(self.model, Sum) else self.model
+        if not isinstance(model, Factors):
             raise UsageError(
                 f"a model of system {self.about.get('system')} has {self.model.holds} and no "
                 "vectors. Use `model`.",
                 code="no_vectors",
             )
-        return self.model
+        return model
 
     @property
     def history(self) -> History:
@@ -150,6 +154,7 @@ class Recommender(Described):
         exclude: Iterable[Any] | None = None,
         exclude_seen: bool = True,
         fallback: str = "popular",
+        why: bool = False,
     ) -> Any:
         """Give the k best items of each user: a frame with user, rank, item, score, short, basis.
 
@@ -167,10 +172,13 @@ class Recommender(Described):
         the score is the number of contexts that have the item. ``fallback="skip"`` leaves such a
         user out, and "error" refuses. Unknown items that are allowed, excluded or part of a
         history are left out, or refused with "error". A warning tells of all that is unknown.
+
+        ``why=True`` adds the column ``because``: the item of the history that speaks most for each
+        entry; ``explain`` says more.
         """
         return self.recommend_lists(
             users, k, history=history, histories=histories, items=items, exclude=exclude,
-            exclude_seen=exclude_seen, fallback=fallback,
+            exclude_seen=exclude_seen, fallback=fallback, why=why,
         ).frame(users)  # fmt: skip
 
     def recommend_lists(
@@ -213,6 +221,7 @@ class Recommender(Described):
         exclude: Iterable[Any] | None = None,
         exclude_seen: bool = True,
         fallback: str = "popular",
+        why: bool = False,
         rows: int | None = _PIECE,
     ) -> Iterator[Lists]:
         """Give what ``recommend_in_pieces`` gives as records, without frames."""
@@ -231,7 +240,45 @@ class Recommender(Described):
             asked = asked.unseen()
         blocked_I = self._questions.blocked(items, exclude, strict=fallback == "error")
         popular = None if asked.by_model_T.all() else self._popular
-        return ranked_in_pieces(asked, k, self.items, rows, blocked_I=blocked_I, popular=popular)
+        return ranked_in_pieces(
+            asked, k, self.items, rows, blocked_I=blocked_I, popular=popular, why=why
+        )
+
+    def explain(
+        self,
+        user: One | None = None,
+        items: Raw | None = None,
+        *,
+        history: Iterable[Any] | None = None,
+        k: int = 10,
+        reasons: int = 3,
+    ) -> Any:
+        """Say which items of the history speak for each item: a frame whose shares add up.
+
+        ``items`` are explained, or the ``k`` best ones. The columns are user, item, score, place,
+        because, share, by_weights and by_vectors. Each item has a row for each of its ``reasons``,
+        the largest share first, and one for the rest of its score, without ``because``. Shares by
+        weights between items are exact. Those by vectors are not: they say how well the vector of
+        an item of the history stands for that of the user, times its inner product with the item.
+
+        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> model = sdgar.LocalEASE(l2=1.0).fit(data)
+        >>> model.explain(3, "b", reasons=1)["because"].to_list()
+        ['a', None]
+        """
+        return self.explain_reasons(user, items, history=history, k=k, reasons=reasons).frame(items)
+
+    def explain_reasons(
+        self,
+        user: One | None = None,
+        items: Raw | None = None,
+        *,
+        history: Iterable[Any] | None = None,
+        k: int = 10,
+        reasons: int = 3,
+    ) -> Reasons:
+        """Give what ``explain`` gives as a record, without a frame: ``.dicts()`` is for JSON."""
+        return explain(self._questions, self.items, user, items, history, k, reasons)
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
         """Give a model of the same items for new users, from their histories, without training.

@@ -40,5 +40,5 @@ class Likeness:
         given = several(raw, f"{self.side}s")
         index_T = index_of(self.ids, given, self.side, fallback)
         columns = {"like": labels(self.ids, given, index_T)}
-        asked = Asked(self.model, self.itself, columns, index_T).unless(fallback)
+        asked = Asked(self.model, self.itself, columns, index_T, self.itself).unless(fallback)
         return ranked(asked, k, self.ids, what=self.side, unknown="unknown")

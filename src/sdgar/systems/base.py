@@ -21,6 +21,7 @@ from sdgar.evaluation.report import Report
 from sdgar.models.fold_in import Rule
 from sdgar.models.model import Model
 from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.explain import One
 from sdgar.recommend.histories import Histories
 from sdgar.recommend.measuring import require_rows
 from sdgar.recommend.questions import Raw
@@ -213,12 +214,25 @@ class Estimator(Described):
         exclude: Iterable[Any] | None = None,
         exclude_seen: bool = True,
         fallback: str = "popular",
+        why: bool = False,
     ) -> Any:
         """Return the k best items of each user; see :meth:`Recommender.recommend`."""
         return self.recommender_.recommend(
             users, k, history=history, histories=histories, items=items, exclude=exclude,
-            exclude_seen=exclude_seen, fallback=fallback,
+            exclude_seen=exclude_seen, fallback=fallback, why=why,
         )  # fmt: skip
+
+    def explain(
+        self,
+        user: One | None = None,
+        items: Raw | None = None,
+        *,
+        history: Iterable[Any] | None = None,
+        k: int = 10,
+        reasons: int = 3,
+    ) -> Any:
+        """Return what speaks for each item; see :meth:`Recommender.explain`."""
+        return self.recommender_.explain(user, items, history=history, k=k, reasons=reasons)
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
         """Return a model for new users, from their items; see :meth:`Recommender.fold_in`."""

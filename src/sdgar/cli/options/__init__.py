@@ -10,6 +10,7 @@ from sdgar.cli.options.asking import (
     Histories,
     History,
     HowMany,
+    HowManyReasons,
     IncludeSeen,
     ItemColumn,
     ItemsEach,
@@ -19,6 +20,7 @@ from sdgar.cli.options.asking import (
     UserColumn,
     Users,
     UsersFile,
+    Why,
 )
 from sdgar.cli.options.columns import (
     AllowBadRows,
@@ -132,6 +134,7 @@ __all__ = [
     "Histories",
     "History",
     "HowMany",
+    "HowManyReasons",
     "IncludeSeen",
     "Item",
     "ItemColumn",
@@ -182,6 +185,7 @@ __all__ = [
     "Verbose",
     "Weight",
     "Weights",
+    "Why",
     "composed_of",
     "drawn_dislikes",
     "folder_for_files",

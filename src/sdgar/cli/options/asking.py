@@ -43,6 +43,18 @@ Histories = Annotated[
         "repeatable.",
     ),
 ]
+HowManyReasons = Annotated[
+    int,
+    typer.Option(
+        "--reasons",
+        parser=number("--reasons", int),
+        metavar="INTEGER",
+        help="Name so many items of the history for each item.",
+    ),
+]
+Why = Annotated[
+    bool, typer.Option("--why", help="Name the item of the history that speaks most for each.")
+]
 ItemsEach = Annotated[
     int,
     typer.Option(

@@ -1,0 +1,61 @@
+"""``sdgar explain``: the items of a history that speak most for each recommendation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sdgar.cli import asked, options
+from sdgar.cli.console import Screen
+from sdgar.errors import UsageError
+
+
+def explain(
+    run: options.RunFolder,
+    user: Annotated[str | None, typer.Option("--user", help="Explain it for this user.")] = None,
+    fields: options.Fields = None,
+    history: Annotated[
+        str | None, typer.Option("--history", help="Explain it for a new user with items a,b,c.")
+    ] = None,
+    item: Annotated[
+        list[str] | None,
+        typer.Option("--item", help="Explain this item instead of the best ones; repeatable."),
+    ] = None,
+    k: options.ItemsEach = 5,
+    reasons: options.HowManyReasons = 3,
+    names: options.Names = None,
+    name_column: options.NameColumn = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say which items of a user's history speak for each item, and how much."""
+    from sdgar.recommend.recommender import load
+
+    if (user is None) == (history is None):
+        raise UsageError("say either --user ID or --history ITEM,ITEM,….", code="whom")
+    screen = Screen(as_json=as_json)
+    model = load(run)
+    titles = options.names_of(names, name_column)
+    whom: Any = None if user is None else (asked.contexts_of([user], fields) or [user])[0]
+    new = None if history is None else asked.named([history])["new"]
+    found = model.explain_reasons(whom, item, history=new, k=k, reasons=reasons).dicts(titles)
+    for one in found:
+        screen.say("item", f"{_said(one)}, score {one['score']:.4f}, because of")
+        rows = [
+            (_said(r), f"{r['share']:+.4f}", f"{r['by_weights']:+.4f}", f"{r['by_vectors']:+.4f}")
+            for r in one["because"]
+        ]
+        rows.append(("(all the rest)", f"{one['rest']:+.4f}", "", ""))
+        if not as_json:
+            screen.table(("history", "share", "by weights", "by vectors"), rows)
+    screen.say(
+        "note",
+        "shares add up to the score. Those by weights between items are exact; those by vectors "
+        "say how close an item of the history is to both the user and the item.",
+    )
+    screen.result({"run": str(run), "explained": found})
+
+
+def _said(one: dict[str, Any]) -> str:
+    """Return the name of an item with its id, or the id alone."""
+    return str(one["item"]) if "name" not in one else f"{one['name']} ({one['item']})"
