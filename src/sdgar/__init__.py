@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sdgar.data.synthetic import synthetic as synthetic
     from sdgar.errors import SdgarError as SdgarError
     from sdgar.evaluation.report import compare as compare
+    from sdgar.experiments.blend import blend as blend
     from sdgar.parts.register import register_discriminator as register_discriminator
     from sdgar.parts.register import register_objective as register_objective
     from sdgar.parts.register import register_sampler as register_sampler
@@ -54,6 +55,7 @@ _HOME = {
     "Interactions": "sdgar.data.interactions",
     "Recommender": "sdgar.recommend.recommender",
     "SdgarError": "sdgar.errors",
+    "blend": "sdgar.experiments.blend",
     "compare": "sdgar.evaluation.report",
     "folds": "sdgar.data.splits",
     "load": "sdgar.recommend.recommender",

@@ -150,7 +150,7 @@ def test_a_line_about_the_system_has_what_is_not_default_and_what_a_rule_decides
     tell_system(screen, SDSoftmax(), rows())
     said = " ".join(out.getvalue().split())
     assert said.startswith("system composed · sampler=uniform rule optimizer=adagrad")
-    assert "learning_rate=0.05" in said
+    assert "learning_rate=0.15" in said
     by_rule = "rule tau=0.5 by the number of training rows; --set overrides it"
     assert said.endswith(f"system sdsoftmax · defaults {by_rule}")
 

@@ -34,7 +34,7 @@ def fitted(demo):
 def test_a_memory_that_helps_is_added_and_one_of_weight_0_is_not(fitted, demo):
     model = fitted.recommender_.model
     assert isinstance(model, Sum)
-    assert fitted.trained_.memory == model.weight in WEIGHTS[1:]
+    assert fitted.trained_.memory == model.weight in WEIGHTS
     assert isinstance(model.first, Factors)
     assert isinstance(model.second, LocalItemWeights)
     with_memory = fitted.evaluate(demo.held_out).means()["ndcg@50"]
@@ -86,7 +86,7 @@ def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
     nothing = Factors(torch.zeros(n_users, 0), torch.zeros(n_items, 0), torch.zeros(n_items))
     seen = part.train.history
     # Beside scores that are all 0, every weight above 0 ranks the same: the smallest is taken.
-    assert memory.chosen(nothing, weights, held_out, seen, "ndcg@50") == WEIGHTS[1]
+    assert memory.chosen(nothing, weights, held_out, seen, "ndcg@50") == WEIGHTS[0]
     # Beside itself, a memory adds nothing.
     assert memory.chosen(weights, weights, held_out, seen, "ndcg@50") == 0
     assert Memory(RULE, 3.0).chosen(nothing, weights, held_out, seen, "ndcg@50") == 3.0

@@ -13,6 +13,7 @@ import typer
 
 import sdgar
 from sdgar.cli import (
+    blend,
     compare,
     data,
     demo,
@@ -53,6 +54,7 @@ app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("paper")(paper.paper)
 app.command("evaluate")(evaluate.evaluate)
+app.command("blend")(blend.blend)
 app.command("recommend")(recommend.recommend)
 app.command("explain")(explain.explain)
 app.command("similar")(similar.similar)

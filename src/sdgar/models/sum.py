@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from sdgar.data.interactions import History
 from sdgar.models.fold_in import NewContexts, Rule, read_rule
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Model, Side
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
 
 FACTS = "sum"
 """The name under which a saved sum says what its two models are."""
-_FIRST, _SECOND = "first:", "second:"
+_FIRST, _SECOND, _RULE = "first:", "second:", "second rule:"
+_MOST = 8
+"""The most sums within a sum that are read from a file."""
+_NOTHING = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
+"""No history: a rule then gives all its arrays, and leaves out none that a history would tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +121,13 @@ class Sum:
 
     def to_saved(self) -> Tensors:
         """Give the arrays of both models."""
-        models = ((_FIRST, self.first), (_SECOND, self.second))
-        return {p + name: t for p, model in models for name, t in model.to_saved().items()}
+        rule = self.second.rule
+        parts = (
+            (_FIRST, self.first.to_saved()),
+            (_SECOND, self.second.to_saved()),
+            (_RULE, {} if rule is None else rule.tensors(_NOTHING)),
+        )
+        return {prefix + name: t for prefix, named in parts for name, t in named.items()}
 
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
@@ -125,13 +136,14 @@ class Sum:
             case {
                 "first": dict(first), "second": dict(second), "weight": int() | float() as weight
             } if 0 <= weight <= 1e6:  # fmt: skip
+                _require_shallow(saved)
                 made = [
                     _part(saved, told, prefix)
                     for told, prefix in ((first, _FIRST), (second, _SECOND))
                 ]
-                rule = read_rule(
-                    saved.path, second.get("fold_in"), {}, saved.history, saved.sizes["items"]
-                )
+                record, of_rule = second.get("fold_in"), _named(saved, _RULE)
+                items = saved.sizes["items"]
+                rule = read_rule(saved.path, record, of_rule, saved.history, items)
                 return cls(made[0], made[1].ruled_by(rule), float(weight))
         raise DamagedError(saved.path, "the manifest does not say which models are added up")
 
@@ -140,7 +152,7 @@ def _part(saved: Saved, told: dict[str, Any], prefix: str) -> Model:
     from sdgar.models.kinds import KINDS
 
     kind, sizes, about = told.get("model"), told.get("sizes"), told.get("about")
-    known = kind in KINDS and kind != Sum.kind
+    known = kind in KINDS
     if not known or not isinstance(sizes, dict) or not isinstance(about, dict):
         raise DamagedError(saved.path, f"{kind!r:.60} is no model that can be added up")
     wanted = KINDS[str(kind)].size_names
@@ -148,10 +160,28 @@ def _part(saved: Saved, told: dict[str, Any], prefix: str) -> Model:
         isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes.values()
     ):
         raise DamagedError(saved.path, f"sizes of {kind!r} should be {', '.join(wanted) or 'none'}")
-    tensors = {
-        name.removeprefix(prefix): tensor
-        for name, tensor in saved.tensors.items()
-        if name.startswith(prefix)
-    }
+    tensors = _named(saved, prefix)
     part = replace(saved, sizes={**saved.sizes, **sizes}, tensors=tensors, about=about)
     return KINDS[str(kind)].from_saved(part)
+
+
+def _named(saved: Saved, prefix: str) -> Tensors:
+    """Give the arrays whose names begin so, without the beginning."""
+    found = saved.tensors.items()
+    return {name.removeprefix(prefix): t for name, t in found if name.startswith(prefix)}
+
+
+def _require_shallow(saved: Saved) -> None:
+    """Raise if there are more sums within the sum than anybody adds up."""
+    inner: list[Any] = [saved.about]
+    for _ in range(_MOST):
+        inner = [part.get("about") for one in inner for part in _told(one)]
+    if any(_told(one) for one in inner):
+        raise DamagedError(saved.path, f"it is a sum of sums, more than {_MOST} of them deep")
+
+
+def _told(about: object) -> list[dict[str, Any]]:
+    """Give what is told of the two models of a sum; nothing if it is no sum."""
+    sums = about.get(FACTS) if isinstance(about, dict) else None
+    parts = [sums.get(name) for name in ("first", "second")] if isinstance(sums, dict) else []
+    return [part for part in parts if isinstance(part, dict)]

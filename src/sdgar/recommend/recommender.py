@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,10 @@ class Recommender(Described):
     def about(self) -> dict[str, Any]:
         """How the model was made."""
         return self._saved.about
+
+    def with_model(self, model: Model, about: dict[str, Any]) -> Recommender:
+        """Give a recommender of another model of the same users, items and histories."""
+        return Recommender(replace(self._saved, model=model, about=about))
 
     @cached_property
     def _popular(self) -> Factors:

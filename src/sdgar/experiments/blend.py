@@ -1,0 +1,155 @@
+"""The sum of two models, with a weight that validation rows choose.
+
+    s_ci = a_ci + γ b_ci
+
+Scores of two models have different units, so the weights that are tried are multiples of the ratio
+of their standard deviations over items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+import sdgar
+from sdgar.arguments import not_negative
+from sdgar.data import splits
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import Interactions
+from sdgar.errors import UsageError
+from sdgar.evaluation.metrics import check_metric
+from sdgar.evaluation.report import warn_of_known
+from sdgar.models.sum import Sum
+from sdgar.recommend.recommender import Recommender
+from sdgar.settings import METRIC
+from sdgar.systems.base import Estimator
+from sdgar.systems.make import make_again
+from sdgar.training.memory import choose_weight
+
+MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""The weights that are tried, in units of the ratio of the two standard deviations."""
+_MOST = 1_000
+"""The most users by whose scores the standard deviations are found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """The sum of two models, and how its weight was found."""
+
+    model: Recommender
+    """The sum, which is a model like any other."""
+    weight: float
+    """The weight γ of the second model."""
+    chosen_on: int
+    """The number of users on whose validation rows the weight was chosen; 0 if it was given."""
+
+
+def blend(
+    first: Recommender | Estimator,
+    second: Recommender | Estimator,
+    valid: Interactions | None = None,
+    *,
+    train: Interactions | None = None,
+    weight: float | None = None,
+    metric: str = METRIC,
+) -> Blend:
+    """Add a second model to a first one; both were trained on the same users and items.
+
+    The weight is ``weight``, or it is chosen on rows that both models have not learned from: on
+    ``valid``, or on a tenth of ``train``. With ``train`` both systems are trained once more on the
+    other nine tenths, only to choose the weight.
+
+    >>> data = sdgar.synthetic("demo")
+    >>> train, valid = sdgar.split(data, "paper")
+    >>> ials, near = sdgar.IALS(dim=8).fit(train), sdgar.LocalEASE().fit(train)
+    >>> both = sdgar.blend(ials, near, valid)
+    >>> both.weight > 0
+    True
+    """
+    first, second = (
+        one.recommender_ if isinstance(one, Estimator) else one for one in (first, second)
+    )
+    _require_alike(first, second)
+    check_metric(metric)
+    if sum(one is not None for one in (valid, train, weight)) != 1:
+        raise UsageError(
+            "a weight is chosen on validation rows (valid) or on a part of the training rows "
+            "(train), or it is given (weight). Give one of the three.",
+            code="no_weight",
+        )
+    users = 0
+    if weight is None:
+        judged, rows = ((first, second), valid) if train is None else _trained(first, second, train)
+        assert rows is not None
+        held_out = HeldOut.of(rows, judged[0])
+        seen = judged[0].history
+        warn_of_known(held_out, seen)
+        users = len(held_out.users_T)
+        unit = _spread(judged[0]) / _spread(judged[1])
+        weights = [multiple * unit for multiple in MULTIPLES]
+        models = judged[0].model, judged[1].model
+        weight = choose_weight(*models, weights, held_out, seen, metric)
+        if weight == 0:
+            raise UsageError(
+                f"the second model adds nothing to the first one on the validation rows of {users} "
+                "users. Keep the first one, or give a weight.",
+                code="nothing_gained",
+            )
+    weight = not_negative("weight", weight)
+    return Blend(_added(first, second, weight), weight, users)
+
+
+def _require_alike(first: Recommender, second: Recommender) -> None:
+    for what, one, other in (
+        ("users", first.users, second.users),
+        ("items", first.items, second.items),
+    ):
+        if not np.array_equal(one.values, other.values):
+            raise UsageError(
+                f"the two models know different {what}: {len(one):,} and {len(other):,}. Train "
+                "both on the same events.",
+                code="other_data",
+            )
+    rows = [(m.history.indptr_U1, m.history.items_E) for m in (first, second)]
+    if not all(np.array_equal(*arrays) for arrays in zip(*rows, strict=True)):
+        raise UsageError(
+            "the two models were trained on different events of the same users and items. Train "
+            "both on the same events.",
+            code="other_data",
+        )
+
+
+def _trained(
+    first: Recommender, second: Recommender, train: Interactions
+) -> tuple[tuple[Recommender, Recommender], Interactions]:
+    """Train both systems again on nine tenths of the rows, and return the other tenth."""
+    part = splits.validation(train, seed=0)
+    again = [
+        make_again(str(model.about["system"]), model.about["hyper_parameters"]).fit(part.train)
+        for model in (first, second)
+    ]
+    return (again[0].recommender_, again[1].recommender_), part.held_out
+
+
+@torch.no_grad()
+def _spread(model: Recommender) -> float:
+    """Return the mean standard deviation over items of the scores of some users."""
+    users_B = torch.arange(min(_MOST, len(model.users)), device=model.model.device)
+    scores_BI = model.model.score_all(users_B)
+    scores_BI = scores_BI.masked_fill(scores_BI == -torch.inf, 0.0)
+    return max(float(scores_BI.double().std(dim=1).mean()), 1e-12)
+
+
+def _added(first: Recommender, second: Recommender, weight: float) -> Recommender:
+    """Make the model of both, which says what it is made of."""
+    made_of = {
+        name: {key: model.about.get(key) for key in ("system", "hyper_parameters")}
+        for name, model in (("first", first), ("second", second))
+    }
+    kept = ("data", "context", "seen_by", "folded_in")
+    about = {key: first.about[key] for key in kept if key in first.about}
+    about |= {"created_by": f"sdgar {sdgar.__version__}", "system": "blend"}
+    about |= {"blend": {**made_of, "weight": weight}}
+    return first.with_model(Sum(first.model, second.model, weight), about)
