@@ -57,6 +57,11 @@ def best_bold(rows: list[list[str]]) -> list[list[str]]:
     return rows
 
 
+def bold(text: str, *, on: bool) -> str:
+    """Set a text in bold where ``on`` says so."""
+    return f"**{text}**" if on else text
+
+
 def rounded(value: float) -> str:
     """Write a speed in thousands."""
     return f"{round(value, -3):,.0f}"
@@ -148,6 +153,71 @@ def table2_search() -> str:
 def _told(system: str) -> list[str]:
     """Name the settings that the search tried more than one value of."""
     return [name for name, values in SPACES[system].items() if len(values) > 1]
+
+
+# SD-GAR's generator, engines and optimisers
+
+ABLATION = {
+    "uniform, weights held (SA)": "uniform, weights held (SA)",
+    "uniform, gradient through w": "uniform, gradient through the weights",
+    "popularity": "popularity, gradient through the weights",
+    "literal, linear, |f-mu| (as printed)":
+        "generator, λ literal, linear target, \\|f-μ\\| (as printed)",
+    "literal, kl, f": "generator, λ literal, KL target, f",
+    "relative, linear, |f-mu|": "generator, λ relative, linear target, \\|f-μ\\|",
+    "relative, linear, f": "generator, λ relative, linear target, f",
+    "relative, kl, |f-mu|": "generator, λ relative, KL target, \\|f-μ\\|",
+    "relative, kl, f (preset)": "generator, λ relative, KL target, f (the preset of that commit)",
+    "preset, frozen": "the same, but never updated (frozen)",
+    "preset, scrambled": "the same, each context has the states of another (scrambled)",
+}  # fmt: skip
+
+
+def ablation() -> str:
+    """SD-GAR with other proposals and other forms of its generator, on CiteULike."""
+    found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
+    for run in _lines("sdgar/citeulike-ablation.jsonl"):
+        found[run["name"], run["settings"]["l2"]].append(run)
+    rows, states = [], []
+    for name, said in ABLATION.items():
+        rows.append([said, *(shown([r["test"] for r in found[name, l2]]) for l2 in (0.03, 0.05))])
+        runs = found[name, 0.05]
+        learned = all(run["health"] for run in runs)
+        perplexities = [
+            f"{mean(run['health'][key] for run in runs):,.1f}" if learned else "–"
+            for key in ("x_perplexity", "y_perplexity")
+        ]
+        states.append([*perplexities, f"{mean(run['effective'] for run in runs):.2f}"])
+    head = ["proposal and weights", "l2 = 0.03", "l2 = 0.05", "perplexity of X", "of Y",
+            "effective negatives of 5"]  # fmt: skip
+    joined = [[*row, *state] for row, state in zip(best_bold(rows), states, strict=True)]
+    return markdown(head, joined)
+
+
+def engines() -> str:
+    """BPR and SD-GAR by the three engines, on CiteULike."""
+    found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for run in _lines("engines/citeulike.jsonl"):
+        if "5 seeds" in run["name"]:
+            found[run["system"], run["engine"]][run["seed"]] = run["test"]
+    rows = []
+    for system in ("bpr", "sdgar"):
+        names = ("eager", "fused-gpu", "fused-cpu")
+        eager, *fused = (list(found[system, engine].values()) for engine in names)
+        cells = [[shown(one), f"{mean(one) / mean(eager) - 1:+z.1%}"] for one in fused]
+        rows.append([NAMES[system], shown(eager), *(cell for two in cells for cell in two)])
+    head = ["system", "eager, H200", "fused GPU", "beside eager", "fused CPU", "beside eager"]
+    return markdown(head, rows)
+
+
+def lazy_adam() -> str:
+    """BPR with dense and with lazy Adam, on CiteULike."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for run in _lines("engines/citeulike-lazy-adam.jsonl"):
+        found[run["settings"]["optimizer"]].append(run["test"])
+    names = {"adam": "dense Adam (eager)", "lazy-adam": "lazy Adam (fused)"}
+    rows = [[said, shown(found[name])] for name, said in names.items()]
+    return markdown(["optimiser", "test NDCG@50, seeds 0 to 4"], rows)
 
 
 # Defaults
@@ -322,6 +392,84 @@ def sdsoftmax_short() -> str:
     return markdown(["NDCG@50", *DATASETS.values()], best_bold(rows))
 
 
+BARS = "LightGCN, D = 64, as reproduced by BARS"
+BSL = "matrix factorization with the BSL loss, 800 uniform negatives (its authors' logs)"
+PUBLISHED = {BARS: (0.1820, 0.1547), BSL: (0.1882, 0.1584)}
+"""Recall@20 and NDCG@20 that others published for LightGCN's split of Gowalla."""
+
+
+def lightgcn() -> str:
+    """SD-Softmax on LightGCN's split, in the metrics of that literature."""
+    every, metrics = _finals("lightgcn"), ("recall@20", "ndcg@20")
+    rows = [[name, *(shown([r["metrics"][metric] for r in every[row]]) for metric in metrics)]
+            for row, name in ROWS.items()]  # fmt: skip
+    others = [[f"*{name}*", *(f"*{v:.4f}*" for v in both)] for name, both in PUBLISHED.items()]
+    return markdown(["", "recall@20", "NDCG@20"], [*best_bold(rows), *others])
+
+
+SIGNS = {"tau": "τ", "learning_rate": "rate", "l2": "λ", "alpha": "α"}
+
+
+def sdsoftmax_search() -> str:
+    """What the search chose for the tuned rows, with NDCG@50 on validation rows."""
+    every = {data: grids.chosen(data) for data in DATASETS}
+    rows = []
+    for row, name in ROWS.items():
+        if row.startswith("defaults"):
+            continue
+        cells = [name.removesuffix(", tuned")]
+        for runs in every.values():
+            run = runs[row]
+            changes = grids.changes_of(run) if run["system"] == "sdsoftmax" else run["settings"]
+            words = [f"{SIGNS[k]} {v:g}" for k, v in changes.items() if k in SIGNS]
+            cells.append(f"{', '.join(words) or 'the defaults'} ({run['valid']:.4f})")
+        rows.append(cells)
+    return markdown(["chosen on validation rows", *DATASETS.values()], rows)
+
+
+def seconds_to_accuracy() -> str:
+    """Training seconds until test NDCG@50 reaches some values, on two cores and on a GPU."""
+    rows = []
+    for machine, name in (("2 cores", "cpu"), ("H200", "h200")):
+        data = _report(f"sdsoftmax/seconds-{name}.json")["data"]
+        goals = [(d, goal) for d in data for goal in data[d]["SD-Softmax, D = 128"]["seconds_to"]]
+        fastest = {
+            (d, goal): min(filter(None, (run["seconds_to"][goal] for run in data[d].values())))
+            for d, goal in goals
+        }
+        for system in dict.fromkeys(system for runs in data.values() for system in runs):
+            cells = [f"{system}, {machine}"]
+            for d, goal in goals:
+                run = data[d].get(system)
+                if run is None:
+                    cells.append("–")
+                elif seconds := run["seconds_to"][goal]:
+                    cells.append(bold(f"{seconds:.2f}", on=seconds == fastest[d, goal]))
+                else:
+                    spent, best = max(run["looks"], key=lambda look: look[1])
+                    cells.append(f"never ({best:.4f} in {spent:.2f} s)")
+            rows.append(cells)
+    head = [f"{TITLES[d]}, {float(goal):.3f}" for d, goal in goals]
+    return markdown(["training seconds to", *head], rows)
+
+
+def seconds_by_items() -> str:
+    """How the parts of SD-Softmax grow with the number of items."""
+    names = {
+        "start": "start",
+        "latent classes and refit": "latent classes",
+        "epoch": "epoch",
+        "refit": "refit (every second epoch)",
+        "implicit ALS, a sweep at D = 128": "implicit ALS, a sweep at D = 128",
+        "EASE": "EASE",
+    }
+    rows = []
+    for items, parts in _report("sdsoftmax/items-cpu.json")["items"].items():
+        cells = [f"{parts[part]:.1f}" if part in parts else "–" for part in names]
+        rows.append([f"{int(items):,}", *cells])
+    return markdown(["items", *names.values()], rows)
+
+
 def draws() -> str:
     """NDCG@50 of SD-Softmax by who proposes, and how often."""
     found: dict[tuple[str, int], list[float]] = defaultdict(list)
@@ -380,6 +528,123 @@ def memory() -> str:
         f"{', '.join(map(str, SEEDS))}, protocol validated, default settings; "
         f"commit `{about['commit'][:7]}` on {about['machine']}."
     )
+
+
+# Networks and proposals by search
+
+
+def sequences() -> str:
+    """A sequence model with uniform negatives, and with those of the generator."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for run in _lines("networks/final.jsonl"):
+        found[run["data"], run["settings"]["sampler"]].append(run["metrics"])
+    titles = {
+        "ml-100k": "MovieLens-100K",
+        "beauty": "Amazon-Beauty",
+        "videogames": "Amazon-VideoGames",
+    }
+    rows = []
+    for data, title in titles.items():
+        cells = [title]
+        for metric in ("ndcg@10", "recall@20"):
+            uniform = [m[metric] for m in found[data, "uniform"]]
+            learned = [m[metric] for m in found[data, "decomposable"]]
+            cells += [shown(uniform), shown(learned), f"{mean(learned) / mean(uniform) - 1:+.0%}"]
+        rows.append(cells)
+    head = ["sequence, 16 draws", "uniform, NDCG@10", "generator, NDCG@10", "gain",
+            "uniform, recall@20", "generator, recall@20", "gain"]  # fmt: skip
+    return markdown(head, rows)
+
+
+def graphs() -> str:
+    """LightGCN with three kinds of negatives, on its own split of Gowalla."""
+    names = {
+        ("bpr", "uniform"): "BPR, one uniform negative, 200 epochs",
+        ("sdsoftmax", "uniform"): "sampled softmax, 32 uniform draws, 16 epochs",
+        ("sdsoftmax", "decomposable"): "sampled softmax, 32 draws by the generator, 32 epochs",
+    }
+    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for run in _lines("networks/final.jsonl"):
+        if run["data"] == "lightgcn":
+            found[run["settings"]["objective"], run["settings"]["sampler"]].append(run["metrics"])
+    rows = [["as published (BPR, 1,000 epochs, epoch chosen on test rows)",
+             *(f"{value:.4f}" for value in PUBLISHED[BARS])]]  # fmt: skip
+    for key, said in names.items():
+        metrics = ("recall@20", "ndcg@20")
+        rows.append([said, *(shown([m[metric] for m in found[key]]) for metric in metrics)])
+    head = ["LightGCN's split of Gowalla, D = 64, 3 layers", "recall@20", "NDCG@20"]
+    return markdown(head, best_bold(rows))
+
+
+SEARCHED = ("citeulike", "gowalla")
+INDEXES = {"exact": "exact", "hnsw": "HNSW", "pq": "PQ"}
+
+
+def _searches() -> list[tuple[str, list[dict[str, Any]]]]:
+    """Collect the lines of each proposal or model: its name, and the line of either data set."""
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in _lines("search/proposals.jsonl"):
+        index = f", {INDEXES[line['index']]}" if "index" in line else ""
+        found[line.get("name") or line["proposal"] + index].append(line)
+    return [
+        (name, sorted(lines, key=lambda line: SEARCHED.index(line["data"])))
+        for name, lines in found.items()
+    ]
+
+
+def proposals() -> str:
+    """How long it takes to find proposals, and how many of them are known to be wrong."""
+    rows = []
+    for name, lines in _searches():
+        if "proposal" not in lines[0]:
+            continue
+        cells = [name]
+        for line in lines:
+            seconds, recall, false = (line.get(key) for key in ("seconds", "recall", "false"))
+            cells.append("–" if seconds is None else f"{seconds:.1f}")
+            cells.append("–" if recall is None else f"{recall:.1%}")
+            cells.append(f"{false:.3%}")
+        rows.append(cells)
+    head = ["proposed"]
+    for data in SEARCHED:
+        head += [f"{TITLES[data]}, seconds", "recall", "false negatives"]
+    return markdown(head, rows)
+
+
+MODELS = {
+    "BPR, uniform": "BPR, uniform",
+    "DNS": "DNS, the best of 10 uniform ones",
+    "SD-GAR": "SD-GAR",
+    "the best item (m = 1), HNSW": "the best item, HNSW",
+    "m = 50, HNSW": "among the 50 best, HNSW",
+    "m = 500, exact": "among the 500 best, exact",
+    "m = 50, half uniform, exact": "among the 50 best or uniform, half each, exact",
+    "m = 50, half uniform, HNSW": "among the 50 best or uniform, half each, HNSW",
+    "m = 50, half uniform, PQ": "among the 50 best or uniform, half each, PQ",
+    "m = 500, half uniform, exact": "among the 500 best or uniform, half each, exact",
+    "m = 50, half uniform, HNSW, SD-GAR's weights, 5 draws":
+        "among the 50 best or uniform, half each, HNSW, SD-GAR's weights, 5 draws",
+}  # fmt: skip
+
+
+def searched_models() -> str:
+    """What models reach that learn from proposals by search."""
+    found = dict(_searches())
+    pairs = [[line["valid"] for line in found[name]] for name in MODELS]
+    best = [max(values) for values in zip(*pairs, strict=True)]
+    rows = []
+    for name, said in MODELS.items():
+        cells = [said]
+        for line, most in zip(found[name], best, strict=True):
+            cells.append(bold(f"{line['valid']:.4f}", on=line["valid"] == most))
+            for key in ("epoch_seconds", "refit_seconds"):
+                cells.append("–" if line[key] is None else f"{line[key]:.2f}")
+            cells.append("–" if line["recall"] is None else f"{line['recall']:.1%}")
+        rows.append(cells)
+    head = ["negatives"]
+    for data in SEARCHED:
+        head += [f"{TITLES[data]}, NDCG@50", "epoch, s", "refit, s", "recall"]
+    return markdown(head, rows)
 
 
 # Speed
@@ -496,6 +761,68 @@ def peer_accuracy() -> str:
     return markdown(["", "test NDCG@50"], [*best_bold(rows[:2]), *best_bold(rows[2:])])
 
 
+def time_to_quality() -> str:
+    """Training seconds on two cores until a model is as good as a peer's best."""
+    report = _report("time_to_quality.json")
+    names = {
+        "implicit BPR": "implicit 0.7.3 BPR",
+        "LightFM WARP": "LightFM (lightfm-next 1.19.0) WARP",
+        "sdgar SD-GAR": "SD-GAR",
+        "sdgar weighted loss, uniform draws, 4 share 32":
+            "SD-GAR's loss with uniform draws, 4 positives share 32 negatives, T = 0.2",
+    }  # fmt: skip
+    best = {said: f"{report['best'][name]['ndcg@50']:.4f}" for name, said in names.items()}
+    rows = best_bold([list(row) for row in best.items()])
+    head = ["", f"best within {report['limit_seconds']:.0f} s"]
+    for peer in ("implicit BPR", "LightFM WARP"):
+        goal = report["reached"][f"100% of {peer}'s best"]
+        head.append(f"seconds to the best of {peer} ({goal['target']:.4f})")
+        taken = [goal["systems"][name]["seconds_at_best_setting"] for name in names]
+        least = min(filter(None, taken))
+        for row, seconds in zip(rows, taken, strict=True):
+            row.append(bold(f"{seconds:.1f}", on=seconds == least) if seconds else "never")
+    return markdown(head, rows)
+
+
+def gpu() -> str:
+    """The fused engine and what surrounds it on one GPU."""
+    report = _report("gpu_engine.json")
+    shape, gowalla, large = report["echonest"], report["gowalla"], report["large"]
+    first, wide, shared = shape["runs"]
+    epoch = (
+        f"epoch of SD-GAR, lazy Adam, Echonest's shape ({shape['users']:,} × {shape['items']:,}, "
+        f"{shape['positives'] / 1e6:.1f} million positives, D = {shape['dim']}, "
+        f"{shape['negatives']} negatives), batch {first['batch_size']:,}"
+    )
+    share = f"{shared['positives_per_visit']} positives share {shape['negatives']} negatives"
+    rows = [
+        [epoch, f"{_millions(first)} ({first['epoch_ms']:.1f} ms)"],
+        ["the first epoch of the eager engine there",
+         f"{shape['eager_first_epoch_seconds_at_4096']:.1f} s"],
+        [f"the fused engine, batch {wide['batch_size']:,}", _millions(wide)],
+        [f"the fused engine, batch {shared['batch_size']:,}, {share}", _millions(shared)],
+        ["bytes of a positive at the first of these, if none were cached",
+         f"{first['bytes_per_positive']['total'] / 1e3:.1f} kB"],
+        [f"their share of a copy's bandwidth ({report['copy_bytes_per_second'] / 1e12:.1f} TB/s)",
+         f"{first['share_of_copy_bandwidth']:.0%}"],
+        ["update of the generator on Gowalla, S = 64, K = 64, tables and a check of it included",
+         f"{gowalla['refit_ms']['all']:.0f} ms"],
+        ["full-ranking evaluation of Gowalla, k = 50", f"{gowalla['evaluate_ms']['all']:.0f} ms"],
+        ["the paper's run on Gowalla: 75 epochs, 15 updates, 15 evaluations",
+         f"{gowalla['warm_run']['fit_seconds']:.1f} s warm, "
+         f"{gowalla['first_run']['fit_seconds']:.1f} s with compilation; "
+         f"NDCG@50 {gowalla['warm_run']['best_ndcg@50']:.4f}"],
+        ["epoch of 10^6 users × 10^6 items × 10^8 interactions, D = 32, "
+         f"batch {large['batch_size']:,}",
+         f"{large['second_epoch_seconds']:.2f} s, {large['peak_memory_bytes'] / 1e9:.1f} GB"],
+    ]  # fmt: skip
+    return markdown(["what", "measured"], rows)
+
+
+def _millions(run: dict[str, Any]) -> str:
+    return f"{run['positives_per_second'] / 1e6:.0f} million positives/s"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "accuracy": ("README.md", accuracy),
     "paper-table1": ("docs/results.md", paper("table1")),
@@ -505,18 +832,31 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "paper-items": ("docs/results.md", paper("items")),
     "sdsoftmax-short": ("docs/results.md", sdsoftmax_short),
     "sdsoftmax": ("docs/results-sdsoftmax.md", sdsoftmax),
+    "lightgcn": ("docs/results-sdsoftmax.md", lightgcn),
+    "sdsoftmax-search": ("docs/results-sdsoftmax.md", sdsoftmax_search),
+    "seconds-to-accuracy": ("docs/results-sdsoftmax.md", seconds_to_accuracy),
+    "seconds-by-items": ("docs/results-sdsoftmax.md", seconds_by_items),
     "draws": ("docs/results-sdsoftmax.md", draws),
     "table2-search": ("docs/results-more.md", table2_search),
+    "ablation": ("docs/results-more.md", ablation),
     "peer-accuracy": ("docs/results-more.md", peer_accuracy),
+    "engines": ("docs/results-more.md", engines),
+    "lazy-adam": ("docs/results-more.md", lazy_adam),
     "rules": ("docs/defaults.md", rules),
     "defaults": ("docs/defaults.md", defaults),
     "temperature": ("docs/defaults.md", temperature),
+    "sequences": ("docs/systems.md", sequences),
+    "graphs": ("docs/systems.md", graphs),
+    "proposals": ("docs/systems.md", proposals),
+    "searched-models": ("docs/systems.md", searched_models),
     "memory": ("docs/systems.md", memory),
     "dislikes": ("docs/systems.md", dislikes),
     "cpu-sdgar": ("docs/benchmarks.md", cpu_sdgar),
     "cpu-bpr": ("docs/benchmarks.md", cpu_bpr),
+    "time-to-quality": ("docs/benchmarks.md", time_to_quality),
     "scale": ("docs/benchmarks.md", scale),
     "busy-neighbour": ("docs/benchmarks.md", busy_neighbour),
+    "gpu": ("docs/benchmarks.md", gpu),
     "evaluation": ("docs/benchmarks.md", evaluation),
 }
 """The page of every table, and what makes it."""
