@@ -47,12 +47,7 @@ class Neighbourhoods:
         right = SparseMatrix(
             history.start_R1, history.column_E, history.n_columns, history.weights()
         )
-        count_U = right.length_R.clamp(min=1).double()
-        d_U = count_U.pow(-self.beta)
-        d_U = (d_U / d_U[right.length_R > 0].mean()).float()
-        weighted = SparseMatrix(
-            right.start_R1, right.column_E, right.n_columns, right.weights() * d_U[right.row_E]
-        )
+        weighted = weighted_by_user(right, self.beta)
         solver = _OnDevice if _kernels(history.device.type) is None else _OnThreads
         near_IK, weight_IK = solver(self, weighted.transposed(), right).solved()
         if not torch.isfinite(weight_IK).all():
@@ -62,6 +57,14 @@ class Neighbourhoods:
                 code="singular",
             )
         return _by_speaker(near_IK, weight_IK)
+
+
+def weighted_by_user(history: SparseMatrix, beta: float) -> SparseMatrix:
+    """Return d_u x_u for each user, with d_u ∝ |I_u|^-β and a mean of 1 over users with items."""
+    d_U = history.length_R.clamp(min=1).double().pow(-beta)
+    d_U = (d_U / d_U[history.length_R > 0].mean()).float()
+    weight_E = history.weights() * d_U[history.row_E]
+    return SparseMatrix(history.start_R1, history.column_E, history.n_columns, weight_E)
 
 
 def _by_speaker(near_IK: Tensor, weight_IK: Tensor) -> SparseMatrix:
