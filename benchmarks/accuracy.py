@@ -53,6 +53,7 @@ SPLIT = {
     "douban": "douban-book",
     "movies": "amazon-movies",
     "kgat": "amazon-book-kgat",
+    "book": "amazon-book-partial",
 }
 """Data sets that come with a split of their own, and their folders."""
 TIMED = {"ml-100k": "movielens-100k", "beauty": "amazon-beauty", "videogames": "amazon-videogames"}
@@ -62,6 +63,11 @@ WHOLE = {
     "steam": ("steam-200k", None),
     "ml100k": ("movielens-100k", 4),
     "anime": ("anime-5k", 7),
+    "ml1m": ("movielens-1m", 4),
+    "videogames-whole": ("amazon-videogames", None),
+    "beauty-whole": ("amazon-beauty", None),
+    "s3-beauty": ("s3rec-beauty", None),
+    "s3-sports": ("s3rec-sports", None),
 }
 """Data sets without a split, and the least rating that is a liking."""
 LIKED = 4

@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import sdgar
 
 SYSTEMS = {
-    **{name: {} for name in ("MostPopular", "ItemKNN", "IALS", "EASE")},
+    **{name: {} for name in ("MostPopular", "ItemKNN", "IALS", "EASE", "ELSA")},
     **{name: {} for name in ("BPR", "AOBPR", "WARP", "CML", "DNS", "SA", "SDGAR", "SDGARPrinted")},
     "IRGAN": {"pretrain": 2},
     "SDSoftmax": {"pretrain": 3},

@@ -1,7 +1,8 @@
 """The grids of accuracy.py as data: who is trained, on what, with which settings.
 
 Every grid is a function that returns jobs. Searches look at validation rows only, with seed 0. What
-a search chose is read from its report, so that ``sdsoftmax-final`` can only be made after it.
+a search chose is read from its report, so that ``sdsoftmax-final`` and ``yardsticks-final`` can be
+made only after it.
 """
 
 from __future__ import annotations
@@ -182,6 +183,78 @@ def chosen(dataset: str) -> dict[str, dict[str, Any]]:
     return best
 
 
+# Yardsticks beside each other, all with as many tries
+
+MEASURED = ("citeulike", "gowalla", "movielens", "movies", "kgat", "douban")
+SEARCHED_YARDSTICKS = REPORTS / "yardsticks" / "search.jsonl"
+"""The report of the grid ``yardsticks``."""
+LATER: tuple[dict[str, float], ...] = (
+    {"beta": 0.3, "dropout": 0.6, "alpha": 0.2},
+    {"beta": 0.3, "dropout": 0.3, "alpha": 0.2},
+    {"beta": 0.5, "alpha": 0.3},
+    {"beta": 0.3, "dropout": 0.6, "xi": 0.1},
+)
+"""Options of EASE; the first ones are those that DAN's authors chose for Gowalla."""
+MOST_MEMORY = {"memory_gib": 30.0}
+"""EASE takes no more, so that several jobs share a GPU."""
+TRIES: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "ease": (
+        "ease",
+        [{"l2": l2, **MOST_MEMORY} for l2 in (
+            10.0, 20.0, 35.0, 60.0, 100.0, 150.0, 200.0, 300.0, 400.0, 600.0, 1000.0, 2000.0
+        )],
+    ),
+    "ease-options": (
+        "ease",
+        [{"l2": l2, **MOST_MEMORY, **options} for options in LATER for l2 in (20.0, 60.0, 300.0)],
+    ),
+    "elsa": (
+        "elsa",
+        product({"dim": (128, 512, 2048), "learning_rate": (0.02, 0.1), "epochs": (5, 20)}),
+    ),
+    "ials": (
+        "ials",
+        product({"dim": (512,), "alpha": (0.005, 0.01, 0.03, 0.05), "l2": (0.003, 0.007, 0.02)}),
+    ),
+    "item-knn": (
+        "item-knn",
+        product({"neighbours": (20, 50, 100, 200), "shrink": (5.0, 20.0, 100.0)}),
+    ),
+}  # fmt: skip
+"""The system of each row of the table, and the twelve settings of it that are tried."""
+
+
+def yardsticks() -> list[Job]:
+    """12 settings of every yardstick on each data set; iALS has D = 512, which was best before."""
+    return [
+        job(data, system, 0, "valid", **settings)
+        for data, (system, tried) in itertools.product(MEASURED, TRIES.values())
+        for settings in tried
+    ]
+
+
+def yardsticks_final() -> list[Job]:
+    """The best of each search, with three seeds where a seed plays a part."""
+    jobs = []
+    for data in MEASURED:
+        for run in chosen_yardsticks(data).values():
+            system, settings = run["system"], run["settings"]
+            seeds = SEEDS if "seed" in SYSTEMS[system]().get_params() else (0,)
+            jobs += [job(data, system, seed, "validated", **settings) for seed in seeds]
+    return jobs
+
+
+def chosen_yardsticks(dataset: str) -> dict[str, dict[str, Any]]:
+    """Return the best run of each row of ``TRIES`` by validation rows."""
+    runs = [run for run in _lines(SEARCHED_YARDSTICKS) if run.get("data") == dataset]
+    best = {}
+    for row, (system, tried) in TRIES.items():
+        own = [run for run in runs if run["system"] == system and run["settings"] in tried]
+        if own:
+            best[row] = max(own, key=lambda run: run["valid"])
+    return best
+
+
 # Defaults, draws, temperatures, dislikes, networks
 
 PROTOCOLS = ("validated", "paper")
@@ -304,6 +377,8 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "table2": table2,
     "sdsoftmax": sdsoftmax,
     "sdsoftmax-final": sdsoftmax_final,
+    "yardsticks": yardsticks,
+    "yardsticks-final": yardsticks_final,
     "defaults": defaults,
     "draws": draws,
     "temperature": temperature,

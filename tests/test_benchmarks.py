@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -136,15 +138,92 @@ def test_draws_can_be_drawn(script, tmp_path):
     assert (tmp_path / "draws.png").stat().st_size > 1000
 
 
-def test_grids_name_systems_and_settings_that_there_are(script):
+def searched_yardsticks(grids, path: Path) -> Path:
+    """A report of the search in which the last setting that was tried is the best of its row."""
+    lines = [job | {"valid": place / 1000} for place, job in enumerate(grids.yardsticks())]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_grids_name_systems_and_settings_that_there_are(script, monkeypatch, tmp_path):
     from sdgar.systems.make import make_again
 
     grids = script("grids")
+    report = searched_yardsticks(grids, tmp_path / "search.jsonl")
+    monkeypatch.setattr(grids, "SEARCHED_YARDSTICKS", report)
     for name, grid in grids.GRIDS.items():
         jobs = grid()
         assert jobs, name
         for job in {json.dumps([j["system"], j["settings"]]): j for j in jobs}.values():
             make_again(job["system"], job["settings"])
+
+
+def test_every_yardstick_has_as_many_tries_and_the_best_of_each_goes_on(
+    script, monkeypatch, tmp_path
+):
+    grids = script("grids")
+    assert {len(tried) for _, tried in grids.TRIES.values()} == {12}
+    assert all(tried.count(one) == 1 for _, tried in grids.TRIES.values() for one in tried)
+    report = searched_yardsticks(grids, tmp_path / "search.jsonl")
+    monkeypatch.setattr(grids, "SEARCHED_YARDSTICKS", report)
+    final = [job for job in grids.yardsticks_final() if job["data"] == "douban"]
+    wanted = [
+        grids.job("douban", system, seed, "validated", **tried[-1])
+        for system, tried in grids.TRIES.values()
+        for seed in ((0, 1, 2) if system in ("elsa", "ials") else (0,))
+    ]
+    assert final == wanted
+
+
+BARE = """
+import sys
+for name in ("scipy", "numba", "polars", "safetensors", "sklearn"):
+    sys.modules[name] = None
+import accuracy
+accuracy.main(*sys.argv[1:])
+"""
+
+
+def test_yardsticks_are_searched_and_measured_by_torch_and_numpy_alone(script, tmp_path):
+    grids, folder = script("grids"), packed(tmp_path)
+    small = {"dim": 4, "device": "cpu"}
+    jobs = [
+        grids.job("citeulike", system, 0, protocol, **tried[-1] | {k: small[k] for k in keys})
+        for system, tried in grids.TRIES.values()
+        for keys in [small if "dim" in tried[-1] else ["device"]]
+        for protocol in ("valid", "validated")
+    ]
+    grid, out = tmp_path / "grid.jsonl", tmp_path / "out.jsonl"
+    grid.write_text("".join(json.dumps(job) + "\n" for job in jobs))
+    paths = {"PYTHONPATH": f"{BENCHMARKS}{os.pathsep}{BENCHMARKS.parent / 'src'}"}
+    words = [sys.executable, "-c", BARE, "run", str(folder), str(grid), str(out)]
+    subprocess.run(words, check=True, env=os.environ | paths)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line.get("error") for line in lines] == [None] * len(jobs)
+    assert ["test" in line for line in lines] == [False, True] * (len(jobs) // 2)
+    assert all(0 < line["test" if "test" in line else "valid"] < 1 for line in lines)
+
+
+def test_every_data_set_is_packed_and_can_be_loaded_again(script, tmp_path):
+    pl = pytest.importorskip("polars")
+    accuracy = script("accuracy")
+    n = np.arange(600)
+    rows = pl.DataFrame({"user": n % 30, "item": n % 19, "rating": n % 10, "position": n})
+    folders = [*accuracy.SPLIT.values(), *accuracy.TIMED.values(), "movielens-10m"]
+    for folder in {*folders, *(folder for folder, _ in accuracy.WHOLE.values())}:
+        (tmp_path / folder).mkdir()
+        once = rows.unique(["user", "item"], maintain_order=True)
+        once.write_parquet(tmp_path / folder / "interactions.parquet")
+        for part, some in (("train", n % 4 > 0), ("test", n % 4 == 0)):
+            once.filter(some[: len(once)]).write_parquet(tmp_path / folder / f"{part}.parquet")
+    accuracy.main("pack", str(tmp_path), str(tmp_path / "carry"))
+    names = [*accuracy.SPLIT, *accuracy.TIMED, *accuracy.WHOLE, "movielens", "ratings"]
+    assert {path.stem for path in (tmp_path / "carry").iterdir()} == set(names)
+    for name in names:
+        parts = accuracy.load(tmp_path / "carry", {"data": name})
+        assert len(parts.train) > 0, name
+        assert len(parts.test) > 0, name
+        assert len(parts.split.held_out) > 0, name
 
 
 def test_the_paper_is_measured_where_no_line_is_yet(script, tmp_path, monkeypatch, capsys):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sdgar.systems.composed import Composed as Composed
     from sdgar.systems.dns import DNS as DNS
     from sdgar.systems.ease import EASE as EASE
+    from sdgar.systems.elsa import ELSA as ELSA
     from sdgar.systems.ials import IALS as IALS
     from sdgar.systems.irgan import IRGAN as IRGAN
     from sdgar.systems.item_knn import ItemKNN as ItemKNN

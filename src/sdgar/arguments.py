@@ -40,6 +40,15 @@ def not_negative(name: str, value: Any) -> float:
     return float(value)
 
 
+def below_one(name: str, value: Any) -> float:
+    """Return ``value`` if it is a number of at least 0 and below 1."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1:
+        raise UsageError(
+            f"{name} must be a number of at least 0 and below 1, got {value!r}.", code="bad_setting"
+        )
+    return float(value)
+
+
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> Any:
     """Return ``value`` if it is one of the choices."""
     if value not in choices:

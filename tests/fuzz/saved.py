@@ -35,6 +35,7 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors
 from sdgar.models.field_factors import FieldFactors
+from sdgar.models.item_vectors import ItemVectors
 from sdgar.models.item_weights import ItemWeights, SparseItemWeights
 from sdgar.models.model import Model
 from sdgar.models.network import MODULES, Encoder, ModuleScores
@@ -82,6 +83,8 @@ def _model(kind: str) -> Model:
     has = SparseMatrix.of(_HISTORY.indptr_U1, _HISTORY.items_E, _ITEMS, device=_CPU)
     if kind == "ease":
         return ItemWeights(has, torch.eye(_ITEMS).roll(1, 0) - 0.1)
+    if kind == "elsa":
+        return ItemVectors(has, _factors().item_ID)
     if kind == "item-knn":
         near = np.arange(1, _ITEMS + 1) % _ITEMS
         weight_E = np.linspace(0.1, 1, _ITEMS, dtype=np.float32)
@@ -103,7 +106,8 @@ def _model(kind: str) -> Model:
 
 
 _KINDS: dict[str, dict[str, Any]] = {
-    "popular": {}, "bpr": {}, "ease": {}, "item-knn": {}, "sequence": {}, "bilinear": {},
+    "popular": {}, "bpr": {}, "ease": {}, "elsa": {}, "item-knn": {}, "sequence": {},
+    "bilinear": {},
     "fields": {"context": ["user", "city"]},
     "ials": {"hyper_parameters": {"alpha": 0.1, "l2": 0.01, "power": 1.0}},
     "sdsoftmax": {"hyper_parameters": {"score": "cosine", "tau": 0.1, "rho": 0.5}},

@@ -16,6 +16,7 @@ from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors
 from sdgar.models.field_factors import FieldFactors
 from sdgar.models.fold_in import NewContexts
+from sdgar.models.item_vectors import ItemVectors
 from sdgar.models.item_weights import ItemWeights, LocalItemWeights, SparseItemWeights
 from sdgar.models.kinds import KINDS
 from sdgar.models.model import Model
@@ -73,6 +74,8 @@ def made(kind: str) -> Model:
             weight_E = np.linspace(-0.5, 1, ITEMS, dtype=np.float32)
             of = (np.arange(ITEMS + 1), near, ITEMS, weight_E)
             return LocalItemWeights(has, SparseMatrix.of(*of, device=CPU))
+        case ItemVectors.kind:
+            return ItemVectors(has, item_ID)
         case Sum.kind:
             return Sum(made(Factors.kind), made(LocalItemWeights.kind), 0.5)
         case _:

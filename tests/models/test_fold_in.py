@@ -35,7 +35,7 @@ def softmax(colours) -> sdgar.Recommender:
     return sdgar.SDSoftmax(**SOFTMAX, **LEARNING).fit(colours).recommender_
 
 
-@pytest.mark.parametrize("name", ["item-knn", "ease", "ials", "sdsoftmax"])
+@pytest.mark.parametrize("name", ["item-knn", "ease", "elsa", "ials", "sdsoftmax"])
 def test_someone_new_gets_what_goes_with_their_history(colours, name):
     settings = SOFTMAX | LEARNING if name == "sdsoftmax" else {}
     model = SYSTEMS[name](**settings).fit(colours)
@@ -46,7 +46,7 @@ def test_someone_new_gets_what_goes_with_their_history(colours, name):
     assert not set(frame["item"]) & set(history)
 
 
-@pytest.mark.parametrize("name", ["popular", "item-knn", "ease"])
+@pytest.mark.parametrize("name", ["popular", "item-knn", "ease", "elsa"])
 def test_models_that_only_look_at_histories_treat_old_and_new_users_alike(colours, name):
     model = SYSTEMS[name]().fit(colours)
     assert model.fold_in(colours).recommend(k=5).equals(model.recommend(k=5))

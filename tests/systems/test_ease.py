@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
+from sdgar.data.synthetic import synthetic
 from sdgar.errors import NumericalError, ResourceError
 from sdgar.systems import ease
 from sdgar.systems.ease import EASE
@@ -32,6 +33,49 @@ def test_every_item_is_the_ridge_regression_on_the_others(seed, l2, block):
         assert found.weight_II[item, item] == 0
     scores_UI = found.score_all(torch.arange(data.n_users))
     np.testing.assert_allclose(scores_UI, x_UI @ found.weight_II.numpy(), atol=1e-5)
+
+
+def constrained(gram_II, penalty_I, xi):
+    """W column by column: the least squares if its own weight is at most ξ, else that with ξ."""
+    weight_II = np.zeros_like(gram_II)
+    for item in range(len(gram_II)):
+        free_I = np.linalg.solve(gram_II + np.diag(penalty_I), gram_II[:, item])
+        others = np.delete(np.arange(len(gram_II)), item)
+        if free_I[item] > xi:
+            ridge = gram_II[np.ix_(others, others)] + np.diag(penalty_I[others])
+            free_I[others] = np.linalg.solve(ridge, (1 - xi) * gram_II[others, item])
+        weight_II[others, item] = free_I[others]
+    return weight_II
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.sampled_from([0.0, 0.2, 0.7]),
+    st.sampled_from([0.0, 0.1, 0.5]),
+    st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_options_give_the_dense_solution(seed, beta, dropout, xi, alpha):
+    data, x_UI = some_data(seed)
+    d_U = x_UI.sum(axis=1) ** -beta
+    gram_II = x_UI.T @ np.diag(d_U / d_U.mean()) @ x_UI
+    penalty_I = 2.0 + dropout / (1 - dropout) * np.diag(gram_II)
+    loud_I = x_UI.sum(axis=0) ** alpha
+    wanted_II = np.diag(loud_I) @ constrained(gram_II, penalty_I, xi) @ np.diag(1 / loud_I)
+    model = EASE(l2=2.0, beta=beta, dropout=dropout, xi=xi, alpha=alpha)
+    found = model.solve(data, device=CPU)
+    np.testing.assert_allclose(found.weight_II, wanted_II, atol=5e-5)
+
+
+def test_without_options_the_bytes_are_those_of_the_formula_without_them():
+    demo = synthetic("demo", seed=0)
+    history = np.zeros((demo.n_users, demo.n_items), np.float32)
+    history[demo.users_E, demo.items_E] = 1
+    both_II = torch.from_numpy(history.T @ history)
+    both_II.diagonal().add_(100.0)
+    wanted_II = ease.minus_inverse_(both_II)
+    wanted_II /= -wanted_II.diagonal().clone()
+    assert torch.equal(EASE().solve(demo, device=CPU).weight_II, wanted_II.fill_diagonal_(0))
 
 
 def test_two_items_that_always_come_together_predict_each_other():

@@ -16,6 +16,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import PRESETS, generate
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.systems.ease import EASE
+from sdgar.systems.elsa import ELSA
 from sdgar.systems.ials import IALS
 from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.names import SYSTEMS
@@ -37,9 +38,10 @@ def fitted(request, demo) -> Solver:
     return request.param(device="cpu").fit(demo.train)
 
 
-def test_all_four_can_be_had_by_name():
-    assert {e.system_name for e in YARDSTICKS} == {"item-knn", "ials", "ease", "local-ease"}
-    assert (sdgar.ItemKNN, sdgar.IALS, sdgar.EASE) == (ItemKNN, IALS, EASE)
+def test_all_five_can_be_had_by_name():
+    names = {"item-knn", "ials", "ease", "local-ease", "elsa"}
+    assert {e.system_name for e in YARDSTICKS} == names
+    assert (sdgar.ItemKNN, sdgar.IALS, sdgar.EASE, sdgar.ELSA) == (ItemKNN, IALS, EASE, ELSA)
 
 
 @pytest.mark.parametrize("kind", YARDSTICKS)
@@ -91,7 +93,7 @@ def test_similar_items_are_those_that_the_item_speaks_for(kind, checkerboard):
         assert item not in found["item"]
 
 
-@pytest.mark.parametrize("kind", [ItemKNN, EASE])
+@pytest.mark.parametrize("kind", [ItemKNN, EASE, ELSA])
 def test_a_model_of_item_weights_says_that_it_has_no_vectors(kind, checkerboard):
     with pytest.raises(UsageError, match=f"{kind.system_name} has weights from item to item"):
         _ = kind().fit(checkerboard).recommender_.factors
@@ -129,8 +131,17 @@ def test_the_same_seed_gives_the_same_bytes_for_the_same_number_of_threads(kind,
         (IALS, "sweeps", 0),
         (IALS, "seed", -1),
         (EASE, "l2", -0.1),
+        (EASE, "beta", -0.5),
+        (EASE, "dropout", 1.0),
+        (EASE, "xi", -0.1),
+        (EASE, "alpha", -0.2),
         (EASE, "memory_gib", -1.0),
         (EASE, "device", "tpu"),
+        (ELSA, "dim", 0),
+        (ELSA, "learning_rate", -0.1),
+        (ELSA, "epochs", 0),
+        (ELSA, "batch_size", 0),
+        (ELSA, "seed", -1),
     ],
 )
 def test_the_constructor_checks_nothing_and_fit_checks_all(kind, name, value, checkerboard):
@@ -152,6 +163,8 @@ DAMAGES = {
     "negative": (ItemKNN, plant("weight_E", -1.0), "not positive"),
     "outside": (ItemKNN, plant("items_E", 40), "outside the catalogue"),
     "backwards": (ItemKNN, plant("indptr_I1", 1), "indptr_I1 does not describe the rows"),
+    "vectors": (ELSA, plant("item_ID", np.nan), "item_ID holds a number that is not finite"),
+    "fewer": (ELSA, lambda t: t.update(item_ID=t["item_ID"][1:]), "expected float32"),
     "other_kind": (ItemKNN, lambda t: t.pop("indptr_I1"), "expected"),
 }
 
@@ -185,13 +198,14 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.evaluation.report import evaluate
 from sdgar.systems.ease import EASE
+from sdgar.systems.elsa import ELSA
 from sdgar.systems.ials import IALS
 from sdgar.systems.item_knn import ItemKNN
 users, items = np.nonzero(np.add.outer(np.arange(20), np.arange(30)) % 3 > 0)
 train, test = (
     Interactions.from_arrays(users[part], items[part]) for part in (users != items, users == items)
 )
-for kind in (ItemKNN, IALS, EASE):
+for kind in (ItemKNN, IALS, EASE, ELSA):
     model = kind().solve(train, device=torch.device("cpu"))
     report = evaluate(model, HeldOut.of(test, train), seen=train.history, ks=(5,))
     print(kind.system_name, report.means()["ndcg@5"] > 0)
@@ -200,4 +214,5 @@ for kind in (ItemKNN, IALS, EASE):
 
 def test_torch_and_numpy_are_enough_to_compute_and_rank():
     done = subprocess.run([sys.executable, "-c", BARE], capture_output=True, text=True, check=False)
-    assert done.stdout.split("\n") == ["item-knn True", "ials True", "ease True", ""], done.stderr
+    wanted = ["item-knn True", "ials True", "ease True", "elsa True", ""]
+    assert done.stdout.split("\n") == wanted, done.stderr

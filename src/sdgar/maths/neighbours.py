@@ -45,11 +45,9 @@ class Neighbourhoods:
     def weights(self, history: SparseMatrix) -> SparseMatrix:
         """Return W, whose row j is what having item j says for every item; its diagonal is 0."""
         items_of = replace(history, weight_E=history.weights())
-        count_U = items_of.length_R.clamp(min=1).double()
-        d_U = count_U.pow(-self.beta)
-        d_U = (d_U / d_U[items_of.length_R > 0].mean()).float()
         users_of = items_of.transposed()
         own_E = users_of.weights()
+        d_U = user_weights(items_of, self.beta)
         users_of = replace(users_of, weight_E=own_E * d_U[users_of.column_E])
         zeros_I = torch.zeros(users_of.n_rows, device=history.device)
         root_I = zeros_I.index_add_(0, users_of.row_E, users_of.weights() * own_E).sqrt_()
@@ -62,6 +60,12 @@ class Neighbourhoods:
                 code="singular",
             )
         return _by_speaker(near_IK, weight_IK)
+
+
+def user_weights(history: SparseMatrix, beta: float) -> Tensor:
+    """d_u ∝ |I_u|^-β, with a mean of 1 over users with items."""
+    d_U = history.length_R.clamp(min=1).double().pow(-beta)
+    return (d_U / d_U[history.length_R > 0].mean()).float()
 
 
 def _by_speaker(near_IK: Tensor, weight_IK: Tensor) -> SparseMatrix:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -13,9 +13,7 @@ from torch import Tensor
 from sdgar.data.interactions import Interactions
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.models.fold_in import ByHistory, NewContexts, Rule
-from sdgar.models.model import Side
-from sdgar.models.pairs import picked
+from sdgar.models.by_history import HistoryScores, saved_history
 from sdgar.models.reasons import Shares, by_weights
 from sdgar.models.saved import Saved, array, check_csr
 from sdgar.storage.folders import DamagedError, Tensors
@@ -29,72 +27,21 @@ _CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
-class _ByWeights(Generic[Matrix]):
+class _ByWeights(HistoryScores, Generic[Matrix]):
     """What dense and sparse weights share."""
 
-    holds: ClassVar[str] = "weights from item to item"
-
-    history: SparseMatrix
-    """X: the items that each context has."""
     weight_II: Matrix
     """W: row j is what having item j says for every item."""
-
-    @property
-    def rule(self) -> Rule | None:
-        """How new contexts are folded in: their history is all that it takes."""
-        return ByHistory()
-
-    @property
-    def n_values(self) -> int | None:
-        """Number of values of all fields of contexts; None, as contexts are no sums of fields."""
-        return None
-
-    @property
-    def n_items(self) -> int:
-        """Number of items in the catalogue."""
-        return self.history.n_columns
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights live."""
-        return self.weight_II.device
 
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI = X_B W."""
         return self.history.rows(users_B) @ self.weight_II
-
-    def score_pairs(self, users_P: Tensor, items_P: Tensor) -> Tensor:
-        """s_P of each pair."""
-        return picked(self, users_P, items_P)
 
     def shares(self, context: int, items_B: Tensor, history_H: Tensor) -> Shares | None:
         """Give w_ji, the terms of the score, for the items j that the context has."""
         if isinstance(self.weight_II, Tensor):
             return by_weights(self.weight_II[history_H][:, items_B].T.double())
         return by_weights(self.weight_II.block(history_H, items_B).T.double())
-
-    def ruled_by(self, rule: Rule | None) -> Self:
-        """Give the same model: the history of a new context is all that it needs."""
-        return self
-
-    def fold_in(self, new: NewContexts) -> Self:
-        """Give a model of the same weights for contexts that have other items."""
-        return replace(self, history=new.matrix(self.n_items, self.device))
-
-    def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Self:
-        """Give the model with these contexts alone, by their numbers."""
-        return replace(self, history=self.history.rows(at_T.to(self.device)))
-
-    def alike(self, side: Side) -> Self | None:
-        """s = W: item j is like those that it speaks for; None for users, who have no weights."""
-        if side == "user":
-            return None
-        each_I1 = torch.arange(self.n_items + 1, device=self.device)
-        return replace(self, history=SparseMatrix(each_I1, each_I1[:-1], self.n_items))
-
-    def facts(self) -> dict[str, Any]:
-        """Say nothing: tensors and sizes are all it takes to make the model again."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +64,7 @@ class ItemWeights(_ByWeights[Tensor]):
         """Make the model again, after checking the names, types, shapes and numbers."""
         items = saved.sizes["items"]
         found = saved.take({"weight_II": (np.float32, (items, items))})
-        return cls(_history(saved), torch.from_numpy(found["weight_II"]))
+        return cls(saved_history(saved), torch.from_numpy(found["weight_II"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +111,7 @@ class LocalItemWeights(_ByWeights[SparseMatrix]):
     @classmethod
     def from_saved(cls, saved: Saved) -> Self:
         """Make the model again, after checking the names, types, shapes and numbers."""
-        return cls(_history(saved), _sparse(saved))
+        return cls(saved_history(saved), _sparse(saved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +138,7 @@ class SparseItemWeights(LocalItemWeights):
         weight_II = _sparse(saved)
         if (weight_II.weights() <= 0).any():
             raise DamagedError(saved.path, "weight_E holds a weight that is not positive")
-        return cls(_history(saved), weight_II)
-
-
-def _history(saved: Saved) -> SparseMatrix:
-    own = saved.history
-    return SparseMatrix.of(own.indptr_U1, own.items_E, saved.sizes["items"], device=_CPU)
+        return cls(saved_history(saved), weight_II)
 
 
 def _sparse(saved: Saved) -> SparseMatrix:

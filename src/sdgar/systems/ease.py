@@ -1,23 +1,29 @@
-"""The system EASE: item weights by one matrix inverse (Steck 2019)."""
+"""The system EASE: item weights by one matrix inverse (Steck 2019), with options of later papers.
+
+Dropout is that of EDLAE (Steck 2020), the bound on the diagonal that of RDLAE (Moon et al. 2023),
+and the powers of users and items are those of DAN (Park et al. 2025).
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
-from sdgar.arguments import not_negative
+from sdgar.arguments import below_one, not_negative
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, ResourceError
 from sdgar.machine.memory import free_bytes
+from sdgar.maths.neighbours import user_weights
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
 from sdgar.models.item_weights import ItemWeights
 from sdgar.systems.base import estimator
 from sdgar.systems.solver import Solver
-from sdgar.systems.spaces import Range, Space
+from sdgar.systems.spaces import Choice, Range, Space
 
 _BLOCK, _SMALL_BLOCK = 1024, 128
 _BLOCK_BYTES = 64 << 20
@@ -27,7 +33,14 @@ _BLOCK_BYTES = 64 << 20
 class EASE(Solver):
     """Predict every item of a user from the others, by least squares.
 
-        min_B ‖X - X B‖² + λ ‖B‖²  with diag B = 0:   P = (X'X + λ I)^-1,   B = I - P diag(1 / P_ii)
+        min_W ‖X - X W‖² + λ ‖W‖²  with diag W = 0:   P = (X'X + λ I)^-1,   w_ij = -P_ij / P_jj
+
+    Four options of later papers change this, and are off by default. With all of them:
+
+        G    = Σ_u d_u x_u x_u',   d_u ∝ |I_u|^-β,   Λ = λ I + p / (1 - p) diag G,   P = (G + Λ)^-1
+        w_ij = -P_ij max((1 - ξ) / P_jj, Λ_jj) (n_i / n_j)^α  for i ≠ j,   w_ii = 0
+
+    n_i is the number of users who have item i.
 
     Time grows with the third power of the number of items and memory with the second, so EASE
     refuses data for which there is not enough. Weights of interactions are not used.
@@ -40,11 +53,27 @@ class EASE(Solver):
 
     system_name: ClassVar[str] = "ease"
     computed_by: ClassVar[str] = "matrix inverse"
-    searched: ClassVar[Space] = {"l2": Range(3.0, 3000.0)}
+    searched: ClassVar[Space] = {
+        "l2": Range(3.0, 3000.0),
+        "beta": Choice((0.0, 0.25, 0.5)),
+        "dropout": Choice((0.0, 0.2, 0.4, 0.6)),
+        "xi": Choice((0.0, 0.1, 0.3)),
+        "alpha": Choice((0.0, 0.1, 0.2, 0.3)),
+    }
     uses_weights: ClassVar[bool] = False
 
     l2: float = 100.0
-    """The weight λ of the squared weights between items."""
+    """The weight λ of the squared weights between items, in units of the mean user weight."""
+    beta: float = 0.0
+    """The power β by which users with long histories count less; 0 counts all users alike."""
+    dropout: float = 0.0
+    """The share p of a history that is hidden from the prediction, on average over all ways to hide
+    it; 0 hides nothing."""
+    xi: float = 0.0
+    """The bound ξ on the weight of an item for itself in the solution, before it is set to 0."""
+    alpha: float = 0.0
+    """The power α by which popular items speak louder and are spoken for less; 0 treats all items
+    alike."""
     memory_gib: float = 0.0
     """The most memory in GiB that may be used; 0 means half of what is free."""
 
@@ -54,15 +83,21 @@ class EASE(Solver):
 
     def solve(self, data: Interactions, *, device: torch.device) -> ItemWeights:
         """Count which items occur together, invert the counts, and scale."""
-        l2 = not_negative("l2", self.l2)
+        l2, beta = not_negative("l2", self.l2), not_negative("beta", self.beta)
+        dropout, xi = below_one("dropout", self.dropout), below_one("xi", self.xi)
+        alpha = not_negative("alpha", self.alpha)
         _require_memory(data.n_items, not_negative("memory_gib", self.memory_gib), device)
         history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
-        return ItemWeights(history, item_weights(co_counts(history), l2))
+        weight_II = item_weights(co_counts(history, beta), l2, dropout, xi)
+        loud_I = torch.bincount(history.column_E, minlength=data.n_items).clamp(min=1) ** alpha
+        return ItemWeights(history, weight_II.mul_(loud_I[:, None]).div_(loud_I))
 
 
-def co_counts(history: SparseMatrix) -> Tensor:
-    """Return X'X: how many contexts have both items."""
+def co_counts(history: SparseMatrix, beta: float) -> Tensor:
+    """Return G = Σ_u d_u x_u x_u', d_u ∝ |I_u|^-β: with β = 0 how many contexts have both items."""
     n, users_of = history.n_columns, history.transposed()
+    d_U = user_weights(history, beta)
+    users_of = replace(users_of, weight_E=d_U[users_of.column_E])
     both_II = torch.empty(n, n, device=history.device)
     at_once = max(1, _BLOCK_BYTES // (4 * n))
     for start in range(0, n, at_once):
@@ -71,17 +106,21 @@ def co_counts(history: SparseMatrix) -> Tensor:
     return both_II
 
 
-def item_weights(both_II: Tensor, l2: float) -> Tensor:
-    """Return B_ij = -P_ij / P_jj, B_ii = 0 with P = (X'X + λ I)^-1, in the memory of X'X."""
-    both_II.diagonal().add_(l2)
+def item_weights(both_II: Tensor, l2: float, dropout: float, xi: float) -> Tensor:
+    """Return w_ij = -P_ij max((1 - ξ) / P_jj, Λ_jj), w_ii = 0, in the memory of G.
+
+    P = (G + Λ)^-1 and Λ = λ I + p / (1 - p) diag G.
+    """
+    penalty_I = l2 + dropout / (1 - dropout) * both_II.diagonal()
+    both_II.diagonal().add_(penalty_I)
     try:
         minus_II = minus_inverse_(both_II)
     except LinAlgError as error:
         raise NumericalError(
-            f"X'X + λ I has no inverse in float32 with l2={l2:g}. Use a larger l2, such as 100.",
+            f"G + Λ has no inverse in float32 with l2={l2:g}. Use a larger l2, such as 100.",
             code="singular",
         ) from error
-    minus_II /= -minus_II.diagonal().clone()
+    minus_II /= torch.minimum(-minus_II.diagonal() / (1 - xi), 1 / penalty_I)
     return minus_II.fill_diagonal_(0)
 
 

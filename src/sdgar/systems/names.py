@@ -103,6 +103,11 @@ SYSTEMS = Systems(
             "LocalEASE",
             "Every item predicted from its nearest items by least squares, for any catalogue.",
         ),
+        "elsa": (
+            "elsa",
+            "ELSA",
+            "Every item predicted from the others by vectors of items, for any catalogue.",
+        ),
         "bpr": (
             "bpr",
             "BPR",

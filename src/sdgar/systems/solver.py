@@ -21,8 +21,8 @@ class Solver(Computed):
     """A known model to compare with, computed from all rows at once.
 
     There are no epochs to choose, so validation rows play no part in ``fit``. The same seed gives
-    the same bytes with the same number of threads: iALS and EASE are matrix products, whose order
-    of adding up is up to the library.
+    the same bytes with the same number of threads: iALS, EASE and ELSA are matrix products, whose
+    order of adding up is up to the library.
     """
 
     device: str = "auto"
