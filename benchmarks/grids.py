@@ -29,6 +29,16 @@ DATASETS = {
     "kgat": "Amazon-Book, KGAT's split",
     "douban": "Douban-Book",
 }
+FURTHER = {
+    "book": "Amazon-Book, three quarters of it",
+    "ml1m": "MovieLens-1M",
+    "steam": "Steam",
+    "videogames-whole": "Amazon-VideoGames",
+    "beauty-whole": "Amazon-Beauty",
+    "s3-beauty": "Beauty, 5-core",
+    "s3-sports": "Sports, 5-core",
+}
+"""The other data sets with at least 5,000 users."""
 
 
 def job(data: str, system: str, seed: int, protocol: str, **settings: Any) -> Job:
@@ -330,10 +340,11 @@ def dislikes() -> list[Job]:
 
 def memory() -> list[Job]:
     """SD-Softmax without and with a memory beside its vectors, and the memory alone."""
-    alone = [job(data, "local-ease", 0, "validated") for data in DATASETS]
+    everywhere = (*DATASETS, *FURTHER)
+    alone = [job(data, "local-ease", 0, "validated") for data in everywhere]
     return alone + [
         job(data, "sdsoftmax", seed, "validated", memory=weight)
-        for seed, data, weight in itertools.product(SEEDS, DATASETS, (0.0, None))
+        for seed, data, weight in itertools.product(SEEDS, everywhere, (0.0, None))
     ]
 
 
