@@ -204,7 +204,7 @@ LATER: tuple[dict[str, float], ...] = (
     {"beta": 0.5, "alpha": 0.3},
     {"beta": 0.3, "dropout": 0.6, "xi": 0.1},
 )
-"""Options of EASE; the first ones are those that DAN's authors chose for Gowalla."""
+"""Options of EASE; the first has the powers and dropout that DAN's authors chose for Gowalla."""
 MOST_MEMORY = {"memory_gib": 30.0}
 """EASE takes no more, so that several jobs share a GPU."""
 TRIES: dict[str, tuple[str, list[dict[str, Any]]]] = {
