@@ -28,6 +28,9 @@ CASES = {
     "peers accuracy": (),
     "peers curves": (),
     "gpu": (),
+    "memory seconds": (),
+    "memory parts": (),
+    "memory items": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
 }
 NEEDS = {
