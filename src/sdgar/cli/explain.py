@@ -57,5 +57,5 @@ def explain(
 
 
 def _said(one: dict[str, Any]) -> str:
-    """Return the name of an item with its id, or the id alone."""
-    return str(one["item"]) if "name" not in one else f"{one['name']} ({one['item']})"
+    """Return the name of an item, or its id if there are no names."""
+    return str(one.get("name", one["item"]))
