@@ -680,7 +680,7 @@ def test_kill_9_at_30_random_moments_still_ends_in_the_same_bytes(trainer, event
         "bpr": ("--system", "bpr"),
         "sdgar": ("--system", "sdgar", "--set", "states=4", "--set", "refit_every=2"),
     }
-    shared = ("--engine", "eager", "--set", "epochs=12", "--set", "evaluate_every=6")
+    shared = ("--engine", "eager", "--set", "epochs=6", "--set", "evaluate_every=3")
     shared += ("--set", "batch_size=256", "--checkpoint-every", 0)
     kills, found = 0, []
     for name, words in commands.items():
