@@ -609,7 +609,7 @@ TRAINER = """
 import json, os, signal, sys, time
 import torch
 import rich.progress, rich.table
-import sdgar, sdgar.data.readers, sdgar.experiments.run
+import sdgar, sdgar.cli.app, sdgar.data.readers, sdgar.experiments.run, sdgar.systems.bpr
 from sdgar.cli import main
 from sdgar.engines.choose import choose_engine
 data = sdgar.Interactions.from_arrays([0, 1, 2, 0], [0, 1, 2, 1])
