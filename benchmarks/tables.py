@@ -638,9 +638,7 @@ def memory_items() -> str:
         for items, one in report["items"].items()
     ]  # fmt: skip
     head = ["items", "rows", "time", "memory beyond the data"]
-    return markdown(head, rows) + (
-        f"\n\nCommit `{report['commit'][:7]}` on {report['cpu']}."
-    )
+    return markdown(head, rows) + (f"\n\nCommit `{report['commit'][:7]}` on {report['cpu']}.")
 
 
 def explained() -> str:

@@ -52,7 +52,7 @@ def main() -> dict[str, float]:
     found = {}
     for sampler in ("uniform", "half-popular"):
         model = sdgar.Composed(
-            sampler=sampler, objective="sdsoftmax", n_negatives=8, epochs=8, early_stopping=False
+            sampler=sampler, objective="sdsoftmax", n_negatives=8, epochs=5, early_stopping=False
         )
         model.fit(parts.train)
         found[sampler] = model.evaluate(parts.held_out).means()["ndcg@10"]

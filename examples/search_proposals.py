@@ -13,7 +13,7 @@ def main() -> dict[str, float]:
     for explore in (0.0, 0.5, 1.0):
         model = sdgar.Composed(
             discriminator="factorization", sampler="search", objective="bpr", n_negatives=1,
-            optimizer="adagrad", learning_rate=0.1, l2=0.02, epochs=10, early_stopping=False,
+            optimizer="adagrad", learning_rate=0.1, l2=0.02, epochs=5, early_stopping=False,
             settings={"sampler.index": "hnsw", "sampler.near": 20, "sampler.explore": explore},
         )  # fmt: skip
         model.fit(parts.train)

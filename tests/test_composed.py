@@ -93,7 +93,7 @@ def test_a_temperature_that_is_given_holds(coloured):
 @pytest.mark.parametrize("discriminator", ["lightgcn", "two-tower", "sequence"])
 def test_networks_learn_who_likes_what(coloured, discriminator):
     model = Composed(
-        discriminator=discriminator, dim=16, epochs=60, early_stopping=False, batch_size=64,
+        discriminator=discriminator, dim=16, epochs=30, early_stopping=False, batch_size=64,
         learning_rate=0.01, device="cpu", settings={"discriminator.tau": 0.3},
     )  # fmt: skip
     model.fit(coloured)
@@ -111,7 +111,7 @@ def test_a_sequence_model_learns_an_order_that_users_cannot_tell():
     last = np.tile(steps == 5, 120)
     train = Interactions.from_arrays(users[~last], items[~last], time=np.tile(steps[:5], 120))
     test = Interactions.from_arrays(users[last], items[last])
-    settings = {"dim": 16, "epochs": 60, "early_stopping": False, "batch_size": 64, "device": "cpu"}
+    settings = {"dim": 16, "epochs": 20, "early_stopping": False, "batch_size": 64, "device": "cpu"}
     sequence = Composed(
         discriminator="sequence", learning_rate=0.01,
         settings={"discriminator.length": 5, "discriminator.dropout": 0.0}, **settings,
@@ -494,13 +494,13 @@ def test_validation_rows_are_never_dropped_in_silence(coloured):
     assert len(model.recommender_.history.items_E) == len(coloured)
 
 
-def test_a_named_system_and_its_parts_by_name_give_the_same_model():
-    data = sdgar.synthetic("demo")
+def test_a_named_system_and_its_parts_by_name_give_the_same_model(coloured):
     common = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 8, "seed": 3}
+    common |= {"batch_size": 64}
     parts = {"discriminator": "cosine", "sampler": "decomposable", "objective": "sdsoftmax"}
     few = {"sampler.states": 4, "sampler.pretrain": 2}
-    named = SDSoftmax(states=4, pretrain=2, **common).fit(data, verbose=False)
-    made = Composed(**parts, settings=few, **common).fit(data, verbose=False)
+    named = SDSoftmax(states=4, pretrain=2, **common).fit(coloured)
+    made = Composed(**parts, settings=few, **common).fit(coloured)
     one, other = (fitted.recommender_.model.to_saved() for fitted in (named, made))
     assert one.keys() == other.keys()
     for name, array in one.items():

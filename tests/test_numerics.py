@@ -271,3 +271,6 @@ def test_the_runs_of_other_machines_name_tests_that_there_are():
     from . import numerics
 
     assert all((numerics.HERE / name).exists() for name in numerics.TESTS)
+    for name in numerics.LEFT_OUT:
+        assert (numerics.HERE / name).exists(), name
+        assert name.partition("/")[0] in numerics.TESTS, name

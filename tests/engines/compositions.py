@@ -173,7 +173,7 @@ SOFTMAX_SGD = Composition(Uniform, Cosine, SampledSoftmax, SGD)
 SOFTMAX_ADAM = Composition(Decomposable, Cosine, SampledSoftmax, LazyAdam, bias=True)
 RANKS_ADAGRAD = Composition(RankByFactor, MatrixFactorization, PairwiseLogistic, RowAdagrad)
 SUMS_OF_FIELDS = (
-    Composition(Uniform, MatrixFactorization, PairwiseLogistic, SGD, fields=True),
+    Composition(Uniform, MatrixFactorization, PairwiseLogistic, RowAdagrad, fields=True),
     Composition(Decomposable, Cosine, SampledSoftmax, RowAdagrad, bias=True, fields=True),
 )
 MET = (

@@ -383,7 +383,7 @@ def test_metrics_of_lists_longer_than_the_catalogue_are_those_of_all_items(tmp_p
 @pytest.mark.parametrize("sampler", sorted(SAMPLERS))
 @pytest.mark.parametrize("discriminator", sorted(DISCRIMINATORS))
 def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
-    ran, refused, (train, valid) = 0, set(), package.split(rows(), "paper")
+    ran, refused, (train, valid) = False, set(), package.split(rows(), "paper")
     for objective in OBJECTIVES:
         estimator = make(
             "composed",
@@ -396,8 +396,9 @@ def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
         except UsageError as error:
             refused.add(error.code)
         else:
-            ran += 1
+            ran = True
             assert estimator.recommend(k=1).height == 8
+            break  # test_composed.py trains with the other objectives too
     assert refused <= {"parts_do_not_fit", "no_vectors"}
     assert ran or sampler in ("hardest", "first-violation", "adaptive")
 

@@ -609,7 +609,7 @@ TRAINER = """
 import json, os, signal, sys, time
 import torch
 import rich.progress, rich.table
-import sdgar, sdgar.data.readers, sdgar.experiments.run
+import sdgar, sdgar.cli.app, sdgar.data.readers, sdgar.experiments.run, sdgar.systems.bpr
 from sdgar.cli import main
 from sdgar.engines.choose import choose_engine
 data = sdgar.Interactions.from_arrays([0, 1, 2, 0], [0, 1, 2, 1])
@@ -680,7 +680,7 @@ def test_kill_9_at_30_random_moments_still_ends_in_the_same_bytes(trainer, event
         "bpr": ("--system", "bpr"),
         "sdgar": ("--system", "sdgar", "--set", "states=4", "--set", "refit_every=2"),
     }
-    shared = ("--engine", "eager", "--set", "epochs=12", "--set", "evaluate_every=6")
+    shared = ("--engine", "eager", "--set", "epochs=6", "--set", "evaluate_every=3")
     shared += ("--set", "batch_size=256", "--checkpoint-every", 0)
     kills, found = 0, []
     for name, words in commands.items():

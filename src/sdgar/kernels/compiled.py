@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numba
+from numba import _dynfunc
 from numba.core import config
 from numba.core.caching import (
     CompileResultCacheImpl,
@@ -36,7 +37,11 @@ from numba.core.caching import (
     IndexDataCacheFile,
     UserProvidedCacheLocator,
 )
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.dispatcher import Dispatcher
+from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
@@ -44,7 +49,58 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 _NO_REFERENCES: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 # Only kernels call these, so nothing unpacks Python objects for them: with large tuples as
 # arguments that would be a quarter of all that is compiled.
-_INNER: dict[str, Any] = {**_NO_REFERENCES, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_CALLED: dict[str, Any] = {**_NO_REFERENCES, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+class _Piece(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a function and of all that it calls, neither optimised nor made executable."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave that to the kernel which this becomes a piece of."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerPiece(NativeLowering):  # type: ignore[misc]
+    """Make a ``_Piece`` of a function, and tell Numba where those that call it find it."""
+
+    _name = "lower_piece"
+
+    def run_pass(self, state: Any) -> bool:
+        context, name = state.targetctx, state.func_id.func_qualname
+        state.library = _Piece(context.codegen(), name)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        made = state.cr
+        nowhere = _dynfunc.make_function(
+            made.fndesc.lookup_module(), name, "", 0, made.env, (state.library,)
+        )
+        context.insert_user_function(nowhere, made.fndesc, [state.library])
+        state.cr = made._replace(cfunc=nowhere)
+        return True
+
+
+class _InPieces(CompilerBase):  # type: ignore[misc]
+    """Numba's compiler for what only kernels call.
+
+    By itself Numba optimises every function and makes it executable, and then optimises it again
+    in each of those that call it, up to the kernel. That takes more than a third of the time.
+    """
+
+    def define_pipelines(self) -> list[PassManager]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [
+            (_LowerPiece if one is NativeLowering else one, why) for one, why in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
+
+
+_INNER: dict[str, Any] = {**_CALLED, "pipeline_class": _InPieces}
+# These are optimised alone, so that a sum has one order whatever kernel it becomes a part of.
+_SUMMING: dict[str, Any] = {**_CALLED, "fastmath": set(SUMS)}
 
 
 def inner(function: Callable[..., Any]) -> Any:
@@ -52,17 +108,9 @@ def inner(function: Callable[..., Any]) -> Any:
     return numba.njit(**_INNER)(function)
 
 
-def once(function: Callable[..., Any]) -> Any:
-    """Compile as a part of the one kernel that calls it, and not on its own as well.
-
-    Numba optimises every function before those that call it, which optimise it again.
-    """
-    return numba.njit(inline="always", **_INNER)(function)
-
-
 def summing(function: Callable[..., Any]) -> Any:
     """Compile what other kernels call for a sum that may be taken in any order."""
-    return numba.njit(fastmath=set(SUMS), **_INNER)(function)
+    return numba.njit(**_SUMMING)(function)
 
 
 def variant(
@@ -72,7 +120,7 @@ def variant(
 
     Kinds are named tuples. As with ``functools.singledispatch``, but chosen by the compiler.
     """
-    options = {**_INNER, "fastmath": set(SUMS)} if summing else _INNER
+    options = _SUMMING if summing else _INNER
 
     def register(function: Callable[..., Any]) -> Any:
         @overload(generic, jit_options=options, strict=False)
@@ -86,7 +134,7 @@ def variant(
 
 def outer(function: Callable[..., Any]) -> Any:
     """Compile what is called from Python, once for a machine."""
-    return kept(nogil=True, **_NO_REFERENCES)(function)
+    return kept(nogil=True, no_cfunc_wrapper=True, **_NO_REFERENCES)(function)
 
 
 def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, once, summing, variant
+from sdgar.kernels.compiled import inner, summing, variant
 from sdgar.kernels.numba.known import bit_of, is_known, unknown_item
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
@@ -231,7 +231,7 @@ def _one_rank_by_factor(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> An
     return np.int64(p.order_KI[factor, place])
 
 
-@once
+@inner
 def _open_bins(
     visits: Any, n: Any, item_bins: Any, bits: Any, user_V: Any, bins: Any, item_VN: Any
 ) -> Any:  # fmt: skip
@@ -246,7 +246,7 @@ def _open_bins(
     return None
 
 
-@once
+@inner
 def _redraw(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, drawn: Any
 ) -> Any:  # fmt: skip

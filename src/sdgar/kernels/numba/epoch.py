@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, once, outer
+from sdgar.kernels.compiled import inner, outer
 from sdgar.kernels.numba.contexts import add_up, ask_for, hand_down, move_row
 from sdgar.kernels.numba.draws import Bins, Drawn
 from sdgar.kernels.numba.losses import Scored, gradient, weigh
@@ -144,7 +144,7 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Ow
     )  # fmt: skip
 
 
-@once
+@inner
 def _row(
     indptr_U1: Any, strides: Any, seed: Any, deal: Any, user: Any, place: Any
 ) -> Any:  # fmt: skip
@@ -157,7 +157,7 @@ def _row(
     return start + np.int64((offset + stride * np.uint64(place)) % count)
 
 
-@once
+@inner
 def _visit(
     begin: Any, visits: Any, keys: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any,
     visited: Any,
@@ -204,7 +204,7 @@ def _visit(
     return None
 
 
-@once
+@inner
 def _score_part(
     first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any, rows: Any, known: Any,
     order: Any, proposal: Any, scores: Any, loss: Any, tables: Any, scratch: Any, own: Any,
@@ -237,7 +237,7 @@ def _score_part(
     return None
 
 
-@once
+@inner
 def _hand_over(
     visits: Any, first: Any, scores: Any, tables: Any, scratch: Any, visited: Any, drawn: Any,
     scored: Any,
@@ -302,7 +302,7 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
     return mine
 
 
-@once
+@inner
 def _move_items(
     t: Any, threads: Any, visits: Any, share: Any, p: Any, n: Any, scores: Any, steps: Any,
     tables: Any, scratch: Any, list_e: Any, next_e: Any, g_D: Any,
@@ -347,7 +347,7 @@ def _move_items(
     return None
 
 
-@once
+@inner
 def _move_users(
     t: Any, threads: Any, visits: Any, share: Any, scores: Any, steps: Any, tables: Any,
     scratch: Any, list_e: Any, next_e: Any, g_D: Any,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, once, variant
+from sdgar.kernels.compiled import inner, variant
 from sdgar.kernels.numba.draws import probability
 from sdgar.kernels.numba.math import exp_negative, softplus_and_sigmoid
 
@@ -120,7 +120,7 @@ def _pairwise_logistic(
     return None
 
 
-@once
+@inner
 def _halves(visits: Any, first: Any, weight_VP: Any, scored: Any, loss_V: Any) -> Any:
     """Compute the positive half of a logistic loss, and leave f and g of the negatives."""
     pos_VP, neg_VN, slope_pos_VP = scored.pos_VP, scored.neg_VN, scored.slope_pos_VP
@@ -144,7 +144,7 @@ def _halves(visits: Any, first: Any, weight_VP: Any, scored: Any, loss_V: Any) -
     return None
 
 
-@once
+@inner
 def _mean(
     visits: Any, first: Any, through: Any, weight_VP: Any, scored: Any, loss_V: Any,
     effective_V: Any,
