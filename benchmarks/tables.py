@@ -675,10 +675,10 @@ def yardsticks() -> str:
     )
     few = ", ".join(f"{DATASETS[d]} {tries[d]}" for d in grids.MEASURED if tries[d] < 12)
     return markdown(head, best_bold(rows)) + (
-        "\n\nTest rows, protocol validated. Ours is the mean of three seeds and iALS too; the others "
-        "have one. Ours and local-ease are not tuned. Of EASE with options and item-kNN 12 settings "
-        "were tried on validation rows, of EASE 7 to 12, of iALS 48, of ELSA 12 where time allowed: "
-        f"{few}."
+        "\n\nTest rows, protocol validated. Ours and iALS are means of three seeds; others have "
+        "one. Ours and local-ease are not tuned. On validation rows, 12 settings of EASE with "
+        "options and of item-kNN were tried, 7 to 12 of EASE, 48 of iALS, and 12 of ELSA, or fewer "
+        f"where the time ran out: {few}."
     )
 
 

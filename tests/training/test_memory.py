@@ -110,3 +110,12 @@ def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
 def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said):
     with pytest.raises(UsageError, match=said):
         sdgar.BPR(**settings).check_settings()
+
+
+def test_with_a_falling_rate_the_last_epoch_is_kept(demo):
+    quick = QUICK | {"epochs": 3, "learning_rate": 3.0}  # looks fall, and it goes on all the same
+    fitted = sdgar.SDSoftmax(memory=0.0, **quick).fit(demo.train, verbose=False)
+    looks = [r for phase, r in fitted.trained_.log if phase == "choose" and r.metric is not None]
+    assert len(looks) == 3
+    assert [look.best for look in looks] == [False, False, True]
+    assert fitted.trained_.best_epoch == 3

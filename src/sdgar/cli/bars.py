@@ -59,15 +59,15 @@ class End:
         if epoch.metric is not None:
             self.best = epoch.epoch if epoch.best else self.best
             self._stale = 0 if epoch.best else self._stale + 1
-        if not loop.early_stopping:
+        if not loop.early_stopping or loop.keep_last:
             return loop.epochs
         likely = (self.best or loop.evaluate_every) + loop.patience * loop.evaluate_every
         return min(loop.epochs, max(likely, epoch.epoch))
 
     def reached(self, epoch: EpochRecord) -> bool:
         """Tell whether the number of epochs is chosen; then all rows are trained on."""
-        over = self._stale >= self._loop.patience or epoch.epoch >= self._loop.epochs
-        return over and self._loop.early_stopping
+        tired = not self._loop.keep_last and self._stale >= self._loop.patience
+        return (tired or epoch.epoch >= self._loop.epochs) and self._loop.early_stopping
 
 
 class _Lines:
@@ -169,7 +169,7 @@ class _Epochs:
         if epoch.metric is None:
             self._lines.go_on(f"{what}: {_how_far(epoch, last, certain=self._again)}")
             return
-        mark = "best" if epoch.best else ""
+        mark = "" if not epoch.best else "kept" if self._loop.keep_last else "best"
         health = _generator(epoch) if self._verbose else ""
         self._screen.line(
             f"{epoch.epoch:>8}{epoch.loss:>10.4f}{epoch.metric:>{_wide(self._loop.metric)}.4f}"
@@ -180,7 +180,8 @@ class _Epochs:
             self._again = True
             said = "training as long on all training rows"
             self._bar.update(self._task, total=None, description=said, unit="")
-            self._screen.say("", f"the best epoch is {self._end.best}; {said}")
+            best = "" if self._loop.keep_last else f"the best epoch is {self._end.best}; "
+            self._screen.say("", best + said)
         self._lines.said()
 
 

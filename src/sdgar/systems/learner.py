@@ -17,6 +17,7 @@ from sdgar.parts.register import Ingredients
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
+from sdgar.training.fit import FitOptions
 from sdgar.training.memory import Memory
 
 SCHEDULES = ("constant", "linear")
@@ -126,6 +127,10 @@ class Learner(Looped):
         )
         left_out = weight == 0 or (weight is None and data.fields is not None)
         return None if left_out else Memory(rule, weight)
+
+    def fit_options(self) -> FitOptions:
+        """Return the settings of the loop; with a falling rate it keeps the last epoch."""
+        return replace(Looped.fit_options(self), keep_last=self.schedule == "linear")
 
     def check_settings(self) -> None:
         """Raise if the parts do not go together or a setting is out of range, before data is read.

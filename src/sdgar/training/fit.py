@@ -38,6 +38,9 @@ class FitOptions:
     valid_users: int = 10_000
     """The most users for whom a look at validation rows ranks items; of more, a fixed random
     choice."""
+    keep_last: bool = False
+    """Whether all epochs run and the last weights are kept, whatever the looks say, as where the
+    learning rate falls to nothing."""
 
     def __post_init__(self) -> None:
         """Raise if a value cannot train."""
@@ -70,7 +73,7 @@ class EpochRecord:
     metric: float | None = None
     """The metric of the look after it; None if there was no look."""
     best: bool = False
-    """True if this look was better than all before."""
+    """True if this look was better than all before, or is that of the epoch that is kept."""
     unanswered: int = 0
     """The number of training rows for which no negative was found."""
     effective: float | None = None
@@ -127,7 +130,8 @@ class Progress:
 
     def over(self, options: FitOptions) -> bool:
         """Tell whether all epochs are run, or patience has run out."""
-        tired = options.early_stopping and self.stale >= options.patience
+        stops = options.early_stopping and not options.keep_last
+        tired = stops and self.stale >= options.patience
         return tired or self.epoch >= options.epochs
 
 
@@ -200,6 +204,8 @@ def fit(
             metric = _look(model, held_out, seen, options)
             evaluate_seconds = time.perf_counter() - start
             better = metric > at.best_metric
+            if options.keep_last:
+                better = epoch == options.epochs
             if better:
                 at.best = system.learned().copied()
         at.log.append(

@@ -304,7 +304,12 @@ def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Tr
 def paper_options(options: FitOptions) -> FitOptions:
     """Return the options with the paper's epochs, looks and metric."""
     return replace(
-        options, epochs=PAPER_EPOCHS, evaluate_every=5, early_stopping=False, metric=METRIC
+        options,
+        epochs=PAPER_EPOCHS,
+        evaluate_every=5,
+        early_stopping=False,
+        keep_last=False,
+        metric=METRIC,
     )
 
 
