@@ -82,9 +82,11 @@ def rows_of(name: str, *, quick: bool) -> splits.Split:
 def als(train: Interactions) -> Factors:
     """Fit implicit's ALS with as many threads as ours has."""
     from implicit.cpu.als import AlternatingLeastSquares
+    from threadpoolctl import threadpool_limits
 
     model = AlternatingLeastSquares(**ALS, num_threads=THREADS, random_state=0)
-    model.fit(as_matrix(train), show_progress=False)
+    with threadpool_limits(1, "blas"):  # as implicit itself recommends
+        model.fit(as_matrix(train), show_progress=False)
     vectors = (torch.from_numpy(np.asarray(v)) for v in (model.user_factors, model.item_factors))
     return Factors(*vectors, torch.zeros(train.n_items))
 
