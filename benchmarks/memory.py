@@ -189,6 +189,9 @@ def items(options: Any) -> dict[str, Any]:
     sizes = [(200, 100, 2_000)] if options.quick else [(n, 50_000, 2_000_000) for n in ITEMS]
     found = {}
     for size in sizes:
+        if options.quick:
+            found[size[0]] = _fit(size)
+            continue
         with mp.get_context("spawn").Pool(1) as pool:
             found[size[0]] = pool.apply(_fit, (size,))
         print(size, found[size[0]], flush=True)

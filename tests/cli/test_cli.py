@@ -120,7 +120,7 @@ def test_train_tells_people_what_it_did(events):
         "user=user_id item=item_id",
         "2,400 rows read = 2,400 kept",
         "by time, last 10% of the rows",
-        "best epoch",
+        "training as long on all training rows",
         "ndcg@50",
         "popular @50",
         "--explain-metrics",

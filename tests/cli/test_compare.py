@@ -131,7 +131,7 @@ def test_tune_ends_with_a_line_that_trains_the_best(events, tmp_path):
     words = ("tune", events / "train.parquet", "--split", "paper", *QUICK, "--study", study)
     found = result_of(sdgar(*words, "--trials", 2, "--json"))
     assert len(found["trials"]) == 2
-    assert found["defaults"]["settings"] == {"learning_rate": 0.05, "tau": 0.42, "l2": 0.1}
+    assert found["defaults"]["settings"] == {"learning_rate": 0.15, "tau": 0.42, "l2": 0.1}
     assert found["best"]["value"] == max(t["value"] for t in found["trials"])
     more = sdgar(*words, "--trials", 3)
     assert more.returncode == 0, more.stderr

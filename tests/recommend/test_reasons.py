@@ -114,6 +114,17 @@ def test_a_list_can_say_why(fitted):
     assert new["because"].to_list() == [None, None]
 
 
+@pytest.mark.parametrize("ids", [[1, 2, 3], ["1", "2", "3"], [1, 2, 2**63 + 5]])
+def test_ids_keep_their_type(ids):
+    a, b, c = ids
+    data = sdgar.Interactions.from_arrays([a, a, b, b, c], [c, b, b, a, c])
+    model = sdgar.LocalEASE(l2=1.0).fit(data, verbose=False)
+    frame = model.explain(c, b, reasons=1)
+    assert frame["user"].to_list() == [c, c]
+    assert frame["item"].to_list() == [b, b]
+    assert frame["because"].to_list() == [c, None]
+
+
 @pytest.mark.parametrize("fitted", ["local-ease"], indirect=True)
 def test_wrong_questions_are_refused(fitted):
     _, model = fitted

@@ -100,7 +100,13 @@ class Reasons:
             columns[name][:] = values
         kind, share = self.ids.kind, dict.fromkeys(names[-3:], "float64")
         types = {"item": kind, "because": kind, "place": "int64", **share}
+        types |= {name: kind_of(value) for name, value in self.asked.items()}
         return table(columns, types, like=like)
+
+
+def kind_of(value: str | int) -> str:
+    """Name the type of a column that holds this id."""
+    return "text" if isinstance(value, str) else "int64" if value < 2**63 else "uint64"
 
 
 @torch.no_grad()
