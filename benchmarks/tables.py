@@ -350,9 +350,9 @@ def temperature() -> str:
 # SD-Softmax
 
 ROWS = {
-    "defaults64": "SD-Softmax, D = 64, defaults",
+    "defaults64": "SD-Softmax, D = 64",
     "tuned64": "SD-Softmax, D = 64, tuned",
-    "defaults128": "**SD-Softmax, D = 128, defaults**",
+    "defaults128": "**SD-Softmax, D = 128**",
     "tuned128": "SD-Softmax, D = 128, tuned",
     "ials": "iALS, D = 512, tuned",
     "ease": "EASE, tuned",
