@@ -38,6 +38,7 @@ HOUR: tuple[tuple[str, str], ...] = (
     ("What was saved?", "sdgar info runs/mine"),
     ("For one user, with titles.",
      "sdgar recommend runs/mine --user user-0017 -k 3 --names items.csv"),
+    ("Why these?", "sdgar explain runs/mine --user user-0017 -k 2 --names items.csv"),
     ("For somebody new.", "sdgar recommend runs/mine --history item-0004,item-0009 -k 3"),
     ("For somebody nobody has heard of, beside others.",
      "sdgar recommend runs/mine --user user-0017 --user stranger -k 2"),

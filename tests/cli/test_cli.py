@@ -257,6 +257,46 @@ def test_similar_finds_other_items(trained):
     assert "item-0001" not in items
 
 
+def test_explain_gives_reasons_whose_shares_add_up_and_recommend_says_why(trained):
+    out, _ = trained
+    found = result_of(sdgar("explain", out, "--user", "user-0001", "-k", "2", "--json"))
+    assert len(found["explained"]) == 2
+    for one in found["explained"]:
+        shares = [reason["share"] for reason in one["because"]]
+        assert len(shares) == 3
+        assert sum(shares) + one["rest"] == pytest.approx(one["score"])
+    told = sdgar("explain", out, "--user", "user-0001", "-k", "1").stdout
+    assert found["explained"][0]["because"][0]["item"] in told
+    assert "(all the rest)" in told
+    answer = result_of(sdgar("recommend", out, "--user", "user-0001", "-k", "2", "--why", "--json"))
+    (one,) = answer["recommendations"]
+    first = [entry["because"] for entry in one["items"]]
+    assert first == [entry["because"][0]["item"] for entry in found["explained"]]
+    assert "because of" in sdgar("recommend", out, "--user", "user-0001", "--why").stdout
+    assert sdgar("explain", out).returncode == 2
+
+
+def test_blend_saves_the_sum_of_two_models(trained, events):
+    out, _ = trained
+    words = ("--system", "local-ease", "--set", "neighbours=10", "--keep", "measured")
+    assert sdgar("train", events / "events.csv", "--out", events / "near", *words).returncode == 0
+    again = ("--system", "bpr", "--engine", "eager", "--keep", "measured", *QUICK)
+    assert sdgar("train", events / "events.csv", "--out", events / "far", *again).returncode == 0
+    both = events / "both"
+    two = events / "far", events / "near"
+    assert (
+        sdgar("blend", *two, "--out", both).returncode == 2
+    )  # no weight, and nothing to choose it
+    found = result_of(sdgar("blend", *two, "--out", both, "--gamma", "2", "--json"))
+    assert (found["weight"], found["chosen_on"]) == (2.0, 0)
+    assert "blend" in sdgar("info", both).stdout
+    listed = result_of(sdgar("recommend", both, "--user", "user-0001", "-k", "3", "--json"))
+    assert len(listed["recommendations"][0]["items"]) == 3
+    other = sdgar("blend", out, events / "near", "--out", events / "no", "--gamma", "1")
+    assert other.returncode == 2
+    assert "Train both on the same events" in other.stderr
+
+
 def test_doctor_shows_versions_and_devices():
     found = result_of(sdgar("doctor", "--json"))
     assert found["packages"]["torch"]
