@@ -10,6 +10,13 @@ from sdgar.cli import asked, options
 from sdgar.cli.console import Screen
 from sdgar.errors import UsageError
 
+_NOTES = {
+    "by_weights": "Shares by weights between items are exact.",
+    "by_vectors": "Shares by vectors say how close an item of the history is to both the user and "
+    "the item.",
+}
+"""The kinds of shares, and what each of them means."""
+
 
 def explain(
     run: options.RunFolder,
@@ -39,20 +46,18 @@ def explain(
     whom: Any = None if user is None else (asked.contexts_of([user], fields) or [user])[0]
     new = None if history is None else asked.named([history])["new"]
     found = model.explain_reasons(whom, item, history=new, k=k, reasons=reasons).dicts(titles)
+    kinds = [k for k in _NOTES if any(r[k] for one in found for r in one["because"])]
+    shown = kinds if len(kinds) > 1 else []  # one kind alone is the whole share
     for one in found:
         screen.say("item", f"{_said(one)}, score {one['score']:.4f}, because of")
         rows = [
-            (_said(r), f"{r['share']:+.4f}", f"{r['by_weights']:+.4f}", f"{r['by_vectors']:+.4f}")
+            (_said(r), f"{r['share']:+.4f}", *(f"{r[kind]:+.4f}" for kind in shown))
             for r in one["because"]
         ]
-        rows.append(("(all the rest)", f"{one['rest']:+.4f}", "", ""))
+        rows.append(("(all the rest)", f"{one['rest']:+.4f}", *("" for _ in shown)))
         if not as_json:
-            screen.table(("history", "share", "by weights", "by vectors"), rows)
-    screen.say(
-        "note",
-        "shares add up to the score. Those by weights between items are exact; those by vectors "
-        "say how close an item of the history is to both the user and the item.",
-    )
+            screen.table(("history", "share", *(k.replace("_", " ") for k in shown)), rows)
+    screen.say("note", " ".join(("shares add up to the score.", *(_NOTES[k] for k in kinds))))
     screen.result({"run": str(run), "explained": found})
 
 
