@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 import sdgar
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
+from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.factors import Factors
@@ -24,6 +27,12 @@ RULE = Neighbourhoods(k=20, l2=20.0, shrink=10.0, beta=0.5)
 @pytest.fixture(scope="module")
 def demo():
     return splits.split(sdgar.synthetic("demo"), "paper", seed=0)
+
+
+@pytest.fixture(scope="module")
+def small():
+    shape = Shape(users=120, items=80, interactions=2_400, concentration=0.2)
+    return splits.split(generate(shape, seed=0), "paper", seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +103,10 @@ def test_the_smallest_weight_with_nine_tenths_of_the_best_gain_is_chosen(demo):
 
 
 def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
-    chosen = fitted.trained_.memory
-    again = sdgar.SDSoftmax(memory=None, **QUICK).fit(demo.train, verbose=False)
-    again.fit_all(demo.train.merge(demo.held_out), verbose=False)
-    assert again.trained_.memory == chosen == again.recommender_.model.weight
+    model, chosen = copy.copy(fitted), fitted.trained_.memory
+    model.fit_all(demo.train.merge(demo.held_out), verbose=False)
+    assert model.recommender_ is not fitted.recommender_
+    assert model.trained_.memory == chosen == model.recommender_.model.weight
 
 
 @pytest.mark.parametrize(
@@ -112,9 +121,9 @@ def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said)
         sdgar.BPR(**settings).check_settings()
 
 
-def test_with_a_falling_rate_the_last_epoch_is_kept(demo):
+def test_with_a_falling_rate_the_last_epoch_is_kept(small):
     quick = QUICK | {"epochs": 3, "learning_rate": 3.0}  # looks fall, and it goes on all the same
-    fitted = sdgar.SDSoftmax(memory=0.0, **quick).fit(demo.train, verbose=False)
+    fitted = sdgar.SDSoftmax(memory=0.0, **quick).fit(small.train, verbose=False)
     looks = [r for phase, r in fitted.trained_.log if phase == "choose" and r.metric is not None]
     assert len(looks) == 3
     assert [look.best for look in looks] == [False, False, True]
