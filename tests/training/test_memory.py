@@ -128,3 +128,18 @@ def test_with_a_falling_rate_the_last_epoch_is_kept(small):
     assert len(looks) == 3
     assert [look.best for look in looks] == [False, False, True]
     assert fitted.trained_.best_epoch == 3
+
+
+def test_similar_items_go_by_vectors_or_by_the_memory_and_it_is_said(fitted):
+    model = fitted.recommender_
+    item = model.items.values[0]
+    assert model.similar_by("item") == model.similar_by("item", "vectors") == "vectors"
+    assert model.similar_by("item", "weights") == "weights"
+    assert model.similar_by("user", "weights") is None
+    by_weights = model.similar_items(item, k=3, by="weights")
+    row_I = model.model.second.weight_II.rows(torch.tensor([0])) @ torch.eye(model.model.n_items)
+    assert by_weights["score"].to_list() == pytest.approx(row_I[0].topk(3).values.tolist())
+    assert not by_weights.equals(model.similar_items(item, k=3))
+    for by, side in (("cosines", "item"), ("weights", "user")):
+        with pytest.raises(UsageError):
+            model.similar_lists(side, [item], 3, by=by)

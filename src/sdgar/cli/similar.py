@@ -14,6 +14,12 @@ from sdgar.errors import UsageError
 if TYPE_CHECKING:
     from sdgar.models.model import Side
 
+_SAID = {
+    "vectors": "cosines of vectors",
+    "weights": "weights between items: how much having the one speaks for the other",
+}
+"""What similarity goes by, in words for people."""
+
 
 def similar(
     run: options.RunFolder,
@@ -23,6 +29,10 @@ def similar(
     user: Annotated[
         list[str] | None, typer.Option("--user", help="Ask for this user; repeatable.")
     ] = None,
+    by: Annotated[
+        str,
+        typer.Option("--by", help="Compare by vectors or by weights between items; default: auto."),
+    ] = "auto",
     k: options.HowMany = 10,
     fallback: options.Marking = "mark",
     names: options.Names = None,
@@ -40,6 +50,8 @@ def similar(
     model = load(run)
     titles = options.names_of(names, name_column)
     side: Side = "user" if user else "item"
-    lists = model.similar_lists(side, user or item or [], k, fallback=fallback)
+    lists = model.similar_lists(side, user or item or [], k, by=by, fallback=fallback)
     show(screen, lists, ["like"], titles)
-    screen.result({"run": str(run), "k": k, "similar": lists.dicts(titles)})
+    found = str(model.similar_by(side, by))
+    screen.say("by", _SAID[found])
+    screen.result({"run": str(run), "k": k, "by": found, "similar": lists.dicts(titles)})

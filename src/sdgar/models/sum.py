@@ -101,6 +101,13 @@ class Sum:
         first, second = (model.only(at_T, place_TF) for model in (self.first, self.second))
         return replace(self, first=first, second=second)
 
+    def parts(self) -> list[Model]:
+        """Give the models that are added up, those of sums within the sum too."""
+        found: list[Model] = []
+        for model in (self.first, self.second):
+            found += model.parts() if isinstance(model, Sum) else [model]
+        return found
+
     def alike(self, side: Side) -> Model | None:
         """Give what the first model finds similar; where it has nothing, the second."""
         return self.first.alike(side) or self.second.alike(side)

@@ -34,7 +34,7 @@ from sdgar.recommend.pairs import pairs_table
 from sdgar.recommend.questions import Options, Questions, Raw, several
 from sdgar.recommend.ranking import ranked_in_pieces
 from sdgar.recommend.reasons import Reasons
-from sdgar.recommend.similar import Likeness
+from sdgar.recommend.similar import BY, Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
 from sdgar.settings import KS
@@ -298,15 +298,18 @@ class Recommender(Described):
         about = {**self.about, "context": list(USER), "folded_in": True}
         return Recommender(Artifact(model, rows.users, self.items, new, about))
 
-    def similar_items(self, items: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
+    def similar_items(
+        self, items: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"
+    ) -> Any:
         """Give the k items with the most similar vectors, by cosine, the item itself left out.
 
-        The columns are like, rank, item, score, short and basis. Where there are weights from item
-        to item, these are the k items that the item speaks for most. An item that the model does
-        not know gets a row without another item, whose ``basis`` is "unknown";
-        ``fallback="skip"`` leaves it out, and "error" refuses it.
+        The columns are like, rank, item, score, short and basis. Where there are no vectors but
+        weights from item to item, these are the k items that the item speaks for most. A model with
+        both has either: ``by="vectors"``, the default, or ``by="weights"``; ``similar_by`` says
+        which it is. An item that the model does not know gets a row without another item, whose
+        ``basis`` is "unknown"; ``fallback="skip"`` leaves it out, and "error" refuses it.
         """
-        return self.similar_lists("item", items, k, fallback=fallback).frame(items)
+        return self.similar_lists("item", items, k, by=by, fallback=fallback).frame(items)
 
     def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
         """Give the k users with the most similar vectors, by cosine, the user left out.
@@ -316,8 +319,21 @@ class Recommender(Described):
         """
         return self.similar_lists("user", users, k, fallback=fallback).frame(users)
 
+    def similar_by(self, side: Side, by: str = "auto") -> str | None:
+        """Say what similarity goes by, "vectors" or "weights"; None if there is nothing to go by.
+
+        ``by`` is as in ``similar_items``.
+        """
+        like = self._likeness(side, by)
+        return None if like is None else like.by
+
+    def _likeness(self, side: Side, by: str) -> Likeness | None:
+        if one_of("by", by, BY) != "auto":
+            return Likeness.of(self.model, side, self.items if side == "item" else self.users, by)
+        return self._like_items if side == "item" else self._like_users
+
     def similar_lists(
-        self, side: Side, asked: Raw, k: int = 10, *, fallback: str = "mark"
+        self, side: Side, asked: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"
     ) -> Lists:
         """Give what ``similar_items`` or ``similar_users`` gives as a record, without a frame."""
         if side == "user" and self.fields is not None:
@@ -328,7 +344,13 @@ class Recommender(Described):
             )
         k = length("k", k)
         one_of("fallback", fallback, MARKS)
-        like = self._like_items if side == "item" else self._like_users
+        like = self._likeness(side, by)
+        if like is None and by != "auto":
+            raise UsageError(
+                f"a {self.about.get('system')} model has no {by} of {side}s to compare. Leave out "
+                "by, or use a model with a memory.",
+                code="no_vectors",
+            )
         if like is None:
             self.factors  # noqa: B018 - a model without vectors says so in its own words
             raise UsageError(

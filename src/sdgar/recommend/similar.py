@@ -8,11 +8,18 @@ import numpy as np
 
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
+from sdgar.models.by_history import HistoryScores
+from sdgar.models.factors import Factors
 from sdgar.models.model import Model, Side
+from sdgar.models.sum import Sum
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked, Raw, labels, several
 from sdgar.recommend.ranking import ranked
 from sdgar.recommend.unknown import index_of
+
+BY = ("auto", "vectors", "weights")
+"""What similarity can go by: vectors where there are some (auto), vectors, or weights of items."""
+_KINDS: dict[str, type[Factors | HistoryScores]] = {"vectors": Factors, "weights": HistoryScores}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +35,19 @@ class Likeness:
     itself: History
     """The one that each list leaves out: the item or the user that it is about."""
 
+    @property
+    def by(self) -> str:
+        """What the similarity goes by: vectors (their cosine), or weights between items."""
+        return "vectors" if isinstance(self.model, Factors) else "weights"
+
     @classmethod
-    def of(cls, model: Model, side: Side, ids: Ids) -> Likeness | None:
-        """Compare the items or the users of a model; None if it has nothing to compare."""
-        alike, n = model.alike(side), len(ids)
+    def of(cls, model: Model, side: Side, ids: Ids, by: str = "auto") -> Likeness | None:
+        """Compare the items or the users of a model; None if it has nothing to compare by."""
+        parts = model.parts() if isinstance(model, Sum) else [model]
+        if by != "auto":
+            parts = [part for part in parts if isinstance(part, _KINDS[by])]
+        alike = next((a for part in parts if (a := part.alike(side)) is not None), None)
+        n = len(ids)
         itself = History(np.arange(n + 1), np.arange(n, dtype=np.int32))
         return None if alike is None else cls(side, alike, ids, itself)
 

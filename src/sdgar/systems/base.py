@@ -238,9 +238,11 @@ class Estimator(Described):
         """Return a model for new users, from their items; see :meth:`Recommender.fold_in`."""
         return self.recommender_.fold_in(histories, skip_unknown=skip_unknown)
 
-    def similar_items(self, items: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
+    def similar_items(
+        self, items: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"
+    ) -> Any:
         """Return the k most similar items; see :meth:`Recommender.similar_items`."""
-        return self.recommender_.similar_items(items, k, fallback=fallback)
+        return self.recommender_.similar_items(items, k, by=by, fallback=fallback)
 
     def similar_users(self, users: Raw, k: int = 10, *, fallback: str = "mark") -> Any:
         """Return the k most similar users; see :meth:`Recommender.similar_users`."""
