@@ -8,7 +8,8 @@ only on x86-64 is found on Arm too, and the other way round.
 The tests are those that compare numbers which were rounded: scores, losses, gradients, parameters,
 probabilities, metrics, and what was learned by them. Left out is what is exact on any machine or
 has no numbers: files, commands, interruptions, random words, the order of an epoch, threads that
-wait for each other, and where compiled code is kept.
+wait for each other, and where compiled code is kept. Answers to several threads are left out too:
+last bits move in the thread of the test alone.
 
     python tests/numerics.py                 # all of it, some minutes a run
     python tests/numerics.py last-bits       # only the runs whose name begins so
@@ -26,7 +27,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 TESTS = (
     "conformance", "discriminators", "engines", "evaluation", "kernels", "maths", "models", "paper",
-    "recommend/test_recommender.py", "recommend/test_threads.py", "samplers", "systems",
+    "recommend/test_recommender.py", "samplers", "systems",
     "test_checkerboard.py", "test_composed.py", "test_estimators.py", "test_numerics.py",
     "test_sparse.py",
 )  # fmt: skip
