@@ -72,6 +72,12 @@ def test_the_weight_can_be_chosen_on_a_part_of_the_training_rows(models, part):
     assert found.model.model.first is models["ials"].recommender_.model
 
 
+def test_a_sum_does_not_say_how_to_train_it_again(models, part):
+    both = sdgar.blend(models["ials"], models["near"], weight=1.0).model
+    with pytest.raises(UsageError, match="does not say how to train it again"):
+        sdgar.blend(both, models["near"], train=part.train)
+
+
 def test_what_cannot_be_added_up_is_refused(models, part):
     one = models["near"]
     for ask, code in (

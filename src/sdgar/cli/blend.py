@@ -45,7 +45,9 @@ def blend(
     from sdgar.recommend.recommender import load
 
     if sum((bool(valid), bool(train), gamma is not None)) != 1:
-        raise UsageError("say one of --valid FILE, --train FILE or --gamma NUMBER.", code="whom")
+        raise UsageError(
+            "say one of --valid FILE, --train FILE or --gamma NUMBER.", code="no_weight"
+        )
     require_free(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     one, other = load(first), load(second)

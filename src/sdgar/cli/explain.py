@@ -43,7 +43,7 @@ def explain(
     screen = Screen(as_json=as_json)
     model = load(run)
     titles = options.names_of(names, name_column)
-    whom: Any = None if user is None else (asked.contexts_of([user], fields) or [user])[0]
+    whom: Any = None if user is None else asked.contexts_of([user], fields)[0]
     new = None if history is None else asked.named([history])["new"]
     found = model.explain_reasons(whom, item, history=new, k=k, reasons=reasons).dicts(titles)
     kinds = [k for k in _NOTES if any(r[k] for one in found for r in one["because"])]

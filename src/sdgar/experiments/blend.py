@@ -125,6 +125,13 @@ def _trained(
     first: Recommender, second: Recommender, train: Interactions
 ) -> tuple[tuple[Recommender, Recommender], Interactions]:
     """Train both systems again on nine tenths of the rows, and return the other tenth."""
+    for model in (first, second):
+        if "hyper_parameters" not in model.about:
+            raise UsageError(
+                f"a model of system {model.about.get('system')!r} does not say how to train it "
+                "again. Choose the weight on validation rows (valid), or give it (weight).",
+                code="no_weight",
+            )
     part = splits.validation(train, seed=0)
     again = [
         make_again(str(model.about["system"]), model.about["hyper_parameters"]).fit(part.train)
