@@ -345,6 +345,23 @@ class Interactions(Described):
         )
         return self._alike(kept)
 
+    def with_ids_of(self, other: Interactions) -> Interactions:
+        """Return the same rows with the ids of other rows, which have all of these ids and more."""
+        users_U, items_I = (
+            theirs.index_of(mine.values)
+            for mine, theirs in ((self.users, other.users), (self.items, other.items))
+        )
+        same = Interactions.from_indices(
+            other.users,
+            other.items,
+            users_U[self.users_E],
+            items_I[self.items_E],
+            weight_E=self.weight_E,
+            time_E=self.time_E,
+            account=self.account,
+        )
+        return self._alike(same)
+
     def _alike(self, other: Interactions) -> Interactions:
         """Return other rows with the features, the context and the dislikes of this data."""
         alike = replace(

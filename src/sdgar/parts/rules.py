@@ -9,7 +9,11 @@ from sdgar.data.interactions import Interactions
 ROWS = "the training rows there are for each user and item"
 """The words for what ``by_rows`` looks at."""
 FEW_ROWS = "the number of training rows"
-"""The words for what ``temperature_of`` looks at."""
+"""The words for what the other rules look at."""
+MOST_EPOCHS = 12
+"""The number of epochs that small data has."""
+_MANY = 250_000
+"""The number of rows from which on data is not small."""
 
 
 def by_rows(scale: float, data: Interactions) -> float:
@@ -22,10 +26,20 @@ def by_rows(scale: float, data: Interactions) -> float:
     return float(f"{scale / math.sqrt(len(data) / (data.n_users + data.n_items)):.3g}")
 
 
+def epochs_of(data: Interactions) -> int:
+    """Return 8 from 250,000 rows on, else 12: where the rate falls, few passes are enough."""
+    return 8 if len(data) >= _MANY else MOST_EPOCHS
+
+
+def shared_by(data: Interactions) -> int:
+    """Return how many positives share their negatives: 4 from 250,000 rows on, else 2."""
+    return 4 if len(data) >= _MANY else 2
+
+
 def temperature_of(data: Interactions) -> float:
     """τ = 0.12 max(1, 250,000 / rows)^⅕ up to ½, in three digits: few rows need a high τ.
 
     A low temperature makes the softmax sharp, which wants directions that are known well. On eight
     data sets of 2,000 to 800,000 rows the best τ falls from about 0.35 to 0.12 (docs/defaults.md).
     """
-    return float(f"{min(0.5, 0.12 * max(1.0, 250_000 / len(data)) ** 0.2):.3g}")
+    return float(f"{min(0.5, 0.12 * max(1.0, _MANY / len(data)) ** 0.2):.3g}")

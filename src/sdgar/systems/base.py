@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
@@ -125,6 +125,10 @@ class Estimator(Described):
     def decided(self, data: Interactions) -> dict[str, Any]:
         """Return the settings that are left to a rule, with the values it gives for the data."""
         return {}
+
+    def settled(self, data: Interactions) -> Self:
+        """Return the same system with nothing left to a rule."""
+        return replace(self, **self.decided(data))
 
     def fold_rule(self, data: Interactions) -> Rule | None:
         """Return how new users are folded into a model that was trained on these rows.

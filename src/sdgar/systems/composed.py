@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from sdgar.arguments import at_least
-from sdgar.contracts import Discriminator, Objective, Sampler, System
+from sdgar.contracts import Discriminator, Objective, Sampler
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.adapter import Adapter
 from sdgar.errors import UsageError, unknown_name
@@ -28,15 +28,12 @@ from sdgar.parts.register import (
 )
 from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner
-from sdgar.systems.loop import CPU, Looped
+from sdgar.systems.loop import Looped
 from sdgar.systems.names import SYSTEMS
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.systems.spaces import RATES, Choice, Space
 from sdgar.training.fit import FitOptions
 from sdgar.training.memory import Memory
-
-if TYPE_CHECKING:
-    from typing import Self
 
 _LIKE = {"cosine": "sdsoftmax", "metric": "cml"}
 """The named system with the same tables of vectors, by discriminator."""
@@ -128,14 +125,6 @@ class Composed(Learner):
     squares. Without a value it is chosen on validation rows where the named system with the same
     tables of vectors does so, and 0 elsewhere, which leaves the memory out."""
 
-    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
-        """Make the parts of the system; raise if they do not go together."""
-        return Learner.compose(self._settled(data), data, seed=seed, device=device)
-
-    def least_bytes(self, data: Interactions) -> int:
-        """Count the bytes that training takes in any case, with nothing left to a rule."""
-        return Learner.least_bytes(self._settled(data), data)
-
     def make_discriminator(self, given: Ingredients) -> Discriminator:
         """Make the discriminator of this name; a network gets an adapter around it."""
         part, settings = DISCRIMINATORS[self._known("discriminator")], self._given("discriminator")
@@ -225,10 +214,6 @@ class Composed(Learner):
         if part is None or not is_module(part):
             return None
         return ByNetwork() if hasattr(part, "fold_in") and hasattr(part, "vectors") else None
-
-    def _settled(self, data: Interactions) -> Self:
-        """Return the same system with nothing left to a rule."""
-        return replace(self, **self.decided(data))
 
     def _twin(self) -> Learner | None:
         """Return the named system with the same tables of vectors, if there is one."""

@@ -14,6 +14,7 @@ from sdgar.machine.memory import require_memory
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.optimizers import make_optimizer
 from sdgar.parts.register import Ingredients
+from sdgar.parts.rules import MOST_EPOCHS
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
@@ -77,6 +78,10 @@ class Learner(Looped):
 
     def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
         """Make the parts of the system, with ``device`` to compute on."""
+        return self.settled(data)._compose(data, seed, device)
+
+    def _compose(self, data: Interactions, seed: int, device: torch.device) -> System:
+        """Make the parts of a system that has nothing left to a rule."""
         falls = one_of("schedule", self.schedule, SCHEDULES) == "linear"
         horizon = at_least("epochs", self.epochs, 1) if falls else None
         optimizer = make_optimizer(*self.step(), horizon)
@@ -129,8 +134,12 @@ class Learner(Looped):
         return None if left_out else Memory(rule, weight)
 
     def fit_options(self) -> FitOptions:
-        """Return the settings of the loop; with a falling rate it keeps the last epoch."""
-        return replace(Looped.fit_options(self), keep_last=self.schedule == "linear")
+        """Return the settings of the loop; with a falling rate it keeps the last epoch.
+
+        Where a rule of the data decides the number of epochs, it is the greatest that there can be.
+        """
+        given = self if self.epochs is not None else replace(self, epochs=MOST_EPOCHS)
+        return replace(Looped.fit_options(given), keep_last=self.schedule == "linear")
 
     def check_settings(self) -> None:
         """Raise if the parts do not go together or a setting is out of range, before data is read.
@@ -160,10 +169,11 @@ class Learner(Looped):
         Tables have D numbers a context and item, and where there is a generator K more; a batch
         has an index, a score and a probability for each negative.
         """
-        width = at_least("dim", self.dim, 1) + self.n_states()
-        rows = min(at_least("batch_size", self.batch_size, 1), len(data))
-        shared = at_least("positives_per_visit", self.positives_per_visit, 1)
-        drawn = -(-rows // shared) * at_least("n_negatives", self.n_negatives, 1)
+        settled = self.settled(data)
+        width = at_least("dim", settled.dim, 1) + settled.n_states()
+        rows = min(at_least("batch_size", settled.batch_size, 1), len(data))
+        shared = at_least("positives_per_visit", settled.positives_per_visit, 1)
+        drawn = -(-rows // shared) * at_least("n_negatives", settled.n_negatives, 1)
         return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
 
     def n_states(self) -> int:

@@ -120,7 +120,8 @@ class Looped(Estimator):
             if not self.early_stopping:
                 trained = protocols.fixed(run, train)
             elif valid is None:
-                part = splits.validation(train, seed=self.seed)
+                most = run.options.valid_users
+                part = splits.validation(train, seed=self.seed, most_users=most)
                 trained = protocols.validated(run, part.train, part.held_out, refit_on=train)
             else:
                 again = everything if refit else None
@@ -143,7 +144,7 @@ class Looped(Estimator):
         self._require_sound(train, None)
         require_rows("test", test)
         run = self._run(train, checkpoints)
-        run.recipe = replace(self, epochs=protocols.PAPER_EPOCHS)
+        run.recipe = replace(self.settled(train), epochs=protocols.PAPER_EPOCHS)
         with self._told(run, train, on_epoch, verbose):
             trained = protocols.paper(run, train, HeldOut.of(test, train))
         return self._keep_trained(trained, train, verbose)
@@ -163,6 +164,7 @@ class Looped(Estimator):
         """
         before = self.trained_
         run = self._run(everything, checkpoints)
+        run.recipe = replace(self.settled(everything), epochs=before.best_epoch)
         run.options = replace(run.options, epochs=before.best_epoch, early_stopping=False)
         if run.memory is not None:
             run.memory = replace(run.memory, weight=before.memory)
@@ -204,11 +206,12 @@ class Looped(Estimator):
         require_plain(self.plain_params())
         require_features_used(self, train)
         self.require_composable(train)
+        settled = self.settled(train)
         device = choose_device(self.device)
         require_memory(self.system_name, self.least_bytes(train), device)
         return protocols.Training(
-            recipe=self,
-            options=self.fit_options(),
+            recipe=settled,
+            options=settled.fit_options(),
             seed=check_seed(self.seed),
             engine=self.engine,
             device=device,

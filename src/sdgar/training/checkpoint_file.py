@@ -75,7 +75,8 @@ class Checkpoint:
 
     def sentence(self) -> str:
         """Return where the run is, for people."""
-        return f"epoch {len(self.log)} of pass {self.phase!r}"
+        last = self.log[-1].epoch if self.log else 0
+        return f"epoch {last} of pass {self.phase!r}"
 
 
 def is_checkpoint(name: str) -> bool:
@@ -188,7 +189,8 @@ def _log(path: Path, records: object) -> list[EpochRecord]:
     if not isinstance(records, list):
         raise TypeError(f"a log is a list, not {records!r}")
     log = [folders.read_record(path, EpochRecord, record) for record in records]
-    if [record.epoch for record in log] != list(range(1, len(log) + 1)):
+    first = log[0].epoch if log else 1
+    if first < 1 or [record.epoch for record in log] != list(range(first, first + len(log))):
         raise ValueError("the epochs of a log do not follow each other")
     for record in log:
         for seconds in (record.train_seconds, record.refit_seconds, record.evaluate_seconds):
@@ -205,7 +207,7 @@ def _log(path: Path, records: object) -> list[EpochRecord]:
 def _finished(path: Path, over: Mapping[str, Any], model: dict[str, Tensor]) -> Finished:
     """Return a pass that is over; raise if its best epoch does not follow from its log."""
     log = _log(path, over["log"])
-    best_epoch = Progress(log).best_epoch or len(log)
+    best_epoch = Progress(log).best_epoch or (log[-1].epoch if log else 0)
     if over["best_epoch"] != best_epoch:
         raise ValueError(f"its best epoch is {best_epoch}, not {over['best_epoch']!r}")
     return Finished(model, best_epoch, log)

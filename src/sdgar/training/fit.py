@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from sdgar.arguments import at_least
 from sdgar.contracts import Engine, Health, System
@@ -35,7 +37,7 @@ class FitOptions:
     counts."""
     metric: str = METRIC
     """The metric that a look at the held-out rows compares."""
-    valid_users: int = 10_000
+    valid_users: int = 5_000
     """The most users for whom a look at validation rows ranks items; of more, a fixed random
     choice."""
     keep_last: bool = False
@@ -101,11 +103,13 @@ class Progress:
     """The records of the epochs that were run."""
     best: Learned | None = None
     """The model of the best epoch; None before the first look."""
+    before: int = 0
+    """The number of epochs of the pass that this one goes on from."""
 
     @property
     def epoch(self) -> int:
-        """The number of epochs that were run."""
-        return len(self.log)
+        """The number of epochs that were run, those before this pass among them."""
+        return self.before + len(self.log)
 
     @property
     def best_epoch(self) -> int:
@@ -115,13 +119,12 @@ class Progress:
     @property
     def best_metric(self) -> float:
         """The metric of the best look; -inf before the first look."""
-        metric = self.log[self.best_epoch - 1].metric if self.best_epoch else None
-        return float("-inf") if metric is None else metric
+        return max((r.metric for r in self.log if r.best and r.metric is not None), default=-inf)
 
     @property
     def stale(self) -> int:
         """The number of looks since the best one."""
-        return sum(record.metric is not None for record in self.log[self.best_epoch :])
+        return sum(r.metric is not None for r in self.log if r.epoch > self.best_epoch)
 
     @property
     def health(self) -> Health:
@@ -144,12 +147,14 @@ class Fitted:
     best_epoch: int
     """The epoch whose weights the model has."""
     log: list[EpochRecord] = field(default_factory=list)
-    """The records of all epochs."""
+    """The records of all epochs of the pass."""
+    state: dict[str, Tensor] | None = None
+    """The state of the engine at the end, if the next pass is to go on from it."""
 
     @property
     def epochs(self) -> int:
-        """The number of epochs that were run."""
-        return len(self.log)
+        """The number of epochs that were run, those before this pass among them."""
+        return self.log[-1].epoch if self.log else 0
 
 
 OnEpoch = Callable[[EpochRecord], None]
@@ -177,15 +182,20 @@ def fit(
     on_epoch: OnEpoch | None = None,
     keeper: Keeper | None = None,
     judged: Callable[[Learned], Model] | None = None,
+    after: Fitted | None = None,
 ) -> Fitted:
     """Train and return the best weights by held-out rows, or the last weights without such rows.
 
     Looks at held-out rows rank by the model itself, or by what ``judged`` makes of it, such as the
     model with a memory beside it. ``on_epoch`` hears of every epoch once, of those before an
-    interruption too.
+    interruption too. ``after`` is the pass that this one goes on from, on more rows.
     """
     tell = on_epoch or ignore
     at = Progress() if keeper is None else keeper.resume(engine)
+    if after is not None:
+        at.before = after.epochs
+        if not at.log and after.state is not None:
+            engine.load_state(after.state)
     for record in at.log:
         tell(record)
     while not at.over(options):

@@ -172,10 +172,15 @@ class Training:
         options: FitOptions,
         held_out: HeldOut | None,
         memory: LocalItemWeights | None = None,
+        after: Fitted | None = None,
+        *,
+        hand_on: bool = False,
     ) -> Fitted:
         """Run one pass of the loop with a fresh system, unless a checkpoint has its result.
 
         Looks at held-out rows rank by the model with the ``memory`` beside it, if there is one.
+        ``after`` is a pass over fewer rows with the same ids, which was asked to hand on its state;
+        this one then goes on from there.
         """
 
         def tell(epoch: EpochRecord) -> None:
@@ -192,12 +197,13 @@ class Training:
         if fitted is None:
             engine = make_engine(system, data, seed=self.seed, device=self.device)
             seen = data.history if held_out is None else held_out.left_out(data)
-            fitted = self._loop(phase, system, engine, options, held_out, seen, memory, tell)
+            fitted = self._loop(phase, system, engine, options, held_out, seen, memory, tell, after)
+            fitted.state = engine.state() if hand_on else None
         else:
             for epoch in fitted.log:
                 tell(epoch)
         self.log += [(phase, epoch) for epoch in fitted.log]
-        self.positives += len(data) * fitted.epochs
+        self.positives += len(data) * len(fitted.log)
         return fitted
 
     def _loop(
@@ -210,6 +216,7 @@ class Training:
         seen: History,
         memory: LocalItemWeights | None,
         tell: OnEpoch,
+        after: Fitted | None,
     ) -> Fitted:
         def judged(model: Learned) -> Model:
             return beside(model, memory, 0.0 if self.memory is None else self.memory.usual)
@@ -226,10 +233,26 @@ class Training:
             on_epoch=tell,
             keeper=keeper,
             judged=judged,
+            after=after,
         )
         if self.checkpoints is not None:
             self.checkpoints.finish(phase, fitted)
         return fitted
+
+    def weighed(
+        self,
+        chosen: Fitted,
+        memory: LocalItemWeights | None,
+        held_out: HeldOut,
+        data: Interactions,
+    ) -> tuple[float, dict[str, float]]:
+        """Choose the memory's weight on held-out rows; return it and the metrics on these rows."""
+        seen, weight = held_out.left_out(data), 0.0
+        if self.memory is not None and memory is not None:
+            metric = self.options.metric
+            weight = self.memory.chosen(chosen.model, memory, held_out, seen, metric)
+        judged = beside(chosen.model, memory, weight)
+        return weight, evaluate(judged, held_out, seen=seen, ks=self.ks).means()
 
     def remember(self, data: Interactions) -> LocalItemWeights | None:
         """Solve for the memory of these rows, if there is to be one."""
@@ -275,22 +298,41 @@ def validated(
 
     Without ``refit_on`` the best weights of the first pass are kept. Test rows play no part.
     """
-    held_out = HeldOut.of(valid, train).sample(training.options.valid_users, seed=training.seed)
+    options = training.options
+    if options.keep_last and options.epochs > 1 and refit_on is not None and train.fields is None:
+        return _joined(training, train, valid, refit_on)
+    held_out = HeldOut.of(valid, train).sample(options.valid_users, seed=training.seed)
     memory = training.remember(train)
-    chosen = training.one_pass("choose", train, training.options, held_out, memory)
-    seen = held_out.left_out(train)
-    weight = 0.0
-    if training.memory is not None and memory is not None:
-        metric = training.options.metric
-        weight = training.memory.chosen(chosen.model, memory, held_out, seen, metric)
-    judged = beside(chosen.model, memory, weight)
-    valid_means = evaluate(judged, held_out, seen=seen, ks=training.ks).means()
+    chosen = training.one_pass("choose", train, options, held_out, memory)
+    weight, means = training.weighed(chosen, memory, held_out, train)
     if refit_on is None:
-        return training.done(chosen, chosen, valid_means, memory, weight)
-    options = replace(training.options, epochs=chosen.best_epoch)
-    kept = training.one_pass("final", refit_on, options, None)
+        return training.done(chosen, chosen, means, memory, weight)
+    kept = training.one_pass("final", refit_on, replace(options, epochs=chosen.best_epoch), None)
     memory = training.remember(refit_on) if weight else None
-    return training.done(kept, chosen, valid_means, memory, weight)
+    return training.done(kept, chosen, means, memory, weight)
+
+
+def _joined(
+    training: Training, train: Interactions, valid: Interactions, everything: Interactions
+) -> Trained:
+    """Train on ``train`` for the first half of the epochs, and on all rows for the second.
+
+    The number of epochs is fixed where the learning rate falls, so ``valid`` only chooses the
+    weight of the memory, half way. Going on is as good as starting anew (docs/systems.md).
+    """
+    options, seed = training.options, training.seed
+    had_U = train.users.index_of(valid.users.values) >= 0
+    if not had_U.all() and had_U.any():  # others have nothing to be ranked by yet
+        valid = valid.subset(had_U[valid.users_E], "users without training rows")
+    first = train.with_ids_of(everything)
+    held_out = HeldOut.of(valid, first).sample(options.valid_users, seed=seed)
+    memory = training.remember(first)
+    half = replace(options, epochs=(options.epochs + 1) // 2)
+    chosen = training.one_pass("choose", first, half, held_out, memory, hand_on=True)
+    weight, means = training.weighed(chosen, memory, held_out, first)
+    kept = training.one_pass("final", everything, options, None, after=chosen)
+    memory = training.remember(everything) if weight else None
+    return training.done(kept, kept, means, memory, weight)
 
 
 def fixed(training: Training, train: Interactions, phase: Phase = "final") -> Trained:

@@ -114,11 +114,16 @@ def folds(data: Interactions, rule: str, *, seed: int = 0) -> Iterator[Split]:
     return iter((split(data, rule, seed=seed),))
 
 
-def validation(data: Interactions, *, seed: int = 0, share: float = 0.1) -> Split:
-    """Split off validation rows: by time if the data has times, else 10 % of the rows."""
+def validation(
+    data: Interactions, *, seed: int = 0, share: float = 0.1, most_users: int | None = None
+) -> Split:
+    """Split off validation rows: by time if the data has times, else 10 % of the rows.
+
+    Rows at random are those of at most ``most_users``, as more are not looked at.
+    """
     if data.time_E is not None:
         return by_time(data, share=share)
-    return random_rows(data, share=share, seed=seed)
+    return random_rows(data, share=share, seed=seed, most_users=most_users)
 
 
 def _share(rule: str, share: float | None) -> float:

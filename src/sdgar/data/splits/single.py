@@ -64,16 +64,28 @@ def per_user(data: Interactions, *, share: float = 0.2, seed: int = 0) -> Split:
     return parted(data, rank_E < _quota(data, share)[data.users_E], how)
 
 
-def random_rows(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Split:
-    """Hold out a share of all rows at random; every user keeps at least one training row."""
+def random_rows(
+    data: Interactions, *, share: float = 0.1, seed: int = 0, most_users: int | None = None
+) -> Split:
+    """Hold out a share of all rows at random; every user keeps at least one training row.
+
+    With ``most_users`` it is a share of the rows of so many users, who are chosen at random.
+    """
     _check_share(share)
     key_E = sort_keys(check_seed(seed), Stream.SPLIT_VALID, 0, np.arange(len(data)))
     rank_E = _rank_within_user(data, key_E)
-    free = np.flatnonzero(rank_E > 0)
-    wanted = min(round(share * len(data)), len(free))
+    chosen_E, how = np.ones(len(data), bool), f"{share:.0%} of the rows at random, seed {seed}"
+    if most_users is not None and most_users < data.n_users:
+        key_U = sort_keys(seed, Stream.VALID_SAMPLE, 0, np.arange(data.n_users))
+        chosen_U = np.zeros(data.n_users, bool)
+        chosen_U[np.argsort(key_U, kind="stable")[:most_users]] = True
+        chosen_E = chosen_U[data.users_E]
+        how = f"{share:.0%} of the rows of {most_users:,} users at random, seed {seed}"
+    free = np.flatnonzero((rank_E > 0) & chosen_E)
+    wanted = min(round(share * int(chosen_E.sum())), len(free))
     held_E = np.zeros(len(data), bool)
     held_E[free[np.argsort(key_E[free], kind="stable")[:wanted]]] = True
-    return parted(data, held_E, f"{share:.0%} of the rows at random, seed {seed}")
+    return parted(data, held_E, how)
 
 
 def by_time(data: Interactions, *, share: float = 0.1) -> Split:
