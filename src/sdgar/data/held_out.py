@@ -127,14 +127,17 @@ class HeldOut:
         if n >= len(self):
             return self
         key_T = sort_keys(seed, Stream.VALID_SAMPLE, 0, self.users_T)
-        chosen = np.sort(np.argsort(key_T, kind="stable")[:n])
+        return self.only(np.sort(np.argsort(key_T, kind="stable")[:n]))
+
+    def only(self, chosen: NDArray[np.int64]) -> HeldOut:
+        """Return the users at some places, with their rows."""
         counts = np.diff(self.indptr_T1)[chosen]
-        rows = np.concatenate([np.arange(self.indptr_T1[t], self.indptr_T1[t + 1]) for t in chosen])
+        rows = [np.arange(self.indptr_T1[t], self.indptr_T1[t + 1]) for t in chosen]
         return replace(
             self,
             users_T=self.users_T[chosen],
             indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-            items_E=self.items_E[rows],
+            items_E=self.items_E[np.concatenate(rows)] if rows else self.items_E[:0],
         )
 
 

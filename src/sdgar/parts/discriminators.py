@@ -35,7 +35,10 @@ def cosine(
         tau=temperature_of(data) if tau is None else tau, sparse=given.row_wise, bias=bias,
         fields=data.fields,
     )  # fmt: skip
-    start(made.to(given.device), data, sweeps=at_least("sweeps", sweeps, 0))
+    at_least("sweeps", sweeps, 0)
+    made = made.to(given.device)
+    if given.start:
+        start(made, data, sweeps=sweeps)
     return made
 
 

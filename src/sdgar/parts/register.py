@@ -50,6 +50,8 @@ class Ingredients:
     """The size D of vectors."""
     row_wise: bool
     """Whether the optimiser moves only the rows that a batch touches."""
+    start: bool = True
+    """Whether parts are brought to where training starts; not if a trained state follows."""
     discriminator: Discriminator | None = None
     """The discriminator; None until it has been made. It is made first, the sampler last."""
     objective: Objective | None = None

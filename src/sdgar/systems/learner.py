@@ -76,17 +76,24 @@ class Learner(Looped):
         """Return the part that recommends in the end; None if it is the discriminator."""
         return None
 
-    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
-        """Make the parts of the system, with ``device`` to compute on."""
-        return self.settled(data)._compose(data, seed, device)
+    def compose(
+        self, data: Interactions, *, seed: int, device: torch.device = CPU, start: bool = True
+    ) -> System:
+        """Make the parts of the system, with ``device`` to compute on.
 
-    def _compose(self, data: Interactions, seed: int, device: torch.device) -> System:
+        Without ``start`` parts are not brought to where training starts, as a state follows.
+        """
+        return self.settled(data)._compose(data, seed, device, start=start)
+
+    def _compose(
+        self, data: Interactions, seed: int, device: torch.device, *, start: bool
+    ) -> System:
         """Make the parts of a system that has nothing left to a rule."""
         falls = one_of("schedule", self.schedule, SCHEDULES) == "linear"
         horizon = at_least("epochs", self.epochs, 1) if falls else None
         optimizer = make_optimizer(*self.step(), horizon)
         dim = at_least("dim", self.dim, 1)
-        given = Ingredients(data, seed, device, dim, optimizer.row_wise)
+        given = Ingredients(data, seed, device, dim, optimizer.row_wise, start)
         given = replace(given, discriminator=self.make_discriminator(given))
         given = replace(given, objective=self.make_objective(given))
         assert given.discriminator is not None

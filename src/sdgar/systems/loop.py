@@ -57,8 +57,13 @@ class Looped(Estimator):
     device: str = "auto"
     """The device that computes: auto, cpu or cuda."""
 
-    def compose(self, data: Interactions, *, seed: int, device: torch.device = CPU) -> System:
-        """Make the parts of the system, with ``device`` to compute on."""
+    def compose(
+        self, data: Interactions, *, seed: int, device: torch.device = CPU, start: bool = True
+    ) -> System:
+        """Make the parts of the system, with ``device`` to compute on.
+
+        Without ``start`` parts are not brought to where training starts, as a state follows.
+        """
         raise NotImplementedError
 
     def least_bytes(self, data: Interactions) -> int:

@@ -29,6 +29,8 @@ from sdgar.training.checkpoint_file import Checkpoint, Finished
 from sdgar.training.fit import Fitted, Progress
 from sdgar.training.identity import Identity, as_json, require_same
 
+_SHORT = 30.0
+"""The seconds after which the end of a pass is worth a checkpoint, whatever time is between two."""
 _KEPT = 2
 """How many checkpoints are kept."""
 
@@ -136,10 +138,11 @@ class Checkpoints:
         )
 
     def offer(self, phase: str, progress: Progress, engine: Engine, *, last: bool) -> None:
-        """Write a checkpoint if it is time, if the pass is over, or if the run must stop."""
+        """Write a checkpoint if it is time, if the run must stop, or after a pass that was long."""
         signal = self._stop()
         now = time.perf_counter()
-        if not last and signal is None and now - self._written < self._every:
+        wait = min(self._every, _SHORT) if last else self._every
+        if signal is None and now - self._written < wait:
             return
         checkpoint = Checkpoint(
             phase=phase,

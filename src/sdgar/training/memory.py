@@ -11,10 +11,12 @@ slowly towards the best γ, so the smallest γ is taken that has nine tenths of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
@@ -30,6 +32,8 @@ UNCHOSEN = 4.0
 """The weight γ where it is not chosen yet, or cannot be for lack of validation rows."""
 ENOUGH = 0.9
 """The share of the best gain that is enough for a smaller γ."""
+_SCORES = 1 << 26
+"""The most scores that are kept while the values of γ are tried."""
 MOST_USERS = 5_000
 """The most users on whom γ is chosen; of more, a fixed random choice."""
 
@@ -72,25 +76,72 @@ def choose_weight(
     """Return the smallest weight of another model that has nine tenths of the best gain.
 
     The gain of the best weight over none is compared in pairs over users; if it is not above its
-    standard error, the weight is 0. Means rise and then fall with the weight, so the search ends
-    after the second value in a row that is worse than the best.
+    standard error, the weight is 0. Both models score a user once, whatever weights are tried.
     """
     held_out = held_out.sample(MOST_USERS, seed=0)
-    k = int(metric.partition("@")[2])
-    values: dict[float, np.ndarray] = {}
-    worse = 0
-    for weight in (0.0, *weights):
-        scorer = beside(model, other, weight)
-        values[weight] = evaluate(scorer, held_out, seen=seen, ks=(k,)).per_user[metric]
-        best = max(values, key=lambda w: values[w].mean())
-        worse = worse + 1 if best != weight else 0
-        if worse == 2:
-            break
+    if held_out.unseen_XF is not None:  # contexts that are new as a whole come last
+        known = seen.n_users - len(held_out.unseen_XF)
+        held_out = held_out.only(np.flatnonzero(held_out.users_T < known))
+    at_once = max(1, _SCORES // model.n_items)
+    parts = [
+        _values(model, other, weights, held_out.only(place_B), seen, metric)
+        for place_B in np.array_split(np.arange(len(held_out)), -(-len(held_out) // at_once))
+    ]
+    values = {w: np.concatenate([part[w] for part in parts]) for w in (0.0, *weights)}
+    best = max(values, key=lambda w: values[w].mean())
     gains = {weight: value_T - values[0.0] for weight, value_T in values.items()}
     most_T = gains[best]
     if most_T.mean() <= most_T.std() / max(1, len(most_T)) ** 0.5:
         return 0.0
     return next(w for w, gain_T in gains.items() if gain_T.mean() >= ENOUGH * most_T.mean())
+
+
+def _values(
+    model: Model,
+    other: Model,
+    weights: Sequence[float],
+    held_out: HeldOut,
+    seen: History,
+    metric: str,
+) -> dict[float, NDArray[np.float64]]:
+    """Return the metric of some users with each weight, and with none."""
+    k = int(metric.partition("@")[2])
+    users_T = torch.from_numpy(held_out.users_T).to(model.device)
+    own = replace(held_out, users_T=np.arange(len(held_out)), unseen_XF=None)
+    seen = seen.rows(held_out.users_T)
+
+    def measured() -> NDArray[np.float64]:
+        return evaluate(_Ready(scores_TI), own, seen=seen, ks=(k,)).per_user[metric]
+
+    with torch.no_grad():
+        scores_TI = model.score_all(users_T)
+        found = {0.0: measured()}
+        scores_TI = scores_TI.masked_fill(scores_TI == -torch.inf, 0.0)
+        other_TI = other.score_all(users_T)
+        other_TI = other_TI.masked_fill_(other_TI == -torch.inf, 0.0)
+        before = 0.0
+        for weight in weights:
+            scores_TI.add_(other_TI, alpha=weight - before)
+            found[weight], before = measured(), weight
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """Scores that are there already, of users who are asked for in their order."""
+
+    scores_TI: Tensor
+
+    @property
+    def n_items(self) -> int:
+        return self.scores_TI.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.scores_TI.device
+
+    def score_all(self, users_B: Tensor) -> Tensor:
+        return self.scores_TI[int(users_B[0]) : int(users_B[-1]) + 1]
 
 
 def beside(model: Model, other: Model | None, weight: float) -> Model:

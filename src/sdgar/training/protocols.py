@@ -37,8 +37,13 @@ class Recipe(Protocol):
 
     system_name: ClassVar[str]
 
-    def compose(self, data: Interactions, *, seed: int, device: torch.device) -> System:
-        """Make the parts of the system, with ``device`` to compute on."""
+    def compose(
+        self, data: Interactions, *, seed: int, device: torch.device, start: bool = True
+    ) -> System:
+        """Make the parts of the system, with ``device`` to compute on.
+
+        Without ``start`` parts are not brought to where training starts, as a state follows.
+        """
         ...
 
 
@@ -187,7 +192,8 @@ class Training:
             if self.on_epoch is not None:
                 self.on_epoch(phase, epoch)
 
-        system = self.recipe.compose(data, seed=self.seed, device=self.device)
+        fresh = after is None
+        system = self.recipe.compose(data, seed=self.seed, device=self.device, start=fresh)
         make_engine, self.why = choose_engine(self.engine, system, self.device)
         self.chosen_engine = make_engine.name
         self.deterministic = make_engine.deterministic(self.device)
