@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sdgar.systems.item_knn import ItemKNN as ItemKNN
     from sdgar.systems.local_ease import LocalEASE as LocalEASE
     from sdgar.systems.popular import MostPopular as MostPopular
+    from sdgar.systems.quick import Quick as Quick
     from sdgar.systems.sa import SA as SA
     from sdgar.systems.sdgar import SDGAR as SDGAR
     from sdgar.systems.sdgar import SDGARPrinted as SDGARPrinted

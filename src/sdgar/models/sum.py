@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sdgar.data.interactions import History
+from sdgar.models.factors import Factors
 from sdgar.models.fold_in import NewContexts, Rule, read_rule
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Model, Side
@@ -70,7 +71,8 @@ class Sum:
     def score_all(self, users_B: Tensor) -> Tensor:
         """s_BI = a_BI + γ b_BI."""
         scores_BI = self.first.score_all(users_B)
-        scores_BI = scores_BI.masked_fill_(scores_BI == -torch.inf, 0.0)
+        if type(self.first) is not Factors:  # whose scores are finite
+            scores_BI = scores_BI.masked_fill_(scores_BI == -torch.inf, 0.0)
         if type(self.second) is LocalItemWeights:
             self.second.add_scores(users_B, scores_BI, self.weight)
             return scores_BI

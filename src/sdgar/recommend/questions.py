@@ -27,7 +27,16 @@ from sdgar.recommend.unknown import INSTEAD, index_of, tell, warn, without_items
 
 Raw = str | int | Mapping[str, Any] | Iterable[Any]
 """One raw id, or several; with contexts of several fields, mappings."""
-FOLDING_SYSTEMS = ("popular", "item-knn", "ease", "local-ease", "elsa", "ials", "sdsoftmax")
+FOLDING_SYSTEMS = (
+    "popular",
+    "item-knn",
+    "ease",
+    "local-ease",
+    "quick",
+    "elsa",
+    "ials",
+    "sdsoftmax",
+)
 """The systems whose models can fold in new users, as errors name them."""
 
 

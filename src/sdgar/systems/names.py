@@ -103,6 +103,11 @@ SYSTEMS = Systems(
             "LocalEASE",
             "Every item predicted from its nearest items by least squares, for any catalogue.",
         ),
+        "quick": (
+            "quick",
+            "Quick",
+            "What SD-Softmax starts from, with a memory: a good model in seconds.",
+        ),
         "elsa": (
             "elsa",
             "ELSA",

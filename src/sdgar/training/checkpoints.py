@@ -29,7 +29,7 @@ from sdgar.training.checkpoint_file import Checkpoint, Finished
 from sdgar.training.fit import Fitted, Progress
 from sdgar.training.identity import Identity, as_json, require_same
 
-_SHORT = 30.0
+_SHORT = 60.0
 """The seconds after which the end of a pass is worth a checkpoint, whatever time is between two."""
 _KEPT = 2
 """How many checkpoints are kept."""

@@ -1,0 +1,90 @@
+"""Vectors after a few sweeps of least squares, with a memory: a good model in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+
+from sdgar.arguments import at_least, not_negative
+from sdgar.data.interactions import Interactions
+from sdgar.machine.memory import require_memory
+from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.maths.rng import check_seed
+from sdgar.models.fold_in import OnSphere, Rule
+from sdgar.models.model import Model
+from sdgar.parts import discriminators
+from sdgar.parts.register import Ingredients
+from sdgar.parts.rules import FEW_ROWS, temperature_of
+from sdgar.systems.base import estimator
+from sdgar.systems.solver import Solver
+from sdgar.systems.spaces import Choice, Range, Space
+from sdgar.training.memory import Memory, beside
+
+
+@estimator
+class Quick(Solver):
+    """What SD-Softmax starts from, with a memory: most of its accuracy in a fraction of its time.
+
+        s_ci = cos(u_c, v_i) / τ + b_i + γ Σ_{j ∈ I_c} w_ji
+
+    The directions u and v are those after a few sweeps of iALS, the biases b are the logarithms of
+    popularity, and the weights w between items are those of local-ease. Nothing is trained in
+    epochs, and γ is fixed.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> model = sdgar.Quick(dim=2).fit(data)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
+
+    system_name: ClassVar[str] = "quick"
+    computed_by: ClassVar[str] = "sweeps of least squares and a memory"
+    searched: ClassVar[Space] = {
+        "memory": Choice((8.0, 16.0, 32.0, 64.0)),
+        "tau": Range(0.07, 0.5),
+        "memory_l2": Range(2.0, 200.0),
+    }
+    rules: ClassVar[Mapping[str, str]] = {"tau": FEW_ROWS}
+
+    dim: int = 64
+    """The number of coordinates D of the vector of each user and each item."""
+    sweeps: int = 6
+    """The number of sweeps of iALS that find the directions."""
+    tau: float | None = None
+    """The temperature τ that cosines are divided by. Without a value it is 0.12 from 250,000
+    training rows on, and higher for fewer."""
+    memory: float = 32.0
+    """The weight γ of the memory; 0 leaves it out."""
+    neighbours: int = 50
+    """The number of items that may speak for an item in the memory."""
+    memory_l2: float = 20.0
+    """The weight of the squared weights between items in the memory."""
+    seed: int = 0
+    """The seed that fixes the vectors of items that the sweeps start from."""
+
+    def decided(self, data: Interactions) -> dict[str, Any]:
+        """Return τ by its rule, unless it is given."""
+        return {"tau": temperature_of(data)} if self.tau is None else {}
+
+    def fold_rule(self, data: Interactions) -> Rule | None:
+        """Return the rule that finds new users on the sphere, as for SD-Softmax."""
+        tau = temperature_of(data) if self.tau is None else self.tau
+        return OnSphere.after(data.history, data.n_items, tau=tau, rho=1.0)
+
+    def solve(self, data: Interactions, *, device: torch.device) -> Model:
+        """Sweep, then solve for the memory."""
+        dim, seed = at_least("dim", self.dim, 1), check_seed(self.seed)
+        require_memory(self.system_name, 4 * 4 * (data.n_users + data.n_items) * dim, device)
+        given = Ingredients(data, seed, device, dim, row_wise=True)
+        vectors = discriminators.cosine(given, tau=self.tau, sweeps=self.sweeps).learned().copied()
+        weight = not_negative("memory", self.memory)
+        rule = Neighbourhoods(
+            k=min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1)),
+            l2=not_negative("memory_l2", self.memory_l2),
+            shrink=10.0,
+            beta=0.5,
+        )
+        memory = Memory(rule, weight).of(data, device) if weight else None
+        return beside(vectors, memory, weight)
