@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, arange, cholesky_solve
@@ -59,9 +59,7 @@ class HalfSweep:
         gram_DD = self.alpha * _gram(v_CD)
 
         def left(p_RD: Tensor) -> Tensor:
-            weight_E = known.weights() * known.dots(p_RD, v_CD)
-            left_RD = replace(known, weight_E=weight_E) @ v_CD
-            return left_RD.addmm_(p_RD, gram_DD).addcmul_(norm_R1, p_RD)
+            return known.pull(p_RD, v_CD).addmm_(p_RD, gram_DD).addcmul_(norm_R1, p_RD)
 
         rest_RD = known @ v_CD - left(u_RD)
         way_RD, size_R1 = rest_RD, rest_RD.square().sum(dim=1, keepdim=True)

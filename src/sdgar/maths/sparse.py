@@ -7,7 +7,7 @@ need a library that not every build has.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,18 @@ class SparseMatrix:
             return dots_E1[:, 0]
         parts = zip(self.row_E.split(_DOTS), self.column_E.split(_DOTS), strict=True)  # type: ignore[no-untyped-call]
         return torch.cat([(u_RD[row_P] * v_CD[column_P]).sum(dim=1) for row_P, column_P in parts])
+
+    def pull(self, p_RD: Tensor, v_CD: Tensor) -> Tensor:
+        """Return Σ_c x_rc (p_r · v_c) v_c of each row."""
+        on_cpu = p_RD.device.type == "cpu" and p_RD.dtype == torch.float32
+        if not on_cpu or (kernels := _products()) is None:
+            return replace(self, weight_E=self.weights() * self.dots(p_RD, v_CD)) @ v_CD
+        out_RD = torch.empty_like(p_RD)
+        tensors = (self.start_R1, self.column_E, self.weights(), p_RD, v_CD, out_RD)
+        arrays = (t.contiguous().numpy() for t in tensors)
+        numbers = len(self.column_E) * p_RD.shape[1]
+        kernels.share(kernels.pull, self.n_rows, numbers, *arrays)
+        return out_RD
 
     def _times_sparse(self, other: SparseMatrix) -> Tensor:
         out_RC = torch.zeros(self.n_rows, other.n_columns, device=self.device)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba.threads import share
+import numpy as np
 
-__all__ = ["add_product", "share"]
+from sdgar.kernels.compiled import outer
+from sdgar.kernels.numba.draws import mix as dot
+from sdgar.kernels.numba.threads import prefetch_row, share
+
+_AHEAD = 6
+"""Rows ahead of the one that is read."""
+
+__all__ = ["add_product", "pull", "share"]
 
 
 @outer
@@ -21,4 +27,25 @@ def add_product(
             j, x = column_E[e], scale * weight_E[e]
             for f in range(other_start_C1[j], other_start_C1[j + 1]):
                 out_RC[r, other_column_E[f]] += x * other_weight_E[f]
+    return None
+
+
+@outer
+def pull(
+    first: Any, last: Any, start_R1: Any, column_E: Any, weight_E: Any, p_RD: Any, v_CD: Any,
+    out_RD: Any,
+) -> Any:  # fmt: skip
+    """out_r = Σ_c w_rc (p_r · v_c) v_c for some rows; a row of v is read once for both products."""
+    dim, entries = p_RD.shape[1], len(column_E)
+    address, row_bytes = v_CD.ctypes.data, np.uint64(dim * 4)
+    for r in range(first, last):
+        for d in range(dim):
+            out_RD[r, d] = 0
+        for e in range(start_R1[r], start_R1[r + 1]):
+            if e + _AHEAD < entries:
+                prefetch_row(address, column_E[e + _AHEAD], row_bytes, row_bytes)
+            c = column_E[e]
+            x = weight_E[e] * dot(p_RD, v_CD, r, c)
+            for d in range(dim):
+                out_RD[r, d] += x * v_CD[c, d]
     return None
