@@ -339,9 +339,9 @@ def dislikes() -> list[Job]:
 
 
 def memory() -> list[Job]:
-    """SD-Softmax without and with a memory beside its vectors, and the memory alone."""
+    """SD-Softmax without and with a memory beside its vectors, the memory alone, and quick."""
     everywhere = (*DATASETS, *FURTHER)
-    alone = [job(data, "local-ease", 0, "validated") for data in everywhere]
+    alone = [job(d, name, 0, "validated") for name in ("local-ease", "quick") for d in everywhere]
     return alone + [
         job(data, "sdsoftmax", seed, "validated", memory=weight)
         for seed, data, weight in itertools.product(SEEDS, everywhere, (0.0, None))
