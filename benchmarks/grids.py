@@ -348,6 +348,15 @@ def memory() -> list[Job]:
     ]
 
 
+def thorough() -> list[Job]:
+    """SD-Softmax with the settings of --thorough."""
+    own = {"epochs": 16, "positives_per_visit": 2}
+    return [
+        job(data, "sdsoftmax", seed, "validated", **own)
+        for seed, data in itertools.product(SEEDS, (*DATASETS, *FURTHER))
+    ]
+
+
 def networks() -> list[Job]:
     """Networks with learned and with uniform negatives: the jobs of the report, to be run again."""
     return [{k: run[k] for k in ("data", "system", "seed", "protocol", "settings")}
@@ -395,6 +404,7 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "temperature": temperature,
     "dislikes": dislikes,
     "memory": memory,
+    "thorough": thorough,
     "networks": networks,
     "proposals": proposals,
 }

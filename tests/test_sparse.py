@@ -76,3 +76,16 @@ def test_dots_and_sums_of_weights_are_those_of_the_dense_matrix(seed, at_once, c
     wanted_E = (u_RD.double() @ v_CD.double().T)[known.row_E, known.column_E]
     np.testing.assert_allclose(found_E, wanted_E, atol=1e-5)
     np.testing.assert_allclose(known.weight_R, dense.sum(axis=1), atol=1e-5)
+
+
+def test_a_pull_is_two_products_in_one():
+    rng = np.random.default_rng(3)
+    dense = (rng.random((7, 9)) < 0.4) * rng.random((7, 9))
+    start = np.concatenate(([0], np.cumsum((dense > 0).sum(1))))
+    column = np.nonzero(dense)[1]
+    weight = dense[dense > 0].astype(np.float32)
+    known = SparseMatrix.of(start, column, 9, weight, device=torch.device("cpu"))
+    p_RD, v_CD = (torch.from_numpy(rng.normal(size=(n, 5))) for n in (7, 9))
+    wanted = torch.from_numpy(dense) * (p_RD @ v_CD.T) @ v_CD
+    found = known.pull(p_RD.float(), v_CD.float())
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)

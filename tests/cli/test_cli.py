@@ -14,8 +14,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sdgar.cli import main
+from sdgar.cli import main, options
 from sdgar.data.synthetic import Shape, generate
+from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.parts.register import SAMPLERS
 from sdgar.recommend.recommender import load
@@ -120,7 +121,7 @@ def test_train_tells_people_what_it_did(events):
         "user=user_id item=item_id",
         "2,400 rows read = 2,400 kept",
         "by time, last 10% of the rows",
-        "training as long on all training rows",
+        "going on with all training rows",
         "ndcg@50",
         "popular @50",
         "--explain-metrics",
@@ -633,3 +634,13 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
         assert said in done.stderr
     done = sdgar("evaluate", run, "--test", events / "events.csv", "--json")
     assert result_of(done)["users"] > 0
+
+
+def test_fast_and_thorough_say_what_is_trained():
+
+    assert options.effort_of("bpr", {"system"}, fast=False, thorough=False) == "bpr"
+    assert options.effort_of("sdsoftmax", {"fast"}, fast=True, thorough=False) == "quick"
+    assert options.effort_of("sdsoftmax", {"thorough"}, fast=False, thorough=True) == "sdsoftmax"
+    for given, fast in (({"system"}, True), ({"thorough"}, True), ({"sampler"}, False)):
+        with pytest.raises(UsageError, match="Leave one of them out"):
+            options.effort_of("sdsoftmax", given, fast=fast, thorough=True)

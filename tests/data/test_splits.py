@@ -328,3 +328,25 @@ def test_a_split_of_users_tells_of_its_three_parts():
     assert "6 whole users" in repr(parts)
     assert "histories: 6 users" in repr(parts)
     assert "to fold in" in parts.sizes()
+
+
+def test_validation_rows_are_those_of_some_users():
+    users = np.repeat(np.arange(50), 10)
+    data = Interactions.from_arrays(users, np.tile(np.arange(10), 50))
+    part = splits.validation(data, most_users=20)
+    assert len(part.held_out) == 20
+    assert len(np.unique(part.held_out.users.values)) <= 20
+    assert len(part.train) + len(part.held_out) == len(data)
+    assert "20 users" in part.how
+    whole = splits.validation(data, most_users=50)
+    assert len(whole.held_out) == 50
+
+
+def test_rows_can_take_the_ids_of_more_rows():
+    data = Interactions.from_arrays([1, 1, 2, 3], ["a", "b", "c", "a"], weight=[1.0, 2.0, 3.0, 4.0])
+    some = data.subset(np.array([True, False, True, False]), "test")
+    wide = some.with_ids_of(data)
+    assert (wide.n_users, wide.n_items, len(wide)) == (3, 3, 2)
+    assert wide.users.at(wide.users_E).tolist() == [1, 2]
+    assert wide.items.at(wide.items_E).tolist() == ["a", "c"]
+    assert wide.weight_E.tolist() == [1.0, 3.0]

@@ -38,8 +38,8 @@ def fitted(request, demo) -> Solver:
     return request.param(device="cpu").fit(demo.train)
 
 
-def test_all_five_can_be_had_by_name():
-    names = {"item-knn", "ials", "ease", "local-ease", "elsa"}
+def test_all_of_them_can_be_had_by_name():
+    names = {"item-knn", "ials", "ease", "local-ease", "quick", "elsa"}
     assert {e.system_name for e in YARDSTICKS} == names
     assert (sdgar.ItemKNN, sdgar.IALS, sdgar.EASE, sdgar.ELSA) == (ItemKNN, IALS, EASE, ELSA)
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -388,7 +389,7 @@ def test_killed_at_any_step_of_writing_two_good_checkpoints_are_left(tmp_path):
 
 def test_how_often_a_checkpoint_is_written_is_bounded_by_seconds(tmp_path):
     engine = StubEngine({"model.user_UD": torch.zeros(2)})
-    for every, written in ((0.0, 3), (1e6, 1)):
+    for every, written in ((0.0, 3), (1e6, 0)):
         store = kept_in(tmp_path / f"{every}", every=every)
         keeper = store.keeper("choose", like)
         seen = set()
@@ -396,7 +397,16 @@ def test_how_often_a_checkpoint_is_written_is_bounded_by_seconds(tmp_path):
             keeper.keep(Progress(some_log(epoch)), engine, last=epoch == 3)
             seen |= {p.name for p in (tmp_path / f"{every}").glob("*")}
         assert len(seen) == written
-        assert "checkpoint-000003" in seen
+
+
+def test_the_end_of_a_pass_is_kept_if_the_last_checkpoint_is_a_minute_old(tmp_path, monkeypatch):
+    engine = StubEngine({"model.user_UD": torch.zeros(2)})
+    store = kept_in(tmp_path, every=1e6)
+    now = time.perf_counter()
+    for seconds, written in ((59, 0), (61, 1)):
+        monkeypatch.setattr(time, "perf_counter", lambda s=seconds: now + s)
+        store.keeper("choose", like).keep(Progress(some_log(3)), engine, last=True)
+        assert len([*tmp_path.glob("checkpoint-*")]) == written
 
 
 @pytest.mark.parametrize("every", [-1.0, float("nan")])

@@ -123,7 +123,8 @@ def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said)
 
 def test_with_a_falling_rate_the_last_epoch_is_kept(small):
     quick = QUICK | {"epochs": 3, "learning_rate": 3.0}  # looks fall, and it goes on all the same
-    fitted = sdgar.SDSoftmax(memory=0.0, **quick).fit(small.train, verbose=False)
+    train, valid = sdgar.split(small.train)
+    fitted = sdgar.SDSoftmax(memory=0.0, **quick).fit(train, valid, verbose=False)
     looks = [r for phase, r in fitted.trained_.log if phase == "choose" and r.metric is not None]
     assert len(looks) == 3
     assert [look.best for look in looks] == [False, False, True]
@@ -143,3 +144,65 @@ def test_similar_items_go_by_vectors_or_by_the_memory_and_it_is_said(fitted):
     for by, side in (("cosines", "item"), ("weights", "user")):
         with pytest.raises(UsageError):
             model.similar_lists(side, [item], 3, by=by)
+
+
+def test_a_falling_rate_goes_on_with_all_rows_from_half_way(small):
+    seen = []
+    quick = QUICK | {"epochs": 5, "engine": "fused-cpu"}
+    fitted = sdgar.SDSoftmax(memory=1.0, **quick).fit(
+        small.train,
+        on_epoch=lambda phase, record: seen.append((phase, record.epoch)),
+        verbose=False,
+    )
+    assert seen == [("choose", 1), ("choose", 2), ("choose", 3), ("final", 4), ("final", 5)]
+    assert (fitted.trained_.epochs, fitted.trained_.best_epoch) == (5, 5)
+    assert fitted.trained_.valid
+
+
+def test_what_goes_on_has_the_optimiser_and_the_generator_of_the_first_half(small, monkeypatch):
+    from sdgar.training import protocols
+
+    states = {}
+    whole = protocols.fit
+
+    def watched(system, engine, options, *, after=None, **rest):
+        if after is not None:
+            states["before"] = after.state
+            own = engine.load_state
+            monkeypatch.setattr(
+                engine, "load_state", lambda s: (own(s), states.update(after=engine.state()))
+            )
+        return whole(system, engine, options, after=after, **rest)
+
+    monkeypatch.setattr(protocols, "fit", watched)
+    quick = QUICK | {"epochs": 4, "engine": "fused-cpu"}
+    sdgar.SDSoftmax(memory=0.0, **quick).fit(small.train, verbose=False)
+    assert states["before"].keys() == states["after"].keys()
+    for name, tensor in states["before"].items():
+        assert torch.equal(tensor, states["after"][name]), name
+    assert any(name.startswith("sampler.") for name in states["before"])
+    assert any(name.startswith("optimizer.") for name in states["before"])
+
+
+def test_weights_are_chosen_as_if_each_sum_were_measured_alone(fitted, demo):
+    from sdgar.evaluation.report import evaluate
+    from sdgar.training.memory import _values
+
+    model = fitted.recommender_.model
+    held_out = HeldOut.of(demo.held_out, demo.train).sample(50, seed=0)
+    for other in (model.second, model.first):
+        found = _values(model.first, other, (0.5, 4.0), held_out, demo.train.history, "ndcg@10")
+        for weight, value_T in found.items():
+            alone = evaluate(
+                beside(model.first, other, weight), held_out, seen=demo.train.history, ks=(10,)
+            )
+            assert value_T == pytest.approx(alone.per_user["ndcg@10"], abs=1e-6)
+
+
+def test_users_without_a_training_row_do_not_choose_the_weight():
+    users = [f"u{n}" for n in range(40) for _ in range(4)] + ["late"] * 3
+    items = [f"i{(n * 7 + k * 3) % 25}" for n in range(40) for k in range(4)] + ["i1", "i2", "i3"]
+    times = [*range(160), 900, 901, 902]
+    data = sdgar.Interactions.from_arrays(users, items, time=times)
+    fitted = sdgar.SDSoftmax(**QUICK).fit(data, verbose=False)
+    assert len(fitted.recommend(["late"], k=3)) == 3

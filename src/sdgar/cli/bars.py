@@ -66,7 +66,9 @@ class End:
 
     def reached(self, epoch: EpochRecord) -> bool:
         """Tell whether the number of epochs is chosen; then all rows are trained on."""
-        tired = not self._loop.keep_last and self._stale >= self._loop.patience
+        if self._loop.keep_last:
+            return epoch.epoch == self._loop.half and self._loop.early_stopping
+        tired = self._stale >= self._loop.patience
         return (tired or epoch.epoch >= self._loop.epochs) and self._loop.early_stopping
 
 
@@ -151,7 +153,8 @@ class _Epochs:
         if phase == "all" and not self._measured:
             self._measured = True
             self._screen.say("", "measured; training as long on all rows, to be saved")
-        last = self._end.best if self._again else self._end.after(epoch)
+        fixed = self._again and not self._loop.keep_last
+        last = self._end.best if fixed else self._end.after(epoch)
         what = _PASSES[phase] if self._again else "training"
         self._bar.update(
             self._task,
@@ -179,8 +182,10 @@ class _Epochs:
         if self._end.reached(epoch):
             self._again = True
             said = "training as long on all training rows"
+            best = f"the best epoch is {self._end.best}; "
+            if self._loop.keep_last:
+                said, best = "going on with all training rows", ""
             self._bar.update(self._task, total=None, description=said, unit="")
-            best = "" if self._loop.keep_last else f"the best epoch is {self._end.best}; "
             self._screen.say("", best + said)
         self._lines.said()
 

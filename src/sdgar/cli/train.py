@@ -35,6 +35,8 @@ def train(
     test: options.Test = None,
     valid: options.Valid = None,
     system: options.System = options.DEFAULT_SYSTEM,
+    fast: options.Fast = False,
+    thorough: options.Thorough = False,
     discriminator: options.Discriminator = None,
     sampler: options.Sampler = None,
     objective: options.Objective = None,
@@ -64,6 +66,9 @@ def train(
     off: by time if there is a time column, else 20 % of each user's rows. The model is measured on
     them, and then trained on all rows for as many epochs: that one is saved.
 
+    --fast gives a good model in seconds, and --thorough takes several times as long for the last
+    percent.
+
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
@@ -91,6 +96,7 @@ def train(
     require_free(out, overwrite=overwrite)
     options.require_one_test(test, split)
     options.require_one_split(split, "sdgar train", "measures on")
+    system = options.effort_of(system, given, fast=fast, thorough=thorough)
     system, parts = options.composed_of(
         system, is_named="system" in given,
         discriminator=discriminator, sampler=sampler, objective=objective,
@@ -98,6 +104,7 @@ def train(
     common = {"seed": seed, "engine": engine, "device": device, **parts}
     common |= options.drawn_dislikes(dislikes)
     own = options.settings_of(settings, {*common, "metric"})
+    own = {**(options.THOROUGH if thorough else {}), **own}
     lists = options.lists_of(ks)
     if metric is not None:
         common["metric"] = metric

@@ -191,6 +191,7 @@ class Composed(Learner):
         found: dict[str, Any] = dict(_NETWORK)
         if twin is not None:
             found |= {name: getattr(twin, name) for name in found if hasattr(twin, name)}
+            found["epochs"] = twin.fit_options().epochs
         found |= by_rule
         if self.sampler not in _ONE_POOL:
             found["positives_per_visit"] = 1

@@ -14,7 +14,6 @@ from sdgar.machine.memory import require_memory
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.optimizers import make_optimizer
 from sdgar.parts.register import Ingredients
-from sdgar.parts.rules import MOST_EPOCHS
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
@@ -141,12 +140,8 @@ class Learner(Looped):
         return None if left_out else Memory(rule, weight)
 
     def fit_options(self) -> FitOptions:
-        """Return the settings of the loop; with a falling rate it keeps the last epoch.
-
-        Where a rule of the data decides the number of epochs, it is the greatest that there can be.
-        """
-        given = self if self.epochs is not None else replace(self, epochs=MOST_EPOCHS)
-        return replace(Looped.fit_options(given), keep_last=self.schedule == "linear")
+        """Return the settings of the loop; with a falling rate it keeps the last epoch."""
+        return replace(Looped.fit_options(self), keep_last=self.schedule == "linear")
 
     def check_settings(self) -> None:
         """Raise if the parts do not go together or a setting is out of range, before data is read.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from sdgar.arguments import at_least, one_of
@@ -11,11 +12,12 @@ from sdgar.data.interactions import Interactions
 from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.parts import discriminators, objectives
 from sdgar.parts.register import Ingredients
-from sdgar.parts.rules import FEW_ROWS, epochs_of, shared_by, temperature_of
+from sdgar.parts.rules import FEW_ROWS, MOST_EPOCHS, epochs_of, shared_by, temperature_of
 from sdgar.parts.samplers import STATIC, em_generator
 from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner
 from sdgar.systems.spaces import RATES, Range, Space
+from sdgar.training.fit import FitOptions
 
 
 @estimator
@@ -126,6 +128,11 @@ class SDSoftmax(Learner):
         if self.similarity == "cosine":
             by_rule["tau"] = temperature_of(data)
         return {name: value for name, value in by_rule.items() if getattr(self, name) is None}
+
+    def fit_options(self) -> FitOptions:
+        """Return the settings of the loop; epochs that a rule decides are the most there can be."""
+        known = self if self.epochs is not None else replace(self, epochs=MOST_EPOCHS)
+        return Learner.fit_options(known)
 
     def fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule that finds new users on the sphere; inner products have none."""

@@ -53,6 +53,11 @@ class FitOptions:
         check_metric(self.metric)
 
     @property
+    def half(self) -> int:
+        """The number of epochs after which all rows are trained on, where the last ones count."""
+        return (self.epochs + 1) // 2
+
+    @property
     def k(self) -> int:
         """The length of the lists that a look ranks."""
         return check_metric(self.metric)[1]

@@ -192,8 +192,8 @@ class Training:
             if self.on_epoch is not None:
                 self.on_epoch(phase, epoch)
 
-        fresh = after is None
-        system = self.recipe.compose(data, seed=self.seed, device=self.device, start=fresh)
+        without = {} if after is None else {"start": False}
+        system = self.recipe.compose(data, seed=self.seed, device=self.device, **without)
         make_engine, self.why = choose_engine(self.engine, system, self.device)
         self.chosen_engine = make_engine.name
         self.deterministic = make_engine.deterministic(self.device)
@@ -333,7 +333,7 @@ def _joined(
     first = train.with_ids_of(everything)
     held_out = HeldOut.of(valid, first).sample(options.valid_users, seed=seed)
     memory = training.remember(first)
-    half = replace(options, epochs=(options.epochs + 1) // 2)
+    half = replace(options, epochs=options.half)
     chosen = training.one_pass("choose", first, half, held_out, memory, hand_on=True)
     weight, means = training.weighed(chosen, memory, held_out, first)
     kept = training.one_pass("final", everything, options, None, after=chosen)

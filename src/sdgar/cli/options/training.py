@@ -13,10 +13,24 @@ from sdgar.settings import KS, METRIC
 
 DEFAULT_SYSTEM = "sdsoftmax"
 """The system that is trained if none is named."""
+THOROUGH = {"epochs": "16", "positives_per_visit": "2"}
+"""The settings of --thorough."""
 _MOST_SEEDS = 10_000
 _DIGITS = 18
 """The most digits of a number that fits into 64 bits."""
 
+Fast = Annotated[
+    bool,
+    typer.Option("--fast", help="Train in seconds: short for --system quick."),
+]
+Thorough = Annotated[
+    bool,
+    typer.Option(
+        "--thorough",
+        help="Take more time for the last percent: sdsoftmax with twice the epochs, and fewer "
+        "positives that share their negatives.",
+    ),
+]
 Seed = Annotated[
     int,
     typer.Option(
@@ -209,3 +223,19 @@ def _seed(text: str | int) -> int:
         raise UsageError(
             f"seed must be an integer from 0 to 2^64 - 1, got {text!r}.", code="bad_seed"
         ) from None
+
+
+def effort_of(system: str, given: Collection[str], *, fast: bool, thorough: bool) -> str:
+    """Return the system to train with --fast or --thorough; raise if another one is named too."""
+    if not (fast or thorough):
+        return system
+    flag = "--fast" if fast else "--thorough"
+    others = {"system": "--system", "discriminator": "--discriminator", "sampler": "--sampler"}
+    others |= {"objective": "--objective"} | ({"thorough": "--thorough"} if fast else {})
+    for name, word in others.items():
+        if name in given:
+            raise UsageError(
+                f"{flag} says what is trained, and so does {word}. Leave one of them out.",
+                code="two_systems",
+            )
+    return "quick" if fast else DEFAULT_SYSTEM

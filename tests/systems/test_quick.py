@@ -1,0 +1,73 @@
+"""What SD-Softmax starts from, with a memory: made of parts that are known on their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import sdgar
+from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.start import start
+from sdgar.errors import UsageError
+from sdgar.models.factors import Factors
+from sdgar.models.sum import Sum
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return tuple(sdgar.split(sdgar.synthetic("demo")))
+
+
+def test_it_is_the_start_of_sdsoftmax_and_local_ease_added_up(parts):
+    train, _ = parts
+    model = sdgar.Quick(dim=8, sweeps=2, memory=4.0, tau=0.3).fit(train).recommender_.model
+    assert isinstance(model, Sum)
+    cosine = Cosine(train.n_users, train.n_items, 8, seed=0, tau=0.3, sparse=True, bias=True)
+    start(cosine, train, sweeps=2)
+    memory = sdgar.LocalEASE().fit(train).recommender_.model
+    users_B = torch.arange(20)
+    wanted = cosine.score_all(users_B) + 4.0 * memory.score_all(users_B)
+    torch.testing.assert_close(model.score_all(users_B), wanted.detach())
+
+
+def test_it_is_better_than_either_of_its_parts(parts):
+    train, test = parts
+    found = {
+        name: system.fit(train).evaluate(test).means()["ndcg@50"]
+        for name, system in {
+            "both": sdgar.Quick(memory=8.0),
+            "vectors": sdgar.Quick(memory=0.0),
+            "memory": sdgar.LocalEASE(),
+        }.items()
+    }
+    assert found["both"] > found["vectors"]
+    assert found["both"] > found["memory"]
+
+
+def test_without_a_memory_there_are_vectors_alone(parts):
+    assert isinstance(sdgar.Quick(memory=0.0, dim=4).fit(parts[0]).recommender_.model, Factors)
+
+
+def test_new_users_are_folded_in_and_it_is_saved_whole(parts, tmp_path):
+    train, _ = parts
+    fitted = sdgar.Quick(dim=8).fit(train)
+    fitted.save(tmp_path / "run")
+    again = sdgar.load(tmp_path / "run")
+    users = train.users.values[:5]
+    assert again.recommend(users, k=5).equals(fitted.recommend(users, k=5))
+    known = [train.items.values[i] for i in train.history.items_E[:10]]
+    assert len(again.recommend(history=known, k=5)) == 5
+
+
+def test_the_rule_for_the_temperature_is_told_and_bad_settings_are_refused(parts):
+    assert sdgar.Quick().decided(parts[0]).keys() == {"tau"}
+    assert sdgar.Quick(tau=0.2).decided(parts[0]) == {}
+    for bad in ({"dim": 0}, {"sweeps": -1}, {"memory": -1.0}, {"neighbours": 0}):
+        with pytest.raises(UsageError, match=next(iter(bad))):
+            sdgar.Quick(**bad).fit(parts[0])
+
+
+def test_the_same_seed_gives_the_same_bytes(parts):
+    one, two = (sdgar.Quick(dim=8).fit(parts[0]).recommender_.model.first for _ in range(2))
+    assert np.array_equal(one.user_UD.numpy(), two.user_UD.numpy())
