@@ -350,7 +350,7 @@ def memory() -> list[Job]:
 
 def thorough() -> list[Job]:
     """SD-Softmax with the settings of --thorough."""
-    own = {"epochs": 16, "positives_per_visit": 2}
+    own = {"dim": 256, "epochs": 16, "positives_per_visit": 2}
     return [
         job(data, "sdsoftmax", seed, "validated", **own)
         for seed, data in itertools.product(SEEDS, (*DATASETS, *FURTHER))

@@ -13,7 +13,7 @@ from sdgar.settings import KS, METRIC
 
 DEFAULT_SYSTEM = "sdsoftmax"
 """The system that is trained if none is named."""
-THOROUGH = {"epochs": "16", "positives_per_visit": "2"}
+THOROUGH = {"dim": "256", "epochs": "16", "positives_per_visit": "2"}
 """The settings of --thorough."""
 _MOST_SEEDS = 10_000
 _DIGITS = 18
@@ -27,7 +27,7 @@ Thorough = Annotated[
     bool,
     typer.Option(
         "--thorough",
-        help="Take more time for the last percent: sdsoftmax with twice the epochs, and fewer "
+        help="Take more time for the last percent: sdsoftmax with D = 256, 16 epochs, and fewer "
         "positives that share their negatives.",
     ),
 ]
