@@ -17,6 +17,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks/ is not there")
 
 CASES = {
+    "command": (),
     "cpu": (),
     "scale": (),
     "scale items": (),

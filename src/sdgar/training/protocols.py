@@ -59,6 +59,10 @@ class Seconds:
     """The seconds of the looks at held-out rows."""
     total: float
     """The seconds from the beginning to the end."""
+    start: float = 0.0
+    """The seconds in which the parts of the system were made."""
+    memory: float = 0.0
+    """The seconds in which the memory was solved for, and its weight was chosen."""
 
     def as_dict(self) -> dict[str, float]:
         """Return rounded values, for JSON."""
@@ -163,6 +167,10 @@ class Training:
     """True if the same seed gives the same bytes."""
     started: float = field(default_factory=time.perf_counter)
     """The time at which the training began."""
+    start_seconds: float = 0.0
+    """The seconds in which the parts of the system were made so far."""
+    memory_seconds: float = 0.0
+    """The seconds that were spent on the memory so far."""
 
     def __post_init__(self) -> None:
         """Start the clock, with the time before an interruption counted."""
@@ -193,7 +201,9 @@ class Training:
                 self.on_epoch(phase, epoch)
 
         without = {} if after is None else {"start": False}
+        before = time.perf_counter()
         system = self.recipe.compose(data, seed=self.seed, device=self.device, **without)
+        self.start_seconds += time.perf_counter() - before
         make_engine, self.why = choose_engine(self.engine, system, self.device)
         self.chosen_engine = make_engine.name
         self.deterministic = make_engine.deterministic(self.device)
@@ -255,14 +265,20 @@ class Training:
         """Choose the memory's weight on held-out rows; return it and the metrics on these rows."""
         seen, weight = held_out.left_out(data), 0.0
         if self.memory is not None and memory is not None:
-            metric = self.options.metric
+            before, metric = time.perf_counter(), self.options.metric
             weight = self.memory.chosen(chosen.model, memory, held_out, seen, metric)
+            self.memory_seconds += time.perf_counter() - before
         judged = beside(chosen.model, memory, weight)
         return weight, evaluate(judged, held_out, seen=seen, ks=self.ks).means()
 
     def remember(self, data: Interactions) -> LocalItemWeights | None:
         """Solve for the memory of these rows, if there is to be one."""
-        return None if self.memory is None else self.memory.of(data, self.device)
+        if self.memory is None:
+            return None
+        before = time.perf_counter()
+        found = self.memory.of(data, self.device)
+        self.memory_seconds += time.perf_counter() - before
+        return found
 
     def done(
         self,
@@ -292,6 +308,8 @@ class Training:
                 refit=sum(r.refit_seconds for r in records),
                 evaluate=sum(r.evaluate_seconds for r in records),
                 total=time.perf_counter() - self.started,
+                start=self.start_seconds,
+                memory=self.memory_seconds,
             ),
             positives_per_second=self.positives / train if train else 0.0,
         )
