@@ -348,6 +348,15 @@ def memory() -> list[Job]:
     ]
 
 
+def anew() -> list[Job]:
+    """What the default would give if it started anew on all rows, with the weight it chose."""
+    return [
+        job(run["data"], "sdsoftmax", run["seed"], "fixed", memory=run["memory"])
+        for run in _lines(REPORTS / "memory.jsonl")
+        if run["system"] == "sdsoftmax" and run["settings"]["memory"] is None
+    ]
+
+
 def thorough() -> list[Job]:
     """SD-Softmax with the settings of --thorough."""
     own = {"dim": 256, "epochs": 16, "positives_per_visit": 2}
@@ -404,6 +413,7 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "temperature": temperature,
     "dislikes": dislikes,
     "memory": memory,
+    "anew": anew,
     "thorough": thorough,
     "networks": networks,
     "proposals": proposals,
