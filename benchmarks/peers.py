@@ -31,7 +31,7 @@ import itertools
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,6 @@ import torch
 
 from common import (
     DEVICE,
-    FUSED,
     MOST_ITEMS_FOR_EASE,
     THREADS,
     Watch,
@@ -53,14 +52,12 @@ from common import (
     has_implicit,
     machine,
     options_of,
-    sdsoftmax_engine,
     write_report,
 )  # fmt: skip
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
-from sdgar.engines.choose import ENGINES
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
 from sdgar.experiments.paper.chosen import settings_of
@@ -69,6 +66,8 @@ from sdgar.models.model import Scorer
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS
+from sdgar.systems.local_ease import LocalEASE
+from sdgar.systems.quick import Quick
 from sdgar.systems.sdgar import SDGAR
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.systems.warp import WARP
@@ -387,22 +386,25 @@ def accuracy(options: Any) -> None:
 
 # Curves
 
-EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""The epochs after which SD-Softmax is looked at, beside its start."""
-MOST_EPOCHS = {"movielens": 12}
-"""The epochs of data sets where fewer tell enough."""
+EPOCHS = (1, 2, 4, None, 16)
+"""The epochs of whole runs of SD-Softmax; None are those of its defaults."""
 
 IALS_SETTINGS = {
     "citeulike": {"dim": 512, "alpha": 0.005, "l2": 0.02},
     "gowalla": {"dim": 512, "alpha": 0.03, "l2": 0.003},
     "movielens": {"dim": 512, "alpha": 0.03, "l2": 0.01},
 }
-ALS = {"alpha": (3, 10, 20, 40, 80, 160), "regularization": (0.01, 1.0, 10.0, 100.0)}
-ALS_DIM, ALS_SWEEPS = 128, 15
+ALS: dict[str, dict[str, Any]] = {
+    "citeulike": {"alpha": 160.0, "regularization": 100.0},
+    "gowalla": {"alpha": 20.0, "regularization": 10.0},
+    "movielens": {"alpha": 20.0, "regularization": 100.0},
+}
+"""The best of 24 settings of ALS on validation rows (reports/sdsoftmax/seconds-cpu.json)."""
+ALS_DIM, ALS_SWEEPS, BPR_EPOCHS = 128, 15, (5, 10, 20, 40)
 TARGETS = {
-    "citeulike": (0.168, 0.170),
-    "gowalla": (0.182, 0.210),
-    "movielens": (0.330,),
+    "citeulike": (0.168, 0.180),
+    "gowalla": (0.180, 0.220, 0.230),
+    "movielens": (0.298, 0.330, 0.345),
 }
 """The accuracies whose seconds are reported."""
 
@@ -411,20 +413,15 @@ Look = tuple[float, float]
 
 
 def softmax(
-    train: Interactions, look: Callable[[Scorer], float], most_epochs: int, **settings: Any
+    train: Interactions, look: Callable[[Scorer], float], epochs: Iterable[int | None]
 ) -> list[Look]:
-    watch = Watch()
-    with watch:
-        system = SDSoftmax(**settings).compose(train, seed=0, device=DEVICE)
-        engine = ENGINES[FUSED](system, train, seed=0, device=DEVICE)
-    looks = [(watch.seconds, look(system.learned()))]
-    for epoch in range(1, most_epochs + 1):
+    """Whole fits, each from its start to its model, the weight of the memory chosen."""
+    looks = []
+    for count in epochs:
+        watch = Watch()
         with watch:
-            if (epoch - 1) % system.refit_every == 0:
-                engine.refit(epoch)
-            engine.run_epoch(epoch)
-        if epoch in EPOCHS:
-            looks.append((watch.seconds, look(system.learned())))
+            fitted = SDSoftmax(epochs=count, device=str(DEVICE)).fit(train, verbose=False)
+        looks.append((watch.seconds, look(fitted.recommender_.model)))
     return looks
 
 
@@ -440,7 +437,6 @@ def als(
     look: Callable[[Scorer], float],
     *,
     iterations: int,
-    last_only: bool = False,
     **settings: Any,
 ) -> list[Look]:
     from implicit.cpu.als import AlternatingLeastSquares
@@ -459,8 +455,6 @@ def als(
     def callback(iteration: int, *_: object) -> None:
         nonlocal looking
         now = time.perf_counter()
-        if last_only and iteration < iterations - 1:
-            return
         tables = (torch.from_numpy(t.copy()) for t in (model.user_factors, model.item_factors))
         value = look(Factors(*tables, torch.zeros(train.n_items)))
         looks.append((now - start - looking, value))
@@ -471,17 +465,21 @@ def als(
     return looks
 
 
-def best_als(train: Interactions) -> dict[str, Any]:
-    """By the last sweep's NDCG@50 on validation rows."""
-    part = splits.validation(train, seed=0)
-    held_out = HeldOut.of(part.held_out, part.train).sample(10_000, seed=0)
-    look = looker(held_out, part.train)
+def bpr(train: Interactions, look: Callable[[Scorer], float], *, quick: bool) -> list[Look]:
+    """implicit's BPR, looked at after some epochs of one run."""
+    from implicit.cpu.bpr import BayesianPersonalizedRanking
 
-    def last(settings: dict[str, Any]) -> float:
-        return als(part.train, look, iterations=ALS_SWEEPS, last_only=True, **settings)[-1][1]
-
-    every = (dict(zip(ALS, values, strict=True)) for values in itertools.product(*ALS.values()))
-    return max(every, key=last)
+    matrix, looks = as_matrix(train), []
+    for epochs in (1,) if quick else BPR_EPOCHS:
+        model = BayesianPersonalizedRanking(
+            factors=ALS_DIM, iterations=epochs, num_threads=torch.get_num_threads(), random_state=0
+        )
+        start = time.perf_counter()
+        model.fit(matrix, show_progress=False)
+        seconds = time.perf_counter() - start
+        tables = (torch.from_numpy(t.copy()) for t in (model.user_factors, model.item_factors))
+        looks.append((seconds, look(Factors(*tables, torch.zeros(train.n_items)))))
+    return looks
 
 
 def looker(held_out: HeldOut, train: Interactions) -> Callable[[Scorer], float]:
@@ -494,13 +492,15 @@ def looker(held_out: HeldOut, train: Interactions) -> Callable[[Scorer], float]:
 def contenders(
     name: str, train: Interactions, look: Callable[[Scorer], float], *, quick: bool
 ) -> Iterator[tuple[str, dict[str, Any], list[Look]]]:
-    for dim in (64, 128):
-        most = 2 if quick else MOST_EPOCHS.get(name, EPOCHS[-1])
-        yield f"SD-Softmax, D = {dim}", {"dim": dim}, softmax(train, look, most, dim=dim)
+    yield "local-ease", {}, solved(LocalEASE(), train, look)
+    yield "quick", {}, solved(Quick(), train, look)
+    epochs = (2,) if quick else EPOCHS
+    yield "SD-Softmax", {"epochs": epochs}, softmax(train, look, epochs)
     if has_implicit():
-        settings = {} if quick else best_als(train)
+        settings = {} if quick else dict(ALS[name])
         settings |= {"iterations": 2 if quick else ALS_SWEEPS}
         yield f"implicit ALS, D = {ALS_DIM}", settings, als(train, look, **settings)
+        yield f"implicit BPR, D = {ALS_DIM}", {}, bpr(train, look, quick=quick)
     if train.n_items <= MOST_ITEMS_FOR_EASE:
         settings = settings_of("ease", name)
         yield "EASE", settings, solved(EASE(**settings), train, look)
@@ -519,8 +519,7 @@ def curves(options: Any) -> None:
         else:
             train, test = from_npz(options.packed / f"{name}.npz")
         look = looker(HeldOut.of(test, train), train)
-        for dim in (64, 128):
-            sdsoftmax_engine(train, dim=dim, sweeps=1)  # compiles for this shape
+        SDSoftmax(epochs=2, device=str(DEVICE)).fit(train[:1000], verbose=False)  # compiles
         found = {}
         for label, settings, looks in contenders(name, train, look, quick=options.quick):
             reached = {
@@ -543,7 +542,7 @@ def plot_curves(options: Any) -> None:
 
     report = json.loads(options.json.read_text())
     fig, axes_S = plt.subplots(1, len(report["data"]), figsize=(12, 4), layout="constrained")
-    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
+    colours = ("#009E73", "#56B4E9", "#0072B2", "#D55E00", "#CC79A7", "#E69F00")
     for axes, (name, found) in zip(np.atleast_1d(axes_S), report["data"].items(), strict=True):
         for (label, row), colour in zip(found.items(), colours, strict=False):
             seconds, values = zip(*row["looks"], strict=True)
