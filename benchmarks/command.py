@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from common import ROOT, THREADS, about, options_of, write_report
+from grids import DATASETS as TITLES
 
 DATASETS = ("citeulike", "gowalla", "movielens")
 COMMANDS: dict[str, tuple[str, ...]] = {"sdgar train --fast": ("--fast",), "sdgar train": ()}
@@ -131,7 +132,7 @@ def plot(data: dict[str, Any], path: Path) -> None:
         whole = [0.0 if "parts" in found[label] else found[label]["seconds"] for label in labels]
         axes.barh(labels, whole, color="#444444", label="ALS")
         axes.invert_yaxis()
-        axes.set_title(name, loc="left")
+        axes.set_title(TITLES.get(name, name), loc="left")
         axes.grid(axis="x", alpha=0.3)
     axes_S[-1].set_xlabel("seconds")
     handles, labels = axes_S[0].get_legend_handles_labels()

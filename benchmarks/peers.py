@@ -54,6 +54,7 @@ from common import (
     options_of,
     write_report,
 )  # fmt: skip
+from grids import DATASETS as TITLES
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
@@ -386,7 +387,7 @@ def accuracy(options: Any) -> None:
 
 # Curves
 
-EPOCHS = (1, 2, 4, None, 16)
+EPOCHS = (2, 4, None, 16)
 """The epochs of whole runs of SD-Softmax; None are those of its defaults."""
 
 IALS_SETTINGS = {
@@ -523,7 +524,7 @@ def curves(options: Any) -> None:
         found = {}
         for label, settings, looks in contenders(name, train, look, quick=options.quick):
             reached = {
-                str(target): next((round(s, 2) for s, value in looks if value >= target), None)
+                str(target): min((round(s, 2) for s, v in looks if v >= target), default=None)
                 for target in TARGETS.get(name, ())
             }
             found[label] = {
@@ -541,17 +542,21 @@ def plot_curves(options: Any) -> None:
     import matplotlib.pyplot as plt
 
     report = json.loads(options.json.read_text())
-    fig, axes_S = plt.subplots(1, len(report["data"]), figsize=(12, 4), layout="constrained")
-    colours = ("#009E73", "#56B4E9", "#0072B2", "#D55E00", "#CC79A7", "#E69F00")
+    fig, axes_S = plt.subplots(1, len(report["data"]), figsize=(12, 4.4), layout="constrained")
+    colours = ("#009E73", "#56B4E9", "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#000000")
+    labels = dict.fromkeys(label for found in report["data"].values() for label in found)
+    colour_of, drawn = dict(zip(labels, colours, strict=False)), {}
     for axes, (name, found) in zip(np.atleast_1d(axes_S), report["data"].items(), strict=True):
-        for (label, row), colour in zip(found.items(), colours, strict=False):
-            seconds, values = zip(*row["looks"], strict=True)
-            axes.plot(seconds, values, marker="o", markersize=4, color=colour, label=label)
-        axes.set(xscale="log", xlabel="training seconds", title=name)
+        for label, row in found.items():
+            seconds, values = zip(*sorted(row["looks"]), strict=True)
+            (drawn[label],) = axes.plot(
+                seconds, values, marker="o", markersize=4, color=colour_of[label]
+            )
+        axes.set(xscale="log", xlabel="training seconds", title=TITLES.get(name, name))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.grid(alpha=0.3)
     np.atleast_1d(axes_S)[0].set_ylabel("NDCG@50, test rows")
-    np.atleast_1d(axes_S)[0].legend()
+    fig.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=len(drawn))
     fig.suptitle(f"{report['device']}, {report['threads']} threads")
     fig.savefig(options.plot, dpi=150)
 

@@ -783,8 +783,8 @@ def yardsticks() -> str:
     return markdown(head, best_bold(rows)) + (
         "\n\nTest rows, protocol validated. Ours and iALS are means of three seeds; others have "
         "one. Ours, quick and local-ease are not tuned. On validation rows, 12 settings of EASE "
-        "with options and of item-kNN were tried, 7 to 12 of EASE, 48 of iALS, and 12 of ELSA, or fewer "
-        f"where the time ran out: {few}."
+        "with options and of item-kNN were tried, 7 to 12 of EASE, 48 of iALS, and 12 of ELSA, or "
+        f"fewer where the time ran out: {few}."
     )
 
 

@@ -102,7 +102,7 @@ def test_train_says_everything_a_machine_needs(trained):
     assert result["seed"] == 0
     assert result["protocol"] == "validated"
     assert 1 <= result["best_epoch"] <= result["epochs"] == 6
-    assert set(result["seconds"]) == {"train", "refit", "evaluate", "total"}
+    assert set(result["seconds"]) == {"train", "refit", "evaluate", "total", "start", "memory"}
     assert result["seconds"]["total"] >= result["seconds"]["train"] > 0
     assert result["positives_per_second"] > 0
     assert 100 < result["data"]["users"] <= 120

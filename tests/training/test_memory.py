@@ -12,7 +12,7 @@ import sdgar
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
 from sdgar.data.synthetic import Shape, generate
-from sdgar.errors import UsageError
+from sdgar.errors import DataError, UsageError
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
@@ -206,3 +206,9 @@ def test_users_without_a_training_row_do_not_choose_the_weight():
     data = sdgar.Interactions.from_arrays(users, items, time=times)
     fitted = sdgar.SDSoftmax(**QUICK).fit(data, verbose=False)
     assert len(fitted.recommend(["late"], k=3)) == 3
+
+
+def test_validation_rows_of_unknown_users_alone_are_refused(small):
+    strangers = sdgar.Interactions.from_arrays(["x", "y"], [small.train.items.values[0]] * 2)
+    with pytest.raises(DataError, match="no held-out user"):
+        sdgar.SDSoftmax(**QUICK).fit(small.train, strangers, refit=True, verbose=False)

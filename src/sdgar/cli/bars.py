@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sdgar.experiments.watch import Watch
     from sdgar.training.fit import EpochRecord, FitOptions
-    from sdgar.training.protocols import OnPhase, Phase
+    from sdgar.training.trained import OnPhase, Phase
 
 _EVERY = 5.0
 """The seconds between two lines about work that goes on, where no bar can be drawn."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sdgar.errors import ResourceError
 from sdgar.training.fit import EpochRecord
-from sdgar.training.protocols import Phase
+from sdgar.training.trained import Phase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,7 +18,7 @@ from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.storage.folders import read_record
 from sdgar.systems.base import Estimator
 from sdgar.systems.make import make_again
-from sdgar.training.protocols import OnPhase
+from sdgar.training.trained import OnPhase
 
 _TUPLES = ("header_columns", "context")
 """The fields of ``ReadOptions`` that are tuples, which JSON has as lists."""

@@ -24,7 +24,8 @@ from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
-from sdgar.training.protocols import OnPhase, Phase, paper_options
+from sdgar.training.protocols import paper_options
+from sdgar.training.trained import OnPhase, Phase
 
 PROTOCOLS = ("validated", "paper")
 _LOGGER = logging.getLogger("sdgar")

@@ -29,7 +29,7 @@ from sdgar.systems.base import Estimator
 from sdgar.systems.learner import Learner
 from sdgar.systems.spaces import RATES, Space
 from sdgar.training.fit import EpochRecord
-from sdgar.training.protocols import Phase
+from sdgar.training.trained import Phase
 
 _LOOKS_BEFORE_PRUNING = 3
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sdgar.errors import StoppedError
 from sdgar.training.fit import EpochRecord, FitOptions
-from sdgar.training.protocols import OnPhase, Phase
+from sdgar.training.trained import OnPhase, Phase
 
 Stop = Callable[[], Signals | None]
 """A function that returns the signal that asks for an end; None while there is none."""

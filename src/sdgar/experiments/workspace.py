@@ -32,7 +32,7 @@ from sdgar.storage import folders, locks
 from sdgar.training.checkpoint_file import is_checkpoint
 from sdgar.training.fit import EpochRecord
 from sdgar.training.identity import Identity, as_json, require_same
-from sdgar.training.protocols import Phase
+from sdgar.training.trained import Phase
 
 FORMAT = "sdgar-run"
 FORMAT_VERSION = 1

@@ -22,7 +22,7 @@ from sdgar.show.printed import visible
 
 if TYPE_CHECKING:
     from sdgar.training.fit import EpochRecord
-    from sdgar.training.protocols import OnPhase, Phase
+    from sdgar.training.trained import OnPhase, Phase
 
 _LOGGER = logging.getLogger("sdgar")
 _VARIABLE = "SDGAR_VERBOSE"

@@ -34,7 +34,7 @@ from sdgar.systems.names import SYSTEMS
 from sdgar.systems.spaces import Space
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
-from sdgar.training.protocols import OnPhase, Trained
+from sdgar.training.trained import OnPhase, Trained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

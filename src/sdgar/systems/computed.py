@@ -9,7 +9,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.models.model import Model
 from sdgar.systems.base import Estimator, estimator
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.protocols import OnPhase, computed
+from sdgar.training.trained import OnPhase, computed
 
 if TYPE_CHECKING:
     from typing import Self

@@ -27,7 +27,7 @@ from sdgar.training import protocols
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
 from sdgar.training.memory import Memory
-from sdgar.training.protocols import OnPhase, Trained
+from sdgar.training.trained import OnPhase, Trained
 
 if TYPE_CHECKING:
     from typing import Self
@@ -90,8 +90,10 @@ class Looped(Estimator):
         """Learn from interactions, and show progress unless ``verbose`` is False.
 
         With ``valid`` the epoch is chosen on it and the best weights are kept; ``refit=True``
-        then trains once more, as long, on both parts. Without ``valid``, 10 % of the rows are
-        set aside to choose the number of epochs, and the model is then trained as long on all.
+        then trains once more, as long, on both parts. Without ``valid``, 10 % of the rows (of at
+        most 5,000 users) are set aside to choose the number of epochs, and the model is then
+        trained as long on all. Where the learning rate falls, the number of epochs is fixed: the
+        first half leaves those rows out, and the second goes on with all.
         ``checkpoints`` keep the run while it trains; it goes on from what they have taken up.
 
         ``on_epoch`` is called after every epoch, with "choose" while the number of epochs is

@@ -51,7 +51,7 @@ class SDSoftmax(Learner):
     epochs: int | None = None  # type: ignore[assignment]
     """The number of passes over the training positives, over which the learning rate falls. Without
     a value it is 8 from 250,000 training rows on, and 12 for fewer."""
-    evaluate_every: int = 4
+    evaluate_every: int = 2
     """How many epochs lie between two looks at the validation rows."""
     learning_rate: float = 0.15
     """The learning rate of the first epoch; both kinds of Adam want about 0.01."""

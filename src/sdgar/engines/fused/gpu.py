@@ -25,8 +25,9 @@ from sdgar.engines.fused.plan import GPU
 from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
 
-_MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM = 64, 32, 256
-"""The limits of what a kernel can hold of a visit in registers."""
+_MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM, _MOST_NUMBERS = 64, 32, 512, 1 << 14
+"""The limits of what a kernel can hold of a visit in registers; the last one is that of the numbers
+of all its negatives."""
 
 
 class FusedGpuEngine:
@@ -210,6 +211,7 @@ def _why_not(system: System, device: torch.device) -> str | None:
         ("the number of candidates", candidates, _MOST_NEGATIVES),
         ("positives_per_visit", system.positives_per_visit, _MOST_POSITIVES),
         ("dim", table_UD.shape[1], _MOST_DIM),
+        ("n_negatives × dim", system.n_negatives * table_UD.shape[1], _MOST_NUMBERS),
     ):
         if value > most:
             return f"{name} = {value} is above {most}, the most its kernels hold in registers"

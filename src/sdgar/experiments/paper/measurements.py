@@ -26,7 +26,7 @@ from sdgar.experiments.watch import Stop, Watch, at_once, require_going, stoppab
 from sdgar.machine import cores
 from sdgar.storage.folders import DamagedError
 from sdgar.storage.ledger import Ledger
-from sdgar.training.protocols import OnPhase
+from sdgar.training.trained import OnPhase
 
 FORMAT = "sdgar-paper 1"
 _UNSEALED = ("format", "key", "values", "seconds", "made_on")

@@ -10,7 +10,7 @@ from typing import Any
 from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.measurements import Measurement, Row, Setting
 from sdgar.experiments.paper.sources import PAPER_SIZES, TITLES, is_real, source
-from sdgar.training.protocols import OnPhase
+from sdgar.training.trained import OnPhase
 
 NAME = "table1"
 TITLE = "Table 1: the data sets"

@@ -17,7 +17,8 @@ from sdgar.settings import METRIC
 from sdgar.systems.base import Estimator
 from sdgar.systems.irgan import IRGAN
 from sdgar.systems.names import SYSTEMS
-from sdgar.training.protocols import PAPER_EPOCHS, OnPhase
+from sdgar.training.protocols import PAPER_EPOCHS
+from sdgar.training.trained import OnPhase
 
 _WHOLE = 2**16 - 1
 _POSITIVES_A_SECOND = {"sdsoftmax": 120_000, "sdgar": 500_000, "cml": 40_000}
