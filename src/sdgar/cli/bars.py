@@ -172,7 +172,7 @@ class _Epochs:
         if epoch.metric is None:
             self._lines.go_on(f"{what}: {_how_far(epoch, last, certain=self._again)}")
             return
-        mark = "" if not epoch.best else "kept" if self._loop.keep_last else "best"
+        mark = "best" if epoch.best and not self._loop.keep_last else ""
         health = _generator(epoch) if self._verbose else ""
         self._screen.line(
             f"{epoch.epoch:>8}{epoch.loss:>10.4f}{epoch.metric:>{_wide(self._loop.metric)}.4f}"
