@@ -11,16 +11,20 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 INSTALL := $(PIP) install --no-compile --constraint constraints.txt
 
-.PHONY: demo test test-numerics lint bench tables clean
+.PHONY: demo test pytest test-numerics lint bench tables clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
 	$(BIN)/sdgar doctor
 	$(BIN)/sdgar demo --out runs/demo --overwrite
 
+# Linters run beside the tests: a type checker uses one core alone.
+test: $(VENV)/.test
+	$(MAKE) --jobs=2 lint pytest
+
 # One thread a worker: the suite runs in two workers, and threads of two workers on two
 # cores only wait for each other. Triton kernels run in its interpreter, so no GPU is needed.
-test: lint
+pytest: $(VENV)/.test
 	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-numerics: $(VENV)/.test

@@ -29,7 +29,7 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
     import numpy as np
     import torch
 
-    from sdgar.data.synthetic import PRESETS, generate
+    from sdgar.data.synthetic import PRESETS, Shape, generate
     from sdgar.engines.choose import ENGINES
     from sdgar.evaluation.topk import top_k
 
@@ -42,7 +42,8 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
 
         kinds = {name: getattr(found, name) for name in systems}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    data = generate(PRESETS[shape], seed=0)
+    tiny = Shape(users=60, items=40, interactions=600, concentration=0.15)
+    data = generate(tiny if shape == "tiny" else PRESETS[shape], seed=0)
     engines, composed, epochs = {}, {}, dict.fromkeys(systems, 0)
     for name in systems:
         composed[name] = kinds[name]().compose(data, seed=0, device=device)
@@ -122,7 +123,7 @@ def main() -> None:
     options = parser.parse_args()
     shape, engine, rounds, systems = options.shape, FUSED, options.rounds, SYSTEMS
     if options.quick:
-        shape, engine, rounds, systems = "demo", "eager", 1, ("BPR",)
+        shape, engine, rounds, systems = "tiny", "eager", 1, ("BPR",)
     sources = {"before": options.before, "now": ROOT / "src"}
     found = measured(sources, shape, engine, rounds, systems)
     for what, row in found.items():
