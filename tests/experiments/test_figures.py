@@ -7,7 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sdgar.cli.app import app
-from sdgar.experiments.figures import LEAST_LOOKS, draw_run, draw_training, training_figure
+from sdgar.experiments.figures import (
+    LEAST_LOOKS,
+    draw_run,
+    draw_training,
+    first_pass,
+    training_figure,
+)
 from sdgar.training.fit import EpochRecord
 
 LOG = [EpochRecord(e, 1 / e, 0.1, metric=e / 100 if e % 5 == 0 else None) for e in range(1, 31)]
@@ -36,6 +42,17 @@ def test_the_chosen_epoch_and_most_popular_are_in_the_picture():
     ]
     assert [line.get_xdata()[0] for line in below.get_lines()[1:]] == [20]
     assert strip.get_lines()[0].get_ydata()[0] == 0.015
+
+
+def test_epochs_after_the_last_look_go_on_with_all_rows():
+    chosen = [("choose", EpochRecord(e, 1 / e, 0.1, metric=0.1 * e, best=e == 2)) for e in (1, 2)]
+    final = [("final", EpochRecord(e, 1 / e, 0.1)) for e in (3, 4)]
+    records = first_pass(chosen + final)
+    assert [record.epoch for record in records] == [1, 2, 3, 4]
+    above, *_ = training_figure(records, title="t", metric="m").axes
+    assert above.get_legend().get_texts()[1].get_text() == "all rows from here on: 0.2000"
+    anew = [("final", EpochRecord(1, 1.0, 0.1))]
+    assert [record.epoch for record in first_pass(chosen + anew)] == [1, 2]
 
 
 def test_the_picture_is_a_png(tmp_path):

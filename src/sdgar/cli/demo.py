@@ -29,7 +29,7 @@ def demo(
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import PRESETS, generate
-    from sdgar.experiments.figures import draw_training
+    from sdgar.experiments.figures import draw_training, first_pass
     from sdgar.experiments.job import Rows, made_up
     from sdgar.systems.sdsoftmax import SDSoftmax
 
@@ -50,7 +50,7 @@ def demo(
     if result.test is not None and result.popular is not None:
         tell_report(screen, result.test, result.popular, estimator.system_name, explain=explain)
     picture = draw_training(
-        [record for phase, record in result.log if phase == "choose"],
+        first_pass(result.log),
         out / "training.png",
         title=f"{estimator.system_name} on the demo data, seed {seed}",
         metric=estimator.metric,

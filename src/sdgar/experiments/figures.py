@@ -31,7 +31,7 @@ def draw_run(
     Nothing is drawn if there were too few looks, matplotlib is not installed, or the disk refuses:
     the run is whole without its picture.
     """
-    chosen = [record for phase, record in log if phase == "choose"]
+    chosen = first_pass(log)
     if sum(record.metric is not None for record in chosen) < LEAST_LOOKS:
         return None
     try:
@@ -39,6 +39,14 @@ def draw_run(
     except (ResourceError, OSError):
         return None
     return path
+
+
+def first_pass(log: Sequence[tuple[Phase, EpochRecord]]) -> list[EpochRecord]:
+    """Return the epochs that looked at held-out rows, and those that go on with all rows."""
+    chosen = [record for phase, record in log if phase == "choose"]
+    final = [record for phase, record in log if phase == "final"]
+    goes_on = chosen and final and final[0].epoch == chosen[-1].epoch + 1
+    return chosen + final if goes_on else chosen
 
 
 def draw_training(
@@ -64,6 +72,8 @@ def training_figure(
 ) -> Figure:
     """Draw the metric of every look above the loss of every epoch, and where the best one is.
 
+    If epochs follow the last look, they are those that go on with all rows.
+
     Each axis shows the range in which its line moves. ``popular`` is the same metric of most
     popular on the same rows: a line on a strip of its own, as it is mostly far below.
     """
@@ -77,7 +87,9 @@ def training_figure(
         best = dict(looks)[chosen]
         for axes in (above, below):
             axes.axvline(chosen, color=GREEN, alpha=0.6)
-        above.plot(chosen, best, "D", color=GREEN, label=f"chosen: epoch {chosen}, {best:.4f}")
+        goes_on = chosen == looks[-1][0] < log[-1].epoch
+        label = "all rows from here on: " if goes_on else f"chosen: epoch {chosen}, "
+        above.plot(chosen, best, "D", color=GREEN, label=f"{label}{best:.4f}")
         above.legend(loc="best")
     if popular is None:
         strip.remove()
