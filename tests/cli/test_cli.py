@@ -644,3 +644,15 @@ def test_fast_and_thorough_say_what_is_trained():
     for given, fast in (({"system"}, True), ({"thorough"}, True), ({"sampler"}, False)):
         with pytest.raises(UsageError, match="Leave one of them out"):
             options.effort_of("sdsoftmax", given, fast=fast, thorough=True)
+
+
+def test_the_bar_of_a_training_knows_the_epochs_that_a_rule_decides():
+    from sdgar.experiments.run import loop_of
+    from sdgar.systems.sdsoftmax import SDSoftmax
+
+    many = generate(
+        Shape(users=2_000, items=1_500, interactions=260_000, concentration=0.2), seed=0
+    )
+    assert len(many) >= 250_000
+    assert loop_of(SDSoftmax().settled(many)).epochs == 8
+    assert loop_of(SDSoftmax().settled(many[:1000])).epochs == 12

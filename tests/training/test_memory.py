@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ import torch
 import sdgar
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import History
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
-from sdgar.training.memory import WEIGHTS, Memory, beside
+from sdgar.training.memory import WEIGHTS, Memory, beside, choose_weight
 
 QUICK = {"dim": 8, "states": 4, "pretrain": 2, "n_negatives": 8, "epochs": 2, "evaluate_every": 1}
 QUICK |= {"engine": "eager", "batch_size": 8192}
@@ -212,3 +214,15 @@ def test_validation_rows_of_unknown_users_alone_are_refused(small):
     strangers = sdgar.Interactions.from_arrays(["x", "y"], [small.train.items.values[0]] * 2)
     with pytest.raises(DataError, match="no held-out user"):
         sdgar.SDSoftmax(**QUICK).fit(small.train, strangers, refit=True, verbose=False)
+
+
+def test_without_a_known_context_nothing_says_that_a_weight_helps(fitted, demo):
+    model = fitted.recommender_.model
+    held_out = HeldOut.of(demo.held_out, demo.train).sample(5, seed=0)
+    new = replace(
+        held_out,
+        users_T=np.arange(5) + demo.train.n_users,
+        unseen_XF=np.zeros((5, 2), np.int64),
+    )
+    seen = History(np.zeros(demo.train.n_users + 6, np.int64), np.zeros(0, np.int32))
+    assert choose_weight(model.first, model.second, WEIGHTS, new, seen, "ndcg@10") == 0.0

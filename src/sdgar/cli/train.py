@@ -137,7 +137,7 @@ def _train(
 
     rows = inputs.read_rows(screen, job)
     tell_system(screen, estimator, rows.train)
-    loop = loop_of(estimator, job.protocol)
+    loop = loop_of(estimator.settled(rows.train), job.protocol)
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = job.run(
             estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,

@@ -266,9 +266,8 @@ def _measure(
     """Train by the protocol and read the test rows once."""
     fold = conditions.folds[number]
     name = _name(estimator.system_name, seed, number, conditions)
-    hear = stoppable(
-        watch.begin(name, loop_of(estimator, conditions.protocol) or at_once()), stop, kept
-    )
+    loop = loop_of(estimator.settled(fold.train), conditions.protocol) or at_once()
+    hear = stoppable(watch.begin(name, loop), stop, kept)
     start = time.perf_counter()
     fit_by(
         conditions.protocol,

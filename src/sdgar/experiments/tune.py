@@ -183,11 +183,8 @@ def _try(
     """Train with the proposed settings and say what came of it."""
     start = time.perf_counter()
     estimator = with_settings(base, proposal.settings)
-    hear = stoppable(
-        watch.begin(f"{base.system_name} trial {proposal.number}", loop_of(estimator) or at_once()),
-        stop,
-        kept,
-    )
+    loop = loop_of(estimator.settled(train)) or at_once()
+    hear = stoppable(watch.begin(f"{base.system_name} trial {proposal.number}", loop), stop, kept)
 
     def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
         hear(phase, epoch)
@@ -198,8 +195,8 @@ def _try(
         return round(time.perf_counter() - start, 3)
 
     try:
-        loop = estimator.fit_options()
-        looked_at = valid if loop is not None and loop.early_stopping else None
+        looks = estimator.fit_options()
+        looked_at = valid if looks is not None and looks.early_stopping else None
         estimator.fit(train, looked_at, on_epoch=on_epoch)
         value = estimator.evaluate(valid, ks=(check_metric(metric)[1],)).means()[metric]
     except PrunedError:

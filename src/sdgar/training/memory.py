@@ -76,12 +76,15 @@ def choose_weight(
     """Return the smallest weight of another model that has nine tenths of the best gain.
 
     The gain of the best weight over none is compared in pairs over users; if it is not above its
-    standard error, the weight is 0. Both models score a user once, whatever weights are tried.
+    standard error, or nobody can be measured, the weight is 0. Both models score a user once,
+    whatever weights are tried.
     """
     held_out = held_out.sample(MOST_USERS, seed=0)
     if held_out.unseen_XF is not None:  # contexts that are new as a whole come last
         known = seen.n_users - len(held_out.unseen_XF)
         held_out = held_out.only(np.flatnonzero(held_out.users_T < known))
+    if len(held_out) == 0:
+        return 0.0
     at_once = max(1, _SCORES // model.n_items)
     parts = [
         _values(model, other, weights, held_out.only(place_B), seen, metric)
