@@ -71,10 +71,11 @@ def run(
     What is saved is the model that was measured; or, if ``everything`` is given, one that was then
     trained as long on these rows, the test rows among them: the one to put into use.
 
-    While it trains, the run is kept in OUT.partial: every ``checkpoint_every`` seconds, at the
-    end of a pass, and when ``stop`` names a signal, which ends the run after the current epoch
-    with ``StoppedError``. ``resume`` goes on from there, with the same data and settings, to the
-    very model that an unbroken run gives. ``command`` is what ``sdgar train --resume`` will read.
+    While it trains, the run is kept in OUT.partial: every ``checkpoint_every`` seconds, at the end
+    of a pass if a minute has gone by, and when ``stop`` names a signal, which ends the run after
+    the current epoch with ``StoppedError``. ``resume`` goes on from there, with the same data and
+    settings, to the very model that an unbroken run gives. ``command`` is what
+    ``sdgar train --resume`` will read.
 
     With ``histories`` the test users are new to the model, and folded in from these rows.
     """

@@ -11,7 +11,6 @@ from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, Sys
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.machine.memory import require_memory
-from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.optimizers import make_optimizer
 from sdgar.parts.register import Ingredients
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
@@ -130,14 +129,9 @@ class Learner(Looped):
         for.
         """
         weight = None if self.memory is None else not_negative("memory", self.memory)
-        rule = Neighbourhoods(
-            k=min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1)),
-            l2=not_negative("memory_l2", self.memory_l2),
-            shrink=10.0,
-            beta=0.5,
-        )
+        memory = Memory.beside_vectors(data, weight, neighbours=self.neighbours, l2=self.memory_l2)
         left_out = weight == 0 or (weight is None and data.fields is not None)
-        return None if left_out else Memory(rule, weight)
+        return None if left_out else memory
 
     def fit_options(self) -> FitOptions:
         """Return the settings of the loop; with a falling rate it keeps the last epoch."""

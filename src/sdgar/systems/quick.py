@@ -10,7 +10,6 @@ import torch
 from sdgar.arguments import at_least, not_negative
 from sdgar.data.interactions import Interactions
 from sdgar.machine.memory import require_memory
-from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.rng import check_seed
 from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.models.model import Model
@@ -80,11 +79,5 @@ class Quick(Solver):
         given = Ingredients(data, seed, device, dim, row_wise=True)
         vectors = discriminators.cosine(given, tau=self.tau, sweeps=self.sweeps).learned().copied()
         weight = not_negative("memory", self.memory)
-        rule = Neighbourhoods(
-            k=min(at_least("neighbours", self.neighbours, 1), max(1, data.n_items - 1)),
-            l2=not_negative("memory_l2", self.memory_l2),
-            shrink=10.0,
-            beta=0.5,
-        )
-        memory = Memory(rule, weight).of(data, device) if weight else None
-        return beside(vectors, memory, weight)
+        memory = Memory.beside_vectors(data, weight, neighbours=self.neighbours, l2=self.memory_l2)
+        return beside(vectors, memory.of(data, device) if weight else None, weight)

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sdgar.arguments import at_least, not_negative
 from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.evaluation.report import evaluate
@@ -46,6 +47,18 @@ class Memory:
     """How the weights between items are found."""
     weight: float | None
     """The weight γ; None if it is chosen on validation rows."""
+
+    @classmethod
+    def beside_vectors(
+        cls, data: Interactions, weight: float | None, *, neighbours: int, l2: float
+    ) -> Memory:
+        """Make the memory that vectors have beside them: long histories and rare items count less.
+
+        An item cannot have more neighbours than there are other items.
+        """
+        k = min(at_least("neighbours", neighbours, 1), max(1, data.n_items - 1))
+        l2 = not_negative("memory_l2", l2)
+        return cls(Neighbourhoods(k=k, l2=l2, shrink=10.0, beta=0.5), weight)
 
     @property
     def usual(self) -> float:
