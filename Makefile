@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 INSTALL := $(PIP) install --no-compile --constraint constraints.txt
 
+# Packages are not compiled as they are installed, which takes long, but as they are first imported.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test pytest test-numerics lint bench tables clean
 .DELETE_ON_ERROR:
 
