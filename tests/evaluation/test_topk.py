@@ -60,6 +60,28 @@ def test_the_list_is_what_sorting_the_allowed_items_gives(path: str, problem: Pr
         assert best.scores_TK[user].tolist() == scores
 
 
+@given(problem=problems())
+def test_where_all_users_have_the_same_scores_the_lists_are_those_of_a_table(
+    problem: Problem,
+) -> None:
+    bias_I = problem.scores_UI[0]
+    same_UI = bias_I.repeat(len(problem.seen), 1)
+    users_T = np.arange(len(problem.seen))[::-1].copy()
+    popular = Factors(torch.zeros(len(users_T), 0), torch.zeros(len(bias_I), 0), bias_I)
+    rules = {"seen": history(problem.seen), "blocked_I": problem.blocked_I}
+    expected, found = (
+        top_k(scorer, users_T, problem.k, **rules) for scorer in (Table(same_UI), popular)
+    )
+    assert_array_equal(found.items_TK, expected.items_TK)
+    assert_array_equal(found.scores_TK, expected.scores_TK)
+
+
+def test_popularity_that_is_no_number_cannot_be_ranked_by() -> None:
+    bias_I = torch.tensor([1.0, torch.nan, 2.0])
+    with pytest.raises(NumericalError, match="item index 1 is nan"):
+        top_k(Factors(torch.zeros(2, 0), torch.zeros(3, 0), bias_I), np.arange(2), 2)
+
+
 @pytest.mark.parametrize("path", PATHS)
 @given(problem=problems())
 def test_no_user_is_recommended_an_item_they_have_seen_or_one_that_is_blocked(

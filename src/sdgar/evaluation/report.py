@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +69,10 @@ class Report(Described):
     """The value of each metric for each evaluated user."""
     counts: Counts
     """The numbers of users, items and rows that were evaluated or could not be."""
+    _found: dict[tuple[float, int, int], dict[str, tuple[float, float]]] = field(
+        default_factory=dict, init=False, compare=False
+    )
+    """The intervals that were asked for so far, by level, resamples and seed."""
 
     def _lines(self) -> list[str]:
         n, means = self.counts, self.means()
@@ -111,12 +115,13 @@ class Report(Described):
         All metrics see the same resamples. The interval is about the choice of users, not of the
         training seed: another seed can move the mean by more.
         """
-        low_M, high_M = _interval(
-            np.stack(list(self.per_user.values()), axis=1), level, resamples, seed
-        )
-        return dict(
-            zip(self.per_user, zip(low_M.tolist(), high_M.tolist(), strict=True), strict=True)
-        )
+        asked = level, resamples, seed
+        if asked not in self._found:
+            values_TM = np.stack(list(self.per_user.values()), axis=1)
+            low_M, high_M = _interval(values_TM, *asked)
+            pairs = zip(low_M.tolist(), high_M.tolist(), strict=True)
+            self._found[asked] = dict(zip(self.per_user, pairs, strict=True))
+        return dict(self._found[asked])
 
     def as_dict(self, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
         """Give plain values, for JSON."""

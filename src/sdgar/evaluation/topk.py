@@ -5,7 +5,8 @@
 
 The order is total, so no tie depends on a thread, a block or a partition algorithm. Scores
 come in blocks of users, and a block is reduced to its k best as soon as it is computed. On the
-CPU every thread scores and reduces blocks of its own, so no thread waits for another one.
+CPU every thread scores and reduces blocks of its own, so no thread waits for another one. Where
+all users have the same scores, the items are put in order once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.errors import NumericalError, UsageError
+from sdgar.evaluation.one_order import ranked
 from sdgar.machine import cores
+from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer, checked
 
 if TYPE_CHECKING:
@@ -78,6 +81,10 @@ def top_k(
     kernel = _kernel() if scorer.device.type == "cpu" else None
     rows = block_rows(n_items, memory_bytes=memory_bytes, compiled=kernel is not None)
     if len(users_T) == 0:
+        return TopK(items_TK, scores_TK)
+    if isinstance(scorer, Factors) and scorer.user_UD.shape[1] == 0:
+        found = _in_one_order(scorer, users_T, kept, seen, blocked_I)
+        items_TK[:, :kept], scores_TK[:, :kept] = found
         return TopK(items_TK, scores_TK)
     with torch.no_grad(), cores.torch_threads():
         if kernel is None:
@@ -136,6 +143,26 @@ def _not_finite(scores_I: Tensor, user: int) -> NumericalError:
         "a smaller learning rate, or load an earlier checkpoint.",
         code="non_finite_scores",
     )
+
+
+def _in_one_order(
+    popular: Factors,
+    users_T: NDArray[np.int64],
+    k: int,
+    seen: History | None,
+    blocked_I: NDArray[np.bool_] | None,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Rank by biases alone: without vectors they are everyone's scores."""
+    if not bool((popular.bias_I < torch.inf).all()):
+        raise _not_finite(popular.bias_I, int(users_T[0]))
+    indptr_T1, seen_E = np.zeros(len(users_T) + 1, np.int64), np.empty(0, np.int32)
+    if seen is not None:
+        start_T, count_T = seen.indptr_U1[users_T], np.diff(seen.indptr_U1)[users_T]
+        np.cumsum(count_T, out=indptr_T1[1:])
+        shift_E = np.repeat(start_T - indptr_T1[:-1], count_T)
+        seen_E = seen.items_E[np.arange(len(shift_E)) + shift_E]
+    bias_I = popular.bias_I.cpu().numpy()
+    return ranked(bias_I, k, indptr_T1=indptr_T1, seen_E=seen_E, blocked_I=blocked_I)
 
 
 def _kernel() -> Callable[..., int] | None:
