@@ -243,8 +243,8 @@ def far(some: dict[str, Tensor], other: dict[str, Tensor]) -> dict[str, float]:
     """‖a - b‖ / ‖b‖ of each table."""
     assert some.keys() == other.keys()
     return {
-        name: float((some[name].double() - other[name].double()).norm() / other[name].norm())
-        for name in some
+        name: float((a.double().cpu() - b.double().cpu()).norm() / b.norm())
+        for name, a, b in ((name, some[name], other[name]) for name in some)
     }
 
 
