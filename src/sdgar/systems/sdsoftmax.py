@@ -51,6 +51,8 @@ class SDSoftmax(Learner):
     epochs: int | None = None  # type: ignore[assignment]
     """The number of passes over the training positives, over which the learning rate falls. Without
     a value it is 8 from 250,000 training rows on, and 12 for fewer."""
+    batch_size: int = 4096
+    """How many training positives one step of the optimiser learns from."""
     evaluate_every: int = 2
     """How many epochs lie between two looks at the validation rows."""
     learning_rate: float = 0.15
@@ -81,13 +83,13 @@ class SDSoftmax(Learner):
     popularity."""
     states: int = 64
     """The number K of states of the generator."""
-    refit_every: int = 4
+    refit_every: int = 8
     """How many epochs lie between two steps of EM; the first step is before epoch 1."""
     floor_x: float = 1e-3
     """The share of every x_c, the states of a context, that is spread over all states."""
     floor_y: float = 0.1
     """The share of every y_k, the items of a state, that is spread over all items."""
-    generator_samples: int = 64
+    generator_samples: int = 32
     """How many draws there are for each context and each item in a step of EM."""
     pretrain: int = 15
     """How many steps of EM learn from the positives, before the generator follows the scores."""

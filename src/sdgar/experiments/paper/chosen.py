@@ -11,7 +11,7 @@ YARDSTICKS = ("popular", "item-knn", "ials", "ease")
 _IRGAN = {"pretrain_rate": 0.01, "generator_batch": 1024, "batch_size": 8192, "evaluate_every": 1}
 _AT_ONE_RATE = {
     "schedule": "constant", "learning_rate": 0.05, "sweeps": 3, "evaluate_every": 5,
-    "positives_per_visit": 2, "refit_every": 2,
+    "positives_per_visit": 2, "refit_every": 2, "generator_samples": 64, "batch_size": 2048,
 }  # fmt: skip
 """SD-Softmax trained like the paper's systems: at one rate, until validation rows say stop."""
 
