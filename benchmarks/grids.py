@@ -359,7 +359,8 @@ def anew() -> list[Job]:
 
 def thorough() -> list[Job]:
     """SD-Softmax with the settings of --thorough."""
-    own = {"dim": 256, "epochs": 16, "positives_per_visit": 2}
+    own = {"dim": 256, "epochs": 16, "positives_per_visit": 2, "batch_size": 2048,
+           "refit_every": 4, "generator_samples": 64}  # fmt: skip
     return [
         job(data, "sdsoftmax", seed, "validated", **own)
         for seed, data in itertools.product(SEEDS, (*DATASETS, *FURTHER))

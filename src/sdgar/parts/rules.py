@@ -36,6 +36,11 @@ def shared_by(data: Interactions) -> int:
     return 4 if len(data) >= _MANY else 2
 
 
+def batch_of(data: Interactions) -> int:
+    """Return how many positives a step has: 4,096 from 250,000 rows on, else 2,048."""
+    return 4096 if len(data) >= _MANY else 2048
+
+
 def temperature_of(data: Interactions) -> float:
     """τ = 0.12 max(1, 250,000 / rows)^⅕ up to ½, in three digits: few rows need a high τ.
 

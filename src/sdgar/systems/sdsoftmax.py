@@ -12,7 +12,14 @@ from sdgar.data.interactions import Interactions
 from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.parts import discriminators, objectives
 from sdgar.parts.register import Ingredients
-from sdgar.parts.rules import FEW_ROWS, MOST_EPOCHS, epochs_of, shared_by, temperature_of
+from sdgar.parts.rules import (
+    FEW_ROWS,
+    MOST_EPOCHS,
+    batch_of,
+    epochs_of,
+    shared_by,
+    temperature_of,
+)
 from sdgar.parts.samplers import STATIC, em_generator
 from sdgar.systems.base import estimator
 from sdgar.systems.learner import Learner
@@ -43,7 +50,7 @@ class SDSoftmax(Learner):
         "l2": Range(0.02, 1.0),
     }
     rules: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("tau", "epochs", "positives_per_visit"), FEW_ROWS
+        ("tau", "epochs", "batch_size", "positives_per_visit"), FEW_ROWS
     )
 
     dim: int = 128
@@ -51,8 +58,9 @@ class SDSoftmax(Learner):
     epochs: int | None = None  # type: ignore[assignment]
     """The number of passes over the training positives, over which the learning rate falls. Without
     a value it is 8 from 250,000 training rows on, and 12 for fewer."""
-    batch_size: int = 4096
-    """How many training positives one step of the optimiser learns from."""
+    batch_size: int | None = None  # type: ignore[assignment]
+    """How many training positives one step of the optimiser learns from. Without a value it is
+    4,096 from 250,000 training rows on, and 2,048 for fewer."""
     evaluate_every: int = 2
     """How many epochs lie between two looks at the validation rows."""
     learning_rate: float = 0.15
@@ -126,6 +134,7 @@ class SDSoftmax(Learner):
     def decided(self, data: Interactions) -> dict[str, Any]:
         """Return what follows from the number of rows, unless it is given or not used."""
         by_rule: dict[str, Any] = {"epochs": epochs_of(data)}
+        by_rule["batch_size"] = batch_of(data)
         by_rule["positives_per_visit"] = shared_by(data)
         if self.similarity == "cosine":
             by_rule["tau"] = temperature_of(data)

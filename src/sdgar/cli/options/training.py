@@ -13,7 +13,10 @@ from sdgar.settings import KS, METRIC
 
 DEFAULT_SYSTEM = "sdsoftmax"
 """The system that is trained if none is named."""
-THOROUGH = {"dim": "256", "epochs": "16", "positives_per_visit": "2"}
+THOROUGH = {
+    "dim": "256", "epochs": "16", "positives_per_visit": "2", "batch_size": "2048",
+    "refit_every": "4", "generator_samples": "64",
+}  # fmt: skip
 """The settings of --thorough."""
 _MOST_SEEDS = 10_000
 _DIGITS = 18
