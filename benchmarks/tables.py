@@ -997,6 +997,34 @@ def evaluation() -> str:
     return markdown(["", "best s", "median s", "CPU s"], rows)
 
 
+READ_FILES = {
+    "integers.parquet": "Parquet, integer ids",
+    "integers.csv": "CSV, integer ids",
+    "text.parquet": "Parquet, text ids",
+    "text.csv": "CSV, text ids",
+}
+
+
+def reading() -> str:
+    """Files read to interactions, beside a bare Polars read."""
+    report = _report("reading.json")
+    rows = []
+    for name, said in READ_FILES.items():
+        bare, ours = (report["reads"][name][reader] for reader in ("polars", "sdgar"))
+        rows.append(
+            [
+                said,
+                f"{report['bytes'][name] / 2**20:,.0f} MiB",
+                f"{bare['seconds']:.1f}",
+                f"{ours['seconds']:.1f}",
+                f"{ours['seconds'] / bare['seconds']:.1f}",
+                *(f"{told['growth_bytes'] / 2**20:,.0f} MiB" for told in (bare, ours)),
+            ]
+        )
+    head = ["", "file", "Polars s", "sdgar s", "ratio", "Polars' memory", "sdgar's memory"]
+    return markdown(head, rows)
+
+
 NEIGHBOURS = (0, 1, 2, 4)
 WORK = {
     "epochs": "epochs of SD-Softmax",
@@ -1144,6 +1172,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "busy-neighbour": ("docs/benchmarks.md", busy_neighbour),
     "gpu": ("docs/benchmarks.md", gpu),
     "evaluation": ("docs/benchmarks.md", evaluation),
+    "reading": ("docs/benchmarks.md", reading),
 }
 """The page of every table, and what makes it."""
 
