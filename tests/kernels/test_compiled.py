@@ -146,6 +146,26 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     assert len(list(tmp_path.glob("sdgar/kernels-*/**/*.nbi"))) == 1
 
 
+def test_a_kept_kernel_that_counts_references_may_be_the_first_to_be_loaded(tmp_path):
+    code = (
+        "import sys; from sdgar.kernels.numba.topk import select_rows; "
+        "print(sum(select_rows.stats.cache_hits.values()), 'numba.np.arrayobj' in sys.modules)"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert found == [["0", "True"], ["1", "False"]]
+
+
 def doubling() -> Callable[..., object]:
     """A kernel as a new process would define it."""
 
