@@ -45,6 +45,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/cpu.py
 	$(BIN)/python benchmarks/peers.py seconds
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/busy_neighbour.py
 
 tables: $(VENV)/.package

@@ -997,6 +997,34 @@ def evaluation() -> str:
     return markdown(["", "best s", "median s", "CPU s"], rows)
 
 
+READ_FILES = {
+    "integers.parquet": "Parquet, integer ids",
+    "integers.csv": "CSV, integer ids",
+    "text.parquet": "Parquet, text ids",
+    "text.csv": "CSV, text ids",
+}
+
+
+def reading() -> str:
+    """Files read to interactions, beside a bare Polars read."""
+    report = _report("reading.json")
+    rows = []
+    for name, said in READ_FILES.items():
+        bare, ours = (report["reads"][name][reader] for reader in ("polars", "sdgar"))
+        rows.append(
+            [
+                said,
+                f"{report['bytes'][name] / 2**20:,.0f} MiB",
+                *(f"{told['seconds']:.1f}" for told in (bare, ours)),
+                *(f"{told['cpu_s']:.1f}" for told in (bare, ours)),
+                f"{ours['cpu_s'] / bare['cpu_s']:.1f}",
+                *(f"{told['growth_bytes'] / 2**20:,.0f} MiB" for told in (bare, ours)),
+            ]
+        )
+    head = ["", "file", "Polars s", "sdgar s", "Polars CPU s", "sdgar CPU s", "ratio of CPU s"]
+    return markdown([*head, "Polars' memory", "sdgar's memory"], rows)
+
+
 NEIGHBOURS = (0, 1, 2, 4)
 WORK = {
     "epochs": "epochs of SD-Softmax",
@@ -1144,6 +1172,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "busy-neighbour": ("docs/benchmarks.md", busy_neighbour),
     "gpu": ("docs/benchmarks.md", gpu),
     "evaluation": ("docs/benchmarks.md", evaluation),
+    "reading": ("docs/benchmarks.md", reading),
 }
 """The page of every table, and what makes it."""
 

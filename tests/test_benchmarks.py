@@ -23,6 +23,7 @@ CASES = {
     "scale items": (),
     "evaluation": ("--repeats", "1"),
     "evaluation fold-in": (),
+    "reading": (),
     "sampling": (),
     "sampling proposals": (),
     "peers seconds": ("--users", "50"),

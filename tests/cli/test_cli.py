@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from sdgar.cli import main, options
+from sdgar.cli.commands import LINES, command_of
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
 from sdgar.machine import cores
@@ -393,15 +394,44 @@ def test_what_training_never_saw_is_counted_and_told(events, tmp_path):
     assert f"{counts['cold_items']} test items that training never saw count" in done.stderr
 
 
-def test_help_does_not_import_torch():
+@pytest.mark.parametrize("words", [("--help",), ("train", "--help")])
+def test_help_imports_nothing_heavy(words):
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "sdgar", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "sdgar", *words],
         capture_output=True,
         text=True,
         check=True,
     )
     imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
-    assert not imported & {"torch", "numpy", "polars", "numba", "scipy", "matplotlib"}
+    heavy = {"torch", "numpy", "polars", "numba", "scipy", "matplotlib", "rich"}
+    assert not {name.partition(".")[0] for name in imported} & heavy
+    assert ("sdgar.cli.options" in imported) == ("train" in words)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_line_of_a_command_is_the_first_of_its_own_page(name):
+    assert (command_of(name).help or "").partition("\n\n")[0].replace("\n", " ") == LINES[name]
+
+
+def test_without_words_a_group_shows_its_page():
+    for words in ((), ("data",)):
+        done = sdgar(*words)
+        assert (done.returncode, done.stderr) == (2, "")
+        assert done.stdout == sdgar(*words, "--help").stdout
+
+
+def test_options_are_listed_in_their_panels():
+    shown = sdgar("train", "--help").stdout
+    places = [shown.index(f"\n{panel}:\n") for panel in ("Arguments", "Options", "Columns")]
+    assert places == sorted(places)
+    assert shown.index("  --min-rating") > places[-1] > shown.index("  --seed INTEGER")
+
+
+@pytest.mark.parametrize(("words", "meant"), [(("trian",), "train"), (("data", "stast"), "stats")])
+def test_a_misspelt_command_is_told_the_nearest(words, meant):
+    done = sdgar(*words)
+    assert done.returncode == 2
+    assert f"Did you mean '{meant}'?" in done.stderr
 
 
 BAD = {

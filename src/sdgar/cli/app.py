@@ -12,23 +12,9 @@ from typing import Annotated, Any
 import typer
 
 import sdgar
-from sdgar.cli import (
-    blend,
-    compare,
-    data,
-    demo,
-    doctor,
-    evaluate,
-    explain,
-    info,
-    paper,
-    recommend,
-    similar,
-    systems,
-    train,
-    tune,
-)
+from sdgar.cli.commands import ByName
 from sdgar.cli.console import Screen, warnings_on
+from sdgar.cli.pages import shown_as
 from sdgar.errors import ResourceError, SdgarError, StoppedError, UsageError, exhausted
 from sdgar.show import progress
 from sdgar.show.printed import command
@@ -37,31 +23,16 @@ _Mistake: Any = typer.BadParameter.__mro__[2]
 """The base class of all mistakes in words and options, for which Typer has no public name."""
 
 app = typer.Typer(
-    name="sdgar",
-    help="Recommendations from implicit feedback with learned negative sampling.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["--help", "-h"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    epilog=(
-        "Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · "
-        "5 disk, memory, device, network · 6 numbers not finite · 130 interrupted · 143 told to end"
-    ),
+    **shown_as(
+        cls=ByName,
+        name="sdgar",
+        help="Recommendations from implicit feedback with learned negative sampling.",
+        epilog=(
+            "Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · 5 disk, memory, "
+            "device, network · 6 numbers not finite · 130 interrupted · 143 told to end"
+        ),
+    )
 )
-app.command("demo")(demo.demo)
-app.command("train")(train.train)
-app.command("compare")(compare.compare)
-app.command("tune")(tune.tune)
-app.command("paper")(paper.paper)
-app.command("evaluate")(evaluate.evaluate)
-app.command("blend")(blend.blend)
-app.command("recommend")(recommend.recommend)
-app.command("explain")(explain.explain)
-app.command("similar")(similar.similar)
-app.command("info")(info.info)
-app.add_typer(data.app, name="data")
-app.command("systems")(systems.systems)
-app.command("doctor")(doctor.doctor)
 
 
 def _version(wanted: bool) -> None:
@@ -120,8 +91,7 @@ def answer(interrupted: Callable[[], bool]) -> int:
         except SdgarError as error:
             return _told(screen, error)
         except _Mistake as error:
-            # Without words the help is the answer, and has been shown.
-            return _told(screen, _usage(error)) if error.format_message() else 2
+            return _told(screen, _usage(error))
         except typer.Abort:
             return 130
         except OSError as error:

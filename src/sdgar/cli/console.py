@@ -9,6 +9,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from sdgar.errors import SdgarWarning
@@ -60,7 +61,11 @@ class Screen:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self.console = _console(stderr=as_json)
+
+    @cached_property
+    def console(self) -> Console:
+        """The console of Rich, which is imported with the first word to print."""
+        return _console(stderr=self.as_json)
 
     def line(self, text: str, style: str = "none") -> None:
         """Print a line as it is."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import typer
 
 from sdgar.cli import data_files, data_sets
+from sdgar.cli.commands import LINES
+from sdgar.cli.pages import Command, Commands, shown_as
 
-app = typer.Typer(no_args_is_help=True, help="Look at data, prepare it, make it up.")
-app.command()(data_files.stats)
-app.command()(data_files.split)
-app.command()(data_sets.prepare)
-app.command()(data_sets.download)
-app.command()(data_sets.synthetic)
+data = typer.Typer(**shown_as(cls=Commands, add_completion=False, help=LINES["data"]))
+data.command(cls=Command)(data_files.stats)
+data.command(cls=Command)(data_files.split)
+data.command(cls=Command)(data_sets.prepare)
+data.command(cls=Command)(data_sets.download)
+data.command(cls=Command)(data_sets.synthetic)

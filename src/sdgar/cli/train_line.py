@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from sdgar.cli.commands import command_of
 from sdgar.show.printed import command
 
 _OWN = {"files", "system", "settings", "out", "overwrite", "as_json", "explain"}
@@ -38,8 +39,7 @@ def _heeded(context: typer.Context, system: str) -> set[str]:
     from sdgar.data.splits import is_several
     from sdgar.systems.names import SYSTEMS
 
-    root: Any = context.find_root().command
-    names = {str(parameter.name) for parameter in root.commands["train"].params} - _OWN
+    names = {str(parameter.name) for parameter in command_of("train").params} - _OWN
     names -= {"engine", "device", "metric"} - SYSTEMS[system]().get_params().keys()
     names -= {"valid", "metric"} if context.params.get("protocol") == "paper" else set()
     names -= {"split"} if is_several(context.params.get("split")) else set()

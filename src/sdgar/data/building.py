@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sdgar.data import contexts, numbers
 from sdgar.data.account import RowAccount
 from sdgar.data.ids import Ids, held
+from sdgar.data.order import by_pair, later_last, ranked
 from sdgar.errors import DataError, UsageError, unknown_name
 
 Duplicates = Literal["error", "sum", "max", "last"]
@@ -139,11 +140,12 @@ def from_indices(
     _require_indices("user", users_E, len(users))
     _require_indices("item", items_E, len(items))
     key_E = users_E.astype(np.int64) * len(items) + items_E.astype(np.int64)
-    order = np.argsort(key_E, kind="stable")
-    last_E = np.append(np.diff(key_E[order]) != 0, True)
+    order = by_pair(users_E, items_E, (len(users), len(items)))
+    sorted_E = key_E[order]
+    last_E = np.append(sorted_E[1:] != sorted_E[:-1], True)
     if time_E is not None and not last_E.all():
-        order = np.lexsort((time_E, key_E))
-    key_E = key_E[order]
+        order = later_last(order, last_E, key_E, time_E)
+    key_E = sorted_E
     kept = order[last_E]
     weight = None
     if weight_E is not None:
@@ -186,8 +188,8 @@ def _require_indices(what: str, index_E: NDArray[np.integer[Any]], n: int) -> No
 
 
 def _distinct(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:
-    distinct, index = np.unique(held(raw, f"{what} ids"), return_inverse=True)
-    return Ids(distinct), index.astype(np.int64)
+    distinct, index = ranked(held(raw, f"{what} ids"))
+    return Ids(distinct), index
 
 
 def _collapse(

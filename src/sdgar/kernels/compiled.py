@@ -41,6 +41,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import rtsys
 from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
 
@@ -203,8 +204,16 @@ class _Kept(FunctionCache):  # type: ignore[misc]
         )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled code of a kernel, or none.
+
+        Numba would first import all that it can compile, which takes longer than to load every
+        kernel of a training. Code that is compiled already calls none of it, only the functions
+        that count references, where a kernel has them.
+        """
         try:
-            return super().load_overload(sig, target_context)
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
         except Exception as error:  # unpacking what another program wrote can fail in any way
             _warn_of(self._cache_path, f"cannot be read ({error or type(error).__name__})")
             return None

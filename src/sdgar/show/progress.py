@@ -9,7 +9,6 @@ nothing unless they are asked, and the command line has a screen of its own.
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 import sys
 import time
@@ -75,6 +74,8 @@ def is_verbose(asked: bool | None) -> bool:
         return bool(asked)
     if _setting.on is not None:
         return _setting.on
+    import multiprocessing  # here, as commands that only show help need none of it
+
     return _environment() and multiprocessing.current_process().name == "MainProcess"
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sdgar.data import contexts, ratings
 from sdgar.data.ids import MAX_BYTES, Ids, int_overflow
 from sdgar.data.interactions import Interactions, RowAccount
+from sdgar.data.order import ranked
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.columns import FIELD, Columns, threshold_required
 from sdgar.data.readers.known_names import Role
@@ -78,7 +79,8 @@ def to_interactions(
     filtered = _sort_out(verdict, checks, table, columns, log)
     if log.counts and not options.allow_bad_rows:
         raise BadRows(log.problems(), n_read)
-    kept = frame.filter(verdict.is_null())
+    is_kept = verdict.is_null()
+    kept = frame if is_kept.all() else frame.filter(is_kept)
     account = RowAccount(n_read, kept.height, filtered=filtered, rejected=dict(log.counts))
     if kept.is_empty():
         raise DataError(f"there is no row to learn from: {account.sentence()}.", code="no_rows")
@@ -86,9 +88,8 @@ def to_interactions(
     low = [at for at, check in enumerate(checks) if check.role == "rating" and not check.rejects]
     below = (verdict == (low[0] if low else len(checks))).fill_null(value=False)
     # Users who rated all of theirs low are known too, with nothing to learn from.
-    is_kept = verdict.is_null()
     named = is_kept | below if options.context == contexts.USER else is_kept
-    users, users_E = _index(frame.filter(named)["user"], columns.user, untyped, notes)
+    users, users_E = _index(frame["user"].filter(named), columns.user, untyped, notes)
     users_E = users_E[is_kept.filter(named).to_numpy()]
     items, items_E = _index(kept["item"], columns.item, untyped, notes)
     people = users
@@ -238,14 +239,14 @@ def _index(
 ) -> tuple[Ids, NDArray[np.integer[Any]]]:
     """Return the distinct ids in ascending order (by UTF-8 bytes), and the index of each row."""
     ids = _held(ids, column, untyped)
+    if ids.dtype != pl.String:
+        integers, index = ranked(ids.to_numpy())
+        return Ids(integers), index
     distinct = ids.unique().sort()
-    values = distinct.to_numpy()
-    if ids.dtype == pl.String:
-        notes += _lookalikes(distinct, column)
-        values = values.astype(object)
+    notes += _lookalikes(distinct, column)
     numbered = distinct.to_frame("id").with_row_index("index")
     rows = ids.to_frame("id").join(numbered, on="id", how="left", maintain_order="left")
-    return Ids(values), rows["index"].to_numpy()
+    return Ids(distinct.to_numpy().astype(object)), rows["index"].to_numpy()
 
 
 def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:

@@ -1,0 +1,65 @@
+"""The commands of ``sdgar`` by name, in the order in which people are shown them.
+
+A command's module is imported when that command runs: ``sdgar --help`` needs none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from sdgar.cli.pages import Command, Commands, shown_as
+
+LINES = {
+    "demo": "Make data, train, compare with most-popular, save, draw, recommend.",
+    "train": "Train a model on files of (user, item) events and measure it.",
+    "compare": (
+        "Compare systems on the same rows, with the same seeds, and by a paired test over users."
+    ),
+    "tune": "Search a system's settings for the best --metric on validation rows.",
+    "paper": (
+        "Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it."
+    ),
+    "evaluate": "Rank all items for every test user and compare with the test events.",
+    "blend": (
+        "Add the scores of two models of the same events: the sum is a model like any other."
+    ),
+    "recommend": "Recommend items that a user does not have yet.",
+    "explain": "Say which items of a user's history speak for each item, and how much.",
+    "similar": "Find the items most similar to an item, or the users most similar to a user.",
+    "info": "Say what a saved model is, after verifying its files.",
+    "data": "Look at data, prepare it, make it up.",
+    "systems": "Show the systems there are; with a name, its settings and what it can do.",
+    "doctor": "Show versions, devices, engines and what is missing.",
+}
+"""The one line of each command; a command ``x`` is the function, or the group, in ``cli/x.py``."""
+
+
+class ByName(Commands):
+    """The commands of ``LINES``."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return list(LINES)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """Import a command, or return none if there is none of this name."""
+        return command_of(name) if name in LINES else None
+
+    def line_of(self, ctx: Any, name: str) -> str:
+        """Return the one line that says what a command does."""
+        return LINES[name]
+
+
+def command_of(name: str) -> Any:
+    """Import the command of this name, and return it in the form that Typer runs."""
+    made = getattr(import_module(f"sdgar.cli.{name}"), name)
+    if not isinstance(made, typer.Typer):
+        app = typer.Typer(**shown_as(add_completion=False))
+        app.command(name, cls=Command)(made)
+        made = app
+    found = typer.main.get_command(made)
+    found.name = name
+    return found

@@ -1,0 +1,56 @@
+"""Orders and ranks are those of NumPy's own sorts, whatever the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdgar.data.order import by_pair, later_last, ranked, stable_order
+
+
+@pytest.mark.parametrize("end", [1, 7, 1 << 31, 1 << 60])
+def test_an_order_is_that_of_a_stable_sort(end):
+    numbers = np.random.default_rng(0).integers(0, min(end, 50), 1000)
+    numbers[::7] = end - 1
+    assert stable_order(numbers, end).tolist() == np.argsort(numbers, kind="stable").tolist()
+
+
+@pytest.mark.parametrize("ends", [(30, 20), (1 << 31, 1 << 30), (1 << 33, 1 << 31)])
+def test_pairs_are_ordered_by_the_first_and_then_the_second(ends):
+    generator = np.random.default_rng(1)
+    first, second = (
+        generator.integers(0, 20, 2000) * (end // 20 if end > 100 else 1) for end in ends
+    )
+    assert by_pair(first, second, ends).tolist() == np.lexsort((second, first)).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=40))
+def test_rows_of_one_key_are_ordered_by_time_and_then_as_they_came(rows):
+    key, time = np.array(rows, np.int64).T
+    order = np.argsort(key, kind="stable")
+    last = np.append(np.diff(key[order]) != 0, True)
+    assert later_last(order, last, key, time).tolist() == np.lexsort((time, key)).tolist()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([], np.int64),
+        np.array([-(2**63), 2**63 - 1, 0, 0]),
+        np.array([-(2**63), -(2**63) + 5, -(2**63)]),
+        np.array([2**64 - 1, 2**64 - 3, 2**64 - 1], np.uint64),
+        np.array([2**63, 0], np.uint64),
+        np.random.default_rng(2).integers(-40, 900, 500),
+        np.random.default_rng(3).integers(0, 10**12, 500),
+        np.array(["b", "a", "b"], object),
+    ],
+    ids=["none", "far", "lowest", "highest", "unsigned", "near", "apart", "text"],
+)
+def test_ranks_are_those_of_unique(ids):
+    distinct, index = ranked(ids)
+    wanted, inverse = np.unique(ids, return_inverse=True)
+    assert (distinct.dtype, index.dtype) == (wanted.dtype, np.int64)
+    assert distinct.tolist() == wanted.tolist()
+    assert index.tolist() == inverse.tolist()
