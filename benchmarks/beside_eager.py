@@ -34,13 +34,12 @@ from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
 from sdgar.systems.learner import Learner
 from sdgar.systems.sdgar import SDGAR
-from sdgar.systems.sdsoftmax import SDSoftmax
 
 SMALL = Shape(users=100, items=60, interactions=1_000, concentration=0.3)
 ENGINES = ("fused-cpu", "eager")
 RECIPES: dict[str, dict[str, Learner]] = {
     "cml": {"CML": CML(), "CML, covariance 1": CML(covariance=1.0)},
-    "fields": {"BPR": BPR(), "SD-GAR": SDGAR(), "SD-Softmax": SDSoftmax()},
+    "fields": {"BPR": BPR(), "SD-GAR": SDGAR()},
 }
 
 
