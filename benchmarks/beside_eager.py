@@ -1,9 +1,10 @@
 """Epochs of the fused CPU engine beside the eager engine, for systems of another form than SD-GAR.
 
-    python benchmarks/beside_eager.py cml [--json FILE] [--data DIR] [--rounds 3]
-    python benchmarks/beside_eager.py fields [--json FILE] [--data DIR] [--rounds 3]
+    python benchmarks/beside_eager.py cml [--json FILE] [--data DIR] [--rounds 3] [--threads 2]
+    python benchmarks/beside_eager.py fields [--json FILE] [--data DIR] [--rounds 3] [--threads 2]
 
-Both engines take turns, one epoch a round, by two threads, and a ratio is that of their medians.
+Both engines take turns, one epoch a round, and a ratio is that of their medians. On cores that other
+programs keep busy, ask for one thread: torch's threads wait for each other there far more than ours.
 
     cml      CML on CiteULike, without and with the covariances between the axes of a batch
     fields   systems whose contexts have two fields, user and part of the day, on MovieLens-100K
@@ -34,12 +35,13 @@ from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
 from sdgar.systems.learner import Learner
 from sdgar.systems.sdgar import SDGAR
+from sdgar.systems.sdsoftmax import SDSoftmax
 
 SMALL = Shape(users=100, items=60, interactions=1_000, concentration=0.3)
 ENGINES = ("fused-cpu", "eager")
 RECIPES: dict[str, dict[str, Learner]] = {
     "cml": {"CML": CML(), "CML, covariance 1": CML(covariance=1.0)},
-    "fields": {"BPR": BPR(), "SD-GAR": SDGAR()},
+    "fields": {"BPR": BPR(), "SD-GAR": SDGAR(), "SD-Softmax": SDSoftmax()},
 }
 
 
@@ -84,17 +86,21 @@ def measured(data: Interactions, recipes: dict[str, Learner], rounds: int) -> li
 
 def main() -> None:
     """Measure one part, print and write."""
-    parser = options_of(__doc__, rounds={"type": int, "default": 3, "help": "turns of each"})
+    parser = options_of(
+        __doc__,
+        rounds={"type": int, "default": 3, "help": "turns of each"},
+        threads={"type": int, "default": THREADS, "help": "threads of both engines"},
+    )
     parser.add_argument("part", choices=RECIPES)
     options = parser.parse_args()
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(options.threads)
     recipes, rounds = RECIPES[options.part], options.rounds
     if options.quick:
         recipes, rounds = dict(list(recipes.items())[:1]), 1
     source, data = data_of(options.part, options.data, quick=options.quick)
     report = {
         **machine(),
-        "threads": THREADS,
+        "threads": options.threads,
         "source": source,
         "positives": len(data),
         "rounds": rounds,
