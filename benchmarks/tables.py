@@ -971,7 +971,6 @@ def beside_eager() -> str:
         "CML, covariance 1": "CML with the covariance term, CiteULike",
         "BPR": "BPR, user and daypart, MovieLens-100K",
         "SD-GAR": "SD-GAR, user and daypart, MovieLens-100K",
-        "SD-Softmax": "SD-Softmax, user and daypart, MovieLens-100K",
     }
     parts = [_report(f"beside-eager-{part}.json") for part in ("cml", "fields")]
     found = {row["name"]: (row, part["positives"]) for part in parts for row in part["rows"]}
