@@ -964,6 +964,24 @@ def cpu_bpr() -> str:
     return markdown(head, rows)
 
 
+def beside_eager() -> str:
+    """CML, and contexts of two fields, fused and eager."""
+    names = {
+        "CML": "CML, CiteULike, 20 negatives",
+        "CML, covariance 1": "CML with the covariance term, CiteULike",
+        "BPR": "BPR, user and daypart, MovieLens-100K",
+        "SD-GAR": "SD-GAR, user and daypart, MovieLens-100K",
+    }
+    parts = [_report(f"beside-eager-{part}.json") for part in ("cml", "fields")]
+    found = {row["name"]: (row, part["positives"]) for part in parts for row in part["rows"]}
+    rows = []
+    for name, said in names.items():
+        row, positives = found[name]
+        speeds = (positives / row[f"{engine}_seconds"] for engine in ("fused", "eager"))
+        rows.append([said, *map(rounded, speeds), f"{row['fused_over_eager']:.1f}"])
+    return markdown(["system, data", "fused, positives/s", "eager, positives/s", "ratio"], rows)
+
+
 def scale() -> str:
     """An epoch of a hundred million interactions."""
     report = _report("scale.json")
@@ -1167,6 +1185,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "dislikes": ("docs/systems.md", dislikes),
     "cpu-sdgar": ("docs/benchmarks.md", cpu_sdgar),
     "cpu-bpr": ("docs/benchmarks.md", cpu_bpr),
+    "beside-eager": ("docs/benchmarks.md", beside_eager),
     "time-to-quality": ("docs/benchmarks.md", time_to_quality),
     "scale": ("docs/benchmarks.md", scale),
     "busy-neighbour": ("docs/benchmarks.md", busy_neighbour),

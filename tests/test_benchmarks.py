@@ -17,6 +17,8 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks/ is not there")
 
 CASES = {
+    "beside_eager cml": (),
+    "beside_eager fields": (),
     "command": (),
     "cpu": (),
     "scale": (),

@@ -171,6 +171,8 @@ POPULAR = Composition(Popularity, MatrixFactorization, PairwiseLogistic, RowAdag
 VIOLATION_SGD = Composition(FirstViolation, MatrixFactorization, PairwiseLogistic, SGD)
 SOFTMAX_ADAM = Composition(Decomposable, Cosine, SampledSoftmax, LazyAdam, bias=True)
 RANKS_ADAGRAD = Composition(RankByFactor, MatrixFactorization, PairwiseLogistic, RowAdagrad)
+METRIC = Composition(Uniform, Metric, CmlHinge, RowAdagrad)
+METRIC_ADAM = Composition(Uniform, Metric, CmlHinge, LazyAdam)
 SUMS_OF_FIELDS = (
     Composition(Uniform, MatrixFactorization, PairwiseLogistic, RowAdagrad, fields=True),
     Composition(Decomposable, Cosine, SampledSoftmax, RowAdagrad, bias=True, fields=True),
@@ -190,7 +192,7 @@ MET = (
     Composition(FirstViolation, MatrixFactorization, WarpHinge, RowAdagrad),
     VIOLATION_SGD,
     *SUMS_OF_FIELDS,
-    Composition(Uniform, Metric, CmlHinge, RowAdagrad),
+    METRIC,
 )
 
 

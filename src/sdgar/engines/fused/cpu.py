@@ -20,6 +20,7 @@ from sdgar.engines import host
 from sdgar.engines.fused.cpu_records import (
     Model,
     at_rate,
+    entries_of,
     known_of,
     order_of,
     rows_of,
@@ -28,7 +29,7 @@ from sdgar.engines.fused.cpu_records import (
     tables_of,
     variants_of,
 )
-from sdgar.engines.fused.plan import CPU, Asked
+from sdgar.engines.fused.plan import CPU, Asked, Beside
 from sdgar.engines.pace import Pace
 from sdgar.engines.visits import Visits
 from sdgar.machine import cores
@@ -63,7 +64,8 @@ class FusedCpuEngine:
         self._steps = steps_of(self._model, system)
         columns = self._steps.item.columns
         self._tables = tables_of(self._model, columns)
-        self._scores = CPU.score(system, columns)
+        entries = entries_of(system, self._batch)
+        self._scores = CPU.score(system, Beside(columns, system.l2, self._batch, entries))
         self._loss = CPU.loss(system)
         self._scratch = scratch_of(self._model, system, self._batch)
         self._pace, self._refit_pace = _paces()

@@ -10,6 +10,7 @@ from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.memory import aligned, all_minus_one, packed
 from sdgar.engines.fused.plan import CPU
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sdgar.kernels.numba.epoch import Order, Rows, Scratch, Steps
     from sdgar.kernels.numba.known import Known
 
-Model = MatrixFactorization | Cosine
+Model = MatrixFactorization | Metric | Cosine
 
 
 def rows_of(data: Interactions) -> Rows:
@@ -82,6 +83,11 @@ def at_rate(steps: Steps, rate: float) -> Steps:
     return steps._replace(user=user, item=item, bias=bias)
 
 
+def entries_of(system: System, visits: int) -> int:
+    """Return the number of pairs of a visit and an item."""
+    return visits * (system.positives_per_visit + system.n_negatives)
+
+
 def tables_of(model: Model, columns: int) -> Tables | Summed:
     """Copy the vectors of contexts, or of the values of their fields, and of items."""
     from sdgar.kernels.numba.contexts import Summed, Tables
@@ -106,7 +112,7 @@ def scratch_of(model: Model, system: System, visits: int) -> Scratch:
 
     n_rows, dim = model.user_UD.shape
     fields = 1 if model.place_UF is None else model.place_UF.shape[1]
-    entries = visits * (system.positives_per_visit + system.n_negatives)
+    entries = entries_of(system, visits)
     return Scratch(
         place_VF=np.empty((visits, fields), np.int32),
         count_V=np.empty(visits, np.int32),
@@ -134,6 +140,8 @@ def variants_of(system: System) -> str:
     names = [type(part).__name__ for part in parts]
     if isinstance(system.discriminator, Cosine) and system.discriminator.bias_I is not None:
         names.append("bias")
+    if isinstance(system.discriminator, Metric) and system.l2 > 0:
+        names.append("covariances")
     if getattr(system.discriminator, "place_UF", None) is not None:
         names.append("fields")
     return "-".join(names)

@@ -109,6 +109,18 @@ class Asked(NamedTuple):
     n_items: int
 
 
+class Beside(NamedTuple):
+    """What scores on the CPU are told of beside the model."""
+
+    columns: int
+    """How many numbers a table holds for each parameter."""
+    l2: float
+    visits: int
+    """The visits of a batch."""
+    entries: int
+    """The pairs of a visit and an item of a batch."""
+
+
 def _cpu_uniform(k: Any, sampler: Uniform, asked: Asked) -> Any:
     return k.draws.Uniform(*asked)
 
@@ -152,15 +164,22 @@ def _cpu_first_violation(k: Any, sampler: FirstViolation, asked: Asked) -> Any:
     return k.picks.FirstViolation(*asked, candidates=sampler.max_tries, margin=margin)
 
 
-def _cpu_matrix_factorization(k: Any, model: MatrixFactorization, columns: int) -> Any:
-    return k.scores.MatrixFactorization(packed(model.bias_I, columns))
+def _cpu_matrix_factorization(k: Any, model: MatrixFactorization, beside: Beside) -> Any:
+    return k.scores.MatrixFactorization(packed(model.bias_I, beside.columns))
 
 
-def _cpu_cosine(k: Any, model: Cosine, columns: int) -> Any:
+def _cpu_metric(k: Any, model: Metric, beside: Beside) -> Any:
+    if beside.l2 == 0:
+        return k.scores.Metric()
+    sizes = len(model.user_UD), *model.item_ID.shape, beside.visits, beside.entries
+    return k.scores.CovariantMetric(k.covariances.room_for(beside.l2, *sizes))
+
+
+def _cpu_cosine(k: Any, model: Cosine, beside: Beside) -> Any:
     over_tau = np.float32(1 / model.tau)
     if model.bias_I is None:
         return k.scores.Cosine(over_tau)
-    return k.scores.BiasedCosine(over_tau, packed(model.bias_I, columns))
+    return k.scores.BiasedCosine(over_tau, packed(model.bias_I, beside.columns))
 
 
 def _cpu_pairwise_logistic(k: Any, objective: PairwiseLogistic) -> Any:
@@ -178,6 +197,10 @@ def _cpu_weighted_logistic(k: Any, objective: WeightedLogistic) -> Any:
 
 def _cpu_warp_hinge(k: Any, objective: WarpHinge) -> Any:
     return k.losses.WarpHinge(objective.n_items, np.float32(objective.margin))
+
+
+def _cpu_cml_hinge(k: Any, objective: CmlHinge) -> Any:
+    return k.losses.CmlHinge(objective.n_items, np.float32(objective.margin))
 
 
 def _cpu_sampled_softmax(k: Any, objective: SampledSoftmax) -> Any:
@@ -203,7 +226,11 @@ def _cpu_row_adagrad(k: Any, optimizer: RowAdagrad, n_rows: int) -> Any:
 CPU = Plan(
     package="sdgar.kernels.numba",
     code="code",
-    scores={MatrixFactorization: _cpu_matrix_factorization, Cosine: _cpu_cosine},
+    scores={
+        MatrixFactorization: _cpu_matrix_factorization,
+        Metric: _cpu_metric,
+        Cosine: _cpu_cosine,
+    },
     draws={
         Uniform: _cpu_uniform,
         Popularity: _cpu_popularity,
@@ -218,6 +245,7 @@ CPU = Plan(
         Logistic: _cpu_logistic,
         WeightedLogistic: _cpu_weighted_logistic,
         WarpHinge: _cpu_warp_hinge,
+        CmlHinge: _cpu_cml_hinge,
         SampledSoftmax: _cpu_sampled_softmax,
     },
     steps={SGD: _cpu_sgd, LazyAdam: _cpu_lazy_adam, RowAdagrad: _cpu_row_adagrad},

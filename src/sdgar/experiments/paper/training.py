@@ -21,7 +21,7 @@ from sdgar.training.protocols import PAPER_EPOCHS
 from sdgar.training.trained import OnPhase
 
 _WHOLE = 2**16 - 1
-_POSITIVES_A_SECOND = {"sdsoftmax": 120_000, "sdgar": 500_000, "cml": 40_000}
+_POSITIVES_A_SECOND = {"sdsoftmax": 120_000, "sdgar": 500_000, "cml": 250_000}
 _ANY_SYSTEM = 1_500_000
 _PAIRS_A_SECOND = 1e8
 """The pairs trained in a second on two cores at D = 32, roughly, to guess what a run costs."""

@@ -5,9 +5,10 @@ This is one loop with a draw, a score, a loss and a step plugged in: ``draws.py`
 It is deterministic for any number of threads: a visit is computed by one thread, and every user and
 item is owned by one thread, which adds up its gradient in the order of the batch and then steps it.
 Gradients are taken at the parameters the batch started with. A batch has two parts, with all
-threads meeting after each:
+threads meeting after each, and between them one more if rows of a batch pull at each other:
 
     score    visits split over threads: negatives, scores, slopes dl/ds, the gradient of u_c
+    survey   the covariances between the axes of all vectors of the batch; see ``covariances.py``
     move     owners add up slope · u_c over the entries of an item and step it; then the users
 
 An entry is one (visit, item): P positives and N negatives a visit. Entries of one row are chained,
@@ -25,19 +26,16 @@ from numpy.typing import NDArray
 from sdgar.kernels.compiled import inner, outer
 from sdgar.kernels.numba.contexts import add_up, ask_for, hand_down, move_row
 from sdgar.kernels.numba.draws import Bins, Drawn
-from sdgar.kernels.numba.losses import Scored, gradient, weigh
+from sdgar.kernels.numba.losses import Scored, few_slopes, gradient, weigh
+from sdgar.kernels.numba.owners import owns
 from sdgar.kernels.numba.picks import pick, propose
 from sdgar.kernels.numba.rng import permuted, words
-from sdgar.kernels.numba.scores import factor, move_item, score
-from sdgar.kernels.numba.steps import at
+from sdgar.kernels.numba.scores import factor, move_item, moved_by_slopes_alone, score, survey
+from sdgar.kernels.numba.steps import at, rests
 from sdgar.kernels.numba.threads import meet, prefetch, prefetch_row, run
 
 _BLOCK = 96
 """Rows asked for ahead of scoring: enough to hide their latency, few enough for L1."""
-_SPREAD, _LOW, _HALF = np.uint64(0x9E3779B1), np.uint64(0xFFFFFFFF), np.uint64(32)
-_LINE = np.uint64(4)
-"""Rows are owned 16 at a time, by the thread in whose share of 2^32 a multiple of their number
-lies: two threads never write to one cache line of a table with one number a row."""
 _AHEAD = 8
 """Rows ahead of the one that is stepped."""
 
@@ -207,7 +205,8 @@ def _visit(
 @inner
 def _score_part(
     first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any, rows: Any, known: Any,
-    order: Any, proposal: Any, scores: Any, loss: Any, tables: Any, scratch: Any, own: Any,
+    order: Any, proposal: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any,
+    own: Any,
 ) -> Any:  # fmt: skip
     """Score visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
     visited, drawn, scored = own.visited, own.drawn, own.scored
@@ -233,22 +232,26 @@ def _score_part(
             loss, visits, block, visited.weight_VP, drawn, scored, scratch.loss_V,
             scratch.effective_V,
         )  # fmt: skip
-        _hand_over(visits, block, scores, tables, scratch, visited, drawn, scored)
+        _hand_over(visits, block, scores, loss, steps, tables, scratch, visited, drawn, scored)
     return None
 
 
 @inner
 def _hand_over(
-    visits: Any, first: Any, scores: Any, tables: Any, scratch: Any, visited: Any, drawn: Any,
-    scored: Any,
+    visits: Any, first: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any,
+    visited: Any, drawn: Any, scored: Any,
 ) -> Any:  # fmt: skip
-    """Leave what the owners of rows need: entries, u_c, and its gradient Σ slope · v."""
+    """Leave what the owners of rows need: entries, u_c, and its gradient Σ slope · v.
+
+    A negative without a slope is no entry where nothing else would move it.
+    """
     user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
     u_VD, grad_VD, item_e, slope_e = scratch.u_VD, scratch.grad_VD, scratch.item_e, scratch.slope_e
     item_VP, item_VN, ok_VN = visited.item_VP, drawn.item_VN, drawn.ok_VN
     slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
     dim, p, n = user_UCD.shape[2], item_VP.shape[1], item_VN.shape[1]
-    s, a = p + n, factor(scores)
+    s, a, look = p + n, factor(scores), few_slopes(loss)
+    drop = moved_by_slopes_alone(scores) and rests(steps.item)
     for v in range(visits):
         b, user, count = first + v, visited.user_V[v], visited.count_V[v]
         scratch.count_V[b] = count
@@ -272,6 +275,9 @@ def _hand_over(
             answered |= ok_VN[v, j]
             item_e[b * s + p + j] = item
             slope_e[b * s + p + j] = slope_neg_VN[v, j]
+            if look and slope_neg_VN[v, j] == 0:
+                item_e[b * s + p + j] = -1 if drop else item
+                continue
             c = slope_neg_VN[v, j] * a
             for d in range(dim):
                 grad_VD[b, d] += c * item_ICD[item, 0, d]
@@ -287,9 +293,7 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
     mine = 0
     for e in range(entries):
         row = key_e[e]
-        if row < 0:
-            continue
-        if (((np.uint64(row) >> _LINE) * _SPREAD) & _LOW) * np.uint64(threads) >> _HALF != t:
+        if row < 0 or not owns(t, threads, row):
             continue
         before = tail_R[row]
         if before < 0:
@@ -401,7 +405,7 @@ def epoch(
         visits = min(order.batch, order.n_visits - begin)
         _score_part(
             visits * t // threads, visits * (t + 1) // threads, begin, keys, tail, deal, rows,
-            known, order, proposal, scores, loss, tables, scratch, own,
+            known, order, proposal, scores, loss, steps, tables, scratch, own,
         )  # fmt: skip
         meet(barrier_3, threads)
         positives = 0
@@ -413,6 +417,10 @@ def epoch(
                 scratch.totals_3[0] += scratch.loss_V[v]
                 scratch.totals_3[1] += scratch.effective_V[v] * count
                 scratch.totals_3[2] += 0 if scratch.answered_V[v] else count
+        survey(
+            scores, t, threads, barrier_3, visits, positives, order.positives, proposal.n, tables,
+            scratch,
+        )  # fmt: skip
         share = np.float32(1) / np.float32(positives)
         steps_before += 1
         now = Steps(

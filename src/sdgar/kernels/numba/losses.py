@@ -47,6 +47,13 @@ class WarpHinge(NamedTuple):
     margin: np.float32
 
 
+class CmlHinge(NamedTuple):
+    """l_i = log(1 + r_i) [margin + max_j s_j - s_i]₊, r_i = ⌊M · share of j with a loss⌋."""
+
+    n_items: int
+    margin: np.float32
+
+
 class SampledSoftmax(NamedTuple):
     """l_i = -s_i / ρ + log 1/n Σ_j exp(s_j)/Q_j."""
 
@@ -57,7 +64,7 @@ def weigh(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn:
     """Leave Q(j|c) in ``drawn.q_VN`` if the loss asks for it."""
 
 
-@variant(weigh, PairwiseLogistic, Logistic, WarpHinge)
+@variant(weigh, PairwiseLogistic, Logistic, WarpHinge, CmlHinge)
 def _weigh_not(loss: Any, proposal: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
     return None
 
@@ -76,6 +83,20 @@ def gradient(
 
     Losses and effective sample sizes go to place ``first`` of the batch and after.
     """
+
+
+def few_slopes(loss: Any) -> Any:
+    """Return whether most negatives of a visit have a slope of 0, so that it pays to look."""
+
+
+@variant(few_slopes, PairwiseLogistic, Logistic, WeightedLogistic, WarpHinge, SampledSoftmax)
+def _many_slopes(loss: Any) -> Any:
+    return False
+
+
+@variant(few_slopes, CmlHinge)
+def _one_slope(loss: Any) -> Any:
+    return True
 
 
 @inner
@@ -232,6 +253,38 @@ def _warp_hinge(
                 slope = np.float32(0)
             slope_pos_VP[v, i] = -slope
             slope_neg_VN[v, 0] += slope
+            loss_V[first + v] += slope * hinge
+    return None
+
+
+@variant(gradient, CmlHinge)
+def _cml_hinge(
+    loss: Any, visits: Any, first: Any, weight_VP: Any, drawn: Any, scored: Any, loss_V: Any,
+    effective_V: Any,
+) -> Any:  # fmt: skip
+    ok_VN, pos_VP, neg_VN = drawn.ok_VN, scored.pos_VP, scored.neg_VN
+    slope_pos_VP, slope_neg_VN = scored.slope_pos_VP, scored.slope_neg_VN
+    n = neg_VN.shape[1]
+    for v in range(visits):
+        top, hardest, accepted = -np.float32(np.inf), 0, 0
+        for j in range(n):
+            slope_neg_VN[v, j] = 0
+            accepted += ok_VN[v, j]
+            # A score that is not a number becomes the largest, and stays it.
+            if ok_VN[v, j] and not neg_VN[v, j] <= top and top == top:
+                top, hardest = neg_VN[v, j], j
+        loss_V[first + v] = 0
+        for i in range(pos_VP.shape[1]):
+            impostors = 0
+            for j in range(n):
+                impostors += ok_VN[v, j] and loss.margin + neg_VN[v, j] - pos_VP[v, i] > 0
+            rank = loss.n_items * impostors // max(accepted, 1)
+            slope = weight_VP[v, i] * np.float32(np.log1p(np.float32(rank)))
+            hinge = loss.margin + top - pos_VP[v, i]
+            if hinge <= 0:
+                slope = hinge = np.float32(0)
+            slope_pos_VP[v, i] = -slope
+            slope_neg_VN[v, hardest] += slope
             loss_V[first + v] += slope * hinge
     return None
 

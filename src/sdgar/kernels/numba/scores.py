@@ -2,8 +2,10 @@
 
     s = u · v + b               products
     s = u · v / τ (+ b)         cosines, of rows whose length is 1
+    s = 2 u · v - ‖v‖²          nearness, of rows whose length is at most 1
 
-A slope dl/ds enters the gradient of u as slope · a v, and that of v as slope · a u.
+A slope dl/ds enters the gradient of u as slope · a v, and that of v as slope · a u; nearness adds
+slope · (-2 v) to that of v.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, summing, variant
+from sdgar.kernels.numba.covariances import Covariances, look_over, pull
 from sdgar.kernels.numba.math import dot
 from sdgar.kernels.numba.steps import move, move_one
 
@@ -41,7 +44,17 @@ class BiasedCosine(NamedTuple):
     bias_IC: NDArray[np.float32]
 
 
-Scores = MatrixFactorization | Cosine | BiasedCosine
+class Metric(NamedTuple):
+    """s = 2 u · v - ‖v‖² of points in the unit ball."""
+
+
+class CovariantMetric(NamedTuple):
+    """The same scores, where the covariances between axes are held down."""
+
+    covariances: Covariances
+
+
+Scores = MatrixFactorization | Cosine | BiasedCosine | Metric | CovariantMetric
 
 
 def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
@@ -50,6 +63,10 @@ def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
 
 def factor(scores: Any) -> Any:
     """Return a, by which the one vector is multiplied in the gradient of the other."""
+
+
+def moved_by_slopes_alone(scores: Any) -> Any:
+    """Return whether an item whose slopes are all 0 has a gradient of 0."""
 
 
 def move_user(
@@ -70,6 +87,32 @@ def move_item(
 
     ``slope`` is the sum of the item's slopes, the gradient of its bias.
     """
+
+
+def survey(
+    scores: Any, t: Any, threads: Any, barrier_3: Any, visits: Any, positives: Any, p: Any, n: Any,
+    tables: Any, scratch: Any,
+) -> Any:  # fmt: skip
+    """Compute what the rows of a batch ask of each other, before any of them moves."""
+
+
+@variant(survey, MatrixFactorization, Cosine, BiasedCosine, Metric)
+def _nothing_to_survey(
+    scores: Any, t: Any, threads: Any, barrier_3: Any, visits: Any, positives: Any, p: Any, n: Any,
+    tables: Any, scratch: Any,
+) -> Any:  # fmt: skip
+    return None
+
+
+@variant(moved_by_slopes_alone, MatrixFactorization, Cosine, BiasedCosine, CovariantMetric)
+def _moved_by_more(scores: Any) -> Any:
+    """Return no; cosines without biases could say yes, but no loss leaves them without a slope."""
+    return False
+
+
+@variant(moved_by_slopes_alone, Metric)
+def _moved_by_slopes(scores: Any) -> Any:
+    return True
 
 
 @variant(score, MatrixFactorization)
@@ -173,4 +216,106 @@ def _turn_item_and_move_bias(
 ) -> Any:  # fmt: skip
     _turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
     move_one(steps.bias, scores.bias_IC, item, slope + reg * scores.bias_IC[item, 0])
+    return None
+
+
+@variant(survey, CovariantMetric)
+def _look_over(
+    scores: Any, t: Any, threads: Any, barrier_3: Any, visits: Any, positives: Any, p: Any, n: Any,
+    tables: Any, scratch: Any,
+) -> Any:  # fmt: skip
+    look_over(
+        scores.covariances, t, threads, barrier_3, visits, positives, p, n, tables, scratch
+    )  # fmt: skip
+    return None
+
+
+@summing
+def _near(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
+    """Return the sum Σ_d (2 u_d - v_d) v_d."""
+    total, two = np.float32(0), np.float32(2)
+    for d in range(user_UCD.shape[2]):
+        v = item_ICD[item, 0, d]
+        total += (two * user_UCD[user, 0, d] - v) * v
+    return total
+
+
+@variant(score, Metric, CovariantMetric)
+def _nearness(scores: Any, tables: Any, user: Any, item: Any) -> Any:
+    return _near(tables.user_UCD, tables.item_ICD, user, item)
+
+
+@variant(factor, Metric, CovariantMetric)
+def _twice(scores: Any) -> Any:
+    return np.float32(2)
+
+
+@inner
+def _into_ball(table_RCD: Any, row: Any) -> Any:
+    """Divide a row by its length if that is above 1."""
+    square = dot(table_RCD, table_RCD, row, row)
+    if square > 1:
+        inverse = np.float32(1) / np.sqrt(square)
+        for d in range(table_RCD.shape[2]):
+            table_RCD[row, 0, d] *= inverse
+    return None
+
+
+@variant(move_user, Metric)
+def _move_user_in_ball(
+    scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
+    reg: Any,
+) -> Any:  # fmt: skip
+    move(steps.user, tables.user_UCD, user, g_D, c, grad_VD, v, np.float32(0))
+    _into_ball(tables.user_UCD, user)
+    return None
+
+
+@variant(move_item, Metric)
+def _move_item_in_ball(
+    scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
+    slope: Any, reg: Any,
+) -> Any:  # fmt: skip
+    move(steps.item, tables.item_ICD, item, g_D, c, u_VD, v, np.float32(-2) * slope)
+    _into_ball(tables.item_ICD, item)
+    return None
+
+
+@inner
+def _pulled(
+    covariances: Any, step: Any, table_RCD: Any, touch_R: Any, row: Any, g_D: Any, c: Any,
+    u_VD: Any, v: Any, reg: Any,
+) -> Any:  # fmt: skip
+    """Move a row in the ball by g + c u + reg θ and what the covariances ask of it.
+
+    g_D and the touches of the row are 0 afterwards.
+    """
+    pull(covariances, table_RCD, row, touch_R[row], g_D)
+    touch_R[row] = 0
+    move(step, table_RCD, row, g_D, c, u_VD, v, reg)
+    _into_ball(table_RCD, row)
+    for d in range(len(g_D)):
+        g_D[d] = 0
+    return None
+
+
+@variant(move_user, CovariantMetric)
+def _move_pulled_user(
+    scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
+    reg: Any,
+) -> Any:  # fmt: skip
+    room = scores.covariances
+    _pulled(
+        room, steps.user, tables.user_UCD, room.touch_U, user, g_D, c, grad_VD, v, np.float32(0)
+    )  # fmt: skip
+    return None
+
+
+@variant(move_item, CovariantMetric)
+def _move_pulled_item(
+    scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
+    slope: Any, reg: Any,
+) -> Any:  # fmt: skip
+    room, reg = scores.covariances, np.float32(-2) * slope
+    _pulled(room, steps.item, tables.item_ICD, room.touch_I, item, g_D, c, u_VD, v, reg)
     return None

@@ -69,6 +69,21 @@ def _at_lazy_adam(step: Any, number: Any) -> Any:
     return LazyAdam(step.rate * fix1 / root, step.beta1, step.beta2, step.epsilon / root)
 
 
+def rests(step: Any) -> Any:
+    """Return whether a row stays where it is if its gradient is 0."""
+
+
+@variant(rests, SGD, RowAdagrad)
+def _rests(step: Any) -> Any:
+    return True
+
+
+@variant(rests, LazyAdam)
+def _goes_on(step: Any) -> Any:
+    """Return no: earlier gradients go on moving it."""
+    return False
+
+
 def move(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip

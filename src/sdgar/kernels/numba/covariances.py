@@ -1,0 +1,193 @@
+"""Covariances between the axes of all vectors of a batch on the CPU, and how they pull at rows.
+
+    n = Σ_y m_y            μ = 1/n Σ_y m_y y            C = 1/n Σ_y m_y (y - μ)(y - μ)'
+    P = ‖C‖² - ‖diag C‖²   ∂(λ/2 P)/∂y = m_y · 2λ/n · (C - diag C)(y - μ)
+
+over the distinct contexts and items y of a batch, where m_y is how often one occurs. A batch is cut
+into parts of so many visits whatever the number of threads, and a row is added up in the part in
+which it occurs first, so that every sum has one order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.kernels.compiled import inner, summing
+from sdgar.kernels.numba.owners import owns
+from sdgar.kernels.numba.threads import meet
+
+_PART = 64
+"""Visits of a part."""
+_TOGETHER = 4
+"""Rows that are added up together, so that sums are read and written less often."""
+
+
+class Covariances(NamedTuple):
+    """The weight λ of the covariances, and what threads hand each other to compute them."""
+
+    weight: np.float32
+    touch_U: NDArray[np.float32]
+    """How often a context occurs in the batch; 0 between batches."""
+    touch_I: NDArray[np.float32]
+    first_V: NDArray[np.bool_]
+    """True where the context of a visit occurs for the first time."""
+    first_e: NDArray[np.bool_]
+    weight_KG: NDArray[np.float32]
+    """How often each of some rows of a part occurs, which are added up together."""
+    y_KGD: NDArray[np.float32]
+    sum_KD: NDArray[np.float32]
+    """Σ m y of a part of the batch."""
+    sum_KDD: NDArray[np.float32]
+    """Σ m y y' of a part of the batch."""
+    mean_D: NDArray[np.float64]
+    pull_DD: NDArray[np.float32]
+    """The matrix 2λ/n · (C - diag C)."""
+
+
+def room_for(
+    weight: float, n_users: int, n_items: int, dim: int, visits: int, entries: int
+) -> Covariances:
+    """Allocate what the covariances of batches of at most so many visits and entries need."""
+    parts = -(-visits // _PART)
+    return Covariances(
+        weight=np.float32(weight),
+        touch_U=np.zeros(n_users, np.float32),
+        touch_I=np.zeros(n_items, np.float32),
+        first_V=np.empty(visits, np.bool_),
+        first_e=np.empty(entries, np.bool_),
+        weight_KG=np.zeros((parts, _TOGETHER), np.float32),
+        y_KGD=np.zeros((parts, _TOGETHER, dim), np.float32),
+        sum_KD=np.empty((parts, dim), np.float32),
+        sum_KDD=np.empty((parts, dim, dim), np.float32),
+        mean_D=np.empty(dim, np.float64),
+        pull_DD=np.empty((dim, dim), np.float32),
+    )
+
+
+@inner
+def _count(t: Any, threads: Any, visits: Any, p: Any, n: Any, scratch: Any, room: Any) -> Any:
+    """Count how often each row that thread t owns occurs, and mark where it does so first."""
+    touch_U, touch_I, first_V, first_e = room.touch_U, room.touch_I, room.first_V, room.first_e
+    place_VF, item_e, count_V, s = scratch.place_VF, scratch.item_e, scratch.count_V, p + n
+    for v in range(visits):
+        count, user = np.float32(count_V[v]), np.int64(place_VF[v, 0])
+        if owns(t, threads, user):
+            first_V[v] = touch_U[user] == 0
+            touch_U[user] += count
+        for i in range(s):
+            item = np.int64(item_e[v * s + i])
+            if item >= 0 and owns(t, threads, item):
+                first_e[v * s + i] = touch_I[item] == 0
+                touch_I[item] += np.float32(1) if i < p else count
+    return None
+
+
+@inner
+def _gather(k: Any, g: Any, table_RCD: Any, row: Any, m: Any, room: Any) -> Any:
+    """Put a row and how often it occurs into place g of those that are added up together."""
+    room.weight_KG[k, g] = m
+    for d in range(table_RCD.shape[2]):
+        room.y_KGD[k, g, d] = table_RCD[row, 0, d]
+    return None
+
+
+@summing
+def _add(k: Any, weight_KG: Any, y_KGD: Any, sum_KD: Any, sum_KDD: Any) -> Any:
+    """Add m y and m y y' of four rows to the sums of a part."""
+    dim = sum_KD.shape[1]
+    for d in range(dim):
+        c0, c1 = weight_KG[k, 0] * y_KGD[k, 0, d], weight_KG[k, 1] * y_KGD[k, 1, d]
+        c2, c3 = weight_KG[k, 2] * y_KGD[k, 2, d], weight_KG[k, 3] * y_KGD[k, 3, d]
+        sum_KD[k, d] += (c0 + c1) + (c2 + c3)
+        for e in range(dim):
+            sum_KDD[k, d, e] += (c0 * y_KGD[k, 0, e] + c1 * y_KGD[k, 1, e]) + (
+                c2 * y_KGD[k, 2, e] + c3 * y_KGD[k, 3, e]
+            )
+    return None
+
+
+@inner
+def _add_part(k: Any, visits: Any, p: Any, n: Any, tables: Any, scratch: Any, room: Any) -> Any:
+    """Add up all rows that occur first in part k."""
+    weight_KG, y_KGD, sum_KD, sum_KDD = room.weight_KG, room.y_KGD, room.sum_KD, room.sum_KDD
+    touch_U, touch_I = room.touch_U, room.touch_I
+    place_VF, item_e, s = scratch.place_VF, scratch.item_e, p + n
+    dim, g = sum_KD.shape[1], 0
+    for d in range(dim):
+        sum_KD[k, d] = 0
+        for e in range(dim):
+            sum_KDD[k, d, e] = 0
+    for v in range(k * _PART, min((k + 1) * _PART, visits)):
+        for e in range(v * s - 1, (v + 1) * s):
+            if e < v * s:
+                user = np.int64(place_VF[v, 0])
+                if not room.first_V[v]:
+                    continue
+                _gather(k, g, tables.user_UCD, user, touch_U[user], room)
+            else:
+                item = np.int64(item_e[e])
+                if item < 0 or not room.first_e[e]:
+                    continue
+                _gather(k, g, tables.item_ICD, item, touch_I[item], room)
+            g += 1
+            if g == _TOGETHER:
+                _add(k, weight_KG, y_KGD, sum_KD, sum_KDD)
+                g = 0
+    for rest in range(g, _TOGETHER):
+        weight_KG[k, rest] = 0
+    if g > 0:
+        _add(k, weight_KG, y_KGD, sum_KD, sum_KDD)
+    return None
+
+
+@inner
+def _finish(first: Any, last: Any, parts: Any, vectors: Any, room: Any) -> Any:
+    """Make rows first … last - 1 of the matrix that pulls, from the sums of all parts."""
+    sum_KD, sum_KDD, mean_D, pull_DD = room.sum_KD, room.sum_KDD, room.mean_D, room.pull_DD
+    dim = len(mean_D)
+    for d in range(dim):  # every thread writes the same
+        total = np.float64(0)
+        for k in range(parts):
+            total += sum_KD[k, d]
+        mean_D[d] = total / vectors
+    for d in range(first, last):
+        for e in range(dim):
+            total = np.float64(0)
+            for k in range(parts):
+                total += sum_KDD[k, d, e]
+            covariance = total / vectors - mean_D[d] * mean_D[e]
+            pull_DD[d, e] = 2 * np.float64(room.weight) / vectors * covariance if d != e else 0
+    return None
+
+
+@inner
+def look_over(
+    room: Any, t: Any, threads: Any, barrier_3: Any, visits: Any, positives: Any, p: Any, n: Any,
+    tables: Any, scratch: Any,
+) -> Any:  # fmt: skip
+    """Compute μ and the matrix that pulls, of all vectors of a batch, by all threads together."""
+    parts, dim = (visits + _PART - 1) // _PART, len(room.mean_D)
+    _count(t, threads, visits, p, n, scratch, room)
+    meet(barrier_3, threads)
+    for k in range(parts * t // threads, parts * (t + 1) // threads):
+        _add_part(k, visits, p, n, tables, scratch, room)
+    meet(barrier_3, threads)
+    # A context and its items occur once for each of its positives.
+    vectors = np.float64(positives * (2 + n))
+    _finish(dim * t // threads, dim * (t + 1) // threads, parts, vectors, room)
+    meet(barrier_3, threads)
+    return None
+
+
+@summing
+def pull(room: Any, table_RCD: Any, row: Any, touches: Any, g_D: Any) -> Any:
+    """g ← g + m · 2λ/n · (C - diag C)(y - μ)."""
+    pull_DD, mean_D = room.pull_DD, room.mean_D
+    for e in range(len(g_D)):
+        z = touches * (table_RCD[row, 0, e] - np.float32(mean_D[e]))
+        for d in range(len(g_D)):
+            g_D[d] += z * pull_DD[e, d]
+    return None
