@@ -15,6 +15,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import DataError, UsageError
+from sdgar.evaluation import topk
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
@@ -199,6 +200,18 @@ def test_weights_are_chosen_as_if_each_sum_were_measured_alone(fitted, demo):
                 beside(model.first, other, weight), held_out, seen=demo.train.history, ks=(10,)
             )
             assert value_T == pytest.approx(alone.per_user["ndcg@10"], abs=1e-6)
+
+
+def test_users_whose_scores_are_tied_can_be_ranked_again(fitted, demo, monkeypatch):
+    n_users, n_items = demo.train.n_users, demo.train.n_items
+    score_UI = torch.rand(n_users, n_items, generator=torch.Generator().manual_seed(0))
+    score_UI[::2] = score_UI[::2].mul(3).floor()
+    tied = Factors(score_UI, torch.eye(n_items), torch.zeros(n_items))
+    held_out = HeldOut.of(demo.held_out, demo.train)
+    given = tied, fitted.recommender_.model.second, WEIGHTS, held_out, demo.train.history, "ndcg@5"
+    expected = choose_weight(*given)
+    monkeypatch.setattr(topk, "_kernel", lambda: None)
+    assert choose_weight(*given) == expected
 
 
 def test_users_without_a_training_row_do_not_choose_the_weight():

@@ -144,7 +144,7 @@ def _values(
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """Scores that are there already, of users who are asked for in their order."""
+    """Scores that are there already; users who follow each other are looked up without a copy."""
 
     scores_TI: Tensor
 
@@ -157,7 +157,9 @@ class _Ready:
         return self.scores_TI.device
 
     def score_all(self, users_B: Tensor) -> Tensor:
-        return self.scores_TI[int(users_B[0]) : int(users_B[-1]) + 1]
+        first, last = int(users_B[0]), int(users_B[-1])
+        follow = last - first + 1 == len(users_B) and bool((users_B.diff() == 1).all())
+        return self.scores_TI[first : last + 1] if follow else self.scores_TI[users_B]
 
 
 def beside(model: Model, other: Model | None, weight: float) -> Model:
