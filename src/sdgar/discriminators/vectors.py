@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.picked import picked_products, picked_values
+from sdgar.discriminators.picked import picked_cosines, picked_products, picked_values
 from sdgar.models.networks.inner_products import InnerProducts
 
 
@@ -21,10 +21,6 @@ class Picks(NamedTuple):
     """The vectors of items, each of them once."""
     row_BN: Tensor
     """The rows of ``v_RD`` that are picked for each context."""
-
-
-_SHORTEST = 1e-12
-"""The least length that a vector is divided by, as in torch's ``normalize``."""
 
 
 class Vectors(InnerProducts):
@@ -77,10 +73,8 @@ class Vectors(InnerProducts):
 
     def _score(self, picks: Picks, items_BN: Tensor) -> Tensor:
         h_BD, v_RD, row_BN = picks
-        s_BN = picked_products(self.as_inner_product(h_BD), v_RD, row_BN)
-        if self.tau:
-            s_BN = s_BN / picked_values(v_RD.norm(dim=1).clamp(min=_SHORTEST), row_BN)
-        return s_BN + self._bias(items_BN)
+        picked = picked_cosines if self.tau else picked_products
+        return picked(self.as_inner_product(h_BD), v_RD, row_BN) + self._bias(items_BN)
 
     def _bias(self, items_BN: Tensor) -> Tensor:
         return picked_values(self.bias_I, items_BN)
