@@ -36,6 +36,7 @@ CASES = {
     "memory parts": (),
     "memory items": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
+    "sequences": ("--before", str(BENCHMARKS.parent / "src")),
 }
 NEEDS = {
     "sampling proposals": "faiss",

@@ -136,7 +136,11 @@ class Sampler(Protocol):
 
 
 class Discriminator(Scorer, Protocol):
-    """The model that learns to tell positives from proposals, and later recommends."""
+    """The model that learns to tell positives from proposals, and later recommends.
+
+    A discriminator may have ``together_E``, a number for each training row that rows have in common
+    which it computes in one pass: a batch of the eager engine then has all of these or none.
+    """
 
     by_event: bool
     """Whether ``score_and_penalty`` receives indices of training rows in place of contexts, because

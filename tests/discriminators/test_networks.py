@@ -93,79 +93,111 @@ def test_a_tower_adds_its_features_and_starts_as_its_embeddings():
     assert_close(tower(torch.tensor([2]))[0], x[2] + 0.1 * hidden.sum() * torch.ones(6))
 
 
+def seen(model: Sequence, row: int) -> list[int]:
+    """The items that a training row sees before it."""
+    begin, count = int(model.begin_E[row]), int(model.count_E[row])
+    return [i for i in model.item_J[begin : begin + count].tolist() if i != model.empty]
+
+
 def test_a_sequence_is_ordered_by_time_and_ends_before_its_row():
     model = made(Sequence, length=4)
     rows = data()
-    found = {}
-    for row, (user, item) in enumerate(zip(rows.users_E, rows.items_E, strict=True)):
-        before = model.before(torch.tensor([user]), model.rank_E[[row]])[0].tolist()
-        found[user, int(item)] = [i for i in before if i != model.empty]
+    pairs = zip(rows.users_E.tolist(), rows.items_E.tolist(), strict=True)
+    found = {pair: seen(model, row) for row, pair in enumerate(pairs)}
     assert found[0, 2] == []
     assert found[0, 4] == [2]
     assert found[0, 0] == [2, 4]
     assert found[3, 0] == [4, 3, 1]
-    everything = model.before(torch.tensor([3, 2]), torch.tensor([4, 1]))
-    assert everything.tolist() == [[4, 3, 1, 0], [5, 5, 5, 3]]
+
+
+@pytest.mark.parametrize("length", [1, 2, 4, 5, 30])
+def test_rows_of_a_long_history_share_windows_and_see_half_of_the_length_at_least(length):
+    items = np.random.default_rng(0).permutation(23)
+    model = Sequence(1, 23, dim=2, length=length)
+    model.prepare(Interactions.from_arrays(np.zeros(23, int), items, time=np.arange(23)))
+    rows = Interactions.from_arrays(np.zeros(23, int), items, time=np.arange(23))
+    for row, rank in enumerate(rows.time_E.tolist()):
+        before = seen(model, row)
+        assert before == items[rank - len(before) : rank].tolist()
+        assert min(rank, -(-length // 2)) <= len(before) <= length
+    windows = len(model.together_E.unique())
+    assert windows == 1 + -(-max(0, 22 - length) // -(-length // 2))
+
+
+def long_histories(length: int) -> tuple[Sequence, Interactions]:
+    """A model in double precision, and users with 1 to 12 of 12 items."""
+    rng = np.random.default_rng(1)
+    users = np.repeat(np.arange(12), np.arange(1, 13))
+    items = np.concatenate([rng.permutation(12)[: n + 1] for n in range(12)])
+    rows = Interactions.from_arrays(users, items, time=rng.permutation(len(users)))
+    torch.manual_seed(0)
+    model = Sequence(12, 12, dim=6, length=length, dropout=0.0)
+    model.prepare(rows)
+    with torch.no_grad():
+        for block in model.blocks:
+            block.back_HL.normal_()
+    return model.double(), rows
+
+
+@pytest.mark.parametrize("length", [1, 5, 8, 20])
+def test_one_pass_over_all_rows_is_one_sequence_for_each_row_with_its_gradients(length):
+    model, data = long_histories(length)
+    rows_B = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
+    items_BN = (rows_B[:, None] * torch.tensor([1, 5, 7])) % 12
+    weight_BN = torch.sin(1.0 + torch.arange(3.0 * len(data), dtype=torch.float64)).view(-1, 3)
+
+    def grads(score_BN: torch.Tensor) -> list[torch.Tensor]:
+        model.zero_grad()
+        (score_BN * weight_BN).sum().backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    together = model.score_event(rows_B, items_BN)
+    h_BD = torch.cat([plain_attention(model, seen(model, row)) for row in rows_B.tolist()])
+    cosine = torch.nn.functional.cosine_similarity(h_BD[:, None], model.item_JD[items_BN], dim=2)
+    alone = cosine / model.tau + model.bias_I[items_BN]
+    assert_close(together, alone)
+    for one, other in zip(grads(together), grads(alone), strict=True):
+        assert_close(one, other)
 
 
 def test_only_what_came_before_a_row_moves_its_score():
-    one = made(Sequence, length=8, blocks=2)
+    model = made(Sequence, length=8, blocks=2)
     row = int(np.flatnonzero((data().users_E == 3) & (data().items_E == 1))[0])  # after 4, 3
-    items_BN = torch.tensor([[0, 1, 2, 3, 4]])
-    expected = one.score_event(torch.tensor([row]), items_BN)
-    short = Interactions.from_arrays([3, 3], [3, 4], time=[2, 1])
-    other = made(Sequence, length=8, blocks=2)
-    other.load_state_dict(one.state_dict())
-    other.item_E = torch.tensor([4, 3])
-    other.start_U1 = torch.tensor([0, 0, 0, 0, 2])
-    assert len(short) == 2
-    assert_close(other.score(torch.tensor([3]), items_BN), expected)
-    one.item_E = one.item_E.clone()
-    one.item_E[one.start_U1[3] + 2] = 2  # the row itself, and thus later
-    assert_close(one.score_event(torch.tensor([row]), items_BN), expected)
-    one.item_E[one.start_U1[3] + 1] = 2  # the one before
-    assert not torch.allclose(one.score_event(torch.tensor([row]), items_BN), expected)
-
-
-def test_empty_places_do_not_matter_and_an_empty_history_is_finite():
-    model = made(Sequence, length=6, blocks=2)
-    short_BL = torch.tensor([[5, 5, 5, 5, 2, 4]])
-    expected = model.encode(short_BL)
-    with torch.no_grad():
-        model.item_JD[5] += 7.0  # what stands for an empty place
-    assert_close(model.encode(short_BL), expected)
-    nothing = model.encode(torch.full((1, 6), 5))
-    assert torch.isfinite(nothing).all()
+    rows_B, items_BN = torch.arange(len(data())), torch.arange(5).expand(len(data()), 5)
+    expected = model.score_event(rows_B, items_BN)[row]
+    alone = model.encode_all(torch.tensor([0, 2]), torch.tensor([4, 3]))
+    cosine = torch.nn.functional.cosine_similarity(alone, model.item_JD[:5])
+    assert_close(cosine / model.tau + model.bias_I, expected)
+    model.item_J[model.start_U1[3] + 2] = 2  # the row itself, and thus later
+    assert_close(model.score_event(rows_B, items_BN)[row], expected)
+    model.item_J[model.start_U1[3] + 1] = 2  # the one before
+    assert not torch.allclose(model.score_event(rows_B, items_BN)[row], expected)
 
 
 @pytest.mark.parametrize("length", [1, 5, 8, 11])
-def test_sequences_of_all_lengths_are_encoded_as_each_alone(length):
-    model = made(Sequence, length=length, blocks=2).double()
+def test_the_last_items_of_histories_of_all_lengths_are_encoded_as_each_alone(length):
+    model, _ = long_histories(length)
     rng = np.random.default_rng(0)
-    lengths = rng.permutation(np.repeat(np.arange(length + 1), 2))
-    rows = [[5] * (length - n) + rng.integers(0, 5, n).tolist() for n in lengths]
-    expected = torch.cat([plain_attention(model, [i for i in row if i != 5]) for row in rows])
-    assert_close(model.encode(torch.tensor(rows)), expected)
+    histories = [rng.integers(0, 12, n).tolist() for n in rng.permutation(2 * length + 3)]
+    start_U1 = torch.tensor([0, *np.cumsum([len(h) for h in histories])])
+    item_E = torch.tensor([i for history in histories for i in history])
+    expected = torch.cat([plain_attention(model, history[-length:]) for history in histories])
+    assert_close(model.encode_all(start_U1, item_E), expected)
 
 
 def plain_attention(model: Sequence, items: list[int]) -> torch.Tensor:
     """The docstring's equations for one sequence, a place and a head at a time."""
-    v_LD = model.item_JD[items] if items else torch.zeros(1, model.item_JD.shape[1])
-    x_LD = v_LD + model.place_LD[-len(v_LD) :]
+    x_LD = model.item_JD[items or [model.empty]]
     for block in model.blocks:
         y_LD = block.before(x_LD)
         mixed = []
         for t in range(len(x_LD)):
-            query, keys, values = (
-                f.chunk(block.heads, dim=-1)
-                for f in (
-                    block.query(y_LD[t]),
-                    *block.key_value(y_LD[: t + 1]).chunk(2, dim=-1),
-                )
-            )
+            projected = block.query_key_value(y_LD[: t + 1]).chunk(3, dim=-1)
+            query, keys, values = (p.chunk(len(block.back_HL), dim=-1) for p in projected)
+            back_HL = block.back_HL[:, : t + 1].flip(1)
             heads = [
-                (k @ q / len(q) ** 0.5).softmax(dim=0) @ v
-                for q, k, v in zip(query, keys, values, strict=True)
+                (k @ q[-1] / q.shape[1] ** 0.5 + back).softmax(dim=0) @ v
+                for q, k, v, back in zip(query, keys, values, back_HL, strict=True)
             ]
             mixed.append(torch.cat(heads))
         x_LD = x_LD + block.out(torch.stack(mixed))

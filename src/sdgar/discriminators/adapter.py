@@ -28,7 +28,8 @@ class Adapter(nn.Module):
     - if it can, ``fold_in(start_T1, item_E)``: h_TD of new contexts from their histories, in order;
     - if it wants, ``penalty(context_B, items_BN)``, one value a row, which l2 weighs;
     - if every training row is a context of its own, ``by_event = True`` and
-      ``score_event(rows_B, items_BN)``.
+      ``score_event(rows_B, items_BN)``; if it computes some of these rows in one pass,
+      ``together_E``, a number for each training row that those rows have in common.
     """
 
     def __init__(
@@ -65,6 +66,12 @@ class Adapter(nn.Module):
     def n_items(self) -> int:
         """The number of items."""
         return self._n_items
+
+    @property
+    def together_E(self) -> Tensor | None:
+        """The number that rows have in common which are computed in one pass; None without."""
+        together_E: Tensor | None = getattr(self.module, "together_E", None)
+        return together_E
 
     @property
     def device(self) -> torch.device:

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
 
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.vectors import Vectors
+from sdgar.discriminators.picked import picked_values
+from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
 
@@ -61,15 +61,15 @@ class LightGCN(Vectors):
             sum_UD, sum_ID = sum_UD + u_UD, sum_ID + v_ID
         return sum_UD / (self.layers + 1), sum_ID / (self.layers + 1)
 
-    def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
-        """Return s_BN, from tables that a step computes anyway and brings to their length once."""
-        h_UD, v_ID, _ = self.vectors()
-        return self._product(embedding(users_B, h_UD), embedding(items_BN, v_ID), items_BN)
+    def rows(self, users_B: Tensor, items_BN: Tensor) -> Picks:
+        """Return the vectors of contexts, and of all items, which a step computes anyway."""
+        h_UD, v_ID = self.tables()
+        return Picks(h_UD.index_select(0, users_B), v_ID, items_BN)
 
     def penalty(self, context_B: Tensor, items_BN: Tensor) -> Tensor:
         """‖u⁽⁰⁾‖² + ‖v⁺⁽⁰⁾‖² + mean_j ‖v_j⁽⁰⁾‖², with biases."""
-        norm_BN = embedding(items_BN, self.item_ID).square().sum(dim=2)
-        norm_B = embedding(context_B, self.user_UD).square().sum(dim=1) + norm_BN[:, 0]
+        norm_BN = picked_values(self.item_ID.square().sum(dim=1), items_BN)
+        norm_B = self.user_UD.index_select(0, context_B).square().sum(dim=1) + norm_BN[:, 0]
         return super().penalty(context_B, items_BN) + norm_B + norm_BN[:, 1:].mean(dim=1)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:

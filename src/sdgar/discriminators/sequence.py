@@ -7,10 +7,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.vectors import Vectors
+from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import DataError
 from sdgar.models.networks.sequence import SequenceEncoder
 
@@ -19,54 +18,66 @@ class Sequence(SequenceEncoder, Vectors):
     """s(c, i) = h_c · v_i + b_i (or a cosine), with h_c from the items of c in their order.
 
     In training the context of a row is what its user had before it (``by_event``); afterwards that
-    of a user is all that is known of them.
+    of a user is all that is known of them. Of a user with more than ``length`` items, rows share
+    windows of so many: a row sees the last ``length`` items or fewer, and at least half as many.
+    The rows of a window are computed in one pass.
     """
 
     by_event: ClassVar[bool] = True
-    item_E: Tensor
-    """The items of everybody in the order of time."""
+    item_J: Tensor
+    """The items of everybody in the order of time, and after them the empty place."""
     start_U1: Tensor
     """Where the items of each user begin."""
-    user_E: Tensor
-    """The user of each training row."""
-    rank_E: Tensor
-    """How many of the user's items came before each training row."""
+    begin_E: Tensor
+    """Where the items before each training row begin, as far as it sees them."""
+    count_E: Tensor
+    """How many items before it each training row sees; 1 where that is the empty place."""
+    together_E: Tensor
+    """The number of the window of each training row."""
 
     def prepare(self, data: Interactions) -> None:
-        """Sort everybody's items by time, and find the place of each training row among them."""
+        """Sort everybody's items by time, and find what each training row sees of them."""
         if data.time_E is None:
             raise DataError(
                 "a sequence model needs a time for every row. Name the column with --time, or use "
                 "another discriminator.",
                 code="no_time",
             )
+        n_rows = len(data)
         order_E = np.lexsort((data.time_E, data.users_E))
-        rank_E = np.empty(len(order_E), np.int64)
-        rank_E[order_E] = np.arange(len(order_E)) - data.indptr_U1[data.users_E[order_E]]
-        items_E = data.items_E[order_E].astype(np.int64)
+        rank_E = np.empty(n_rows, np.int64)
+        rank_E[order_E] = np.arange(n_rows) - data.indptr_U1[data.users_E[order_E]]
+        items_J = np.append(data.items_E[order_E].astype(np.int64), self.empty)
+        step = -(-self.length // 2)
+        skipped_E = step * np.maximum(-(-(rank_E - self.length) // step), 0)
+        window_E = data.indptr_U1[data.users_E] + skipped_E
         for name, array in (
-            ("item_E", items_E), ("start_U1", data.indptr_U1), ("user_E", data.users_E),
-            ("rank_E", rank_E),
-        ):  # fmt: skip
+            ("item_J", items_J),
+            ("start_U1", data.indptr_U1),
+            ("begin_E", np.where(rank_E > 0, window_E, n_rows)),
+            ("count_E", np.maximum(rank_E - skipped_E, 1)),
+            ("together_E", window_E),
+        ):
             here = torch.from_numpy(array).to(self.item_JD.device)
             self.register_buffer(name, here, persistent=False)
 
-    def before(self, users_B: Tensor, rank_B: Tensor) -> Tensor:
-        """i_BL of the last items of users before their item number ``rank``, from the left."""
-        return self.last_items(self.start_U1[users_B], rank_B, self.item_E)
+    def rows(self, users_B: Tensor, items_BN: Tensor) -> Picks:
+        """Return h_BD of users with all they have, and the vectors of items."""
+        start_B, length_B = self.start_U1[users_B], self.start_U1.diff()[users_B]
+        return Picks(self.encode(start_B, length_B, self.item_J), self.item_JD, items_BN)
 
-    def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """Return h_BD of users with all they have, and v_BND."""
-        return self.encode(self._all_of(users_B)), embedding(items_BN, self.item_JD)
+    def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> Picks:
+        """Return h_BD of what each training row sees, and the vectors of items.
 
-    def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """Return h_BD of what came before each training row, and v_BND."""
-        items_BL = self.before(self.user_E[rows_B], self.rank_E[rows_B])
-        return self.encode(items_BL), embedding(items_BN, self.item_JD)
+        Rows that see items from the same one on are places of one sequence.
+        """
+        count_B = self.count_E[rows_B]
+        begin_S, sequence_B = torch.unique(self.begin_E[rows_B], return_inverse=True)
+        length_S = torch.zeros_like(begin_S).scatter_reduce(0, sequence_B, count_B, "amax")
+        h_TD, start_S = self.states(begin_S, length_S, self.item_J)
+        h_BD = h_TD.index_select(0, start_S[sequence_B] + count_B - 1)
+        return Picks(h_BD, self.item_JD, items_BN)
 
     def tables(self) -> tuple[Tensor, Tensor]:
         """h_UD and v_ID."""
-        return self.encode_all(self.start_U1, self.item_E), self.item_JD[:-1]
-
-    def _all_of(self, users_B: Tensor) -> Tensor:
-        return self.before(users_B, self.start_U1.diff()[users_B])
+        return self.encode_all(self.start_U1, self.item_J[:-1]), self.item_JD[:-1]

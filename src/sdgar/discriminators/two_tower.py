@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import embedding, embedding_bag
+from torch.nn.functional import embedding_bag
 
 from sdgar.data.features import Features
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.vectors import Vectors
+from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import DataError
 
 
@@ -81,10 +81,10 @@ class TwoTower(Vectors):
         self.of_users.prepare(data.user_features, data.user_U)
         self.of_items.prepare(data.item_features, data.items.values)
 
-    def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """Return h_BD and v_BND; an item that occurs twice in a batch is computed once."""
-        distinct_R, place_BN = torch.unique(items_BN, return_inverse=True)
-        return self.of_users(users_B), embedding(place_BN, self.of_items(distinct_R))
+    def rows(self, users_B: Tensor, items_BN: Tensor) -> Picks:
+        """Return h_BD and v_RD; an item that occurs twice in a batch is computed once."""
+        distinct_R, row_BN = torch.unique(items_BN, return_inverse=True)
+        return Picks(self.of_users(users_B), self.of_items(distinct_R), row_BN)
 
     def tables(self) -> tuple[Tensor, Tensor]:
         """Return h_UD and v_ID."""

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
-from torch.nn.functional import embedding, normalize
+from torch.nn.functional import normalize
 
 from sdgar.data.interactions import Interactions
+from sdgar.discriminators.picked import picked_cosines, picked_products, picked_values
 from sdgar.models.networks.inner_products import InnerProducts
+
+
+class Picks(NamedTuple):
+    """The vectors of a batch: h_b of each context, and v of the items that are picked for it."""
+
+    h_BD: Tensor
+    """The vectors of contexts."""
+    v_RD: Tensor
+    """The vectors of items, each of them once."""
+    row_BN: Tensor
+    """The rows of ``v_RD`` that are picked for each context."""
 
 
 class Vectors(InnerProducts):
@@ -25,12 +37,12 @@ class Vectors(InnerProducts):
     def prepare(self, data: Interactions) -> None:
         """Take from the training data what scores need beside parameters."""
 
-    def rows(self, users_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """Return h_BD of contexts and v_BND of items."""
+    def rows(self, users_B: Tensor, items_BN: Tensor) -> Picks:
+        """Return the vectors of contexts and of items."""
         raise NotImplementedError
 
-    def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> tuple[Tensor, Tensor]:
-        """Return h_BD and v_BND for training rows, if they have contexts of their own."""
+    def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> Picks:
+        """Return the same for training rows, if they have contexts of their own."""
         raise NotImplementedError
 
     def tables(self) -> tuple[Tensor, Tensor]:
@@ -59,17 +71,10 @@ class Vectors(InnerProducts):
             self.bias_I,
         )
 
-    def _score(self, rows: tuple[Tensor, Tensor], items_BN: Tensor) -> Tensor:
-        h_BD, v_BND = rows
-        h_BD = self.as_inner_product(h_BD)
-        if self.tau:
-            v_BND = normalize(v_BND, dim=2)
-        return self._product(h_BD, v_BND, items_BN)
-
-    def _product(self, h_BD: Tensor, v_BND: Tensor, items_BN: Tensor) -> Tensor:
-        # Not bmm, which takes the products of small matrices one at a time.
-        return (v_BND * h_BD[:, None]).sum(dim=2) + self._bias(items_BN)
+    def _score(self, picks: Picks, items_BN: Tensor) -> Tensor:
+        h_BD, v_RD, row_BN = picks
+        picked = picked_cosines if self.tau else picked_products
+        return picked(self.as_inner_product(h_BD), v_RD, row_BN) + self._bias(items_BN)
 
     def _bias(self, items_BN: Tensor) -> Tensor:
-        # Not an index: its gradient adds up an item that occurs often one row at a time.
-        return embedding(items_BN, self.bias_I[:, None])[:, :, 0]
+        return picked_values(self.bias_I, items_BN)

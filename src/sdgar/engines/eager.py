@@ -13,6 +13,7 @@ from torch import Tensor
 from sdgar.contracts import Covered, EpochStats, Health, Negatives, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines import host
+from sdgar.engines.together import Together
 from sdgar.engines.torch_optimizers import torch_optimizer
 from sdgar.engines.visits import Visits
 from sdgar.maths.optimizers import moments, take_moments
@@ -52,7 +53,12 @@ class EagerEngine:
         weight_E = host.scaled_weights(data)
         self._weight_E = None if weight_E is None else torch.from_numpy(weight_E).to(device)
         self._known = KnownItems(data.left_out, data.n_items, device)
-        self._visits = Visits(data, system.positives_per_visit, seed, device)
+        together_E = getattr(self._model, "together_E", None)
+        self._order: Visits | Together
+        if together_E is None or system.positives_per_visit > 1:
+            self._order = Visits(data, system.positives_per_visit, seed, device)
+        else:
+            self._order = Together(together_E, seed)
         self._optimizer = torch_optimizer(system.optimizer, list(self._model.parameters()))
 
     @classmethod
@@ -98,12 +104,10 @@ class EagerEngine:
 
     def _batches(self, epoch: int) -> Iterator[tuple[Tensor, Negatives]]:
         """Yield batches with their negatives, drawn for many batches at once where possible."""
-        size = self._system.visits_per_step
-        ahead = size
+        size, steps = self._system.visits_per_step, 1
         if not self._system.sampler.uses_scores:
-            ahead *= max(1, _DRAWS_AHEAD // (size * self._system.n_negatives))
-        for start in range(0, len(self._visits), ahead):
-            batch = self._visits.batch(epoch, start, start + ahead)
+            steps = max(1, _DRAWS_AHEAD // (size * self._system.n_negatives))
+        for batch, ends in self._order.stretches(epoch, size, steps):
             negatives = self._system.sampler.sample(
                 self._users_E[batch.first_V],
                 self._items_E[batch.first_V],
@@ -112,8 +116,6 @@ class EagerEngine:
                 draws=Draws(self._seed, Stream.NEGATIVES, epoch, batch.first_V[:, None]),
                 known=self._known,
             )
-            last_V = torch.arange(size, len(batch.first_V) + size, size, device=self._device)
-            ends = torch.searchsorted(batch.visit_B, last_V).tolist()
             for first, last in itertools.pairwise((0, *ends)):
                 visit_B = batch.visit_B[first:last]
                 yield batch.rows_B[first:last], negatives.rows(visit_B)

@@ -8,6 +8,7 @@ the row of its first positive, so they do not depend on the batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,13 @@ class Visits:
         place_B = (place_V - first_V)[visit_B] + torch.arange(len(visit_B), device=self._device)
         rows_B = self._dealt(epoch, users_V[visit_B], place_B, count_V[visit_B])
         return Batch(rows_B, visit_B, rows_B[first_V])
+
+    def stretches(self, epoch: int, size: int, steps: int) -> Iterator[tuple[Batch, list[int]]]:
+        """Yield the visits of so many steps at a time, and where the rows of each step end."""
+        for start in range(0, len(self), size * steps):
+            batch = self.batch(epoch, start, start + size * steps)
+            last_V = torch.arange(size, len(batch.first_V) + size, size, device=self._device)
+            yield batch, torch.searchsorted(batch.visit_B, last_V).tolist()
 
     def _dealt(self, epoch: int, users_B: Tensor, place_B: Tensor, count_B: Tensor) -> Tensor:
         """Deal a context's positives anew: place p gets number (offset + stride · p) mod count."""

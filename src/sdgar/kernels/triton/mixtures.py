@@ -76,7 +76,7 @@ def draw(
     rows, addresses, slots = (tensor.contiguous() for tensor in together)
     out = torch.empty_like(rows)
     tile = 256
-    with _on(out):
+    with on(out):
         _draw[(triton.cdiv(out.numel(), tile),)](
             out,
             rows,
@@ -128,7 +128,7 @@ def log_mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor
     out_BS = torch.empty((n_lines, n_samples), dtype=torch.float32, device=others_BS.device)
     states = left_RK.shape[1]
     tile = min(triton.next_power_of_2(n_samples), 32)
-    with _on(out_BS):
+    with on(out_BS):
         _log_mix[(n_lines, triton.cdiv(n_samples, tile))](
             out_BS,
             rows_B.contiguous(),
@@ -183,7 +183,7 @@ def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor
     states = weight_NK.shape[1]
     out_BK = torch.empty((n_lines, states), dtype=torch.float32, device=term_BS.device)
     all_samples = triton.next_power_of_2(n_samples)
-    with _on(out_BK):
+    with on(out_BK):
         _log_average[(n_lines,)](
             out_BK,
             term_BS.contiguous(),
@@ -199,6 +199,6 @@ def log_average(term_BS: Tensor, weight_NK: Tensor, others_BS: Tensor) -> Tensor
     return out_BK
 
 
-def _on(tensor: Tensor) -> torch.cuda.device:
-    """Triton launches on the current device; index -1 changes nothing."""
+def on(tensor: Tensor) -> torch.cuda.device:
+    """Make a tensor's device the current one, on which Triton launches; -1 changes nothing."""
     return torch.cuda.device(tensor.device if tensor.is_cuda else -1)
