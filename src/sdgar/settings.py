@@ -23,7 +23,7 @@ KS = (10, 20, 50)
 """The lengths of lists that a report has, if no others are asked for."""
 METRIC = "ndcg@50"
 """The metric that epochs and settings are chosen by, if no other is named."""
-CHECKPOINT_SECONDS = 30.0
+CHECKPOINT_SECONDS = 60.0
 """The seconds between two checkpoints of a run."""
 RENAMED: Mapping[str, Mapping[str, str]] = {"sdsoftmax": {"score": "similarity"}}
 """The settings of each system that had another name once: the old name, and the one of today."""

@@ -30,6 +30,7 @@ class Cosine(Embeddings):
         tau: float,
         sparse: bool = False,
         bias: bool = False,
+        drawn: bool = True,
         fields: Fields | None = None,
     ) -> None:
         super().__init__(
@@ -40,6 +41,7 @@ class Cosine(Embeddings):
             init_scale=1.0,
             sparse=sparse,
             bias=bias,
+            drawn=drawn,
             fields=fields,
         )
         if not 0 < tau < float("inf"):

@@ -15,7 +15,10 @@ from sdgar.models.field_factors import FieldFactors
 
 
 class Embeddings(nn.Module):
-    """The vectors u_c and v_i, drawn from N(0, σ²); a subclass says what score they make."""
+    """The vectors u_c and v_i, drawn from N(0, σ²); a subclass says what score they make.
+
+    They are 0 where they are not ``drawn``, as a trained state follows.
+    """
 
     by_event: bool = False
     bias_I: nn.Parameter | None
@@ -34,13 +37,14 @@ class Embeddings(nn.Module):
         sparse: bool = False,
         bias: bool = False,
         streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
+        drawn: bool = True,
         fields: Fields | None = None,
     ) -> None:
         super().__init__()
         if dim < 1:
             raise UsageError(f"dim must be at least 1, got {dim}.", code="bad_dim")
         # σ shrinks with √D, so that a first score is of the same size at every D.
-        sigma = init_scale / dim**0.5
+        sigma = init_scale / dim**0.5 if drawn else 0.0
         of_users, of_items = streams
         n_vectors = n_users if fields is None else fields.n_values
         self.user_UD = nn.Parameter(_normal(seed, of_users, n_vectors, dim, sigma))
@@ -117,4 +121,6 @@ class Embeddings(nn.Module):
 
 
 def _normal(seed: int, stream: Stream, rows: int, dim: int, sigma: float) -> Tensor:
+    if sigma == 0:
+        return torch.zeros(rows, dim)
     return torch.from_numpy(normal(seed, stream, rows * dim)).reshape(rows, dim) * sigma

@@ -33,7 +33,7 @@ def cosine(
     made = Cosine(
         data.n_users, data.n_items, given.dim, seed=given.seed,
         tau=temperature_of(data) if tau is None else tau, sparse=given.row_wise, bias=bias,
-        fields=data.fields,
+        drawn=given.start, fields=data.fields,
     )  # fmt: skip
     at_least("sweeps", sweeps, 0)
     made = made.to(given.device)

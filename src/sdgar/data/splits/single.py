@@ -72,19 +72,20 @@ def random_rows(
     With ``most_users`` it is a share of the rows of so many users, who are chosen at random.
     """
     _check_share(share)
-    key_E = sort_keys(check_seed(seed), Stream.SPLIT_VALID, 0, np.arange(len(data)))
-    rank_E = _rank_within_user(data, key_E)
-    chosen_E, how = np.ones(len(data), bool), f"{share:.0%} of the rows at random, seed {seed}"
+    seed = check_seed(seed)
+    row_C, how = np.arange(len(data)), f"{share:.0%} of the rows at random, seed {seed}"
     if most_users is not None and most_users < data.n_users:
         key_U = sort_keys(seed, Stream.VALID_SAMPLE, 0, np.arange(data.n_users))
         chosen_U = np.zeros(data.n_users, bool)
         chosen_U[np.argsort(key_U, kind="stable")[:most_users]] = True
-        chosen_E = chosen_U[data.users_E]
+        row_C = np.flatnonzero(chosen_U[data.users_E])
         how = f"{share:.0%} of the rows of {most_users:,} users at random, seed {seed}"
-    free = np.flatnonzero((rank_E > 0) & chosen_E)
-    wanted = min(round(share * int(chosen_E.sum())), len(free))
+    key_C, user_C = sort_keys(seed, Stream.SPLIT_VALID, 0, row_C), data.users_E[row_C]
+    order_C = np.lexsort((data.items_E[row_C], key_C, user_C))
+    free_C = np.sort(order_C[1:][np.diff(user_C[order_C]) == 0])  # all but one row of each user
+    wanted = min(round(share * len(row_C)), len(free_C))
     held_E = np.zeros(len(data), bool)
-    held_E[free[np.argsort(key_E[free], kind="stable")[:wanted]]] = True
+    held_E[row_C[free_C[np.argsort(key_C[free_C], kind="stable")[:wanted]]]] = True
     return parted(data, held_E, how)
 
 
