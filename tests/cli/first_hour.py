@@ -133,7 +133,7 @@ def page() -> str:
     ]
     with tempfile.TemporaryDirectory() as place:
         for asked, command, said in hour(Path(place)):
-            told = said.rstrip().splitlines()
+            told = [line for line in said.rstrip().splitlines() if not slow_only(line)]
             lines += ["", f"## {asked}", "", "```", f"$ {command}", *told, "```"]
     return "\n".join(lines) + "\n"
 
@@ -142,6 +142,11 @@ def commands(text: str) -> dict[str, str]:
     """What each command prints, by a page."""
     blocks = re.findall(r"^```\n\$ (.*?)\n(.*?)```$", text, flags=re.DOTALL | re.MULTILINE)
     return dict(blocks)
+
+
+def slow_only(line: str) -> bool:
+    """Whether only a slow machine prints a line: it says between two looks how far it is."""
+    return re.search(r"epoch \d+ of (about )?\d+ · loss [\d.]+$", line.rstrip()) is not None
 
 
 def masked(command: str, said: str) -> list[str]:
@@ -153,8 +158,7 @@ def masked(command: str, said: str) -> list[str]:
         plain = re.sub(r"[-<] ?(?=[0-9])", "", line).replace(" best ", " ")
         plain = re.sub(r"[0-9]+([.,:][0-9]+)*(e[-+][0-9]+)?", "#", plain)
         plain = " ".join(plain.replace("─", " ").split())
-        # A slow machine says between two looks how far it is.
-        goes_on = "training on all" in plain or re.search(r"epoch # of # · loss #$", plain)
+        goes_on = "training on all" in plain or slow_only(line)
         may_be = ("next sdgar train events", "note most popular is ahead here")
         if plain and not goes_on and not plain.startswith(may_be):
             lines.append(plain)
