@@ -44,9 +44,24 @@ def test_rows_of_one_key_are_ordered_by_time_and_then_as_they_came(rows):
         np.array([2**63, 0], np.uint64),
         np.random.default_rng(2).integers(-40, 900, 500),
         np.random.default_rng(3).integers(0, 10**12, 500),
+        np.array([-100, 100, 45, 44], np.int8),
+        np.array([-30_000, 30_000, 7], np.int16),
+        np.array([0, 255, 3], np.uint8),
         np.array(["b", "a", "b"], object),
     ],
-    ids=["none", "far", "lowest", "highest", "unsigned", "near", "apart", "text"],
+    ids=[
+        "none",
+        "far",
+        "lowest",
+        "highest",
+        "unsigned",
+        "near",
+        "apart",
+        "int8",
+        "int16",
+        "uint8",
+        "text",
+    ],  # fmt: skip
 )
 def test_ranks_are_those_of_unique(ids):
     distinct, index = ranked(ids)

@@ -70,12 +70,14 @@ def ranked(ids_N: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         lowest, highest = ids_N.min(), ids_N.max()
         places = int(highest) - int(lowest) + 1
         if places <= _SPREAD * len(ids_N) + _FEW:
-            place_N = (ids_N - lowest).astype(np.int64, copy=False)
+            # A difference of narrow integers may be too large for their type, but not for 64 bits.
+            wide = np.uint64 if ids_N.dtype.kind == "u" else np.int64
+            place_N = (ids_N.astype(wide, copy=False) - wide(lowest)).astype(np.int64, copy=False)
             there_P = np.zeros(places, np.bool_)
             there_P[place_N] = True
             rank_P = np.cumsum(there_P, dtype=np.int64)
             rank_P -= 1
-            distinct = np.flatnonzero(there_P).astype(ids_N.dtype) + lowest
+            distinct = (np.flatnonzero(there_P).astype(wide) + wide(lowest)).astype(ids_N.dtype)
             return distinct, rank_P[place_N]
     distinct, index_N = np.unique(ids_N, return_inverse=True)
     return distinct, index_N.astype(np.int64, copy=False)
