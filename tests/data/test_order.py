@@ -61,7 +61,7 @@ def test_rows_of_one_key_are_ordered_by_time_and_then_as_they_came(rows):
         "int16",
         "uint8",
         "text",
-    ],  # fmt: skip
+    ],
 )
 def test_ranks_are_those_of_unique(ids):
     distinct, index = ranked(ids)
