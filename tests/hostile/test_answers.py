@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
+from polars.testing import assert_frame_equal
 
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import write_pieces, write_table
@@ -138,7 +139,8 @@ def test_pieces_add_up_to_the_whole_and_have_one_schema(als):
     assert len(told) == 1
     assert len(pieces) == 5
     assert {piece.height for piece in pieces} == {6, 3}
-    assert pl.concat(pieces).equals(whole)
+    # A matrix product of fewer rows may differ in the last bit of its scores.
+    assert_frame_equal(pl.concat(pieces), whole, rel_tol=1e-6)
     full = als.recommend_in_pieces(k=3, exclude=[f"i{n}" for n in range(8)], rows=6)
     assert {tuple(piece.schema.items()) for piece in full} == {tuple(whole.schema.items())}
 
