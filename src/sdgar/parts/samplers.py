@@ -51,7 +51,7 @@ def decomposable(
     given: Ingredients,
     *,
     states: int = 64,
-    samples: int = 64,
+    samples: int | None = None,
     lambda_x: float | None = None,
     lambda_y: float | None = None,
     floor_x: float | None = None,
@@ -61,17 +61,20 @@ def decomposable(
     """Return a generator that follows by SD-GAR's closed form for its objective, else by EM.
 
     The closed form has λ (0.1 and 1 if not given). EM has floors (0.001 and 0.1) and a number of
-    first steps on the positives (15).
+    first steps on the positives (15). A step has ``samples`` draws for each context and each item:
+    64 in the closed form and 32 in EM, if not given.
     """
     of_form = {"lambda_x": lambda_x, "lambda_y": lambda_y}
     of_em = {"floor_x": floor_x, "floor_y": floor_y, "pretrain": pretrain}
     if isinstance(given.objective, WeightedLogistic):
         _require_absent(of_em, "a generator that follows objective sdgar has a closed form")
         temperature = given.objective.temperature
+        samples = 64 if samples is None else samples
         return closed_form_generator(
             given, states=states, samples=samples, temperature=temperature, **_present(of_form)
         )
     _require_absent(of_form, "only a generator that follows objective sdgar has a λ")
+    samples = 32 if samples is None else samples
     return em_generator(given, states=states, samples=samples, **_present(of_em))
 
 
