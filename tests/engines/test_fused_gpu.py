@@ -16,8 +16,8 @@ from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines.choose import choose_engine
-from sdgar.engines.fused import gpu_room
 from sdgar.engines.eager import EagerEngine
+from sdgar.engines.fused import gpu_room
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.engines.visits import Visits
