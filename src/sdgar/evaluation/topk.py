@@ -84,13 +84,12 @@ def top_k(
         return TopK(items_TK, scores_TK)
     if isinstance(scorer, Factors) and scorer.user_UD.shape[1] == 0:
         found = _in_one_order(scorer, users_T, kept, seen, blocked_I)
-        items_TK[:, :kept], scores_TK[:, :kept] = found
-        return TopK(items_TK, scores_TK)
-    with torch.no_grad(), cores.torch_threads():
-        if kernel is None:
-            found = _OnDevice(scorer, users_T, kept, seen, blocked_I).rank(rows)
-        else:
-            found = _OnThreads(scorer, users_T, kept, seen, blocked_I).rank(kernel, rows)
+    else:
+        with torch.no_grad(), cores.torch_threads():
+            if kernel is None:
+                found = _OnDevice(scorer, users_T, kept, seen, blocked_I).rank(rows)
+            else:
+                found = _OnThreads(scorer, users_T, kept, seen, blocked_I).rank(kernel, rows)
     items_TK[:, :kept], scores_TK[:, :kept] = found
     return TopK(items_TK, scores_TK)
 
