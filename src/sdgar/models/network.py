@@ -221,9 +221,9 @@ def rebuilt(
     except Exception as error:  # the class may be anybody's, and the settings anything
         raise ArtifactError(
             f"the network does not fit the class that is registered as {name!r}: "
-            f"{str(error).rstrip('. ') or type(error).__name__}. If the class has changed since the "
-            "model was saved, train the model again. In a class of your own, what is saved must "
-            "have its shape when the class is made, before prepare().",
+            f"{str(error).rstrip('. ') or type(error).__name__}. If the class has changed "
+            "since the model was saved, train the model again. In a class of your own, what is "
+            "saved must have its shape when the class is made, before prepare().",
             code="module_mismatch",
         ) from error
     return kind(module, *size, name, dict(settings))
