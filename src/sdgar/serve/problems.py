@@ -1,0 +1,106 @@
+"""Errors as ``application/problem+json`` (RFC 9457), with stable codes and without secrets."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from sdgar.errors import SdgarError
+from sdgar.serve.schemas import Problem
+
+log = logging.getLogger("sdgar.serve")
+
+MEDIA_TYPE = "application/problem+json"
+_CODES = {
+    400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found",
+    405: "method_not_allowed", 406: "not_acceptable", 408: "too_slow", 409: "conflict",
+    413: "too_large", 415: "not_json", 422: "invalid", 429: "too_many_requests",
+    431: "headers_too_large", 503: "overloaded", 504: "timeout",
+}  # fmt: skip
+_STATUS = {
+    "unknown_user": 404, "unknown_item": 404, "no_reasons": 409, "no_vectors": 409,
+    "no_fold_in": 409, "bad_context": 409, "unknown_context": 404, "empty_history": 404,
+    "unknown_variant": 404, "no_store": 409, "unknown_model": 404, "refused_model": 422,
+    "reloading": 409, "draining": 503, "mixed_ids": 409,
+}  # fmt: skip
+"""The status of an error of the library: what a request names may be valid and yet not here."""
+
+
+class Refused(Exception):
+    """A request that is refused with a status, a stable code and a sentence."""
+
+    def __init__(
+        self, status: int, detail: str, *, code: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+        self.code = code or _CODES.get(status, "error")
+        self.retry_after = retry_after
+
+
+def problem(refused: Refused) -> Response:
+    """Return the answer to a request that is refused."""
+    body = Problem(
+        title=HTTPStatus(refused.status).phrase, status=refused.status, detail=refused.detail,
+        code=refused.code,
+    )  # fmt: skip
+    headers = {}
+    if refused.retry_after is not None:
+        headers["Retry-After"] = str(max(1, round(refused.retry_after)))
+    if refused.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(
+        orjson.dumps(body.model_dump()), refused.status, headers=headers, media_type=MEDIA_TYPE
+    )
+
+
+def told(error: SdgarError) -> Refused:
+    """Say what an error of the library means to the one who asked."""
+    status = _STATUS.get(error.code, 422)
+    return Refused(status, str(error), code=error.code)
+
+
+def told_by(app: FastAPI) -> None:
+    """Let an application answer every error in this form."""
+
+    async def refused(request: Request, error: Any) -> Response:
+        return problem(error)
+
+    async def of_library(request: Request, error: Any) -> Response:
+        return problem(told(error))
+
+    async def invalid(request: Request, error: Any) -> Response:
+        return problem(_invalid(error))
+
+    async def of_http(request: Request, error: Any) -> Response:
+        answer = problem(Refused(error.status_code, str(error.detail)))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    async def bug(request: Request, error: Any) -> Response:
+        log.error("a request failed by a bug", exc_info=error)
+        return problem(Refused(500, "The server made a mistake; its log has more.", code="bug"))
+
+    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(SdgarError, of_library)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(Exception, bug)
+
+
+def _invalid(error: RequestValidationError) -> Refused:
+    """Name the first places that are wrong; values are left out, as they may be personal."""
+    found = error.errors()
+    if any(one["type"] == "json_invalid" for one in found):
+        return Refused(400, f"The body is no JSON: {found[0]['ctx']['error']}.", code="bad_json")
+    places = dict.fromkeys(
+        f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found
+    )
+    return Refused(422, "; ".join(list(places)[:5]) + ".", code="invalid")
