@@ -29,6 +29,8 @@ LINES = {
     "recommend": "Recommend items that a user does not have yet.",
     "explain": "Say which items of a user's history speak for each item, and how much.",
     "similar": "Find the items most similar to an item, or the users most similar to a user.",
+    "serve": "Answer over HTTP: recommendations, similar items, reasons, feedback, and a page.",
+    "ab": "Compare the variants of a server by what users did with their lists.",
     "info": "Say what a saved model is, after verifying its files.",
     "data": "Look at data, prepare it, make it up.",
     "systems": "Show the systems there are; with a name, its settings and what it can do.",

@@ -20,6 +20,8 @@ def info(run: options.RunFolder, as_json: options.Json = False) -> None:
     """
     from sdgar.experiments import facts
     from sdgar.experiments.workspace import partial_of
+    from sdgar.recommend.facts import facts_of
+    from sdgar.recommend.recommender import load
 
     screen = Screen(as_json=as_json)
     if run.name.endswith(_PARTIAL) and run.name != _PARTIAL:
@@ -27,7 +29,7 @@ def info(run: options.RunFolder, as_json: options.Json = False) -> None:
     elif not run.exists() and partial_of(run).is_dir():
         found = facts.unfinished(run)
     else:
-        found = facts.saved(run)
+        found = facts_of(run, load(run))
     tell = _tell_saved if found["finished"] else _tell_unfinished
     tell(screen, found)
     screen.result(found)

@@ -40,6 +40,7 @@ from sdgar.recommend.manifest import (
     MODEL,
     RULE,
     read_manifest,
+    version_of,
 )
 from sdgar.storage import folders
 from sdgar.storage.folders import MANIFEST, Tensors
@@ -67,6 +68,8 @@ class Artifact:
     """How the model was made: system, hyper-parameters, engine, seed, data, metrics."""
     seen: History | None = None
     """The items that users know beside their history and do not like: not recommended either."""
+    version: str = ""
+    """The name of exactly this model, if it was loaded: it depends on all that the folder holds."""
 
 
 def save(
@@ -199,7 +202,9 @@ def load(path: str | Path) -> Artifact:
         if RULE in manifest
         else rule_of_earlier(about, own, n_items)
     )
-    return Artifact(model.ruled_by(rule), users, items, own, about, seen)
+    return Artifact(
+        model.ruled_by(rule), users, items, own, about, seen, version=version_of(manifest)
+    )
 
 
 def _named(of_rule: Tensors) -> Tensors:

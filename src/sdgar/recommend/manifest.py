@@ -85,3 +85,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except UsageError as error:
         raise DamagedError(path, f"about.context is wrong: {error}".rstrip(".")) from error
     return manifest
+
+
+def version_of(manifest: dict[str, Any]) -> str:
+    """Name a saved model by the beginning of its seal, which depends on all that it holds."""
+    seal = manifest.get(folders.SEAL)
+    return seal[:12] if isinstance(seal, str) else "unsealed"

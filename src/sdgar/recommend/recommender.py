@@ -14,6 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sdgar.arguments import a_path, length, of_kind, one_of
 from sdgar.data.contexts import USER, Fields, SeenBy
 from sdgar.data.ids import Ids
@@ -31,7 +34,7 @@ from sdgar.recommend.histories import Histories, rows_of
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.measuring import measured
 from sdgar.recommend.pairs import pairs_table
-from sdgar.recommend.questions import Options, Questions, Raw, several
+from sdgar.recommend.questions import Asked, Options, Questions, Raw, several
 from sdgar.recommend.ranking import ranked_in_pieces
 from sdgar.recommend.reasons import Reasons
 from sdgar.recommend.similar import BY, Likeness
@@ -111,9 +114,25 @@ class Recommender(Described):
         """How the model was made."""
         return self._saved.about
 
+    @property
+    def version(self) -> str:
+        """The name of exactly this model; empty if it was not loaded from a folder."""
+        return self._saved.version
+
+    @property
+    def known(self) -> History:
+        """All that is left out of each context's list: its history, and what it has seen."""
+        return self._questions.known
+
+    @property
+    def popularity_I(self) -> NDArray[np.float32]:
+        """How many contexts have each item."""
+        counts_I: NDArray[np.float32] = self._popular.bias_I.numpy()
+        return counts_I
+
     def with_model(self, model: Model, about: dict[str, Any]) -> Recommender:
         """Give a recommender of another model of the same users, items and histories."""
-        return Recommender(replace(self._saved, model=model, about=about))
+        return Recommender(replace(self._saved, model=model, about=about, version=""))
 
     @cached_property
     def _popular(self) -> Factors:
@@ -284,6 +303,16 @@ class Recommender(Described):
     ) -> Reasons:
         """Give what ``explain`` gives as a record, without a frame: ``.dicts()`` is for JSON."""
         return explain(self._questions, self.items, user, items, history, k, reasons)
+
+    def asked(self, context: One) -> Asked | None:
+        """Find a user, or a context of several fields; None if the model knows nothing of it."""
+        try:
+            found = self._questions.about_users([context], "error")
+        except UsageError as error:
+            if error.code == "bad_context":
+                raise
+            return None
+        return found if found.by_model_T.all() else None
 
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
         """Give a model of the same items for new users, from their histories, without training.

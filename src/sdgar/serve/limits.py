@@ -45,10 +45,13 @@ class Limits:
 class Limited:
     """An application behind bounds."""
 
-    def __init__(self, app: Any, limits: Limits, client_of: Callable[[Any], str]) -> None:
+    def __init__(
+        self, app: Any, limits: Limits, client_of: Callable[[Any], str], running: list[int]
+    ) -> None:
         self._app, self._limits, self._client_of = app, limits, client_of
         self._rates = Rates(limits.per_minute)
-        self.running = 0
+        self._running = running
+        """How many requests are worked on, as a list of one number that others may read."""
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer a request, or turn it away."""
@@ -60,14 +63,14 @@ class Limited:
         except Refused as refused:
             await problem(refused)(scope, receive, send)
             return
-        self.running += 1
+        self._running[0] += 1
         try:
             await self._answered(scope, receive, send)
         finally:
-            self.running -= 1
+            self._running[0] -= 1
 
     def _let_in(self, scope: Any) -> None:
-        if self.running >= self._limits.at_once:
+        if self._running[0] >= self._limits.at_once:
             raise Refused(503, "The server is busy. Ask again soon.", retry_after=1)
         wait = self._rates.wait(self._client_of(scope))
         if wait > 0:

@@ -33,7 +33,7 @@ _STATUS = {
 """The status of an error of the library: what a request names may be valid and yet not here."""
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - it is an answer, and no mistake of ours
     """A request that is refused with a status, a stable code and a sentence."""
 
     def __init__(

@@ -162,6 +162,15 @@ class Reload(Asked):
         Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
         | None
     ) = Field(None, description="The name of a folder among the models; none means newest.")
+    variant: Text | None = Field(None, description="The variant; none means the first.")
+
+
+class Reloaded(BaseModel):
+    """The model that answers from now on."""
+
+    model: str
+    version: str
+    changed: bool
 
 
 class Details(BaseModel):

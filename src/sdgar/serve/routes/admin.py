@@ -1,0 +1,31 @@
+"""What only an administrator may ask for: another model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import Body, Request
+from fastapi.responses import Response
+
+from sdgar.serve import schemas
+from sdgar.serve.problems import Refused
+from sdgar.serve.routes.common import answer, router
+from sdgar.serve.state import state_of
+from sdgar.serve.variants import MAIN
+
+routes = router(role="admin", tags=["administration"])
+
+
+@routes.post("/admin/reload", response_model=schemas.Reloaded, summary="Switch to another model")
+async def reload(request: Request, asked: Annotated[schemas.Reload, Body()]) -> Response:
+    """Load the newest model, or one by name; it answers only if it passes all checks."""
+    state = state_of(request)
+    if state.draining:
+        raise Refused(503, "The server is about to end.", code="draining", retry_after=5)
+    variants = state.service.models.current
+    variant = asked.variant or (MAIN if MAIN in variants.by_name else variants.first.name)
+    before = variants.by_name[variant].snapshot.version if variant in variants.by_name else None
+    found = await asyncio.to_thread(state.service.models.reload, variant, asked.model)
+    changed = found.version != before
+    return answer({"model": found.name, "version": found.version, "changed": changed})

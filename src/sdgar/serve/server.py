@@ -1,0 +1,226 @@
+"""A server from its settings: what ``sdgar serve`` starts, in one process or several."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from sdgar.errors import UsageError
+from sdgar.recommend.rules import Rules
+from sdgar.serve.access import Access
+from sdgar.serve.app import build
+from sdgar.serve.batches import Batches
+from sdgar.serve.catalogue import Catalogue
+from sdgar.serve.followed import Followed
+from sdgar.serve.impressions import Impressions
+from sdgar.serve.limits import Limits
+from sdgar.serve.measured import Measured
+from sdgar.serve.patience import Patience
+from sdgar.serve.polling import Chore, Chores
+from sdgar.serve.service import Service, answered
+from sdgar.serve.state import State
+from sdgar.serve.swap import Models, Source
+from sdgar.serve.variants import MAIN
+
+log = logging.getLogger("sdgar.serve")
+
+_SETTINGS = "SDGAR_SERVE_SETTINGS"
+"""The environment variable by which the processes of one server know their settings."""
+_FOLLOWED_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server was started."""
+
+    models: Mapping[str, tuple[str, float]]
+    """For each variant its folder and its share of users."""
+    watch: bool = False
+    """Whether the folders hold models, of which the newest answers, instead of being one."""
+    store: str | None = None
+    """The address of the store."""
+    rules: str | None = None
+    """The file of rules."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    keys: str = "auto"
+    """Whether keys are needed: always, never, or as soon as the store has one (auto)."""
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    page: bool = True
+    impressions: bool = True
+    canary: bool = True
+    drain: float = 5.0
+    """How long a server that is told to end still takes requests, in seconds."""
+    follow: float = 0.25
+    """How often the store is asked for new events, in seconds."""
+    log_requests: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def to_json(self) -> str:
+        """Return the settings as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        """Make the settings again."""
+        told = json.loads(text)
+        told["limits"] = Limits(**told["limits"])
+        told["models"] = {name: (path, share) for name, (path, share) in told["models"].items()}
+        for name in ("origins", "hosts"):
+            told[name] = tuple(told[name])
+        return cls(**told)
+
+
+def state_from(settings: Settings) -> State:
+    """Load the models, open the store, and put the parts of a server together."""
+    database = None
+    if settings.store is not None:
+        from sdgar.database import Database
+
+        database = Database.open(settings.store)
+    keys = [] if database is None else database.keys()
+    needed = settings.keys == "always" or (settings.keys == "auto" and bool(keys))
+    if not needed and not is_loopback(settings.host) and settings.keys != "never":
+        raise UsageError(
+            f"a server on {settings.host} can be reached from elsewhere, and there is no API key. "
+            "Make one with `sdgar keys add NAME --role admin --store …`, or say --keys never.",
+            code="no_keys",
+        )
+    if needed and database is None:
+        raise UsageError("keys live in the store: give --store too.", code="no_store")
+    sources = {
+        name: Source(name, Path(folder), settings.watch, share)
+        for name, (folder, share) in settings.models.items()
+    }
+    models = Models(sources, canary=settings.canary)
+    catalogue, measured = Catalogue(database), Measured()
+    followed = Followed(lambda user: [] if database is None else database.events_of(user, 1000))
+    impressions = Impressions(database, on=settings.impressions)
+    rules = Rules.none() if settings.rules is None else Rules.read(Path(settings.rules))
+    batches = Batches(answered, on_batch=measured.batched)
+    service = Service(models, catalogue, followed, batches, impressions, rules)
+    access = Access(needed=needed)
+    access.take(keys)
+    state = State(service, access, measured, settings.limits, database)
+    state.chores = Chores(_chores(state, settings))
+    return state
+
+
+def _chores(state: State, settings: Settings) -> list[Chore]:
+    service, database = state.service, state.database
+    chores = [Chore("impressions", 1.0, service.impressions.flush)]
+    if database is not None:
+        number = 0
+
+        def follow() -> None:
+            nonlocal number
+            while True:
+                events, number = database.events_after(number, _FOLLOWED_AT_ONCE)
+                service.followed.take(events)
+                if len(events) < _FOLLOWED_AT_ONCE:
+                    return
+
+        def learn_keys() -> None:
+            keys = database.keys()
+            state.access.take(keys)
+            if keys and settings.keys == "auto":
+                state.access.needed = True
+
+        follow()
+        service.catalogue.refresh()
+        chores += [
+            Chore("store", settings.follow, follow),
+            Chore("catalogue", 1.0, service.catalogue.refresh),
+            Chore("keys", 2.0, learn_keys),
+        ]
+    if settings.watch:
+
+        def look() -> None:
+            for variant in service.models.wanted():
+                try:
+                    service.models.reload(variant)
+                except UsageError as error:
+                    if error.code not in ("refused_model", "reloading"):
+                        raise
+
+        chores.append(Chore("models", 1.0, look))
+    return chores
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address can be reached from this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def application() -> Any:
+    """Return the application of one process, whose settings are in the environment."""
+    settings = Settings.from_json(os.environ[_SETTINGS])
+    return _built(settings, state_from(settings))
+
+
+def _built(settings: Settings, state: State) -> Any:
+    return build(state, origins=settings.origins, hosts=settings.hosts, page=settings.page)
+
+
+def serve(settings: Settings, *, ready: Any = None) -> None:
+    """Answer requests until told to end; ``ready`` is called once they are welcome."""
+    options: dict[str, Any] = {
+        "host": settings.host, "port": settings.port, "http": Patience, "log_config": None,
+        "timeout_keep_alive": 5, "timeout_graceful_shutdown": 10, "server_header": False,
+        "access_log": False, "backlog": 1024, "ws": "none", "proxy_headers": False,
+        "limit_concurrency": 4 * settings.limits.at_once,
+    }  # fmt: skip
+    if settings.log_requests:
+        logging.getLogger("sdgar.access").setLevel(logging.INFO)
+    if settings.workers > 1:
+        os.environ[_SETTINGS] = settings.to_json()
+        uvicorn.run(
+            "sdgar.serve.server:application", factory=True, workers=settings.workers, **options
+        )
+        return
+    state = state_from(settings)
+    server = Draining(uvicorn.Config(_built(settings, state), **options), state, settings.drain)
+    server.on_ready = ready
+    server.run()
+
+
+class Draining(uvicorn.Server):
+    """A server that says it is about to end, and for a while still takes requests."""
+
+    def __init__(self, config: uvicorn.Config, state: State, seconds: float) -> None:
+        super().__init__(config)
+        self._state, self._seconds = state, seconds
+        self.on_ready: Any = None
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets=sockets)
+        if self.started and self.on_ready is not None:
+            self.on_ready()
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Say that the server will end, and end a little later; at once if told twice."""
+        if self._state.draining or self._seconds <= 0 or not self.started:
+            super().handle_exit(sig, frame)
+            return
+        self._state.draining = True
+        log.info("told to end: requests are taken for %g s more", self._seconds)
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._seconds, lambda: super(Draining, self).handle_exit(sig, frame))
+
+
+__all__ = ["MAIN", "Settings", "application", "serve", "state_from"]

@@ -1,0 +1,433 @@
+"""From a request to its answer: what the routes of the API call, without anything of HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sdgar.recommend.rules import NO_DIALS, Dials, Reranked, Rules
+from sdgar.serve import schemas
+from sdgar.serve.batches import Batches
+from sdgar.serve.catalogue import Blocked, Catalogue
+from sdgar.serve.followed import Followed
+from sdgar.serve.impressions import Impressions
+from sdgar.serve.snapshot import Best, Items, Snapshot
+from sdgar.serve.swap import Models
+from sdgar.serve.variants import Variant
+from sdgar.serve.whom import Whom, by_history, by_user
+
+if TYPE_CHECKING:
+    from sdgar.data.ids import Ids
+    from sdgar.database import Entry
+
+_MOST_DEPTH = 3_000
+"""A list is taken from at most so many best items before the rest is filtered out here."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Questions of one kind can be answered together."""
+
+    snapshot: Snapshot
+    form: str
+    """Whether a question is the number of a user, a history, or a function to call."""
+    unseen: bool = True
+    blocked: Blocked | None = None
+
+
+def answered(kind: Any, questions: Sequence[Any]) -> Sequence[Any]:
+    """Answer questions of one kind, in the thread that computes."""
+    if kind.form == "call":
+        return [call() for call in questions]
+    n = max(depth for _, depth in questions)
+    who = [one for one, _ in questions]
+    blocked_I = None if kind.blocked is None else kind.blocked.blocked_I
+    best = kind.snapshot.best_of_users if kind.form == "users" else kind.snapshot.best_of_histories
+    found: list[Best] = best(who, n, blocked_I, unseen=kind.unseen)
+    return found
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A list in the making."""
+
+    items: list[int]
+    scores: list[float]
+    notes: tuple[tuple[str, ...], ...] | None = None
+
+
+class Service:
+    """All that the API answers, on models that may be swapped while it answers."""
+
+    def __init__(
+        self,
+        models: Models,
+        catalogue: Catalogue,
+        followed: Followed,
+        batches: Batches,
+        impressions: Impressions,
+        rules: Rules,
+    ) -> None:
+        self.models, self.catalogue, self.followed = models, catalogue, followed
+        self.batches, self.impressions, self.rules = batches, impressions, rules
+
+    async def recommend(
+        self, asked: schemas.ForUsers | schemas.ForHistories | schemas.ForContexts
+    ) -> dict[str, Any]:
+        """Return the lists of users, histories or contexts; all by the models of this moment."""
+        request = secrets.token_hex(8)
+        variants = self.models.current
+        unknown_users: list[Any] = []
+        unknown_items: list[Any] = []
+        tasks: list[Awaitable[dict[str, Any]]] = []
+        if isinstance(asked, schemas.ForUsers):
+            for name, of_variant in _by_variant(variants, asked.users, asked.variant).items():
+                variant = variants.by_name[name]
+                index_T = variant.snapshot.users_of(of_variant)
+                for user, at in zip(of_variant, index_T.tolist(), strict=True):
+                    whom = by_user(variant.snapshot, at, self.followed.of(str(user)))
+                    if whom.basis == "popular":
+                        unknown_users.append(user)
+                    tasks.append(self._list(variant, _own_id(variant, user, at), whom, asked))
+        elif isinstance(asked, schemas.ForHistories):
+            for number, history in enumerate(asked.histories):
+                name = str(number) if history.id is None else history.id
+                variant = variants.of(str(name), asked.variant)
+                whom, unknown = by_history(variant.snapshot, history.items)
+                unknown_items += unknown
+                tasks.append(self._list(variant, name, whom, asked))
+        else:
+            return await self._in_contexts(request, asked)
+        lists = await asyncio.gather(*tasks)
+        if isinstance(asked, schemas.ForUsers):
+            lists = _in_order(lists, asked.users)
+        self.impressions.shown(request, lists)
+        snapshot = variants.first.snapshot
+        unknown_items += _unknown(snapshot, [*(asked.items or ()), *(asked.exclude or ())])
+        unknown_told = {"users": unknown_users, "items": list(dict.fromkeys(unknown_items))}
+        return {"request": request, "lists": lists, "unknown": unknown_told}
+
+    async def _list(
+        self, variant: Variant, user: Any, whom: Whom, asked: schemas.Wishes
+    ) -> dict[str, Any]:
+        """Make one list."""
+        snapshot = variant.snapshot
+        out = whom.disliked | (whom.known if asked.exclude_seen else frozenset())
+        out |= frozenset(_numbers(snapshot, asked.exclude or ()))
+        dials = Dials(
+            diversity=asked.diversity, popularity=asked.popularity,
+            exclude_categories=frozenset(asked.exclude_categories or ()),
+        )  # fmt: skip
+        ruled = bool(self.rules) or dials != NO_DIALS
+        depth = self.rules.depth(asked.k, dials) if ruled else asked.k
+        best = await self._best(snapshot, whom, asked, out, depth)
+        listed = _without(best, out, depth)
+        if ruled:
+            listed = await self._ruled(snapshot, whom, listed, asked.k, dials)
+        entries: dict[str, Entry] = {}
+        if asked.details:
+            entries = await self.catalogue.entries(_ids(snapshot, listed.items))
+        listed = replace(listed, items=listed.items[: asked.k], scores=listed.scores[: asked.k])
+        because = await self._because(snapshot, whom, listed.items, asked.reasons)
+        if asked.details and because is not None:
+            named = [str(one["item"]) for reasons in because for one in reasons]
+            entries |= await self.catalogue.entries(named)
+        return {
+            "user": user,
+            "items": told(snapshot, listed, because, entries if asked.details else None),
+            "short": len(listed.items) < asked.k,
+            "basis": whom.basis,
+            "model": snapshot.version,
+            "variant": variant.name,
+        }
+
+    async def _best(
+        self, snapshot: Snapshot, whom: Whom, asked: schemas.Wishes, out: frozenset[int], depth: int
+    ) -> Best:
+        """Return more than enough of the best items."""
+        blocked = self.catalogue.blocked(snapshot)
+        if asked.items is not None or asked.exclude_categories or len(out) > _MOST_DEPTH:
+            blocked = await self._blocked(snapshot, asked, blocked, out)
+        depth += len(out) if len(out) <= _MOST_DEPTH else 0
+        if whom.basis == "popular":
+            return _popular(snapshot, depth, blocked)
+        if whom.basis == "model":
+            kind = Kind(snapshot, "users", asked.exclude_seen, blocked)
+            found: Best = await self.batches.ask(kind, (whom.user, depth))
+        else:
+            kind = Kind(snapshot, "histories", asked.exclude_seen, blocked)
+            found = await self.batches.ask(kind, (whom.history, depth))
+        return found
+
+    async def _ruled(
+        self, snapshot: Snapshot, whom: Whom, listed: _Listed, k: int, dials: Dials
+    ) -> _Listed:
+        """Rank a list again by the rules and dials."""
+        facts = await self.catalogue.facts(snapshot)
+        who: int | Items | None = whom.user if whom.basis == "model" else whom.history
+        if whom.basis == "popular":
+            who = None
+        known_H = np.array(sorted(whom.known), np.int64)
+        if whom.basis == "model":
+            known_H = snapshot.model.history.of(whom.user).astype(np.int64)
+        items_N = np.array(listed.items, np.int64)
+        scores_N = np.array(listed.scores, np.float64)
+
+        def apply() -> Reranked:
+            return self.rules.apply(
+                items_N, scores_N, k, facts, dials, history_H=known_H,
+                score_of=lambda items_B: snapshot.scores(who, items_B),
+            )  # fmt: skip
+
+        done = await self.call(snapshot, apply)
+        return _Listed(done.items_K.tolist(), done.scores_K.tolist(), done.notes)
+
+    async def _blocked(
+        self, snapshot: Snapshot, asked: schemas.Wishes, hidden: Blocked, out: frozenset[int]
+    ) -> Blocked:
+        """Return what may not be listed because of the request, and what is hidden anyway."""
+        n_items = len(snapshot.model.items)
+        blocked_I = np.zeros(n_items, bool)
+        if asked.items is not None:
+            blocked_I[:] = True
+            blocked_I[_numbers(snapshot, asked.items)] = False
+        if asked.exclude_categories:
+            blocked_I[await self.catalogue.in_categories(snapshot, asked.exclude_categories)] = True
+        if hidden.blocked_I is not None:
+            blocked_I |= hidden.blocked_I
+        blocked_I[list(out)] = True
+        return Blocked(blocked_I)
+
+    async def _because(
+        self, snapshot: Snapshot, whom: Whom, items: list[int], most: int
+    ) -> list[list[dict[str, Any]]] | None:
+        """Return the reasons for each entry; none for a list of what is popular."""
+        if not most:
+            return None
+        if whom.basis == "popular" or not items:
+            return [[] for _ in items]
+        who = whom.user if whom.basis == "model" else whom.history
+        items_B = np.array(items, np.int64)
+        found = await self.call(snapshot, lambda: snapshot.reasons(who, items_B, most))
+        return [one["because"] for one in found.dicts()]
+
+    async def call(self, snapshot: Snapshot, function: Any) -> Any:
+        """Call a function in the thread that computes."""
+        return await self.batches.ask(Kind(snapshot, "call"), function)
+
+    async def _in_contexts(self, request: str, asked: schemas.ForContexts) -> dict[str, Any]:
+        """Return lists for contexts of several fields, as the library gives them."""
+        lists = []
+        for context in asked.contexts:
+            variant = self.models.current.of(str(context.get("user", "")), asked.variant)
+            snapshot = variant.snapshot
+            hidden = self.catalogue.blocked(snapshot)
+            out = frozenset(_numbers(snapshot, asked.exclude or ()))
+            blocked = await self._blocked(snapshot, asked, hidden, out)
+            found = await self.call(snapshot, lambda c=context, s=snapshot, b=blocked: s.in_context(
+                c, asked.k, b.blocked_I, unseen=asked.exclude_seen))  # fmt: skip
+            best, basis = found
+            listed = _Listed(best.items_K.tolist(), best.scores_K.tolist())
+            entries = {}
+            if asked.details:
+                entries = await self.catalogue.entries(_ids(snapshot, listed.items))
+            items = told(snapshot, listed, None, entries if asked.details else None)
+            lists.append(
+                {
+                    "user": context.get("user"),
+                    "context": context,
+                    "items": items,
+                    "short": len(items) < asked.k,
+                    "basis": basis,
+                    "model": snapshot.version,
+                    "variant": variant.name,
+                }
+            )
+        self.impressions.shown(request, lists)
+        return {"request": request, "lists": lists, "unknown": {"users": [], "items": []}}
+
+    async def similar(self, asked: schemas.Similar) -> dict[str, Any]:
+        """Return the items that are like each of some items."""
+        snapshot = self.models.current.first.snapshot
+        hidden = self.catalogue.blocked(snapshot).blocked_I
+        more = 0 if hidden is None else int(min(hidden.sum(), _MOST_DEPTH))
+
+        def find() -> list[tuple[Best, bool]]:
+            return snapshot.like(asked.items, asked.k + more, asked.by, hidden)
+
+        found = await self.call(snapshot, find)
+        entries: dict[str, Entry] = {}
+        if asked.details:
+            numbers = [n for best, _ in found for n in best.items_K[: asked.k].tolist()]
+            entries = await self.catalogue.entries(_ids(snapshot, numbers))
+        lists = []
+        for item, (best, known) in zip(asked.items, found, strict=True):
+            cut = _Listed(best.items_K[: asked.k].tolist(), best.scores_K[: asked.k].tolist())
+            similar = told(snapshot, cut, None, entries if asked.details else None)
+            basis = "model" if known else "unknown"
+            lists.append(
+                {"item": item, "similar": similar, "short": len(similar) < asked.k, "basis": basis}
+            )
+        by = snapshot.model.similar_by("item", asked.by)
+        return {"lists": lists, "by": by, "model": snapshot.version}
+
+    async def explain(self, asked: schemas.WhyUser | schemas.WhyHistory) -> dict[str, Any]:
+        """Return the reasons of scores, which add up."""
+        if isinstance(asked, schemas.WhyUser):
+            user: Any = asked.user
+            variant = self.models.current.of(str(user))
+            snapshot = variant.snapshot
+            at = int(snapshot.users_of([user])[0])
+            user = _own_id(variant, user, at)
+            whom = by_user(snapshot, at, self.followed.of(str(user)))
+        else:
+            user, snapshot = None, self.models.current.first.snapshot
+            whom, _ = by_history(snapshot, asked.history)
+        if whom.basis == "popular":
+            raise _nothing_known()
+        if asked.items is not None:
+            items = list(dict.fromkeys(_required(snapshot, asked.items)))
+        else:
+            wishes = schemas.Wishes(k=asked.k)
+            best = await self._best(snapshot, whom, wishes, whom.known | whom.disliked, asked.k)
+            items = _without(best, whom.known | whom.disliked, asked.k).items
+        who = whom.user if whom.basis == "model" else whom.history
+        items_B = np.array(items, np.int64)
+        found = await self.call(snapshot, lambda: snapshot.reasons(who, items_B, asked.reasons))
+        told_items = found.dicts()
+        if asked.details:
+            ids = [str(one["item"]) for e in told_items for one in (e, *e["because"])]
+            entries = await self.catalogue.entries(ids)
+            for one in (one for e in told_items for one in (e, *e["because"])):
+                one.update(details(entries.get(str(one["item"]))))
+        return {
+            "user": user, "items": told_items, "model": snapshot.version, "basis": whom.basis,
+        }  # fmt: skip
+
+    async def popular(self, k: int, category: str | None) -> dict[str, Any]:
+        """Return what most people have."""
+        snapshot = self.models.current.first.snapshot
+        blocked = self.catalogue.blocked(snapshot)
+        if category is not None:
+            among = await self.catalogue.in_categories(snapshot, [category])
+            blocked_I = np.ones(len(snapshot.model.items), bool)
+            blocked_I[among] = False
+            if blocked.blocked_I is not None:
+                blocked_I |= blocked.blocked_I
+            blocked = Blocked(blocked_I)
+        best = _popular(snapshot, k, blocked)
+        listed = _Listed(best.items_K.tolist(), best.scores_K.tolist())
+        entries = await self.catalogue.entries(_ids(snapshot, listed.items))
+        return {"items": told(snapshot, listed, None, entries)}
+
+
+def told(
+    snapshot: Snapshot,
+    listed: _Listed,
+    because: list[list[dict[str, Any]]] | None,
+    entries: dict[str, Entry] | None,
+) -> list[dict[str, Any]]:
+    """Return the entries of a list as JSON has them."""
+    ids = snapshot.model.items.at(np.array(listed.items, np.int64)).tolist()
+    items: list[dict[str, Any]] = []
+    for place, (item, score) in enumerate(zip(ids, listed.scores, strict=True)):
+        one: dict[str, Any] = {"item": item, "score": score, "rank": place + 1}
+        if entries is not None:
+            one |= details(entries.get(str(item)))
+        if because is not None:
+            one["because"] = [
+                reason | (details(entries.get(str(reason["item"]))) if entries is not None else {})
+                for reason in because[place]
+            ]
+        if listed.notes is not None and listed.notes[place]:
+            one["rules"] = list(listed.notes[place])
+        items.append(one)
+    return items
+
+
+def details(entry: Entry | None) -> dict[str, Any]:
+    """Return the name, picture and categories of an entry of the store."""
+    if entry is None:
+        return {"name": None, "picture": None, "categories": []}
+    return {"name": entry.name, "picture": entry.picture, "categories": list(entry.categories)}
+
+
+def own_ids(ids: Ids, raw: Sequence[str]) -> list[Any]:
+    """Return ids as the model has them, and as they are where it does not know them."""
+    index_T = ids.index_of(raw)
+    own = ids.at(index_T.clip(min=0)).tolist() if len(ids) else list(raw)
+    return [o if at >= 0 else r for o, r, at in zip(own, raw, index_T, strict=True)]
+
+
+def _by_variant(variants: Any, users: Iterable[Any], wanted: str | None) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for user in users:
+        groups.setdefault(variants.of(str(user), wanted).name, []).append(user)
+    return groups
+
+
+def _in_order(lists: Sequence[dict[str, Any]], users: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return lists in the order in which users were asked for; one asked for twice has two."""
+    waiting: dict[str, list[dict[str, Any]]] = {}
+    for one in lists:
+        waiting.setdefault(str(one["user"]), []).append(one)
+    return [waiting[str(user)].pop(0) for user in users]
+
+
+def _own_id(variant: Variant, user: Any, at: int) -> Any:
+    """Name a user as the model does, or as the request does if the model does not know the user."""
+    return variant.snapshot.model.users.at(np.array([at])).tolist()[0] if at >= 0 else user
+
+
+def _ids(snapshot: Snapshot, numbers: Sequence[int]) -> list[str]:
+    return [str(item) for item in snapshot.model.items.at(np.array(numbers, np.int64)).tolist()]
+
+
+def _numbers(snapshot: Snapshot, ids: Sequence[Any]) -> list[int]:
+    """Return the numbers of those items that the model knows."""
+    if not ids:
+        return []
+    index_T: Items = snapshot.model.items.index_of(ids)
+    return index_T[index_T >= 0].tolist()
+
+
+def _unknown(snapshot: Snapshot, ids: Sequence[Any]) -> list[Any]:
+    if not ids:
+        return []
+    index_T = snapshot.model.items.index_of(ids)
+    return [one for one, at in zip(ids, index_T, strict=True) if at < 0]
+
+
+def _required(snapshot: Snapshot, ids: Sequence[Any]) -> list[int]:
+    from sdgar.recommend.unknown import index_of
+
+    return index_of(snapshot.model.items, list(ids), "item", "error").tolist()
+
+
+def _nothing_known() -> Exception:
+    from sdgar.errors import UsageError
+
+    return UsageError(
+        "the model knows nothing of this user, so it has no reasons. Give a history.",
+        code="unknown_user",
+    )
+
+
+def _without(best: Best, out: frozenset[int], most: int) -> _Listed:
+    """Return the first of the best that are not to be left out."""
+    pairs = zip(best.items_K.tolist(), best.scores_K.tolist(), strict=True)
+    kept = [(item, score) for item, score in pairs if item not in out] if out else list(pairs)
+    return _Listed([item for item, _ in kept[:most]], [score for _, score in kept[:most]])
+
+
+def _popular(snapshot: Snapshot, depth: int, blocked: Blocked) -> Best:
+    order_I = snapshot.popular_I
+    if blocked.blocked_I is not None:
+        order_I = order_I[~blocked.blocked_I[order_I]]
+    order_K = order_I[:depth]
+    return Best(order_K, snapshot.model.popularity_I[order_K])

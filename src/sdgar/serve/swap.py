@@ -1,0 +1,201 @@
+"""Which model answers, and how another one takes its place without a dropped request.
+
+A new model is loaded and verified beside the old one, answers questions of its own, and its lists
+are compared with those of the old one. Only then it is switched to, by one assignment: a request
+keeps the models it began with. A model that is refused changes nothing, and the reason is kept for
+``/readyz``.
+
+A model is named by a folder within the folder that the server was started with; a request can name
+no other file.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+
+from sdgar.errors import ArtifactError, SdgarError, UsageError
+from sdgar.recommend.manifest import read_manifest, version_of
+from sdgar.serve.snapshot import Snapshot
+from sdgar.serve.variants import MAIN, Variant, Variants
+from sdgar.storage.folders import MANIFEST
+
+log = logging.getLogger("sdgar.serve")
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What a folder of a model may be called so that a request can name it."""
+LEAST_USERS, LEAST_ITEMS = 0.5, 0.5
+"""A model with fewer users or items than this share of the old one's is refused."""
+LEAST_OVERLAP = 0.02
+"""A model whose lists share less than this with those of the old one is refused."""
+MOST_CONCENTRATED = 0.9
+"""A model that puts the same item first for more than this share of users is refused."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the model of a variant comes from."""
+
+    name: str
+    """The name of the variant."""
+    folder: Path
+    """The folder of the model, or a folder of models of which the newest answers."""
+    watched: bool = False
+    """Whether ``folder`` holds models instead of being one."""
+    share: float = 1.0
+    """The share of users who get this variant."""
+
+    def newest(self) -> Path:
+        """Return the folder of the model that should answer now."""
+        if not self.watched:
+            return self.folder
+        found = [path for path in self.folder.iterdir() if _is_model(path)]
+        if not found:
+            raise ArtifactError(
+                f"{self.folder} holds no saved model yet. Train one with --out "
+                f"{self.folder / 'NAME'}.",
+                code="no_such_model",
+            )
+        return max(found, key=lambda path: ((path / MANIFEST).stat().st_mtime_ns, path.name))
+
+    def named(self, name: str) -> Path:
+        """Return the folder of a model by its name, which no path can hide in."""
+        if self.watched and NAME.fullmatch(name):
+            for path in self.folder.iterdir():
+                if path.name == name and _is_model(path):
+                    return path
+        elif name == self.folder.name:
+            return self.folder
+        raise UsageError(f"there is no model {name!r:.80} here.", code="unknown_model")
+
+
+def _is_model(path: Path) -> bool:
+    plain = NAME.fullmatch(path.name) and not path.name.endswith(".partial")
+    return bool(plain) and path.is_dir() and (path / MANIFEST).is_file()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A model that was not taken, and why."""
+
+    model: str
+    reason: str
+
+
+class Models:
+    """The models that answer now, and the way to others."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        *,
+        load: Callable[[Path], Snapshot] = Snapshot.of,
+        canary: bool = True,
+    ) -> None:
+        self._sources, self._load, self._canary = dict(sources), load, canary
+        self._lock = Lock()
+        self.refused: dict[str, Refusal] = {}
+        self.swaps = 0
+        self.current = Variants(
+            {
+                name: Variant(name, load(source.newest()), source.share)
+                for name, source in self._sources.items()
+            }
+        )
+
+    def wanted(self) -> dict[str, str]:
+        """Return the versions that should answer and do not, by variant; refused ones are not."""
+        found = {}
+        for name, source in self._sources.items():
+            try:
+                folder = source.newest()
+                version = version_of(read_manifest(folder))
+            except (SdgarError, OSError) as error:
+                self._refuse(name, Refusal(source.folder.name, str(error)))
+                continue
+            tried = self.refused.get(name)
+            if version != self.current.by_name[name].snapshot.version and (
+                tried is None or tried.model != f"{folder.name} {version}"
+            ):
+                found[name] = version
+        return found
+
+    def reload(self, variant: str = MAIN, model: str | None = None) -> Snapshot:
+        """Switch a variant to its newest model, or to one by name; raise if it is refused."""
+        if not self._lock.acquire(blocking=False):
+            raise UsageError("another model is being loaded. Ask again soon.", code="reloading")
+        try:
+            if variant not in self._sources:
+                raise UsageError(f"there is no variant {variant!r:.80}.", code="unknown_variant")
+            source = self._sources[variant]
+            folder = source.newest() if model is None else source.named(model)
+            return self._switch(variant, folder)
+        finally:
+            self._lock.release()
+
+    def _switch(self, variant: str, folder: Path) -> Snapshot:
+        old = self.current.by_name[variant]
+        label = folder.name
+        try:
+            version = version_of(read_manifest(folder))
+            label = f"{folder.name} {version}"
+            if version == old.snapshot.version:
+                self.refused.pop(variant, None)
+                return old.snapshot
+            new = self._load(folder)
+            if self._canary:
+                _compare(old.snapshot, new)
+        except (SdgarError, OSError, MemoryError) as error:
+            self._refuse(variant, Refusal(label, str(error)))
+            raise UsageError(
+                f"the model {folder.name} is refused, and the old one goes on: {error}",
+                code="refused_model",
+            ) from error
+        self.refused.pop(variant, None)
+        self.current = Variants(
+            {**self.current.by_name, variant: replace(old, snapshot=new)}
+        )  # one assignment: whoever has the old ones keeps them
+        self.swaps += 1
+        log.info("variant %s is answered by model %s %s", variant, new.name, new.version)
+        return new
+
+    def _refuse(self, variant: str, refusal: Refusal) -> None:
+        if self.refused.get(variant) != refusal:
+            log.warning("model %s is refused: %s", refusal.model, refusal.reason)
+        self.refused[variant] = refusal
+
+
+def _compare(old: Snapshot, new: Snapshot) -> None:
+    """Raise if a model differs so much from the old one that somebody should look at it first."""
+    for what, least, before, after in (
+        ("users", LEAST_USERS, len(old.model.users), len(new.model.users)),
+        ("items", LEAST_ITEMS, len(old.model.items), len(new.model.items)),
+    ):
+        if after < least * before:
+            raise _differs(f"it has {after:,} {what} where the old one has {before:,}")
+    before_lists = old.canary_lists()
+    after_lists = new.lists_of(list(before_lists))
+    firsts = [items[0] for items in new.canary_lists().values() if items]
+    if len(firsts) >= 20 and len(new.model.items) > 20:
+        most = max(firsts.count(item) for item in set(firsts)) / len(firsts)
+        if most > MOST_CONCENTRATED:
+            raise _differs(f"it puts one item first for {most:.0%} of some users")
+    if len(after_lists) >= 20 and len(new.model.items) > 100:
+        shared = [
+            len(set(before_lists[user]) & set(items)) / max(1, len(items))
+            for user, items in after_lists.items()
+        ]
+        overlap = sum(shared) / len(shared)
+        if overlap < LEAST_OVERLAP:
+            raise _differs(f"its lists share {overlap:.1%} of their items with the old ones")
+
+
+def _differs(what: str) -> ArtifactError:
+    return ArtifactError(
+        f"{what}. If that is as it should be, start the server anew, or with --no-canary.",
+        code="canary",
+    )
