@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sdgar.data.features import Features as Features
     from sdgar.data.interactions import Interactions as Interactions
     from sdgar.data.readers import read as read
+    from sdgar.data.readers.fact_tables import read_facts as read_facts
     from sdgar.data.readers.feature_tables import read_features as read_features
     from sdgar.data.splits import folds as folds
     from sdgar.data.splits import split as split
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sdgar.parts.register import register_sampler as register_sampler
     from sdgar.recommend.recommender import Recommender as Recommender
     from sdgar.recommend.recommender import load as load
+    from sdgar.recommend.rules import Rules as Rules
     from sdgar.show.progress import set_verbose as set_verbose
     from sdgar.systems.aobpr import AOBPR as AOBPR
     from sdgar.systems.base import register_system as register_system
@@ -56,12 +58,14 @@ _HOME = {
     "Features": "sdgar.data.features",
     "Interactions": "sdgar.data.interactions",
     "Recommender": "sdgar.recommend.recommender",
+    "Rules": "sdgar.recommend.rules",
     "SdgarError": "sdgar.errors",
     "blend": "sdgar.experiments.blend",
     "compare": "sdgar.evaluation.report",
     "folds": "sdgar.data.splits",
     "load": "sdgar.recommend.recommender",
     "read": "sdgar.data.readers",
+    "read_facts": "sdgar.data.readers.fact_tables",
     "read_features": "sdgar.data.readers.feature_tables",
     "register_discriminator": "sdgar.parts.register",
     "register_objective": "sdgar.parts.register",

@@ -61,6 +61,7 @@ class Stream(IntEnum):
     DROPOUT = 17
     SPLIT_USERS = 18
     DISLIKES = 19
+    EXPLORE = 20
 
 
 def check_seed(seed: object) -> int:

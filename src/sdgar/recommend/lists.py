@@ -37,6 +37,8 @@ class Lists:
     why_TK: NDArray[np.int64] | None = None
     """The numbers of the items of the history that speak most for each entry, -1 where there is
     none; None if nobody asked why."""
+    notes: tuple[tuple[tuple[str, ...], ...], ...] | None = None
+    """What the rules of the house did to each entry of each list, in words; None without rules."""
 
     def __len__(self) -> int:
         return len(self.items_TK)
@@ -68,6 +70,7 @@ class Lists:
                         **({} if names is None else {"name": names.get(str(one), str(one))}),
                         "score": score,
                         **({} if why_TK is None else {"because": why_TK[t][at]}),
+                        **({} if self.notes is None else {"rules": list(self.notes[t][at])}),
                     }
                     for at, (one, score) in enumerate(
                         zip(found_TK[t][:end], scores_TK[t][:end], strict=True)
@@ -79,6 +82,14 @@ class Lists:
             for t, end in enumerate(ends_T)
         ]
 
+    def _said(self, row_R: NDArray[np.int64], place_R: NDArray[np.int64]) -> NDArray[Any]:
+        """Give the words of the rules about each entry as one text."""
+        assert self.notes is not None
+        said_R = np.empty(len(row_R), object)
+        for at, (row, place) in enumerate(zip(row_R.tolist(), place_R.tolist(), strict=True)):
+            said_R[at] = "; ".join(self.notes[row][place]) if place < len(self.notes[row]) else ""
+        return said_R
+
     def _because(self) -> NDArray[Any]:
         """Give the ids of the reasons, and None where there is none."""
         assert self.why_TK is not None
@@ -88,8 +99,9 @@ class Lists:
     def frame(self, like: object = None) -> Any:
         """Give a table with a row for each entry, in Polars, or in pandas if ``like`` is pandas.
 
-        The columns say who was asked about, then rank, item, score, short and basis, and because if
-        it was asked why. A list without any entry is a row without an item.
+        The columns say who was asked about, then rank, item, score, short and basis, because if it
+        was asked why, and rules if there were some. A list without any entry is a row without an
+        item.
         """
         found_TK = self.items_TK >= 0
         shown_TK = found_TK.copy()
@@ -106,8 +118,9 @@ class Lists:
                 "short": self.short_T[row_R],
                 "basis": self.basis_T[row_R],
                 **({} if self.why_TK is None else {"because": self._because()[row_R, place_R]}),
+                **({} if self.notes is None else {"rules": self._said(row_R, place_R)}),
             },
-            {"rank": "int64", self.what: self.ids.kind, "because": self.ids.kind},
+            {"rank": "int64", self.what: self.ids.kind, "because": self.ids.kind, "rules": "text"},
             like=like,
         )
 

@@ -23,6 +23,7 @@ from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.histories import Histories, history_of, in_order
+from sdgar.recommend.rules import Reranking, Rules
 from sdgar.recommend.unknown import INSTEAD, index_of, tell, warn, without_items
 
 Raw = str | int | Mapping[str, Any] | Iterable[Any]
@@ -50,6 +51,7 @@ class Options(TypedDict, total=False):
     exclude_seen: bool
     fallback: str
     why: bool
+    rules: Rules | Reranking | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ from sdgar.recommend.pairs import pairs_table
 from sdgar.recommend.questions import Asked, Options, Questions, Raw, several
 from sdgar.recommend.ranking import ranked_in_pieces
 from sdgar.recommend.reasons import Reasons
+from sdgar.recommend.reranked import facts_of, reranked_in_pieces
+from sdgar.recommend.rules import Reranking, Rules
 from sdgar.recommend.similar import BY, Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
@@ -179,6 +181,7 @@ class Recommender(Described):
         exclude_seen: bool = True,
         fallback: str = "popular",
         why: bool = False,
+        rules: Rules | Reranking | None = None,
     ) -> Any:
         """Give the k best items of each user: a frame with user, rank, item, score, short, basis.
 
@@ -199,10 +202,14 @@ class Recommender(Described):
 
         ``why=True`` adds the column ``because``: the item of the history that speaks most for each
         entry; ``explain`` says more.
+
+        ``rules`` re-rank each list: ``sdgar.Rules.read("rules.toml")``, alone or with facts of
+        items and dials, as ``rules.using(facts, diversity=0.3)``. The column ``rules`` says which
+        of them acted on each entry. Scores stay those of the model.
         """
         return self.recommend_lists(
             users, k, history=history, histories=histories, items=items, exclude=exclude,
-            exclude_seen=exclude_seen, fallback=fallback, why=why,
+            exclude_seen=exclude_seen, fallback=fallback, why=why, rules=rules,
         ).frame(users)  # fmt: skip
 
     def recommend_lists(
@@ -246,6 +253,7 @@ class Recommender(Described):
         exclude_seen: bool = True,
         fallback: str = "popular",
         why: bool = False,
+        rules: Rules | Reranking | None = None,
         rows: int | None = _PIECE,
     ) -> Iterator[Lists]:
         """Give what ``recommend_in_pieces`` gives as records, without frames."""
@@ -264,6 +272,13 @@ class Recommender(Described):
             asked = asked.unseen()
         blocked_I = self._questions.blocked(items, exclude, strict=fallback == "error")
         popular = None if asked.by_model_T.all() else self._popular
+        if rules is not None:
+            own = Reranking.from_any(rules)
+            facts = facts_of(own, self.model, self.history, self.items)
+            return reranked_in_pieces(
+                asked, k, self.items, rows, own, facts, blocked_I=blocked_I, popular=popular,
+                why=why,
+            )  # fmt: skip
         return ranked_in_pieces(
             asked, k, self.items, rows, blocked_I=blocked_I, popular=popular, why=why
         )

@@ -26,6 +26,7 @@ from sdgar.recommend.histories import Histories
 from sdgar.recommend.measuring import require_rows
 from sdgar.recommend.questions import Raw
 from sdgar.recommend.recommender import Recommender
+from sdgar.recommend.rules import Reranking, Rules
 from sdgar.settings import KS, described, renamed
 from sdgar.show import progress
 from sdgar.show.printed import Described
@@ -219,11 +220,12 @@ class Estimator(Described):
         exclude_seen: bool = True,
         fallback: str = "popular",
         why: bool = False,
+        rules: Rules | Reranking | None = None,
     ) -> Any:
         """Return the k best items of each user; see :meth:`Recommender.recommend`."""
         return self.recommender_.recommend(
             users, k, history=history, histories=histories, items=items, exclude=exclude,
-            exclude_seen=exclude_seen, fallback=fallback, why=why,
+            exclude_seen=exclude_seen, fallback=fallback, why=why, rules=rules,
         )  # fmt: skip
 
     def explain(

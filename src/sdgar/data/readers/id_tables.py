@@ -40,14 +40,14 @@ def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
         maintain_order=True
     )
     for name in options.context:
-        _require_ids(found[name], columns[name], file.name)
+        require_ids(found[name], columns[name], file.name)
     return found["user"].to_list() if options.context == USER else found.to_dicts()
 
 
 def read_names(path: str | Path, column: str | None, options: ReadOptions) -> dict[str, str]:
     """Return the name of each item by its id as text; items without a name are left out."""
     file, frame = whole_table(path, options)
-    key = _id_column(frame.columns, options)
+    key = id_column(frame.columns, options)
     named = column or _name_column([name for name in frame.columns if name != key], file.name)
     if named not in frame.columns:
         raise UsageError(
@@ -55,7 +55,7 @@ def read_names(path: str | Path, column: str | None, options: ReadOptions) -> di
             f"{', '.join(frame.columns)}.",
             code="missing_column",
         )
-    _require_ids(frame[key], key, file.name)
+    require_ids(frame[key], key, file.name)
     pairs = frame.select(pl.col(key).cast(pl.String), pl.col(named).cast(pl.String, strict=False))
     return {item: name for item, name in pairs.iter_rows() if name}
 
@@ -78,7 +78,8 @@ def _lines(path: str | Path, options: ReadOptions) -> list[str]:
     return users
 
 
-def _require_ids(column: pl.Series, name: str, file: str) -> None:
+def require_ids(column: pl.Series, name: str, file: str) -> None:
+    """Raise if a column has no rows, a type that no id has, or a row without an id."""
     if column.is_empty():
         raise DataError(f"{file} has no rows.", code="no_rows")
     if column.dtype != pl.String and not column.dtype.is_integer():
@@ -96,7 +97,7 @@ def _require_ids(column: pl.Series, name: str, file: str) -> None:
         )
 
 
-def _id_column(names: Sequence[str], options: ReadOptions) -> str:
+def id_column(names: Sequence[str], options: ReadOptions) -> str:
     """Return the column of the items: the one that is named, or looks so, or the first."""
     try:
         return column_of("item", names, options)

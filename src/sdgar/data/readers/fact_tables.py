@@ -1,0 +1,70 @@
+"""Read tables of facts of items: the id, categories, and any other fields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sdgar.data.readers.feature_tables import whole_table
+from sdgar.data.readers.id_tables import id_column, require_ids
+from sdgar.data.readers.options import ReadOptions
+from sdgar.errors import DataError
+
+_SEVERAL = "|"
+
+
+def read_facts(
+    path: str | Path, *, item: str | None = None, delimiter: str | None = None
+) -> dict[str | int, dict[str, Any]]:
+    r"""Read what is known of items from a CSV, TSV, JSON Lines or Parquet file: fields by id.
+
+    The column of the ids is ``item``, or one that looks so, or the first. ``categories`` (or
+    ``category``) holds categories; all other columns are fields of their names. A text with ``|``
+    in it holds several values. Empty cells are left out.
+
+    >>> from pathlib import Path
+    >>> _ = Path("items.csv").write_text("item,categories,maker\na,drama|crime,acme\nb,,\n")
+    >>> sdgar.read_facts("items.csv")
+    {'a': {'categories': ['drama', 'crime'], 'maker': 'acme'}, 'b': {}}
+    """
+    options = ReadOptions(item=item, delimiter=delimiter)
+    file, frame = whole_table(path, options)
+    key = id_column(frame.columns, options)
+    require_ids(frame[key], key, file.name)
+    repeated = frame[key].is_duplicated()
+    if repeated.any():
+        raise DataError(
+            f"{file.name} has several rows of item {frame[key].filter(repeated)[0]!r}. Give each "
+            "item one row, with | between several values of a field.",
+            code="duplicate_items",
+        )
+    fields = [name for name in frame.columns if name != key]
+    for name in fields:
+        _require_values(frame[name], file.name)
+    return {
+        row[key]: {
+            name: value for name in fields if (value := _cell(row[name])) not in (None, "", [])
+        }
+        for row in frame.iter_rows(named=True)
+    }
+
+
+def _cell(value: Any) -> Any:
+    """Return a value, or a list of several; empty ones are left out."""
+    if isinstance(value, str) and _SEVERAL in value:
+        return [part for part in value.split(_SEVERAL) if part]
+    if isinstance(value, list):
+        return [part for part in value if part not in (None, "")]
+    return value
+
+
+def _require_values(column: pl.Series, name: str) -> None:
+    inner = column.dtype.inner if isinstance(column.dtype, pl.List) else column.dtype
+    if isinstance(inner, pl.Struct | pl.List | pl.Array) or inner in (pl.Object, pl.Binary):
+        raise DataError(
+            f"column {column.name!r} of {name} is of type {column.dtype}: a fact is a text, a "
+            "number, a date, true or false, or a list of these.",
+            code="unsupported_type",
+        )

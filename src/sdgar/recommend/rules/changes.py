@@ -1,0 +1,157 @@
+"""Rules that change scores, in units of their spread, before items are selected.
+
+With the scores s_i of the N candidates that may be listed,
+
+    z_i = (s_i - mean(s)) / std(s)        (0 where all scores are equal)
+
+so that a change by 0.5 means the same for every model: multiplying all scores by a number, or
+adding one, changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.maths.rng import Stream, uniform
+from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, no_basis, taken
+from sdgar.recommend.rules.which import Which
+
+Notes = list[list[str]]
+"""The words about each of the N candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boost:
+    """z_i ← z_i + by for the items of the rule; a rule that buries has a negative ``by``."""
+
+    which: Which
+    """The items whose scores change."""
+    by: float
+    """The change, in units of the spread of the candidates' scores."""
+    name: str | None = None
+    """The name of the rule."""
+
+    def change(
+        self, z_N: NDArray[np.float64], items_N: NDArray[np.int64], facts: Facts, notes: Notes
+    ) -> NDArray[np.float64]:
+        """Return the changed scores, and note which items the rule acted on."""
+        meets_N = taken(facts.meets(self.which), items_N, missing=False)
+        word = "boosted" if self.by >= 0 else "buried"
+        note = f"{word} by {abs(self.by):g}: {self.name or self.which.words()}"
+        for at in np.flatnonzero(meets_N).tolist():
+            notes[at].append(note)
+        return z_N + self.by * meets_N
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """z_i ← z_i + weight · 2^(-a_i / half_life), with the age a_i = max(0, now - t_i).
+
+    An item without a moment t_i stays as it is.
+    """
+
+    half_life: float
+    """The age in seconds at which half of the weight is left."""
+    weight: float = 1.0
+    """The change of a new item, in units of the spread of the candidates' scores."""
+    field: str = FIRST_SEEN
+    """The field that holds the moment."""
+
+    def change(
+        self,
+        z_N: NDArray[np.float64],
+        items_N: NDArray[np.int64],
+        facts: Facts,
+        notes: Notes,
+        now: float,
+    ) -> NDArray[np.float64]:
+        """Return the changed scores, and note which items moved up."""
+        age_N = np.maximum(now - taken(facts.times(self.field), items_N, np.nan), 0.0)
+        fresh_N = np.nan_to_num(np.exp2(-age_N / self.half_life), nan=0.0)
+        new_N = z_N + self.weight * fresh_N
+        note_rises(z_N, new_N, notes, "moved up for freshness", among_N=fresh_N > 0)
+        return new_N
+
+
+@dataclass(frozen=True, slots=True)
+class Popularity:
+    """z_i ← (1 - |p|) z_i + p q_i, with q_i = log(1 + n_i) in units of its own spread.
+
+    n_i is how many users have item i. At p = 1 the most popular candidates come first, and at
+    p = -1 the rarest.
+    """
+
+    dial: float
+    """The weight p, from -1 to 1."""
+
+    def change(
+        self, z_N: NDArray[np.float64], items_N: NDArray[np.int64], facts: Facts, notes: Notes
+    ) -> NDArray[np.float64]:
+        """Return the changed scores, and note which items moved up."""
+        if facts.popularity_I is None:
+            raise no_basis(
+                "nothing is known of the popularity of items, and a rule or a dial asks for it",
+                "Leave the popularity dial at 0, or give facts with popularity_I.",
+            )
+        count_N = taken(facts.popularity_I, items_N, 0).astype(np.float64)
+        new_N = (1 - abs(self.dial)) * z_N + self.dial * in_spreads(np.log1p(count_N))
+        note = "moved up: popular" if self.dial > 0 else "moved up: less popular"
+        note_rises(z_N, new_N, notes, note)
+        return new_N
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """z_i ← z_i + temperature · g_i, with g_i = -log(-log u_i) and u_i uniform on (0, 1).
+
+    The k best are then k draws without replacement from softmax(z / temperature) (Gumbel top-k).
+    u_i is a function of the seed and the number of the item alone.
+    """
+
+    temperature: float
+    """The size of the noise, in units of the spread of the candidates' scores."""
+    seed: int = 0
+    """The seed of the draws, where a request has none of its own."""
+
+    def change(
+        self, z_N: NDArray[np.float64], items_N: NDArray[np.int64], notes: Notes, seed: int | None
+    ) -> NDArray[np.float64]:
+        """Return the changed scores, and note which items moved up."""
+        u_N = uniform(self.seed if seed is None else seed, Stream.EXPLORE, 0, items_N)
+        new_N: NDArray[np.float64] = z_N - self.temperature * np.log(-np.log(u_N))
+        note_rises(z_N, new_N, notes, "moved up to explore")
+        return new_N
+
+
+def in_spreads(values_N: NDArray[np.float64]) -> NDArray[np.float64]:
+    """z_i = (s_i - mean(s)) / std(s), and 0 where all are equal."""
+    if not len(values_N) or values_N.min() == values_N.max():
+        return np.zeros(len(values_N))
+    # Numbers near the ends of what a float can hold would overflow when they are squared.
+    values_N = values_N / np.abs(values_N).max()
+    centred_N = values_N - values_N.mean()
+    spread = centred_N.std()
+    return centred_N / spread if spread > 0 else np.zeros(len(values_N))
+
+
+def note_rises(
+    before_N: NDArray[np.float64],
+    after_N: NDArray[np.float64],
+    notes: Notes,
+    note: str,
+    *,
+    among_N: NDArray[np.bool_] | None = None,
+) -> None:
+    """Note which candidates have a better rank after a change; ties keep the order they are in."""
+    rises_N = _ranks(after_N) < _ranks(before_N)
+    for at in np.flatnonzero(rises_N if among_N is None else rises_N & among_N).tolist():
+        notes[at].append(note)
+
+
+def _ranks(values_N: NDArray[np.float64]) -> NDArray[np.int64]:
+    rank_N = np.empty(len(values_N), np.int64)
+    rank_N[np.argsort(-values_N, kind="stable")] = np.arange(len(values_N))
+    return rank_N
