@@ -18,6 +18,8 @@ from sdgar.serve.schemas import Problem
 log = logging.getLogger("sdgar.serve")
 
 MEDIA_TYPE = "application/problem+json"
+FORMS = ("users", "histories", "contexts", "user", "history")
+"""The words by which the form of a request is chosen."""
 _CODES = {
     400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found",
     405: "method_not_allowed", 406: "not_acceptable", 408: "too_slow", 409: "conflict",
@@ -100,7 +102,13 @@ def _invalid(error: RequestValidationError) -> Refused:
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return Refused(400, f"The body is no JSON: {found[0]['ctx']['error']}.", code="bad_json")
-    places = dict.fromkeys(
-        f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found
-    )
+    places = dict.fromkeys(f"{_place(one['loc'])}: {one['msg']}" for one in found)
     return Refused(422, "; ".join(list(places)[:5]) + ".", code="invalid")
+
+
+def _place(parts: Any) -> str:
+    """Name a place of a request, without the word by which its form was chosen."""
+    told = list(parts)
+    if told[:1] == ["body"] and told[1:2] and told[1] in FORMS and len(told) > 2:
+        del told[1]
+    return ".".join(str(part) for part in told)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdgar.recommend.rules import NO_DIALS, Dials, Reranked, Rules
+from sdgar.recommend.rules import Dials, Reranked, Rules
 from sdgar.serve import schemas
 from sdgar.serve.batches import Batches
 from sdgar.serve.catalogue import Blocked, Catalogue
@@ -123,7 +123,7 @@ class Service:
             diversity=asked.diversity, popularity=asked.popularity,
             exclude_categories=frozenset(asked.exclude_categories or ()),
         )  # fmt: skip
-        ruled = bool(self.rules) or dials != NO_DIALS
+        ruled = bool(self.rules) or dials != Dials()
         depth = self.rules.depth(asked.k, dials) if ruled else asked.k
         best = await self._best(snapshot, whom, asked, out, depth)
         listed = _without(best, out, depth)

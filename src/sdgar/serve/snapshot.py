@@ -163,7 +163,8 @@ class Snapshot:
         unseen: bool,
     ) -> tuple[Best, str]:
         """Return the n best items in a context of several fields, and what the list rests on."""
-        asked = self.model.asked(context)
+        alone = self.model.fields is None and set(context) == {"user"}
+        asked = self.model.asked(context["user"] if alone else context)
         if asked is None:
             order_I = self.popular_I
             if blocked_I is not None:

@@ -38,10 +38,11 @@ async def feedback(
     ] = None,
 ) -> Response:  # fmt: skip
     """Keep events; what is acknowledged survives a crash, and counts from the next request on."""
-    from sdgar.database import Event
-
     state = state_of(request)
     database = store_of(state)
+
+    from sdgar.database import Event
+
     now = time.time()
     events = [
         Event(
