@@ -169,10 +169,11 @@ def is_loopback(host: str) -> bool:
 def application() -> Any:
     """Return the application of one process, whose settings are in the environment."""
     settings = Settings.from_json(os.environ[_SETTINGS])
-    return _built(settings, state_from(settings))
+    return application_of(settings, state_from(settings))
 
 
-def _built(settings: Settings, state: State) -> Any:
+def application_of(settings: Settings, state: State) -> Any:
+    """Return the application on these parts."""
     return build(state, origins=settings.origins, hosts=settings.hosts, page=settings.page)
 
 
@@ -193,7 +194,7 @@ def serve(settings: Settings, *, ready: Any = None) -> None:
         )
         return
     state = state_from(settings)
-    server = Draining(uvicorn.Config(_built(settings, state), **options), state, settings.drain)
+    server = Draining(uvicorn.Config(application_of(settings, state), **options), state, settings.drain)
     server.on_ready = ready
     server.run()
 
@@ -223,4 +224,4 @@ class Draining(uvicorn.Server):
         loop.call_later(self._seconds, lambda: super(Draining, self).handle_exit(sig, frame))
 
 
-__all__ = ["MAIN", "Settings", "application", "serve", "state_from"]
+__all__ = ["MAIN", "Settings", "application", "application_of", "serve", "state_from"]

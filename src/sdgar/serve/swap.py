@@ -51,8 +51,12 @@ class Source:
 
     def newest(self) -> Path:
         """Return the folder of the model that should answer now."""
+        return self.by_age()[0]
+
+    def by_age(self) -> list[Path]:
+        """Return the folders of all models that may answer, the newest first."""
         if not self.watched:
-            return self.folder
+            return [self.folder]
         found = [path for path in self.folder.iterdir() if _is_model(path)]
         if not found:
             raise ArtifactError(
@@ -60,7 +64,8 @@ class Source:
                 f"{self.folder / 'NAME'}.",
                 code="no_such_model",
             )
-        return max(found, key=lambda path: ((path / MANIFEST).stat().st_mtime_ns, path.name))
+        found.sort(key=lambda path: ((path / MANIFEST).stat().st_mtime_ns, path.name))
+        return found[::-1]
 
     def named(self, name: str) -> Path:
         """Return the folder of a model by its name, which no path can hide in."""
@@ -102,10 +107,23 @@ class Models:
         self.swaps = 0
         self.current = Variants(
             {
-                name: Variant(name, load(source.newest()), source.share)
+                name: Variant(name, self._first(source), source.share)
                 for name, source in self._sources.items()
             }
         )
+
+    def _first(self, source: Source) -> Snapshot:
+        """Load the newest model; if it is refused, the newest one before it that is not."""
+        folders = source.by_age()
+        for folder in folders:
+            try:
+                return self._load(folder)
+            except (SdgarError, OSError) as error:
+                if folder is folders[-1]:
+                    raise
+                if folder is folders[0]:
+                    self._refuse(source.name, Refusal(_label(folder), str(error)))
+        raise AssertionError("there is at least one folder")
 
     def wanted(self) -> dict[str, str]:
         """Return the versions that should answer and do not, by variant; refused ones are not."""
@@ -119,7 +137,7 @@ class Models:
                 continue
             tried = self.refused.get(name)
             if version != self.current.by_name[name].snapshot.version and (
-                tried is None or tried.model != f"{folder.name} {version}"
+                tried is None or tried.model != _label(folder)
             ):
                 found[name] = version
         return found
@@ -139,10 +157,9 @@ class Models:
 
     def _switch(self, variant: str, folder: Path) -> Snapshot:
         old = self.current.by_name[variant]
-        label = folder.name
+        label = _label(folder)
         try:
             version = version_of(read_manifest(folder))
-            label = f"{folder.name} {version}"
             if version == old.snapshot.version:
                 self.refused.pop(variant, None)
                 return old.snapshot
@@ -167,6 +184,14 @@ class Models:
         if self.refused.get(variant) != refusal:
             log.warning("model %s is refused: %s", refusal.model, refusal.reason)
         self.refused[variant] = refusal
+
+
+def _label(folder: Path) -> str:
+    """Name a model by its folder and its version, as far as that can be read."""
+    try:
+        return f"{folder.name} {version_of(read_manifest(folder))}"
+    except (SdgarError, OSError):
+        return folder.name
 
 
 def _compare(old: Snapshot, new: Snapshot) -> None:

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason='the server needs the extra: pip install "sdgar[serve]"')
+
+import httpx
+
+import sdgar
+from sdgar.data.synthetic import Shape, generate
+from sdgar.serve.server import Settings, application_of, state_from
+from sdgar.serve.state import State
+
+SHAPE = Shape(users=60, items=40, interactions=900, concentration=0.11)
+
+
+class Client:
+    """Asks an application without a network, one question after the other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.state: State = state_from(settings)
+        self.app = application_of(settings, self.state)
+        self._loop = asyncio.new_event_loop()
+        self.headers: dict[str, str] = {}
+
+    def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
+        return self.all([(method, path, body, more)])[0]
+
+    def all(self, asked: list[tuple[str, str, Any, dict[str, Any]]]) -> list[httpx.Response]:
+        """Ask several questions at once."""
+
+        async def run() -> list[httpx.Response]:
+            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+                return await asyncio.gather(
+                    *(
+                        client.request(
+                            method, path, headers=self.headers | more.pop("headers", {}),
+                            **({} if body is None else {"json": body}), **more,
+                        )
+                        for method, path, body, more in asked
+                    )
+                )  # fmt: skip
+
+        return self._loop.run_until_complete(run())
+
+    def post(self, path: str, **body: Any) -> Any:
+        answer = self("POST", path, body)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    def get(self, path: str, **params: Any) -> Any:
+        answer = self("GET", path, params=params)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    def close(self) -> None:
+        self.state.service.batches.close()
+        if self.state.database is not None:
+            self.state.database.close()
+        self._loop.close()
+
+
+@pytest.fixture(scope="session")
+def data() -> sdgar.Interactions:
+    return generate(SHAPE, seed=1)
+
+
+@pytest.fixture(scope="session")
+def model_folder(data: sdgar.Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model that has vectors and a memory, and folds in."""
+    folder = tmp_path_factory.mktemp("models") / "first"
+    sdgar.Quick(dim=8, seed=0).fit(data).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def other_folder(data: sdgar.Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with another model of the same users and items."""
+    folder = tmp_path_factory.mktemp("models") / "second"
+    sdgar.Quick(dim=6, seed=3, memory=8.0).fit(data).save(folder)
+    return folder
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Callable[..., Client]]:
+    """Start applications; they end with the test."""
+    made: list[Client] = []
+
+    def start(folder: Path, *, store: bool | str = False, **settings: Any) -> Client:
+        url = f"sqlite:///{tmp_path / 'store.db'}" if store is True else store or None
+        models = settings.pop("models", {"main": (str(folder), 1.0)})
+        made.append(Client(Settings(models=models, store=url, page=False, **settings)))
+        return made[-1]
+
+    yield start
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def client(serving: Callable[..., Client], model_folder: Path) -> Client:
+    return serving(model_folder)
+
+
+@pytest.fixture
+def stored(serving: Callable[..., Client], model_folder: Path) -> Client:
+    """An application with a store."""
+    return serving(model_folder, store=True)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sdgar.serve.followed import Followed, Since
+from sdgar.serve.variants import place_of
+
+
+@dataclass
+class Event:
+    user: str
+    item: str
+    kind: str = "view"
+    weight: float | None = None
+
+
+def test_the_newest_word_on_an_item_counts() -> None:
+    since = Since().after(
+        [Event("u", "a"), Event("u", "b", "dislike"), Event("u", "a", "skip"), Event("u", "b")]
+    )
+    assert since == Since(liked=("b",), disliked=("a",))
+    assert since.after([Event("u", "c", "buy", -1.0)]).disliked == ("a", "c")
+
+
+def test_events_may_come_twice() -> None:
+    events = [Event("u", "a"), Event("v", "b"), Event("u", "c")]
+    followed = Followed(lambda user: [])
+    followed.take(events[:1])
+    followed.take(events)
+    assert followed.of("u") == Since(liked=("a", "c"))
+    assert followed.of("nobody") is None
+
+
+def test_what_is_forgotten_is_read_again() -> None:
+    store = {f"u{n}": [Event(f"u{n}", "a")] for n in range(5)}
+    read: list[str] = []
+
+    def look(user: str) -> list[Event]:
+        read.append(user)
+        return store.get(user, [])
+
+    followed = Followed(look, most_users=2)
+    followed.take([event for events in store.values() for event in events])
+    assert all(followed.of(user) == Since(liked=("a",)) for user in store)
+    assert read == ["u0", "u1", "u2"]
+    assert followed.of("nobody") is None
+
+
+def test_places_of_users_are_spread_evenly() -> None:
+    places = [place_of(f"user {n}") for n in range(4000)]
+    assert all(0 <= place < 1 for place in places)
+    for tenth in range(10):
+        share = sum(tenth <= 10 * place < tenth + 1 for place in places) / len(places)
+        assert abs(share - 0.1) < 0.02  # four standard deviations

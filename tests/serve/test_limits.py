@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from sdgar.serve.limits import Limited, Limits, Rates
+
+Messages = list[dict[str, Any]]
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    body = (await receive())["body"]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def never(scope: Any, receive: Any, send: Any) -> None:
+    await asyncio.sleep(60)
+
+
+def ask(
+    app: Any,
+    limits: Limits,
+    messages: Messages,
+    *,
+    headers: list[tuple[bytes, bytes]] | None = None,
+    path: str = "/v1/x",
+    running: int = 0,
+    wait: bool = False,
+) -> Messages:
+    sent: Messages = []
+
+    async def receive() -> dict[str, Any]:
+        if not messages:
+            if wait:
+                await asyncio.sleep(60)
+            return {"type": "http.disconnect"}
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "path": path, "headers": headers or [], "method": "POST"}
+    limited = Limited(app, limits, lambda _: "me", [running])
+    asyncio.run(limited(scope, receive, send))
+    return sent
+
+
+def told(sent: Messages) -> tuple[int, str]:
+    return sent[0]["status"], json.loads(sent[1]["body"])["code"]
+
+
+def part(body: bytes, more: bool = False) -> dict[str, Any]:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+def test_a_body_within_its_bounds_goes_through_in_one_piece() -> None:
+    sent = ask(echo, Limits(body_bytes=6), [part(b"abc", True), part(b"def")])
+    assert (sent[0]["status"], sent[1]["body"]) == (200, b"abcdef")
+
+
+@pytest.mark.parametrize("length", [b"7", b"-1", b"x", b"9" * 30])
+def test_a_body_that_is_announced_as_too_large_is_not_read(length: bytes) -> None:
+    messages = [part(b"")]
+    sent = ask(echo, Limits(body_bytes=6), messages, headers=[(b"content-length", length)])
+    assert told(sent) == (413, "too_large")
+    assert messages
+
+
+def test_a_body_that_turns_out_too_large_is_refused() -> None:
+    sent = ask(echo, Limits(body_bytes=6), [part(b"abcd", True), part(b"efg", True)])
+    assert told(sent) == (413, "too_large")
+
+
+def test_a_slow_body_is_not_waited_for() -> None:
+    sent = ask(echo, Limits(body_seconds=0.05), [part(b"a", True)], wait=True)
+    assert told(sent) == (408, "too_slow")
+
+
+def test_a_client_that_hangs_up_gets_nothing() -> None:
+    assert ask(echo, Limits(), [part(b"a", True)]) == []
+
+
+def test_an_answer_that_takes_too_long_ends() -> None:
+    sent = ask(never, Limits(answer_seconds=0.05), [part(b"")])
+    assert told(sent) == (504, "timeout")
+
+
+def test_too_many_at_once_are_turned_away_but_not_health() -> None:
+    sent = ask(echo, Limits(at_once=3), [part(b"")], running=3)
+    assert told(sent) == (503, "overloaded")
+    assert (b"retry-after", b"1") in sent[0]["headers"]
+    assert ask(echo, Limits(at_once=3), [part(b"")], running=3, path="/livez")[0]["status"] == 200
+
+
+def test_a_bucket_fills_up_again() -> None:
+    now = [0.0]
+    rates = Rates(60, clock=lambda: now[0])
+    assert [rates.wait("a") for _ in range(60)] == [0.0] * 60
+    assert rates.wait("a") == pytest.approx(1.0)
+    assert rates.wait("b") == 0.0
+    now[0] = 1.0
+    assert rates.wait("a") == 0.0
+    assert rates.wait("a") > 0
+    now[0] = 1000.0
+    assert [rates.wait("a") for _ in range(60)] == [0.0] * 60
+    assert rates.wait("a") > 0
+
+
+def test_no_rate_means_any_number() -> None:
+    rates = Rates(0)
+    assert not any(rates.wait("a") for _ in range(1000))

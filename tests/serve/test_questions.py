@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import sdgar
+
+from .conftest import Client
+
+
+def entries(lists: dict[str, Any]) -> list[tuple[Any, float]]:
+    return [(one["item"], one["score"]) for one in lists["items"]]
+
+
+@pytest.mark.parametrize("k", [1, 10, 40, 45])
+def test_the_answer_is_that_of_the_library(client: Client, model_folder: Path, k: int) -> None:
+    model = sdgar.load(model_folder)
+    users = model.users.values.tolist()
+    served = client.post("/v1/recommend", users=users, k=k)
+    own = model.recommend_lists(users, k=k).dicts()
+    for here, there in zip(served["lists"], own, strict=True):
+        assert here["user"] == there["user"]
+        assert [one for one, _ in entries(here)] == [one for one, _ in entries(there)]
+        assert [s for _, s in entries(here)] == pytest.approx([s for _, s in entries(there)], 1e-5)
+        assert here["short"] == there["short"]
+        assert here["basis"] == "model"
+        assert here["model"] == model.version != ""
+
+
+def test_a_history_gets_what_the_library_gives(client: Client, model_folder: Path) -> None:
+    model = sdgar.load(model_folder)
+    histories = [model.items.values[[1, 5, 9]].tolist(), model.items.values[[3]].tolist()]
+    served = client.post("/v1/recommend", histories=[{"items": h} for h in histories], k=7)
+    for here, history in zip(served["lists"], histories, strict=True):
+        there = model.recommend_lists(history=history, k=7).dicts()[0]
+        assert [one for one, _ in entries(here)] == [one for one, _ in entries(there)]
+        assert here["basis"] == "history"
+
+
+def test_many_requests_at_once_get_what_each_gets_alone(client: Client, model_folder: Path) -> None:
+    users = sdgar.load(model_folder).users.values.tolist()
+    asked = [("POST", "/v1/recommend", {"users": [u], "k": 3 + u_at % 3}, {})
+             for u_at, u in enumerate(users)]  # fmt: skip
+    together = [answer.json()["lists"][0] for answer in client.all(asked)]
+    for (_, _, body, _), here in zip(asked, together, strict=True):
+        alone = client("POST", "/v1/recommend", body).json()["lists"][0]
+        assert [item for item, _ in entries(here)] == [item for item, _ in entries(alone)]
+
+
+def test_an_unknown_id_fails_nobody(client: Client, model_folder: Path) -> None:
+    model = sdgar.load(model_folder)
+    known = model.users.values.tolist()[0]
+    found = client.post("/v1/recommend", users=["nobody", known, "else"], k=3, exclude=["what"])
+    assert [one["user"] for one in found["lists"]] == ["nobody", known, "else"]
+    assert [one["basis"] for one in found["lists"]] == ["popular", "model", "popular"]
+    assert found["unknown"] == {"users": ["nobody", "else"], "items": ["what"]}
+    counts = [one["score"] for one in found["lists"][0]["items"]]
+    assert counts == sorted(counts, reverse=True)
+    assert len(counts) == 3
+
+
+def test_a_user_who_is_asked_for_twice_has_two_lists(client: Client, model_folder: Path) -> None:
+    user = sdgar.load(model_folder).users.values.tolist()[4]
+    found = client.post("/v1/recommend", users=[user, "no", user], k=2)["lists"]
+    assert [one["user"] for one in found] == [user, "no", user]
+    assert found[0]["items"] == found[2]["items"]
+
+
+def test_items_can_be_chosen_from_and_left_out(client: Client, model_folder: Path) -> None:
+    model = sdgar.load(model_folder)
+    user, items = model.users.values.tolist()[2], model.items.values.tolist()
+    allowed, out = items[:20], items[:5]
+    found = client.post("/v1/recommend", users=[user], k=40, items=allowed, exclude=out)
+    own = model.recommend_lists([user], k=40, items=allowed, exclude=out).dicts()[0]
+    assert [e for e, _ in entries(found["lists"][0])] == [e for e, _ in entries(own)]
+    assert found["lists"][0]["short"]
+
+
+def test_what_a_user_has_can_be_listed_too(client: Client, model_folder: Path) -> None:
+    model = sdgar.load(model_folder)
+    user = model.users.values.tolist()[2]
+    found = client.post("/v1/recommend", users=[user], k=40, exclude_seen=False)["lists"][0]
+    assert len(found["items"]) == len(model.items)
+
+
+def test_reasons_name_items_of_the_history(client: Client, model_folder: Path) -> None:
+    model = sdgar.load(model_folder)
+    user = model.users.values.tolist()[1]
+    own = set(model.items.at(model.history.of(1)).tolist())
+    found = client.post("/v1/recommend", users=[user], k=4, reasons=2)["lists"][0]
+    for entry in found["items"]:
+        assert len(entry["because"]) == 2
+        assert {one["item"] for one in entry["because"]} <= own
+        for one in entry["because"]:
+            assert one["share"] == pytest.approx(one["by_weights"] + one["by_vectors"])
+
+
+def test_an_explanation_adds_up(client: Client, model_folder: Path) -> None:
+    model = sdgar.load(model_folder)
+    user, items = model.users.values.tolist()[1], model.items.values.tolist()[:3]
+    found = client.post("/v1/explain", user=user, items=items, reasons=3)
+    assert [one["item"] for one in found["items"]] == items
+    for one in found["items"]:
+        total = sum(reason["share"] for reason in one["because"]) + one["rest"]
+        assert total == pytest.approx(one["score"])
+    best = client.post("/v1/explain", user=user, k=3)["items"]
+    listed = client.post("/v1/recommend", users=[user], k=3)["lists"][0]
+    assert [one["item"] for one in best] == [one["item"] for one in listed["items"]]
+    history = client.post("/v1/explain", history=items, k=2)
+    assert history["basis"] == "history"
+    assert len(history["items"]) == 2
+
+
+def test_similar_items_are_those_of_the_library(client: Client, model_folder: Path) -> None:
+    model = sdgar.load(model_folder)
+    items = model.items.values.tolist()[:2]
+    found = client.post("/v1/similar", items=[items[0], "what", items[1]], k=4)
+    assert found["by"] == "vectors"
+    assert [one["basis"] for one in found["lists"]] == ["model", "unknown", "model"]
+    own = model.similar_lists("item", items, 4).dicts()
+    for here, there in zip([found["lists"][0], found["lists"][2]], own, strict=True):
+        assert [e["item"] for e in here["similar"]] == [e["item"] for e in there["items"]]
+    weights = client.post("/v1/similar", items=items, k=4, by="weights")
+    assert weights["by"] == "weights"
+
+
+def test_dials_change_a_list_and_say_so(client: Client, model_folder: Path) -> None:
+    user = sdgar.load(model_folder).users.values.tolist()[0]
+    plain = client.post("/v1/recommend", users=[user], k=10)["lists"][0]["items"]
+    varied = client.post(
+        "/v1/recommend", users=[user], k=10, diversity=0.9, popularity=-0.9
+    )["lists"][0]["items"]  # fmt: skip
+    assert [e["item"] for e in varied] != [e["item"] for e in plain]
+    assert any(e.get("rules") for e in varied)
+    assert len({e["item"] for e in varied}) == 10
+
+
+def test_contexts_of_several_fields(
+    serving: Callable[..., Client], tmp_path: Path, data: sdgar.Interactions
+) -> None:
+    users = [f"u{n}" for n in data.users_E.tolist()]
+    part = ["am" if n % 2 else "pm" for n in range(len(users))]
+    frame = {"user": users, "item": data.items_E.tolist(), "part": part}
+    both = sdgar.read(pl.DataFrame(frame), context=("user", "part"))
+    sdgar.BPR(dim=4, epochs=1).fit(both).save(tmp_path / "fields")
+    client = serving(tmp_path / "fields")
+    asked = [{"user": users[0], "part": "am"}, {"user": "nobody", "part": "am"}]
+    found = client.post("/v1/recommend", contexts=asked, k=3)["lists"]
+    assert [one["basis"] for one in found] == ["model", "popular"]
+    own = sdgar.load(tmp_path / "fields").recommend_lists([asked[0]], k=3).dicts()[0]
+    assert [e["item"] for e in found[0]["items"]] == [e["item"] for e in own["items"]]
+    wrong = client("POST", "/v1/recommend", {"contexts": [{"user": users[0]}]})
+    assert (wrong.status_code, wrong.json()["code"]) == (409, "bad_context")
+
+
+def test_variants_are_stable_and_can_be_asked_for(
+    serving: Callable[..., Client], model_folder: Path, other_folder: Path
+) -> None:
+    models = {"main": (str(model_folder), 0.5), "other": (str(other_folder), 0.5)}
+    client = serving(model_folder, models=models)
+    users = sdgar.load(model_folder).users.values.tolist()
+    first = client.post("/v1/recommend", users=users, k=3)["lists"]
+    again = client.post("/v1/recommend", users=users[::-1], k=3)["lists"][::-1]
+    assert [one["variant"] for one in first] == [one["variant"] for one in again]
+    assert {one["variant"] for one in first} == {"main", "other"}
+    versions = {one["variant"]: one["model"] for one in first}
+    assert versions["main"] != versions["other"]
+    wanted = client.post("/v1/recommend", users=users[:5], k=3, variant="other")["lists"]
+    assert {one["variant"] for one in wanted} == {"other"}
+    unknown = client("POST", "/v1/recommend", {"users": users[:1], "variant": "third"})
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_variant")
+
+
+def test_popular_is_what_most_have(client: Client, data: sdgar.Interactions) -> None:
+    found = client.get("/v1/popular", k=3)["items"]
+    assert [one["rank"] for one in found] == [1, 2, 3]
+    assert [one["score"] for one in found] == sorted((one["score"] for one in found), reverse=True)
+
+
+def test_the_model_is_described(client: Client) -> None:
+    found = client.get("/v1/model")
+    assert found["system"] == "quick"
+    assert found["data"]["users"] == 60
+    assert found["abilities"]["fold_in"]
+    assert found["abilities"]["reasons"]
+    assert found["index"] == {"kind": "exact", "recall": 1.0}
+    assert 0 <= found["concentration"]["gini_of_data"] <= 1
+    assert 0 < found["concentration"]["coverage"] <= 1
