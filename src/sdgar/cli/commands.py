@@ -30,7 +30,8 @@ LINES = {
     "explain": "Say which items of a user's history speak for each item, and how much.",
     "similar": "Find the items most similar to an item, or the users most similar to a user.",
     "info": "Say what a saved model is, after verifying its files.",
-    "data": "Look at data, prepare it, make it up.",
+    "data": "Look at data, prepare it, make it up, move it in and out of a store.",
+    "keys": "Make, list and revoke the API keys of a store.",
     "systems": "Show the systems there are; with a name, its settings and what it can do.",
     "doctor": "Show versions, devices, engines and what is missing.",
 }

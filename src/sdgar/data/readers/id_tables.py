@@ -40,7 +40,7 @@ def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
         maintain_order=True
     )
     for name in options.context:
-        _require_ids(found[name], columns[name], file.name)
+        require_ids(found[name], columns[name], file.name)
     return found["user"].to_list() if options.context == USER else found.to_dicts()
 
 
@@ -55,7 +55,7 @@ def read_names(path: str | Path, column: str | None, options: ReadOptions) -> di
             f"{', '.join(frame.columns)}.",
             code="missing_column",
         )
-    _require_ids(frame[key], key, file.name)
+    require_ids(frame[key], key, file.name)
     pairs = frame.select(pl.col(key).cast(pl.String), pl.col(named).cast(pl.String, strict=False))
     return {item: name for item, name in pairs.iter_rows() if name}
 
@@ -78,7 +78,8 @@ def _lines(path: str | Path, options: ReadOptions) -> list[str]:
     return users
 
 
-def _require_ids(column: pl.Series, name: str, file: str) -> None:
+def require_ids(column: pl.Series, name: str, file: str) -> None:
+    """Raise if a column has no rows, or holds what cannot be ids."""
     if column.is_empty():
         raise DataError(f"{file} has no rows.", code="no_rows")
     if column.dtype != pl.String and not column.dtype.is_integer():
