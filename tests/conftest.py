@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from sdgar.data.interactions import Interactions
 from sdgar.machine import cores
 
+from . import postgresql
 from .last_bits import LastBits
 
 os.environ["SDGAR_VERBOSE"] = "0"  # for child processes too
@@ -47,6 +48,20 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the real data sets are not on this machine (../shared/data)")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """The address of a PostgreSQL server; the test skips where none is installed."""
+    with postgresql.server() as address:
+        yield address
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """The address of a new database on a PostgreSQL server."""
+    with postgresql.database(postgresql_server) as address:
+        yield address
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def asked_for(
     return contexts_of(user, fields) or None
 
 
-def read_new(screen: Screen, files: list[Path], reading: ReadOptions) -> Interactions:
+def read_new(screen: Screen, files: list[Any], reading: ReadOptions) -> Interactions:
     """Read what new users have from files of events, and say what was read."""
     from sdgar.data.readers import read_files
 

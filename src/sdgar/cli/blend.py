@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,13 +20,20 @@ def blend(
     second: Annotated[Path, typer.Argument(metavar="RUN_B", help="The model that is added.")],
     out: Annotated[Path, typer.Option("--out", help="Save the sum as this folder.")],
     valid: Annotated[
-        list[Path] | None,
-        typer.Option("--valid", help="Choose the weight on events that both have not learned."),
+        list[Any] | None,
+        typer.Option(
+            "--valid",
+            metavar=options.PATH,
+            parser=options.source,
+            help="Choose the weight on events that both have not learned.",
+        ),
     ] = None,
     train: Annotated[
-        list[Path] | None,
+        list[Any] | None,
         typer.Option(
             "--train",
+            metavar=options.PATH,
+            parser=options.source,
             help="Choose it on a tenth of these events; both systems train on the rest for it.",
         ),
     ] = None,

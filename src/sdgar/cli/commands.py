@@ -32,7 +32,8 @@ LINES = {
     "serve": "Answer over HTTP: recommendations, similar items, reasons, feedback, and a page.",
     "ab": "Compare the variants of a server by what users did with their lists.",
     "info": "Say what a saved model is, after verifying its files.",
-    "data": "Look at data, prepare it, make it up.",
+    "data": "Look at data, prepare it, make it up, move it in and out of a store.",
+    "keys": "Make, list and revoke the API keys of a store.",
     "systems": "Show the systems there are; with a name, its settings and what it can do.",
     "doctor": "Show versions, devices, engines and what is missing.",
 }

@@ -1,10 +1,10 @@
-"""``sdgar data …``: look at data, prepare the paper's data sets, make data up."""
+"""``sdgar data …``: look at data, prepare the paper's data sets, make data up, move a store."""
 
 from __future__ import annotations
 
 import typer
 
-from sdgar.cli import data_files, data_sets
+from sdgar.cli import data_files, data_sets, data_store
 from sdgar.cli.commands import LINES
 from sdgar.cli.pages import Command, Commands, shown_as
 
@@ -14,3 +14,7 @@ data.command(cls=Command)(data_files.split)
 data.command(cls=Command)(data_sets.prepare)
 data.command(cls=Command)(data_sets.download)
 data.command(cls=Command)(data_sets.synthetic)
+data.command(cls=Command)(data_store.export)
+data.command(cls=Command)(data_store.import_items)
+data.command(cls=Command)(data_store.import_users)
+data.command(cls=Command)(data_store.copy)

@@ -15,9 +15,7 @@ from sdgar.show.printed import command
 
 @options.reads_files
 def stats(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Read these files of events.")
-    ],
+    files: options.Files,
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
@@ -45,9 +43,7 @@ def stats(
 
 @options.reads_files
 def split(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Read these files of events.")
-    ],
+    files: options.Files,
     out: Annotated[
         Path,
         typer.Option(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,15 +17,27 @@ from sdgar.errors import UsageError
 def evaluate(
     context: typer.Context,
     run: options.RunFolder,
-    test: Annotated[list[Path], typer.Option("--test", help="Measure on these events.")],
+    test: Annotated[
+        list[Any],
+        typer.Option(
+            "--test", metavar=options.PATH, parser=options.source, help="Measure on these events."
+        ),
+    ],
     train: Annotated[
-        list[Path] | None,
-        typer.Option("--train", help="Leave these events out of lists; default: the model's own."),
+        list[Any] | None,
+        typer.Option(
+            "--train",
+            metavar=options.PATH,
+            parser=options.source,
+            help="Leave these events out of lists; default: the model's own.",
+        ),
     ] = None,
     histories: Annotated[
-        list[Path] | None,
+        list[Any] | None,
         typer.Option(
             "--histories",
+            metavar=options.PATH,
+            parser=options.source,
             help="Fold in test users who are new to the model from these events.",
         ),
     ] = None,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.reports import tell_loaded, tell_split
 from sdgar.errors import UsageError
@@ -19,37 +20,52 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import ReadOptions
     from sdgar.data.splits import Split
+    from sdgar.database.address import Address
     from sdgar.experiments.job import Job, Rows
 
 
-def absolute(files: Sequence[Path] | None) -> list[str]:
-    """Return paths that still lead to the files when a run goes on from another folder."""
+def absolute(files: Sequence[Path | Address] | None) -> list[str]:
+    """Return paths that still lead to the files when a run goes on from another folder.
+
+    They are kept in a file, so that no address of a store has its password any more.
+    """
     return [str(file.absolute()) for file in files or ()]
 
 
-def read_rows(screen: Screen, job: Job) -> Rows:
-    """Read what a job learns from and is measured on, and say what was read."""
+def read_rows(
+    screen: Screen,
+    job: Job,
+    files: Sequence[Path | Address] | None = None,
+    test: Sequence[Path | Address] | None = None,
+    valid: Sequence[Path | Address] | None = None,
+) -> Rows:
+    """Read what a job learns from and is measured on, and say what was read.
+
+    Where the inputs were given just now, their addresses still have passwords.
+    """
     from sdgar.experiments.job import Rows
 
-    data, reading = read_events(screen, "data", _paths(job.files), job.read_options())
+    files, tests = files or _sources(job.files), test or _sources(job.test)
+    data, reading = read_events(screen, "data", files, job.read_options())
     data = _with_features(screen, job, data)
-    test, histories, train = None, None, data
-    if job.test:
-        test, _ = read_events(screen, "test", _paths(job.test), reading)
+    held_out, histories, train = None, None, data
+    if tests:
+        held_out, _ = read_events(screen, "test", tests, reading)
     elif job.split != "none":
         parts = split_off(screen, data, job.split, job.seed)
-        train, test, histories = parts.train, parts.held_out, parts.histories
+        train, held_out, histories = parts.train, parts.held_out, parts.histories
+    chosen_on = valid or _sources(job.valid)
     return Rows(
         train=train,
-        test=test,
-        valid=read_events(screen, "valid", _paths(job.valid), reading)[0] if job.valid else None,
+        test=held_out,
+        valid=read_events(screen, "valid", chosen_on, reading)[0] if chosen_on else None,
         everything=data if job.keep == "all" else None,
         histories=histories,
     )
 
 
 def read_events(
-    screen: Screen, label: str, files: list[Path], reading: ReadOptions
+    screen: Screen, label: str, files: Sequence[Path | Address], reading: ReadOptions
 ) -> tuple[Interactions, ReadOptions]:
     """Read files of events and say what was in them; also return how to read others like them.
 
@@ -73,8 +89,8 @@ def split_off(screen: Screen, data: Interactions, rule: str | None, seed: int) -
     return parts
 
 
-def _paths(files: list[str]) -> list[Path]:
-    return [Path(file) for file in files]
+def _sources(files: list[str]) -> list[Path | Address]:
+    return [options.source(file) for file in files]
 
 
 def _with_features(screen: Screen, job: Job, data: Interactions) -> Interactions:

@@ -31,6 +31,8 @@ def tell_loaded(screen: Screen, label: str, loaded: Loaded, name: str) -> None:
         screen.say("weights", loaded.weighting)
     if loaded.seen:
         screen.say("seen", loaded.seen)
+    if loaded.kinds:
+        screen.say("kinds", loaded.kinds)
     for note in loaded.notes:
         screen.say("note", note)
 

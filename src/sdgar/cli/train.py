@@ -18,7 +18,7 @@ from sdgar.errors import UsageError
 from sdgar.settings import CHECKPOINT_SECONDS
 
 if TYPE_CHECKING:
-    from sdgar.experiments.job import Job
+    from sdgar.experiments.job import Job, Rows
     from sdgar.systems.base import Estimator
 
 _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json")
@@ -28,9 +28,7 @@ _WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose",
 @options.reads_files
 def train(
     context: typer.Context,
-    files: Annotated[
-        list[Path] | None, typer.Argument(metavar="TRAIN…", help="Train on these files of events.")
-    ] = None,
+    files: options.MaybeTrain = None,
     out: Annotated[Path | None, typer.Option("--out", help="Save the model here.")] = None,
     test: options.Test = None,
     valid: options.Valid = None,
@@ -62,9 +60,9 @@ def train(
 ) -> None:
     """Train a model on files of (user, item) events and measure it.
 
-    Files are CSV, TSV, JSONL or Parquet, plain or compressed. Without --test, test rows are split
-    off: by time if there is a time column, else 20 % of each user's rows. The model is measured on
-    them, and then trained on all rows for as many epochs: that one is saved.
+    Files are CSV, TSV, JSONL or Parquet, plain or compressed; a store stands alone. Without --test,
+    test rows are split off: by time if there is a time column, else 20 % of each user's rows. The
+    model is measured on them, and then trained on all rows for as many epochs: that one is saved.
 
     --fast gives a good model in seconds, and --thorough takes several times as long for the last
     percent.
@@ -85,7 +83,8 @@ def train(
         if "checkpoint_every" in given:
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
-        _train(screen, job, job.estimator(), resume, verbose, explain, resume=True)
+        rows = inputs.read_rows(screen, job)
+        _train(screen, job, rows, job.estimator(), resume, verbose, explain, resume=True)
         return
     if not files or out is None:
         raise UsageError(
@@ -125,17 +124,17 @@ def train(
         item_features=str(item_features.absolute()) if item_features else None,
         metric=metric, keep=kept,
     )  # fmt: skip
-    _train(screen, job, estimator, out, verbose, explain)
+    rows = inputs.read_rows(screen, job, files, test, valid)
+    _train(screen, job, rows, estimator, out, verbose, explain)
 
 
 def _train(
-    screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
-    *, resume: bool = False,
+    screen: Screen, job: Job, rows: Rows, estimator: Estimator, out: Path, verbose: bool,
+    explain: bool, *, resume: bool = False,
 ) -> None:  # fmt: skip
-    """Read the rows of a job, run it, and tell what came of it."""
+    """Run a job on its rows, and tell what came of it."""
     from sdgar.experiments.run import loop_of
 
-    rows = inputs.read_rows(screen, job)
     tell_system(screen, estimator, rows.train)
     loop = loop_of(estimator.settled(rows.train), job.protocol)
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:

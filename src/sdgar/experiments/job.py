@@ -20,7 +20,7 @@ from sdgar.systems.base import Estimator
 from sdgar.systems.make import make_again
 from sdgar.training.trained import OnPhase
 
-_TUPLES = ("header_columns", "context")
+_TUPLES = ("header_columns", "context", "kinds")
 """The fields of ``ReadOptions`` that are tuples, which JSON has as lists."""
 _LOGGER = logging.getLogger("sdgar")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sdgar.cli.options.places import new_file
+from sdgar.cli.options.sources import source
 from sdgar.cli.options.training import number
 
 _FILES = "Files of users"
@@ -35,10 +36,11 @@ History = Annotated[
     typer.Option("--history", help="Ask for a new user with these items, as a,b,c; repeatable."),
 ]
 Histories = Annotated[
-    list[Path] | None,
+    list[Any] | None,
     typer.Option(
         "--histories",
         metavar="FILE",
+        parser=source,
         help="Ask for the new users whose events this file has, as `sdgar train` reads them; "
         "repeatable.",
     ),

@@ -57,6 +57,24 @@ MinRating = Annotated[
         rich_help_panel=_COLUMNS,
     ),
 ]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        help="Name the column of kinds of events, such as view and buy; 'none' looks at none.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+Kinds = Annotated[
+    str | None,
+    typer.Option(
+        "--kinds",
+        metavar="A,B",
+        help="Learn from events of these kinds only; without it, from all but dislike, skip, hide, "
+        "return and their like.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
 Delimiter = Annotated[
     str | None,
     typer.Option(
@@ -139,6 +157,8 @@ def _reading(
     time: Time = None,
     rating: Rating = None,
     min_rating: MinRating = None,
+    kind: Kind = None,
+    kinds: Kinds = None,
     delimiter: Delimiter = None,
     columns: Header = None,
     duplicates: Duplicates = "error",
@@ -159,6 +179,8 @@ def _reading(
         time=time,
         rating=rating,
         min_rating=min_rating,
+        kind=kind,
+        kinds=None if kinds is None else tuple(kinds.split(",")),
         delimiter=delimiter,
         columns=columns,
         duplicates=duplicates,

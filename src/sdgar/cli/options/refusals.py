@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,7 +27,7 @@ def given(context: typer.Context) -> dict[str, str]:
     }
 
 
-def require_one_test(test: list[Path] | None, split: str | None) -> None:
+def require_one_test(test: list[Any] | None, split: str | None) -> None:
     """Refuse test rows that are given and split off at the same time."""
     if test and split not in (None, "none"):
         raise UsageError(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sdgar.cli.options.places import folder_for_files, new_file
+from sdgar.cli.options.sources import PATH, source
 from sdgar.cli.options.training import number
 
 Tuned = Annotated[str, typer.Option("--system", help="Tune this system; see sdgar train.")]
@@ -21,9 +22,11 @@ Trials = Annotated[
     ),
 ]
 Elsewhere = Annotated[
-    list[Path] | None,
+    list[Any] | None,
     typer.Option(
         "--test",
+        metavar=PATH,
+        parser=source,
         help="Name files of test events, so that none are split off; they are only read to check "
         "that none of them is a training row.",
     ),

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sdgar.cli.options.sources import PATH, source
 from sdgar.errors import UsageError, unknown_name
 from sdgar.settings import KS, METRIC
 
@@ -52,14 +53,22 @@ Ks = Annotated[
         "--k", help=f"Measure lists of this length; repeatable. Default {','.join(map(str, KS))}."
     ),
 ]
-Train = Annotated[
-    list[Path], typer.Argument(metavar="TRAIN…", help="Train on these files of events.")
-]
+_TRAIN: Any = typer.Argument(
+    metavar="TRAIN…",
+    parser=source,
+    help="Train on these files of events, or on a store: sqlite:///FILE.db, postgresql://…",
+)
+Train = Annotated[list[Any], _TRAIN]
+MaybeTrain = Annotated[list[Any] | None, _TRAIN]
 Test = Annotated[
-    list[Path] | None, typer.Option("--test", help="Measure on these held-out events.")
+    list[Any] | None,
+    typer.Option("--test", metavar=PATH, parser=source, help="Measure on these held-out events."),
 ]
 Valid = Annotated[
-    list[Path] | None, typer.Option("--valid", help="Choose epochs on these validation events.")
+    list[Any] | None,
+    typer.Option(
+        "--valid", metavar=PATH, parser=source, help="Choose epochs on these validation events."
+    ),
 ]
 Protocol = Annotated[
     str,
@@ -146,7 +155,7 @@ CheckpointEvery = Annotated[
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Name the folder of a saved model.")]
 
 
-def kept_rows(keep: str | None, test: list[Path] | None, split: str | None, protocol: str) -> str:
+def kept_rows(keep: str | None, test: list[Any] | None, split: str | None, protocol: str) -> str:
     """Choose what --keep means: all rows if test rows are split off here, else the measured model.
 
     The answer is "all" or "measured".

@@ -132,7 +132,9 @@ def _typed_values(values: pl.Series, source: str, role: str) -> pl.Series:
         return _microseconds(values)
     if dtype == pl.Decimal or (role == "rating" and dtype == pl.Boolean):
         return values.cast(pl.Float64)
-    if dtype in (pl.Categorical, pl.Enum):
+    if dtype in (pl.Categorical, pl.Enum) or (
+        role == "kind" and (dtype.is_integer() or dtype == pl.Boolean)
+    ):
         return values.cast(pl.String)
     if dtype == pl.Null:
         return values.cast(pl.String)

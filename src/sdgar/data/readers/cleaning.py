@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data import contexts, ratings
+from sdgar.data import contexts, kinds, ratings
 from sdgar.data.ids import MAX_BYTES, Ids, int_overflow
 from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.data.order import ranked
@@ -53,6 +53,7 @@ class _Check:
     role: str
     applies: pl.Expr
     rejects: bool = True
+    dislikes: bool = False
 
 
 def to_interactions(
@@ -85,8 +86,8 @@ def to_interactions(
     if kept.is_empty():
         raise DataError(f"there is no row to learn from: {account.sentence()}.", code="no_rows")
     time_E = kept["time_us"].to_numpy() if columns.time else None
-    low = [at for at, check in enumerate(checks) if check.role == "rating" and not check.rejects]
-    below = (verdict == (low[0] if low else len(checks))).fill_null(value=False)
+    low = [at for at, check in enumerate(checks) if check.dislikes]
+    below = verdict.is_in(low).fill_null(value=False)
     # Users who rated all of theirs low are known too, with nothing to learn from.
     named = is_kept | below if options.context == contexts.USER else is_kept
     users, users_E = _index(frame["user"].filter(named), columns.user, untyped, notes)
@@ -187,9 +188,24 @@ def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
         yield _Check("bad_timestamp", "time", pl.col("time_us").is_null())
     if "rating" in frame.columns:
         below = pl.col("rating_number") < options.min_rating
-        yield _Check(f"rating_below_{options.min_rating:g}", "rating", below, rejects=False)
+        yield _Check(
+            f"rating_below_{options.min_rating:g}", "rating", below, rejects=False, dislikes=True
+        )
+    if "kind" in frame.columns:
+        yield from _kind_checks(frame["kind"], options)
     if "weight" in frame.columns:
         yield _Check("zero_weight", "weight", pl.col("weight_number") == 0, rejects=False)
+
+
+def _kind_checks(column: pl.Series, options: ReadOptions) -> Iterator[_Check]:
+    """Yield the reasons to learn nothing from an event; one without a kind counts."""
+    chosen = options.kinds
+    against = [kind for kind in kinds.against(column.unique()) if kind not in (chosen or ())]
+    is_against = pl.col("kind").is_in(against)
+    yield _Check("negative_kind", "kind", is_against, rejects=False, dislikes=True)
+    if chosen is not None:
+        other = ~pl.col("kind").is_in(list(chosen)).fill_null(value=False)
+        yield _Check("other_kind", "kind", other, rejects=False)
 
 
 def _rating_checks() -> Iterator[_Check]:

@@ -38,6 +38,8 @@ class Columns:
     """The columns that are fields of the context, beside the user."""
     offered: tuple[str, ...] = ()
     """The columns that look like a weight and are not used."""
+    kind: str | None = None
+    """The column of the kinds of events, if one is used."""
 
     @property
     def used(self) -> dict[str, str]:
@@ -85,6 +87,12 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
             f"like one. Name it with --weight NAME. Columns: {_listed(names)}.",
             code="missing_column",
         )
+    if options.kinds is not None and not (given.get("kind") or optional.get("kind")):
+        raise UsageError(
+            f"--kinds {','.join(options.kinds)} needs a column of kinds, and no single column "
+            f"looks like one. Name it with --kind NAME. Columns: {_listed(names)}.",
+            code="missing_column",
+        )
     parts: dict[Role, str | None] = {**given, **optional, **_rating_part(guess, options, given)}
     user = given.get("user") or guess.needed("user")
     item = given.get("item") or guess.needed("item")
@@ -93,7 +101,14 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
             f"the two columns {names[0]!r} and {names[1]!r} are taken as user and item, by "
             "position; say otherwise with --user and --item."
         )
-    columns = Columns(user, item, parts.get("weight"), parts.get("time"), parts["rating"])
+    columns = Columns(
+        user,
+        item,
+        parts.get("weight"),
+        parts.get("time"),
+        parts["rating"],
+        kind=parts.get("kind") or None,
+    )
     guessed = tuple(role for role in columns.used if role not in given)
     unused = columns.weight is None and options.weight is None
     offered = tuple(n for n in guess.alike("weight") if n not in columns.used.values())
@@ -201,6 +216,8 @@ def _optional(options: ReadOptions, given: Collection[Role]) -> list[Role]:
         wanted.append("weight")
     if options.time != "none":
         wanted.append("time")
+    if options.kind != "none":
+        wanted.append("kind")
     return [role for role in wanted if role not in given]
 
 

@@ -1,11 +1,11 @@
-"""The names by which people call columns of users, items, times, weights and ratings."""
+"""The names by which people call columns of users, items, times, weights, ratings and kinds."""
 
 from __future__ import annotations
 
 import re
 from typing import Literal
 
-Role = Literal["user", "item", "weight", "time", "rating"]
+Role = Literal["user", "item", "weight", "time", "rating", "kind"]
 """The part that a column plays."""
 
 # Names are compared without case, spaces, underscores and a `:type` suffix.
@@ -32,6 +32,7 @@ _KNOWN_NAMES: dict[Role, str] = {
         gamerating songrating animerating reciperating reviewrating reviewscore reviewstars
         reviewerrating customerrating myrating myscore userscore userstars ratingscore
         ratingvalue ratingstars givenrating recommended isrecommended votedup liked thumbsup""",
+    "kind": "kind eventkind eventtype",
 }
 KNOWN = {role: frozenset(names.split()) for role, names in _KNOWN_NAMES.items()}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+from sdgar.data import kinds
 from sdgar.data.interactions import Interactions
 from sdgar.data.ratings import SHARE_OF_HIGHEST
 from sdgar.data.readers.chunks import Chunk, Table
@@ -21,7 +22,9 @@ from sdgar.data.readers.json_lines import JsonLinesFile
 from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.problems import ProblemLog
+from sdgar.data.readers.stores import StoredEvents, only_store
 from sdgar.data.weighting import WEIGHTINGS, weigh
+from sdgar.database.address import Address, is_address
 from sdgar.errors import DataError, unknown_name
 from sdgar.show.progress import tell
 
@@ -49,12 +52,16 @@ class Loaded:
     """The sentence on what was done with the weights; empty if no column has or looks like any."""
     seen: str = ""
     """The sentence on what was done with contexts and ratings; empty if there are none."""
+    kinds: str = ""
+    """The sentence on which kinds of events count; empty if there is nothing to say."""
     min_rating: float | None = None
     """The least rating that counts as a liking, if there are ratings."""
 
 
 def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interactions:
-    """Read interactions from a file, several files, or a frame; options are as in ``ReadOptions``.
+    """Read interactions from a file, several files, a frame or a store.
+
+    Options are as in ``ReadOptions``. A store is named by its address, as sqlite:///store.db.
 
     Which column was taken for what and what became of every row is told, unless ``verbose`` is
     False; what a person should be warned of is a warning.
@@ -78,6 +85,8 @@ def read(source: Any, *, verbose: bool | None = None, **options: Any) -> Interac
         tell(f"weights: {loaded.weighting}", verbose=verbose)
     if loaded.seen:
         tell(f"seen: {loaded.seen}", verbose=verbose)
+    if loaded.kinds:
+        tell(f"kinds: {loaded.kinds}", verbose=verbose)
     for note in loaded.notes:
         warnings.warn(note, stacklevel=2)
     return data
@@ -92,11 +101,17 @@ def read_options(**options: Any) -> ReadOptions:
     return ReadOptions(**options)
 
 
-def read_files(paths: Sequence[str | Path], options: ReadOptions = _DEFAULTS) -> Loaded:
-    """Read CSV, TSV, JSON Lines or Parquet files as one input, plain or compressed (gz, zst)."""
+def read_files(paths: Sequence[str | Path | Address], options: ReadOptions = _DEFAULTS) -> Loaded:
+    """Read CSV, TSV, JSON Lines or Parquet files as one input, plain or compressed (gz, zst).
+
+    The address of a store stands for its events.
+    """
+    if any(is_address(path) for path in paths):
+        return _read_store(paths, options)
     notes: list[str] = []
     log = ProblemLog()
-    files = find_files(paths, options.separator, notes)
+    names = [path for path in paths if not isinstance(path, Address)]
+    files = find_files(names, options.separator, notes)
     sources = [_open(file, options, notes) for file in files]
     _check_same_names(files, sources)
     columns, told = resolve(sources[0].names, options)
@@ -122,6 +137,14 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
     return _loaded(table, columns, options, ProblemLog(), notes, untyped=False)
 
 
+def _read_store(paths: Sequence[str | Path | Address], options: ReadOptions) -> Loaded:
+    """Read the events of a store by the rules for delimited text, which has no types either."""
+    with StoredEvents(only_store(paths), options) as source:
+        columns, told = resolve(source.names, options)
+        table = Table(list(source.chunks(columns.used)))
+    return _loaded(table, columns, options, ProblemLog(), list(told), untyped=True)
+
+
 def _loaded(
     table: Table,
     columns: Columns,
@@ -133,6 +156,7 @@ def _loaded(
 ) -> Loaded:
     decided = with_threshold(table, columns, options)
     interactions = to_interactions(table, columns, decided, log, notes, untyped=untyped)
+    told = kinds.sentence(table.frame["kind"], decided.kinds, notes) if columns.kind else ""
     least = decided.min_rating if isinstance(decided.min_rating, int | float) else None
     said = columns.offer()
     if columns.weight is not None:
@@ -143,6 +167,7 @@ def _loaded(
         columns,
         tuple(notes),
         weighting=said,
+        kinds=told,
         seen=_seen(interactions, least, by_rule=options.min_rating == "auto"),
         min_rating=least,
     )

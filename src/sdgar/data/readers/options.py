@@ -41,6 +41,12 @@ class ReadOptions:
     min_rating: float | Literal["auto", "unset"] | None = "auto"
     """The least rating of a row to learn from. ``"auto"`` takes 0.7 of the highest rating (see
     ``sdgar.data.ratings``), ``None`` counts every row, ``"unset"`` makes ratings an error."""
+    kind: str | None = None
+    """The column of the kinds of events, such as view and buy; ``None`` guesses, ``"none"`` asks
+    for no kinds."""
+    kinds: tuple[str, ...] | None = None
+    """The kinds of events to learn from. ``None`` takes all but those that speak against an item,
+    such as dislike and skip; see ``sdgar.data.kinds``."""
     delimiter: str | None = None
     """The character between fields, ``"tab"`` or ``"::"``; ``None`` takes it from the file
     extension."""
@@ -98,6 +104,13 @@ class ReadOptions:
         if self.seen_by == "context" and self.context == contexts.USER:
             raise UsageError(
                 "--seen-by context needs contexts of several fields: name them with --context.",
+                code="bad_option",
+            )
+        if self.kinds is not None and (not self.kinds or not all(self.kinds)):
+            raise UsageError("--kinds names no kind. Write --kinds view,buy.", code="bad_option")
+        if self.kinds is not None and self.kind == "none":
+            raise UsageError(
+                "--kinds asks for kinds and --kind none for none. Leave one of them out.",
                 code="bad_option",
             )
         if twice := repeated(self.header_columns or ()):

@@ -1,0 +1,59 @@
+"""Where events come from: files, or a store by its address, whose password is never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sdgar.database.address import Address, is_address
+from sdgar.errors import UsageError
+
+PATH = "PATH"
+"""The word for a file or a store in the help of an option."""
+
+
+def source(text: str | Path | Address) -> Path | Address:
+    """Understand the name of a file, or the address of a store such as sqlite:///store.db."""
+    if isinstance(text, Path | Address):
+        return text
+    return Address.of(text) if is_address(text) else Path(text)
+
+
+def store(text: str | Address) -> Address:
+    """Understand the address of a store."""
+    if isinstance(text, str) and not is_address(text):
+        raise UsageError(
+            f"{text!r} is no address of a store. Write sqlite:///{text or 'store.db'} for a file, "
+            "or postgresql://USER@HOST/NAME.",
+            code="bad_store",
+        )
+    return Address.of(text)
+
+
+Files = Annotated[
+    list[Any],
+    typer.Argument(
+        metavar="FILE…",
+        parser=source,
+        help="Read these files of events, or a store: sqlite:///FILE.db, postgresql://…",
+    ),
+]
+Store = Annotated[
+    Any,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        parser=store,
+        help="Use this store: sqlite:///FILE.db or postgresql://USER@HOST/NAME.",
+    ),
+]
+OfStore = Annotated[
+    Any,
+    typer.Argument(
+        metavar="URL",
+        parser=store,
+        help="Read this store: sqlite:///FILE.db or postgresql://USER@HOST/NAME.",
+    ),
+]

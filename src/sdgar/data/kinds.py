@@ -1,0 +1,66 @@
+"""The kinds of events: some of them speak against an item, and are no likings.
+
+An event counts unless its kind is one of ``AGAINST``. A pair that a user has only with such kinds
+is known and not liked: nothing is learned from it, and it is not recommended again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from sdgar.errors import did_you_mean
+
+_WORDS = """
+    dislike disliked skip skipped hide hidden return returned refund refunded unlike downvote
+    thumbsdown notinterested block blocked report reported"""
+AGAINST = frozenset(_WORDS.split())
+"""The kinds that speak against an item, compared without case, spaces and punctuation."""
+BELOW = " below 0"
+"""The ending of the kind of a stored event whose weight is below 0, which speaks against it."""
+_MOST_LISTED = 6
+
+
+def is_against(kind: str) -> bool:
+    """Tell whether events of a kind speak against their item.
+
+    >>> is_against("Thumbs-down"), is_against("view")
+    (True, False)
+    """
+    return kind.endswith(BELOW) or "".join(filter(str.isalnum, kind)).lower() in AGAINST
+
+
+def against(kinds: Iterable[str | None]) -> list[str]:
+    """Return those of some kinds that speak against an item."""
+    return [kind for kind in kinds if kind is not None and is_against(kind)]
+
+
+def sentence(kind_E: pl.Series, chosen: Sequence[str] | None, notes: list[str]) -> str:
+    """Return a line on which kinds count; add a note on a chosen one that no row has."""
+    counts: dict[str, int] = dict(
+        kind_E.drop_nulls().value_counts().sort("count", kind_E.name, descending=True).iter_rows()
+    )
+    counts.pop("", None)
+    for kind in chosen or ():
+        if kind not in counts:
+            notes.append(f"no row has the kind {kind!r}.{did_you_mean(kind, counts)}")
+    learned = {k: n for k, n in counts.items() if k in chosen} if chosen is not None else None
+    if learned is None:
+        learned = {k: n for k, n in counts.items() if not is_against(k)}
+    left = {k: n for k, n in counts.items() if k not in learned}
+    bad = {k: n for k, n in left.items() if is_against(k)}
+    other = {k: n for k, n in left.items() if k not in bad}
+    if len(counts) < 2 and not left:
+        return ""
+    parts = [f"{_listed(learned)} count as likings" if learned else "no row counts as a liking"]
+    parts += [f"{_listed(bad)} do not, and are not recommended again"] if bad else []
+    parts += [f"{_listed(other)} are left out"] if other else []
+    return "; ".join(parts) + "; --kinds says otherwise"
+
+
+def _listed(counts: dict[str, int]) -> str:
+    """Return kinds with their numbers of rows, the most frequent first."""
+    shown = [f"{kind} ({count:,})" for kind, count in list(counts.items())[:_MOST_LISTED]]
+    more = len(counts) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more kinds" if more else "")

@@ -1,0 +1,127 @@
+"""The address of a store, which may hold a password: only its safe spelling is ever shown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sdgar.errors import UsageError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_SECRET = re.compile(r"([?&](?:ssl)?password=)[^&]*", re.IGNORECASE)
+_POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+_KINDS = "sqlite:///FILE.db (a file) and postgresql://USER@HOST/NAME (a server)"
+
+
+def is_address(text: object) -> bool:
+    """Tell whether a text is the address of a store, and not the name of a file."""
+    return isinstance(text, Address) or (
+        isinstance(text, str) and _SCHEME.fullmatch(text) is not None
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Address:
+    """The address of a store: a SQLite file, or a database of a PostgreSQL server."""
+
+    url: str = field(repr=False)
+    """The address as it was given, with a password if it has one."""
+    path: Path | None
+    """The file of a SQLite store; None for a server."""
+
+    @classmethod
+    def of(cls, given: str | Address) -> Address:
+        """Understand an address; raise if it names neither a file nor a PostgreSQL server."""
+        if isinstance(given, Address):
+            return given
+        found = _SCHEME.fullmatch(given)
+        if found is None:
+            raise UsageError(
+                f"{given!r} is no address of a store. Known are {_KINDS}.", code="bad_store"
+            )
+        scheme, rest = found[1].lower(), found[2]
+        if scheme in ("sqlite", "sqlite+pysqlite"):
+            return cls(given, _file(given, rest))
+        if scheme in _POSTGRESQL:
+            _require_escaped(given, rest)
+            return cls(given, None)
+        raise UsageError(
+            f"a store at {_hidden(given)} is not known: {found[1]}:// is neither of {_KINDS}.",
+            code="unknown_store",
+        )
+
+    def __str__(self) -> str:
+        """Return the address for people, without its password."""
+        return _hidden(self.url)
+
+    __repr__ = __str__
+
+    @property
+    def name(self) -> str:
+        """The name of the store in messages, as a file has one."""
+        return str(self) if self.path is None else self.path.name
+
+    @property
+    def password(self) -> str | None:
+        """The password in the address, if there is one before its host."""
+        rest = self.url.partition("://")[2]
+        if self.path is not None or "@" not in rest:
+            return None
+        return rest.rpartition("@")[0].partition(":")[2] or None
+
+    def absolute(self) -> str:
+        """Return an address that leads to the store from any folder, without a password.
+
+        A server then asks libpq for one, which knows PGPASSWORD and the file .pgpass.
+        """
+        if self.path is not None:
+            return f"sqlite:///{self.path.absolute()}"
+        bare = _SECRET.sub(lambda found: found[1][0], self.url)
+        return _with_user(bare, "").replace("?&", "?").replace("&&", "&").rstrip("?&")
+
+
+def _file(url: str, rest: str) -> Path:
+    """Return the file of a SQLite store."""
+    text = rest.removeprefix("/")
+    if not rest.startswith("/") and rest:
+        raise UsageError(
+            f"{url} lacks a slash: write sqlite:///{rest} for a file in this folder, or "
+            "sqlite:////… with four for one that begins at the root.",
+            code="bad_store",
+        )
+    if text in ("", ":memory:", ":memory"):
+        raise UsageError(
+            f"{url} would be forgotten at the end. A store is a file: sqlite:///store.db.",
+            code="bad_store",
+        )
+    if "?" in text or "\0" in text:
+        raise UsageError(
+            f"{url!r} cannot be a store: the name of its file may have no question mark and no NUL "
+            "character. Write sqlite:///store.db, without options.",
+            code="bad_store",
+        )
+    return Path(text)
+
+
+def _require_escaped(url: str, rest: str) -> None:
+    """Raise if a password has marks that end it too early, so that a part of it would be shown."""
+    user = rest.partition("?")[0].rpartition("@")[0]
+    if "@" in user or "/" in user:
+        raise UsageError(
+            f"the address {_hidden(url)} cannot be understood: write %40 for @ and %2F for / in a "
+            "user or password.",
+            code="bad_store",
+        )
+
+
+def _hidden(url: str) -> str:
+    return _with_user(_SECRET.sub(r"\1***", url), ":***")
+
+
+def _with_user(url: str, instead: str) -> str:
+    """Return an address with something else for the password before its last ``@``."""
+    scheme, _, rest = url.partition("://")
+    user, at, where = rest.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return f"{scheme}://{name}{instead if colon else ''}{at}{where}"

@@ -1,0 +1,56 @@
+"""Which model all servers should serve, and what each of them says of it."""
+
+from __future__ import annotations
+
+import time
+
+from sqlalchemy import select
+
+from sdgar.database import texts
+from sdgar.database.records import Report, Wanted
+from sdgar.database.tables import REPORTS, WISHES
+from sdgar.database.transactions import Transactions
+
+
+class Deployments(Transactions):
+    """The part of a store by which servers agree on a model."""
+
+    def want(self, version: str, name: str) -> None:
+        """Say which model all servers should serve from now on."""
+        row = {
+            "version": texts.a_text(version, "version of a model"),
+            "name": texts.a_text(name, "name of a model", most=texts.MOST_LONG),
+            "time": time.time_ns() // 1000,
+        }
+        with self._writing() as connection:
+            connection.execute(WISHES.insert().values(row))
+
+    def wanted(self) -> Wanted | None:
+        """Return the model that all servers should serve; None if none was named yet."""
+        with self._reading() as connection:
+            newest = select(WISHES).order_by(WISHES.c.number.desc()).limit(1)
+            row = connection.execute(newest).first()
+        if row is None:
+            return None
+        return Wanted(row.number, row.version, row.name, row.time / texts.MICROSECONDS)
+
+    def report(self, server: str, version: str, state: str, reason: str = "") -> None:
+        """Say what a server does with a model; its last report counts."""
+        row = {
+            "server": texts.a_text(server, "name of a server"),
+            "version": texts.a_text(version, "version of a model"),
+            "state": texts.a_text(state, "state of a server"),
+            "reason": texts.maybe(reason, "reason of a server", most=texts.MOST_LONG) or "",
+            "time": time.time_ns() // 1000,
+        }
+        with self._writing() as connection:
+            self._upsert(connection, REPORTS, [row])
+
+    def reports(self) -> list[Report]:
+        """Return the last report of every server, by their names."""
+        with self._reading() as connection:
+            rows = connection.execute(select(REPORTS).order_by(REPORTS.c.server)).all()
+        return [
+            Report(row.server, row.version, row.state, row.reason, row.time / texts.MICROSECONDS)
+            for row in rows
+        ]
