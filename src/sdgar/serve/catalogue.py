@@ -20,6 +20,7 @@ from sdgar.serve.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from sdgar.database import Database, Entry
+    from sdgar.database.records import Side
 
 _MOST_KEPT = 200_000
 """How many entries are kept in memory."""
@@ -87,7 +88,7 @@ class Catalogue:
             item_ID=vectors.item_ID.cpu().numpy() if isinstance(vectors, Factors) else None,
         )
 
-    async def entries(self, ids: Iterable[str], side: str = "item") -> dict[str, Entry]:
+    async def entries(self, ids: Iterable[str], side: Side = "item") -> dict[str, Entry]:
         """Return the entries of those that have one."""
         wanted = list(dict.fromkeys(ids))
         if self._database is None or not wanted:

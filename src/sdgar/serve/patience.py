@@ -26,7 +26,7 @@ _TOO_LARGE = b"\r\n".join(
 )
 
 
-class Patience(HttpToolsProtocol):  # type: ignore[misc]
+class Patience(HttpToolsProtocol):
     """HTTP by httptools, with bounds on headers."""
 
     _deadline: asyncio.TimerHandle | None = None

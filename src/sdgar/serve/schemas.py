@@ -44,7 +44,7 @@ class Asked(BaseModel):
 class History(Asked):
     """The items of someone whom the model need not know."""
 
-    id: Id | None = Field(None, description="The name of this history in the answer.")
+    id: Id | None = Field(default=None, description="The name of this history in the answer.")
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_NAMED)]
 
 
@@ -52,26 +52,30 @@ class Wishes(Asked):
     """What the lists should be like."""
 
     k: K = 10
-    items: Named | None = Field(None, description="Only these items are recommended.")
-    exclude: Named | None = Field(None, description="These items are left out.")
-    exclude_seen: StrictBool = Field(True, description="What a user has already is left out.")
+    items: Named | None = Field(default=None, description="Only these items are recommended.")
+    exclude: Named | None = Field(default=None, description="These items are left out.")
+    exclude_seen: StrictBool = Field(
+        default=True, description="What a user has already is left out."
+    )
     exclude_categories: Annotated[list[Text], Field(max_length=100)] | None = Field(
-        None, description="Items of these categories are left out."
+        default=None, description="Items of these categories are left out."
     )
     reasons: Annotated[StrictInt, Field(ge=0, le=MOST_REASONS)] = Field(
-        0, description="How many items of the history are named as reasons for each entry."
+        default=0, description="How many items of the history are named as reasons for each entry."
     )
     diversity: Annotated[float, Field(ge=0, le=1, strict=True)] = Field(
-        0.0, description="0 ranks by score alone; 1 wants items unlike each other above all."
+        default=0.0,
+        description="0 ranks by score alone; 1 wants items unlike each other above all.",
     )
     popularity: Annotated[float, Field(ge=-1, le=1, strict=True)] = Field(
-        0.0, description="Below 0 buries what is popular, above 0 prefers it."
+        default=0.0, description="Below 0 buries what is popular, above 0 prefers it."
     )
     details: StrictBool = Field(
-        False, description="Names, pictures and categories of items are told."
+        default=False, description="Names, pictures and categories of items are told."
     )
     variant: Text | None = Field(
-        None, description="The variant that answers, instead of the one that the user belongs to."
+        default=None,
+        description="The variant that answers, instead of the one that the user belongs to.",
     )
 
 
@@ -106,7 +110,7 @@ class Why(Asked):
     """What an explanation is about."""
 
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)] | None = Field(
-        None, description="The items to explain; without them, the k best ones."
+        default=None, description="The items to explain; without them, the k best ones."
     )
     k: Annotated[StrictInt, Field(ge=1, le=100)] = 10
     reasons: Annotated[StrictInt, Field(ge=1, le=MOST_REASONS)] = 3
@@ -132,11 +136,13 @@ class Event(Asked):
     item: Id
     kind: Text = "event"
     time: Annotated[float, Field(strict=True, ge=0, le=1e11)] | None = Field(
-        None, description="Seconds since 1970; without it, the time of arrival."
+        default=None, description="Seconds since 1970; without it, the time of arrival."
     )
     weight: Annotated[float, Field(strict=True, ge=-1e9, le=1e9)] | None = None
-    key: Text | None = Field(None, description="An event with a key is stored once only.")
-    request: Text | None = Field(None, description="The request whose answer led to the event.")
+    key: Text | None = Field(default=None, description="An event with a key is stored once only.")
+    request: Text | None = Field(
+        default=None, description="The request whose answer led to the event."
+    )
 
 
 class Feedback(Asked):
@@ -149,10 +155,10 @@ class Entry(Asked):
     """What the store knows of an item or of a user."""
 
     name: Long | None = None
-    picture: Long | None = Field(None, description="The address of a picture.")
+    picture: Long | None = Field(default=None, description="The address of a picture.")
     categories: Annotated[list[Text], Field(max_length=100)] = []
     features: Annotated[dict[Text, Share | Long], Field(max_length=1000)] = {}
-    hidden: StrictBool = Field(False, description="A hidden item is never recommended.")
+    hidden: StrictBool = Field(default=False, description="A hidden item is never recommended.")
 
 
 class Reload(Asked):
@@ -161,8 +167,8 @@ class Reload(Asked):
     model: (
         Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
         | None
-    ) = Field(None, description="The name of a folder among the models; none means newest.")
-    variant: Text | None = Field(None, description="The variant; none means the first.")
+    ) = Field(default=None, description="The name of a folder among the models; none means newest.")
+    variant: Text | None = Field(default=None, description="The variant; none means the first.")
 
 
 class Reloaded(BaseModel):

@@ -194,7 +194,9 @@ def serve(settings: Settings, *, ready: Any = None) -> None:
         )
         return
     state = state_from(settings)
-    server = Draining(uvicorn.Config(application_of(settings, state), **options), state, settings.drain)
+    server = Draining(
+        uvicorn.Config(application_of(settings, state), **options), state, settings.drain
+    )
     server.on_ready = ready
     server.run()
 

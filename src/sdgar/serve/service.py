@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,25 @@ from sdgar.serve.followed import Followed
 from sdgar.serve.impressions import Impressions
 from sdgar.serve.snapshot import Best, Items, Snapshot
 from sdgar.serve.swap import Models
+from sdgar.serve.told import (
+    Listed,
+    by_variant,
+    details,
+    ids_of,
+    in_order,
+    nothing_known,
+    numbers_of,
+    own_id,
+    popular_of,
+    required,
+    told,
+    unknown_of,
+    without,
+)
 from sdgar.serve.variants import Variant
 from sdgar.serve.whom import Whom, by_history, by_user
 
 if TYPE_CHECKING:
-    from sdgar.data.ids import Ids
     from sdgar.database import Entry
 
 _MOST_DEPTH = 3_000
@@ -52,15 +66,6 @@ def answered(kind: Any, questions: Sequence[Any]) -> Sequence[Any]:
     return found
 
 
-@dataclass(frozen=True)
-class _Listed:
-    """A list in the making."""
-
-    items: list[int]
-    scores: list[float]
-    notes: tuple[tuple[str, ...], ...] | None = None
-
-
 class Service:
     """All that the API answers, on models that may be swapped while it answers."""
 
@@ -86,29 +91,29 @@ class Service:
         unknown_items: list[Any] = []
         tasks: list[Awaitable[dict[str, Any]]] = []
         if isinstance(asked, schemas.ForUsers):
-            for name, of_variant in _by_variant(variants, asked.users, asked.variant).items():
+            for name, of_variant in by_variant(variants, asked.users, asked.variant).items():
                 variant = variants.by_name[name]
                 index_T = variant.snapshot.users_of(of_variant)
                 for user, at in zip(of_variant, index_T.tolist(), strict=True):
                     whom = by_user(variant.snapshot, at, self.followed.of(str(user)))
                     if whom.basis == "popular":
                         unknown_users.append(user)
-                    tasks.append(self._list(variant, _own_id(variant, user, at), whom, asked))
+                    tasks.append(self._list(variant, own_id(variant, user, at), whom, asked))
         elif isinstance(asked, schemas.ForHistories):
             for number, history in enumerate(asked.histories):
-                name = str(number) if history.id is None else history.id
-                variant = variants.of(str(name), asked.variant)
+                whose: Any = str(number) if history.id is None else history.id
+                variant = variants.of(str(whose), asked.variant)
                 whom, unknown = by_history(variant.snapshot, history.items)
                 unknown_items += unknown
-                tasks.append(self._list(variant, name, whom, asked))
+                tasks.append(self._list(variant, whose, whom, asked))
         else:
             return await self._in_contexts(request, asked)
         lists = await asyncio.gather(*tasks)
         if isinstance(asked, schemas.ForUsers):
-            lists = _in_order(lists, asked.users)
+            lists = in_order(lists, asked.users)
         self.impressions.shown(request, lists)
         snapshot = variants.first.snapshot
-        unknown_items += _unknown(snapshot, [*(asked.items or ()), *(asked.exclude or ())])
+        unknown_items += unknown_of(snapshot, [*(asked.items or ()), *(asked.exclude or ())])
         unknown_told = {"users": unknown_users, "items": list(dict.fromkeys(unknown_items))}
         return {"request": request, "lists": lists, "unknown": unknown_told}
 
@@ -118,7 +123,7 @@ class Service:
         """Make one list."""
         snapshot = variant.snapshot
         out = whom.disliked | (whom.known if asked.exclude_seen else frozenset())
-        out |= frozenset(_numbers(snapshot, asked.exclude or ()))
+        out |= frozenset(numbers_of(snapshot, asked.exclude or ()))
         dials = Dials(
             diversity=asked.diversity, popularity=asked.popularity,
             exclude_categories=frozenset(asked.exclude_categories or ()),
@@ -126,12 +131,12 @@ class Service:
         ruled = bool(self.rules) or dials != Dials()
         depth = self.rules.depth(asked.k, dials) if ruled else asked.k
         best = await self._best(snapshot, whom, asked, out, depth)
-        listed = _without(best, out, depth)
+        listed = without(best, out, depth)
         if ruled:
             listed = await self._ruled(snapshot, whom, listed, asked.k, dials)
         entries: dict[str, Entry] = {}
         if asked.details:
-            entries = await self.catalogue.entries(_ids(snapshot, listed.items))
+            entries = await self.catalogue.entries(ids_of(snapshot, listed.items))
         listed = replace(listed, items=listed.items[: asked.k], scores=listed.scores[: asked.k])
         because = await self._because(snapshot, whom, listed.items, asked.reasons)
         if asked.details and because is not None:
@@ -155,7 +160,7 @@ class Service:
             blocked = await self._blocked(snapshot, asked, blocked, out)
         depth += len(out) if len(out) <= _MOST_DEPTH else 0
         if whom.basis == "popular":
-            return _popular(snapshot, depth, blocked)
+            return popular_of(snapshot, depth, blocked)
         if whom.basis == "model":
             kind = Kind(snapshot, "users", asked.exclude_seen, blocked)
             found: Best = await self.batches.ask(kind, (whom.user, depth))
@@ -165,8 +170,8 @@ class Service:
         return found
 
     async def _ruled(
-        self, snapshot: Snapshot, whom: Whom, listed: _Listed, k: int, dials: Dials
-    ) -> _Listed:
+        self, snapshot: Snapshot, whom: Whom, listed: Listed, k: int, dials: Dials
+    ) -> Listed:
         """Rank a list again by the rules and dials."""
         facts = await self.catalogue.facts(snapshot)
         who: int | Items | None = whom.user if whom.basis == "model" else whom.history
@@ -185,7 +190,7 @@ class Service:
             )  # fmt: skip
 
         done = await self.call(snapshot, apply)
-        return _Listed(done.items_K.tolist(), done.scores_K.tolist(), done.notes)
+        return Listed(done.items_K.tolist(), done.scores_K.tolist(), done.notes)
 
     async def _blocked(
         self, snapshot: Snapshot, asked: schemas.Wishes, hidden: Blocked, out: frozenset[int]
@@ -195,7 +200,7 @@ class Service:
         blocked_I = np.zeros(n_items, bool)
         if asked.items is not None:
             blocked_I[:] = True
-            blocked_I[_numbers(snapshot, asked.items)] = False
+            blocked_I[numbers_of(snapshot, asked.items)] = False
         if asked.exclude_categories:
             blocked_I[await self.catalogue.in_categories(snapshot, asked.exclude_categories)] = True
         if hidden.blocked_I is not None:
@@ -227,15 +232,15 @@ class Service:
             variant = self.models.current.of(str(context.get("user", "")), asked.variant)
             snapshot = variant.snapshot
             hidden = self.catalogue.blocked(snapshot)
-            out = frozenset(_numbers(snapshot, asked.exclude or ()))
+            out = frozenset(numbers_of(snapshot, asked.exclude or ()))
             blocked = await self._blocked(snapshot, asked, hidden, out)
             found = await self.call(snapshot, lambda c=context, s=snapshot, b=blocked: s.in_context(
                 c, asked.k, b.blocked_I, unseen=asked.exclude_seen))  # fmt: skip
             best, basis = found
-            listed = _Listed(best.items_K.tolist(), best.scores_K.tolist())
+            listed = Listed(best.items_K.tolist(), best.scores_K.tolist())
             entries = {}
             if asked.details:
-                entries = await self.catalogue.entries(_ids(snapshot, listed.items))
+                entries = await self.catalogue.entries(ids_of(snapshot, listed.items))
             items = told(snapshot, listed, None, entries if asked.details else None)
             lists.append(
                 {
@@ -264,10 +269,10 @@ class Service:
         entries: dict[str, Entry] = {}
         if asked.details:
             numbers = [n for best, _ in found for n in best.items_K[: asked.k].tolist()]
-            entries = await self.catalogue.entries(_ids(snapshot, numbers))
+            entries = await self.catalogue.entries(ids_of(snapshot, numbers))
         lists = []
         for item, (best, known) in zip(asked.items, found, strict=True):
-            cut = _Listed(best.items_K[: asked.k].tolist(), best.scores_K[: asked.k].tolist())
+            cut = Listed(best.items_K[: asked.k].tolist(), best.scores_K[: asked.k].tolist())
             similar = told(snapshot, cut, None, entries if asked.details else None)
             basis = "model" if known else "unknown"
             lists.append(
@@ -283,19 +288,19 @@ class Service:
             variant = self.models.current.of(str(user))
             snapshot = variant.snapshot
             at = int(snapshot.users_of([user])[0])
-            user = _own_id(variant, user, at)
+            user = own_id(variant, user, at)
             whom = by_user(snapshot, at, self.followed.of(str(user)))
         else:
             user, snapshot = None, self.models.current.first.snapshot
             whom, _ = by_history(snapshot, asked.history)
         if whom.basis == "popular":
-            raise _nothing_known()
+            raise nothing_known()
         if asked.items is not None:
-            items = list(dict.fromkeys(_required(snapshot, asked.items)))
+            items = list(dict.fromkeys(required(snapshot, asked.items)))
         else:
             wishes = schemas.Wishes(k=asked.k)
             best = await self._best(snapshot, whom, wishes, whom.known | whom.disliked, asked.k)
-            items = _without(best, whom.known | whom.disliked, asked.k).items
+            items = without(best, whom.known | whom.disliked, asked.k).items
         who = whom.user if whom.basis == "model" else whom.history
         items_B = np.array(items, np.int64)
         found = await self.call(snapshot, lambda: snapshot.reasons(who, items_B, asked.reasons))
@@ -320,114 +325,7 @@ class Service:
             if blocked.blocked_I is not None:
                 blocked_I |= blocked.blocked_I
             blocked = Blocked(blocked_I)
-        best = _popular(snapshot, k, blocked)
-        listed = _Listed(best.items_K.tolist(), best.scores_K.tolist())
-        entries = await self.catalogue.entries(_ids(snapshot, listed.items))
+        best = popular_of(snapshot, k, blocked)
+        listed = Listed(best.items_K.tolist(), best.scores_K.tolist())
+        entries = await self.catalogue.entries(ids_of(snapshot, listed.items))
         return {"items": told(snapshot, listed, None, entries)}
-
-
-def told(
-    snapshot: Snapshot,
-    listed: _Listed,
-    because: list[list[dict[str, Any]]] | None,
-    entries: dict[str, Entry] | None,
-) -> list[dict[str, Any]]:
-    """Return the entries of a list as JSON has them."""
-    ids = snapshot.model.items.at(np.array(listed.items, np.int64)).tolist()
-    items: list[dict[str, Any]] = []
-    for place, (item, score) in enumerate(zip(ids, listed.scores, strict=True)):
-        one: dict[str, Any] = {"item": item, "score": score, "rank": place + 1}
-        if entries is not None:
-            one |= details(entries.get(str(item)))
-        if because is not None:
-            one["because"] = [
-                reason | (details(entries.get(str(reason["item"]))) if entries is not None else {})
-                for reason in because[place]
-            ]
-        if listed.notes is not None and listed.notes[place]:
-            one["rules"] = list(listed.notes[place])
-        items.append(one)
-    return items
-
-
-def details(entry: Entry | None) -> dict[str, Any]:
-    """Return the name, picture and categories of an entry of the store."""
-    if entry is None:
-        return {"name": None, "picture": None, "categories": []}
-    return {"name": entry.name, "picture": entry.picture, "categories": list(entry.categories)}
-
-
-def own_ids(ids: Ids, raw: Sequence[str]) -> list[Any]:
-    """Return ids as the model has them, and as they are where it does not know them."""
-    index_T = ids.index_of(raw)
-    own = ids.at(index_T.clip(min=0)).tolist() if len(ids) else list(raw)
-    return [o if at >= 0 else r for o, r, at in zip(own, raw, index_T, strict=True)]
-
-
-def _by_variant(variants: Any, users: Iterable[Any], wanted: str | None) -> dict[str, list[Any]]:
-    groups: dict[str, list[Any]] = {}
-    for user in users:
-        groups.setdefault(variants.of(str(user), wanted).name, []).append(user)
-    return groups
-
-
-def _in_order(lists: Sequence[dict[str, Any]], users: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return lists in the order in which users were asked for; one asked for twice has two."""
-    waiting: dict[str, list[dict[str, Any]]] = {}
-    for one in lists:
-        waiting.setdefault(str(one["user"]), []).append(one)
-    return [waiting[str(user)].pop(0) for user in users]
-
-
-def _own_id(variant: Variant, user: Any, at: int) -> Any:
-    """Name a user as the model does, or as the request does if the model does not know the user."""
-    return variant.snapshot.model.users.at(np.array([at])).tolist()[0] if at >= 0 else user
-
-
-def _ids(snapshot: Snapshot, numbers: Sequence[int]) -> list[str]:
-    return [str(item) for item in snapshot.model.items.at(np.array(numbers, np.int64)).tolist()]
-
-
-def _numbers(snapshot: Snapshot, ids: Sequence[Any]) -> list[int]:
-    """Return the numbers of those items that the model knows."""
-    if not ids:
-        return []
-    index_T: Items = snapshot.model.items.index_of(ids)
-    return index_T[index_T >= 0].tolist()
-
-
-def _unknown(snapshot: Snapshot, ids: Sequence[Any]) -> list[Any]:
-    if not ids:
-        return []
-    index_T = snapshot.model.items.index_of(ids)
-    return [one for one, at in zip(ids, index_T, strict=True) if at < 0]
-
-
-def _required(snapshot: Snapshot, ids: Sequence[Any]) -> list[int]:
-    from sdgar.recommend.unknown import index_of
-
-    return index_of(snapshot.model.items, list(ids), "item", "error").tolist()
-
-
-def _nothing_known() -> Exception:
-    from sdgar.errors import UsageError
-
-    return UsageError(
-        "the model knows nothing of this user, so it has no reasons. Give a history.",
-        code="unknown_user",
-    )
-
-
-def _without(best: Best, out: frozenset[int], most: int) -> _Listed:
-    """Return the first of the best that are not to be left out."""
-    pairs = zip(best.items_K.tolist(), best.scores_K.tolist(), strict=True)
-    kept = [(item, score) for item, score in pairs if item not in out] if out else list(pairs)
-    return _Listed([item for item, _ in kept[:most]], [score for _, score in kept[:most]])
-
-
-def _popular(snapshot: Snapshot, depth: int, blocked: Blocked) -> Best:
-    order_I = snapshot.popular_I
-    if blocked.blocked_I is not None:
-        order_I = order_I[~blocked.blocked_I[order_I]]
-    order_K = order_I[:depth]
-    return Best(order_K, snapshot.model.popularity_I[order_K])

@@ -14,8 +14,8 @@ from sdgar.serve import schemas
 from sdgar.serve.followed import is_negative
 from sdgar.serve.routes.common import answer, router
 from sdgar.serve.routes.feedback import store_of
-from sdgar.serve.service import details, own_ids
 from sdgar.serve.state import State, state_of
+from sdgar.serve.told import details, own_ids
 
 if TYPE_CHECKING:
     from sdgar.data.ids import Ids
@@ -104,7 +104,7 @@ async def _search(
 def _beginning(ids: Ids, query: str, limit: int) -> list[Any]:
     """Return the ids that are the query or begin so; of a large catalogue, without reading all."""
     exact = ids.index_of([query])
-    found = ids.at(exact[exact >= 0]).tolist()
+    found: list[Any] = ids.at(exact[exact >= 0]).tolist()
     for one in ids.values:
         if len(found) >= limit:
             break

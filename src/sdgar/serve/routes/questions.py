@@ -11,8 +11,8 @@ from pydantic import Discriminator, Tag
 
 from sdgar.serve import schemas
 from sdgar.serve.routes.common import answer, router
-from sdgar.serve.service import details, own_ids
 from sdgar.serve.state import state_of
+from sdgar.serve.told import details, own_ids
 
 routes = router(role="read", tags=["questions"])
 
