@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ import httpx
 
 import sdgar
 from sdgar.data.synthetic import Shape, generate
-from sdgar.serve.server import Settings, application_of, state_from
+from sdgar.serve.limits import Limits
+from sdgar.serve.server import Settings, application_of, server_of, state_from
 from sdgar.serve.state import State
 
 SHAPE = Shape(users=60, items=40, interactions=900, concentration=0.11)
@@ -64,6 +67,40 @@ class Client:
         if self.state.database is not None:
             self.state.database.close()
         self._loop.close()
+
+
+class Live:
+    """A server on loopback, in a thread of this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.state = state_from(settings)
+        self.server = server_of(settings, self.state)
+        self._thread = threading.Thread(target=self.server.run)
+        self._thread.start()
+        until = time.monotonic() + 20
+        while not self.server.started and time.monotonic() < until:
+            time.sleep(0.01)
+        assert self.server.started
+        self.port: int = self.server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def close(self) -> None:
+        self.server.should_exit = True
+        self._thread.join(20)
+        if self.state.database is not None:
+            self.state.database.close()
+
+
+@pytest.fixture(scope="session")
+def live(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    store = tmp_path_factory.mktemp("live") / "store.db"
+    settings = Settings(
+        models={"main": (str(model_folder), 1.0)}, store=f"sqlite:///{store}", port=0, page=False,
+        limits=Limits(body_seconds=0.5),
+    )  # fmt: skip
+    server = Live(settings)
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

@@ -26,12 +26,12 @@ class Happened(Protocol):
 
     @property
     def user(self) -> str:
-        """Who did it."""
+        """The user who did it."""
         ...
 
     @property
     def item(self) -> str:
-        """To what."""
+        """The item that it was done to."""
         ...
 
     @property
@@ -50,7 +50,9 @@ class Since:
     """The items that a user liked, and those that the user disliked, oldest first."""
 
     liked: tuple[str, ...] = ()
+    """The items that the user liked."""
     disliked: tuple[str, ...] = ()
+    """The items that the user disliked."""
 
     def after(self, events: Iterable[Happened]) -> Since:
         """Return what holds after these events: the newest word on an item counts."""

@@ -39,7 +39,7 @@ class Patience(HttpToolsProtocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
+        """Stop waiting for headers."""
         self._stop()
         super().connection_lost(exc)
 

@@ -16,9 +16,13 @@ class Chore:
     """Something that is done again and again."""
 
     name: str
+    """The name by which failures are told."""
     every: float
+    """The seconds from one time to the next."""
     do: Callable[[], None]
+    """The function that does it."""
     due: float = 0.0
+    """The time at which it is done next, by a clock that never goes back."""
     failed: str | None = None
     """Why it failed the last time; None if it did not."""
 
@@ -32,7 +36,7 @@ class Chores:
         self._thread = Thread(target=self._run, name="sdgar-chores", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to do what is due."""
         self._thread.start()
 
     def stop(self) -> None:

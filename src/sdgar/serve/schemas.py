@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StrictBool,
+    StringConstraints,
+)
 
 MOST_ASKED = 256
 """The most users, histories, contexts or items that one request may ask about."""
@@ -21,17 +29,25 @@ MOST_EVENTS = 1_000
 MOST_REASONS = 10
 """The most reasons for an entry."""
 
+
+def _whole(value: Any) -> Any:
+    """Return 17 for 17.0, which is the same number in JSON, and anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, Strict(), BeforeValidator(_whole)]
+"""A whole number, however it is written."""
 Text = Annotated[
     str, StringConstraints(strict=True, min_length=1, max_length=256, pattern=r"^[^\x00]+$")
 ]
 """A short text without the character NUL, which databases cannot hold."""
-Id = Text | Annotated[StrictInt, Field(ge=-(2**63), le=2**64 - 1)]
+Id = Text | Annotated[Whole, Field(ge=-(2**63), le=2**64 - 1)]
 """An id, which is a text or an integer."""
 Long = Annotated[str, StringConstraints(strict=True, max_length=2048, pattern=r"^[^\x00]*$")]
 """A name, or the address of a picture."""
 Share = Annotated[float, Field(allow_inf_nan=False)]
 Named = Annotated[list[Id], Field(max_length=MOST_NAMED)]
-K = Annotated[StrictInt, Field(ge=1, le=MOST_ENTRIES, description="How many items a list has.")]
+K = Annotated[Whole, Field(ge=1, le=MOST_ENTRIES, description="How many items a list has.")]
 Basis = Literal["model", "feedback", "history", "popular"]
 
 
@@ -60,7 +76,7 @@ class Wishes(Asked):
     exclude_categories: Annotated[list[Text], Field(max_length=100)] | None = Field(
         default=None, description="Items of these categories are left out."
     )
-    reasons: Annotated[StrictInt, Field(ge=0, le=MOST_REASONS)] = Field(
+    reasons: Annotated[Whole, Field(ge=0, le=MOST_REASONS)] = Field(
         default=0, description="How many items of the history are named as reasons for each entry."
     )
     diversity: Annotated[float, Field(ge=0, le=1, strict=True)] = Field(
@@ -112,8 +128,8 @@ class Why(Asked):
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)] | None = Field(
         default=None, description="The items to explain; without them, the k best ones."
     )
-    k: Annotated[StrictInt, Field(ge=1, le=100)] = 10
-    reasons: Annotated[StrictInt, Field(ge=1, le=MOST_REASONS)] = 3
+    k: Annotated[Whole, Field(ge=1, le=100)] = 10
+    reasons: Annotated[Whole, Field(ge=1, le=MOST_REASONS)] = 3
     details: StrictBool = False
 
 
@@ -312,7 +328,7 @@ class Category(BaseModel):
 
 
 class Categories(BaseModel):
-    """All categories."""
+    """All categories of items."""
 
     categories: list[Category]
 

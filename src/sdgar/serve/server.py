@@ -51,21 +51,31 @@ class Settings:
     rules: str | None = None
     """The file of rules."""
     host: str = "127.0.0.1"
+    """The address that is listened on."""
     port: int = 8000
+    """The port that is listened on; 0 means any that is free."""
     workers: int = 1
+    """The number of processes that answer."""
     keys: str = "auto"
     """Whether keys are needed: always, never, or as soon as the store has one (auto)."""
     origins: tuple[str, ...] = ()
+    """The addresses of pages elsewhere that may ask."""
     hosts: tuple[str, ...] = ()
+    """The names by which the server may be called; any, if there are none."""
     page: bool = True
+    """Whether there is a page at ``/``."""
     impressions: bool = True
+    """Whether the lists that are shown are logged."""
     canary: bool = True
+    """Whether a new model is compared with the old one first."""
     drain: float = 5.0
     """How long a server that is told to end still takes requests, in seconds."""
     follow: float = 0.25
     """How often the store is asked for new events, in seconds."""
     log_requests: bool = False
+    """Whether each request is logged, without ids and keys."""
     limits: Limits = field(default_factory=Limits)
+    """The bounds of requests."""
 
     def to_json(self) -> str:
         """Return the settings as text."""
@@ -177,26 +187,35 @@ def application_of(settings: Settings, state: State) -> Any:
     return build(state, origins=settings.origins, hosts=settings.hosts, page=settings.page)
 
 
-def serve(settings: Settings, *, ready: Any = None) -> None:
-    """Answer requests until told to end; ``ready`` is called once they are welcome."""
-    options: dict[str, Any] = {
+def server_of(settings: Settings, state: State) -> Draining:
+    """Return a server of one process that is ready to run."""
+    config = uvicorn.Config(application_of(settings, state), **_options(settings))
+    return Draining(config, state, settings.drain)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
         "host": settings.host, "port": settings.port, "http": Patience, "log_config": None,
         "timeout_keep_alive": 5, "timeout_graceful_shutdown": 10, "server_header": False,
         "access_log": False, "backlog": 1024, "ws": "none", "proxy_headers": False,
         "limit_concurrency": 4 * settings.limits.at_once,
     }  # fmt: skip
+
+
+def serve(settings: Settings, *, ready: Any = None) -> None:
+    """Answer requests until told to end; ``ready`` is called once they are welcome."""
     if settings.log_requests:
         logging.getLogger("sdgar.access").setLevel(logging.INFO)
     if settings.workers > 1:
         os.environ[_SETTINGS] = settings.to_json()
         uvicorn.run(
-            "sdgar.serve.server:application", factory=True, workers=settings.workers, **options
+            "sdgar.serve.server:application",
+            factory=True,
+            workers=settings.workers,
+            **_options(settings),
         )
         return
-    state = state_from(settings)
-    server = Draining(
-        uvicorn.Config(application_of(settings, state), **options), state, settings.drain
-    )
+    server = server_of(settings, state_from(settings))
     server.on_ready = ready
     server.run()
 

@@ -48,10 +48,13 @@ class Kind:
     """Questions of one kind can be answered together."""
 
     snapshot: Snapshot
+    """The model that answers."""
     form: str
     """Whether a question is the number of a user, a history, or a function to call."""
     unseen: bool = True
+    """Whether what a user has is left out."""
     blocked: Blocked | None = None
+    """The items that are left out for everyone."""
 
 
 def answered(kind: Any, questions: Sequence[Any]) -> Sequence[Any]:

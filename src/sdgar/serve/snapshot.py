@@ -43,7 +43,7 @@ class Best:
     items_K: Items
     """The numbers of the items."""
     scores_K: NDArray[np.float32]
-    """Their scores."""
+    """The scores of the items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Snapshot:
     """A loaded model with all that answers need of it."""
 
     model: Recommender
-    """The model."""
+    """The model that answers."""
     name: str
     """The name of the folder that it came from."""
     facts: dict[str, Any]

@@ -22,11 +22,11 @@ class State:
     """The parts of a running server."""
 
     service: Service
-    """Answers questions."""
+    """The part that answers questions."""
     access: Access
-    """Decides who may ask."""
+    """The part that decides who may ask."""
     measured: Measured
-    """Counts."""
+    """The part that counts requests."""
     limits: Limits
     """The bounds of requests."""
     database: Database | None = None

@@ -88,7 +88,9 @@ class Refusal:
     """A model that was not taken, and why."""
 
     model: str
+    """The name of its folder, and its version if that can be read."""
     reason: str
+    """The reason for which it was refused, as a sentence."""
 
 
 class Models:

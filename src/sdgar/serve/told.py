@@ -26,7 +26,7 @@ class Listed:
     items: list[int]
     """The numbers of the items, best first."""
     scores: list[float]
-    """Their scores."""
+    """The scores of the items."""
     notes: tuple[tuple[str, ...], ...] | None = None
     """What the rules did to each."""
 

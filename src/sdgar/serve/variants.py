@@ -20,7 +20,7 @@ class Variant:
     name: str
     """The name, by which the log of impressions knows it."""
     snapshot: Snapshot
-    """The model."""
+    """The model that answers."""
     share: float = 1.0
     """The share of users, from 0 to 1."""
 

@@ -1,0 +1,44 @@
+"""Whatever fits the description gets an answer, and whatever does not gets its code."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import SkipTest
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+
+from .conftest import Live
+
+schemathesis = pytest.importorskip("schemathesis")
+
+
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+def test_the_description_holds(live: Live, mode: str) -> None:
+    """Every operation keeps its promises, for requests that fit it and for those that do not."""
+    from schemathesis import GenerationMode
+    from schemathesis.checks import CHECKS, load_all_checks
+
+    load_all_checks()
+    checks = [CHECKS.get_one(name) for name in CHECKS.get_all_names()]
+    schema = schemathesis.openapi.from_url(f"{live.url}/v1/openapi.json")
+    found = 0
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        try:
+            strategy = operation.as_strategy(generation_mode=GenerationMode(mode))
+
+            @settings(
+                max_examples=30, deadline=None, derandomize=True, database=None,
+                phases=[Phase.generate], suppress_health_check=list(HealthCheck),
+            )  # fmt: skip
+            @given(case=strategy)
+            def holds(case: Any) -> None:
+                case.call_and_validate(checks=checks)
+
+            holds()
+        except (Unsatisfiable, SkipTest):
+            continue
+        found += 1
+    assert found >= 10
