@@ -35,13 +35,15 @@ def show(
             "" if row["score"] is None else f"{row['score']:.4f}",
             *((_reason(row["because"], titles),) if "because" in row else ()),
             *((row["basis"],) if others else ()),
+            *((row["rules"],) if "rules" in row else ()),
         )
         for row in frame.iter_rows(named=True)
     ]
     name = () if titles is None else ("name",)
     why = () if lists.why_TK is None else ("because of",)
     basis = ("basis",) if others else ()
-    screen.table((*keys, "rank", what, *name, "score", *why, *basis), rows)
+    rules = () if lists.notes is None else ("rules",)
+    screen.table((*keys, "rank", what, *name, "score", *why, *basis, *rules), rows)
 
 
 def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.DataFrame:

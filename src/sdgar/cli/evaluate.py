@@ -9,7 +9,7 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
-from sdgar.cli.reports import tell_loaded, tell_report
+from sdgar.cli.reports import tell_effect, tell_loaded, tell_report
 from sdgar.errors import UsageError
 
 
@@ -42,6 +42,11 @@ def evaluate(
         ),
     ] = None,
     ks: options.Ks = None,
+    rules: options.RulesFile = None,
+    item_facts: options.ItemFacts = None,
+    diversity: options.DiversityDial = 0.0,
+    popularity: options.PopularityDial = 0.0,
+    exclude_category: options.ExcludeCategory = None,
     explain: options.Explain = False,
     as_json: options.Json = False,
     reading: options.Reading = None,
@@ -49,8 +54,10 @@ def evaluate(
     """Rank all items for every test user and compare with the test events."""
     from sdgar.data.contexts import USER
     from sdgar.data.readers import read_files
+    from sdgar.recommend.effect import as_dict, effect_of
     from sdgar.recommend.recommender import load, most_popular
 
+    reranking = options.rules_of(rules, item_facts, diversity, popularity, exclude_category)
     screen = Screen(as_json=as_json)
     model = load(run)
     fields = tuple(model.about.get("context", reading.context))
@@ -80,6 +87,12 @@ def evaluate(
     )
     system = str(model.about.get("system", "model"))
     tell_report(screen, report, popular, system, explain=explain)
+    effect = None
+    if reranking is not None:
+        effect = effect_of(
+            reranking, model, held_out.interactions, ks=lists, seen=seen, histories=known
+        )
+        tell_effect(screen, effect)
     screen.result(
         {
             "run": str(run),
@@ -90,5 +103,6 @@ def evaluate(
             "counts": asdict(report.counts),
             "most_popular": popular.means(),
             "definition": report.definition,
+            **({} if effect is None else {"rules": as_dict(effect)}),
         }
     )

@@ -40,6 +40,11 @@ def recommend(
     include_seen: options.IncludeSeen = False,
     fallback: options.Fallback = "popular",
     why: options.Why = False,
+    rules: options.RulesFile = None,
+    item_facts: options.ItemFacts = None,
+    diversity: options.DiversityDial = 0.0,
+    popularity: options.PopularityDial = 0.0,
+    exclude_category: options.ExcludeCategory = None,
     names: options.Names = None,
     name_column: options.NameColumn = None,
     out: options.AnswerFile = None,
@@ -72,6 +77,7 @@ def recommend(
         )
     if out is not None:
         options.require_new_table(out, overwrite=overwrite)
+    reranking = options.rules_of(rules, item_facts, diversity, popularity, exclude_category)
     screen = Screen(as_json=as_json)
     model = load(run)
     titles = options.names_of(names, name_column)
@@ -87,7 +93,7 @@ def recommend(
     who = ["user"] if new is not None else model.about.get("context", ["user"])
     pieces = model.lists_in_pieces(
         whom, k, histories=new, items=allow, exclude=exclude, exclude_seen=not include_seen,
-        fallback=fallback, why=why,
+        fallback=fallback, why=why, rules=reranking,
     )  # fmt: skip
     told: list[dict[str, Any]] = []
     if out is not None:

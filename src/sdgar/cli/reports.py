@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sdgar.data.readers import Loaded
     from sdgar.data.splits import Split
     from sdgar.evaluation.report import Counts, Report
+    from sdgar.recommend.effect import Effect
     from sdgar.systems.base import Estimator
 
 _LISTS_BESIDE = 3
@@ -127,3 +128,27 @@ def tell_left_out(screen: Screen, left: Counts) -> None:
             f"{left.cold_items:,} test items that training never saw count as missed "
             f"({left.cold_item_rows:,} rows)",
         )
+
+
+def tell_effect(screen: Screen, effect: Effect) -> None:
+    """Show what rules do to the lists: measures without them, with them, and the difference."""
+    from sdgar.recommend.effect import BEYOND
+
+    without, ruled = effect.means()
+    shown = [name for name in ruled if name.partition("@")[0] in ("ndcg", "recall", *BEYOND)]
+    screen.table(
+        ("measure", "without rules", "with rules", "difference"),
+        [
+            (
+                name,
+                f"{without[name]:.4f}",
+                f"{ruled[name]:.4f}",
+                f"{ruled[name] - without[name]:+.4f}",
+            )
+            for name in shown
+            if name in without
+        ],
+    )
+    for name, said in BEYOND.items():
+        if any(one.startswith(f"{name}@") for one in ruled):
+            screen.say("measure", f"{name}@k: {said}")

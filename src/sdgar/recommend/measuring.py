@@ -34,7 +34,7 @@ def measured(
                 "knows. Give one of them.",
                 code="whom",
             )
-        report = _folded(model, histories).evaluate(test, ks=ks)
+        report = folded(model, histories).evaluate(test, ks=ks)
         return replace(report, counts=replace(report.counts, folded_in=len(report.users_T)))
     if seen is not None:
         require_rows("seen", seen)
@@ -43,7 +43,7 @@ def measured(
     return evaluate(model.model, held_out, seen=held_out.left_out(model, known), ks=ks)
 
 
-def _folded(model: Recommender, histories: Interactions) -> Recommender:
+def folded(model: Recommender, histories: Interactions) -> Recommender:
     """Give a model for all of these users who have an item that it knows."""
     require_rows("histories", histories)
     known_E = (model.items.index_of(histories.items.values) >= 0)[histories.items_E]

@@ -12,6 +12,8 @@ from sdgar.data.readers.id_tables import id_column, require_ids
 from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError
 
+_CATEGORIES = ("categories", "category", "genres", "genre")
+"""The names of a column of categories; the first that is there counts."""
 _SEVERAL = "|"
 
 
@@ -20,9 +22,9 @@ def read_facts(
 ) -> dict[str | int, dict[str, Any]]:
     r"""Read what is known of items from a CSV, TSV, JSON Lines or Parquet file: fields by id.
 
-    The column of the ids is ``item``, or one that looks so, or the first. ``categories`` (or
-    ``category``) holds categories; all other columns are fields of their names. A text with ``|``
-    in it holds several values. Empty cells are left out.
+    The column of the ids is ``item``, or one that looks so, or the first. Categories stand in a
+    column ``categories``, ``category``, ``genres`` or ``genre``. All columns are fields of their
+    names. A text with ``|`` in it holds several values. Empty cells are left out.
 
     >>> from pathlib import Path
     >>> _ = Path("items.csv").write_text("item,categories,maker\na,drama|crime,acme\nb,,\n")
@@ -43,12 +45,14 @@ def read_facts(
     fields = [name for name in frame.columns if name != key]
     for name in fields:
         _require_values(frame[name], file.name)
-    return {
-        row[key]: {
-            name: value for name in fields if (value := _cell(row[name])) not in (None, "", [])
-        }
-        for row in frame.iter_rows(named=True)
-    }
+    known = next((name for name in _CATEGORIES if name in fields), None)
+    found = {}
+    for row in frame.iter_rows(named=True):
+        cells = {name: _cell(row[name]) for name in fields}
+        if known is not None:
+            cells["categories"] = cells[known]
+        found[row[key]] = {n: value for n, value in cells.items() if value not in (None, "", [])}
+    return found
 
 
 def _cell(value: Any) -> Any:

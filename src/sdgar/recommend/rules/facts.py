@@ -151,12 +151,16 @@ class Facts:
         return self._times[field]
 
     def meets(self, which: Which) -> NDArray[np.bool_]:
-        """Return whether each item is one that a rule is about."""
+        """Return whether each item is one that a rule is about.
+
+        Without ids a rule may name numbers beyond all items that are known; the answer then goes
+        as far as these.
+        """
         if which not in self._meets:
-            meets_I = np.zeros(self.n_items, bool)
+            at = self.numbers_of(which.items)
+            meets_I = np.zeros(max(self.n_items, int(at.max(initial=-1)) + 1), bool)
             if which.items:
-                at = self.numbers_of(which.items)
-                meets_I[at[(at >= 0) & (at < self.n_items)]] = True
+                meets_I[at[at >= 0]] = True
             else:
                 known: Iterable[int] = self._entries
                 if any(condition.field == FIRST_SEEN for condition in which.conditions):

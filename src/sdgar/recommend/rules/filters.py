@@ -83,10 +83,11 @@ def blocked_items(
         rules.append(Block(Which(categories=tuple(sorted(categories)))))
     if not rules:
         return None
-    blocked_I1 = np.zeros(facts.n_items + 1, bool)
-    for rule in rules:
-        blocked_I1[:-1] |= rule.blocked(facts, now)
-        blocked_I1[-1] |= isinstance(rule, Allow) or (
-            isinstance(rule, Age) and rule.at_most is not None
-        )
+    found = [rule.blocked(facts, now) for rule in rules]
+    size = max(len(blocked_I) for blocked_I in found)
+    blocked_I1 = np.zeros(size + 1, bool)
+    for rule, blocked_I in zip(rules, found, strict=True):
+        blocked_I1[: len(blocked_I)] |= blocked_I
+        if isinstance(rule, Allow) or (isinstance(rule, Age) and rule.at_most is not None):
+            blocked_I1[len(blocked_I) :] = True
     return blocked_I1

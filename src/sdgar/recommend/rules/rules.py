@@ -57,11 +57,10 @@ class Reranked:
 class Rules(Described):
     """Rules of the house, which re-rank lists of candidates.
 
-    >>> rules = sdgar.Rules.of({"cap": [{"at_most": 1}], "pin": [{"items": ["c"], "at": 2}]})
+    >>> rules = sdgar.Rules.of({"pin": [{"items": ["c"], "name": "sale"}]})
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "d"])
-    >>> model = sdgar.MostPopular().fit(data)
-    >>> model.recommend([3], k=3, rules=rules)["rules"].to_list()
-    ['', 'pinned', '']
+    >>> sdgar.MostPopular().fit(data).recommend([3], k=2, rules=rules)["rules"].to_list()
+    ['pinned: sale', '']
     """
 
     def __init__(self, said: Written) -> None:
