@@ -17,6 +17,17 @@ schemathesis = pytest.importorskip("schemathesis")
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 def test_the_description_holds(live: Live, mode: str) -> None:
     """Every operation keeps its promises, for requests that fit it and for those that do not."""
+    check(live, mode, 3)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+def test_the_description_holds_for_many_requests(live: Live, mode: str) -> None:
+    check(live, mode, 150)
+
+
+def check(live: Live, mode: str, examples: int) -> None:
+    """Send so many requests to every operation, and check all that schemathesis can check."""
     from schemathesis import GenerationMode
     from schemathesis.checks import CHECKS, load_all_checks
 
@@ -30,7 +41,7 @@ def test_the_description_holds(live: Live, mode: str) -> None:
             strategy = operation.as_strategy(generation_mode=GenerationMode(mode))
 
             @settings(
-                max_examples=30, deadline=None, derandomize=True, database=None,
+                max_examples=examples, deadline=None, derandomize=True, database=None,
                 phases=[Phase.generate], suppress_health_check=list(HealthCheck),
             )  # fmt: skip
             @given(case=strategy)

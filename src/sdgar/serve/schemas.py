@@ -35,19 +35,20 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, Strict(), BeforeValidator(_whole)]
-"""A whole number, however it is written."""
+_WHOLE = BeforeValidator(_whole)
 Text = Annotated[
     str, StringConstraints(strict=True, min_length=1, max_length=256, pattern=r"^[^\x00]+$")
 ]
 """A short text without the character NUL, which databases cannot hold."""
-Id = Text | Annotated[Whole, Field(ge=-(2**63), le=2**64 - 1)]
+Id = Text | Annotated[int, Strict(), Field(ge=-(2**63), le=2**64 - 1), _WHOLE]
 """An id, which is a text or an integer."""
 Long = Annotated[str, StringConstraints(strict=True, max_length=2048, pattern=r"^[^\x00]*$")]
 """A name, or the address of a picture."""
 Share = Annotated[float, Field(allow_inf_nan=False)]
 Named = Annotated[list[Id], Field(max_length=MOST_NAMED)]
-K = Annotated[Whole, Field(ge=1, le=MOST_ENTRIES, description="How many items a list has.")]
+K = Annotated[
+    int, Strict(), Field(ge=1, le=MOST_ENTRIES, description="How many items a list has."), _WHOLE
+]
 Basis = Literal["model", "feedback", "history", "popular"]
 
 
@@ -76,7 +77,7 @@ class Wishes(Asked):
     exclude_categories: Annotated[list[Text], Field(max_length=100)] | None = Field(
         default=None, description="Items of these categories are left out."
     )
-    reasons: Annotated[Whole, Field(ge=0, le=MOST_REASONS)] = Field(
+    reasons: Annotated[int, Strict(), Field(ge=0, le=MOST_REASONS), _WHOLE] = Field(
         default=0, description="How many items of the history are named as reasons for each entry."
     )
     diversity: Annotated[float, Field(ge=0, le=1, strict=True)] = Field(
@@ -128,8 +129,8 @@ class Why(Asked):
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)] | None = Field(
         default=None, description="The items to explain; without them, the k best ones."
     )
-    k: Annotated[Whole, Field(ge=1, le=100)] = 10
-    reasons: Annotated[Whole, Field(ge=1, le=MOST_REASONS)] = 3
+    k: Annotated[int, Strict(), Field(ge=1, le=100), _WHOLE] = 10
+    reasons: Annotated[int, Strict(), Field(ge=1, le=MOST_REASONS), _WHOLE] = 3
     details: StrictBool = False
 
 
