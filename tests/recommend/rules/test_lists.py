@@ -158,7 +158,7 @@ def test_a_warning_tells_of_what_rules_do_not_find(model, table):
 
 
 def test_what_is_no_rules_is_refused(model):
-    with pytest.raises(UsageError, match="rules must be Reranking"):
+    with pytest.raises(UsageError, match="rules must be Rules"):
         model.recommend("u1", rules={"cap": {}})
     with pytest.raises(UsageError, match="facts must be fields by item id"):
         Rules.none().using(["a"])

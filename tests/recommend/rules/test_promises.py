@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sdgar.errors import UsageError
 from sdgar.recommend.rules import Dials, Facts, Rules
 
 ITEMS = 14
@@ -202,6 +203,27 @@ def test_items_that_the_facts_do_not_reach_have_no_categories():
     block = Rules.of({"block": [{"categories": ["a"]}], "cap": [{"at_most": 1}]})
     found = block.apply(items, scores, 3, known, Dials(0.5, -0.5))
     assert set(found.items_K.tolist()) == {7, 9}
+
+
+def test_what_cannot_be_applied_is_refused():
+    with pytest.raises(UsageError, match="3 candidates with 2 scores"):
+        Rules.none().apply(np.arange(3), np.ones(2), 3, Facts())
+    with pytest.raises(UsageError, match="facts must be Facts"):
+        Rules.none().apply(np.arange(3), np.ones(3), 3, {})
+    with pytest.raises(UsageError, match="dials must be Dials"):
+        Rules.none().apply(np.arange(3), np.ones(3), 3, Facts(), {"diversity": 0.3})
+    with pytest.raises(UsageError, match="seed must be an integer"):
+        explore = Rules.of({"exploration": {"temperature": 1}})
+        explore.apply(np.arange(3), np.ones(3), 3, Facts(), seed=-1)
+    with pytest.raises(UsageError, match="numbers of items from 0 on, got -1"):
+        Facts({-1: {}})
+
+
+def test_true_and_one_are_different_values():
+    known = Facts({0: {"sold": True}, 1: {"sold": 1}})
+    for wanted, item in ((True, 0), (1, 1)):
+        rules = Rules.of({"allow": {"where": {"sold": wanted}}})
+        assert rules.apply(np.arange(2), np.ones(2), 2, known).items_K.tolist() == [item]
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True])

@@ -54,8 +54,9 @@ class Counting:
                     if only and coded.names[code] not in only:
                         continue
                     key = number, code
-                    self._left.setdefault(key, cap.at_most)
-                    self._words[key] = cap.words(coded.names[code])
+                    if key not in self._left:
+                        self._left[key] = cap.at_most
+                        self._words[key] = cap.words(coded.names[code])
                     if at < 0:
                         self._left[key] -= 1
                     else:

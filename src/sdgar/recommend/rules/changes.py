@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.maths.rng import Stream, uniform
+from sdgar.maths.rng import Stream, check_seed, uniform
 from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, no_basis, taken
 from sdgar.recommend.rules.which import Which
 
@@ -120,7 +120,8 @@ class Exploration:
         self, z_N: NDArray[np.float64], items_N: NDArray[np.int64], notes: Notes, seed: int | None
     ) -> NDArray[np.float64]:
         """Return the changed scores, and note which items moved up."""
-        u_N = uniform(self.seed if seed is None else seed, Stream.EXPLORE, 0, items_N)
+        seed = self.seed if seed is None else check_seed(seed)
+        u_N = uniform(seed, Stream.EXPLORE, 0, items_N)
         new_N: NDArray[np.float64] = z_N - self.temperature * np.log(-np.log(u_N))
         note_rises(z_N, new_N, notes, "moved up to explore")
         return new_N

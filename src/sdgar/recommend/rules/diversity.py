@@ -101,7 +101,7 @@ class ByVectors:
 
     def to(self, at: int) -> NDArray[np.float64]:
         """Return how much each candidate is like one of them."""
-        c_N: NDArray[np.float64] = np.clip(self._unit_ND @ self._unit_ND[at], -1.0, 1.0)
+        c_N: NDArray[np.float64] = self._unit_ND @ self._unit_ND[at]
         c_N[at] = 1.0
         return c_N
 
@@ -129,15 +129,18 @@ class _Farthest:
     """d_i(S) = -max_{j ∈ S} c_ij."""
 
     def __init__(self, like: Likeness) -> None:
-        self._like, self._nearest_N = like, np.full(len(like), -np.inf)
+        self._like, self._term_N = like, np.zeros(len(like))
+        self._first = True
 
     def values(self) -> NDArray[np.float64]:
         """Return the term of each candidate, if it came next."""
-        return np.where(self._nearest_N == -np.inf, 0.0, -self._nearest_N)
+        return self._term_N
 
     def add(self, at: int) -> None:
         """Take note that a candidate was selected."""
-        np.maximum(self._nearest_N, self._like.to(at), out=self._nearest_N)
+        far_N = -self._like.to(at)
+        self._term_N = far_N if self._first else np.minimum(self._term_N, far_N)
+        self._first = False
 
 
 class _Volume:

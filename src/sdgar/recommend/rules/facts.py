@@ -69,6 +69,12 @@ class Facts:
         first_seen_I: NDArray[Any] | None = None,
     ) -> None:
         self._entries = dict(entries or {})
+        if min(self._entries, default=0) < 0:
+            raise UsageError(
+                f"facts are by numbers of items from 0 on, got {min(self._entries)}. Use "
+                "Facts.of(table, ids) for facts by id.",
+                code="bad_facts",
+            )
         self.ids = ids
         self.popularity_I = popularity_I
         self.item_ID = item_ID if item_ID is not None and item_ID.shape[1] else None
@@ -78,7 +84,7 @@ class Facts:
         self.n_items = max([n_items or 0, *sizes, *(number + 1 for number in self._entries)])
         self._coded: dict[str, Coded] = {}
         self._times: dict[str, NDArray[np.float64]] = {}
-        self._meets: dict[Which, NDArray[np.bool_]] = {}
+        self._meets: dict[str, NDArray[np.bool_]] = {}
 
     @classmethod
     def of(cls, table: Mapping[Any, Mapping[str, Any]] | None, ids: Ids, **others: Any) -> Facts:
@@ -156,7 +162,8 @@ class Facts:
         Without ids a rule may name numbers beyond all items that are known; the answer then goes
         as far as these.
         """
-        if which not in self._meets:
+        key = repr(which)  # 1 and true are equal, and not the same
+        if key not in self._meets:
             at = self.numbers_of(which.items)
             meets_I = np.zeros(max(self.n_items, int(at.max(initial=-1)) + 1), bool)
             if which.items:
@@ -169,8 +176,8 @@ class Facts:
                     meets_I[number] = all(
                         one.holds(self.values_of(number, one.field)) for one in which.conditions
                     )
-            self._meets[which] = meets_I
-        return self._meets[which]
+            self._meets[key] = meets_I
+        return self._meets[key]
 
 
 def taken(column_I: NDArray[Any], items_N: NDArray[np.int64], missing: Any) -> NDArray[Any]:

@@ -61,9 +61,13 @@ class Reranking(Described):
         """Return what ``recommend`` was given as rules: rules alone, or with facts and dials."""
         if isinstance(given, Rules):
             return cls(given)
-        of_kind("rules", given, Reranking, "Read some with sdgar.Rules.read(path).")
-        assert isinstance(given, Reranking)
-        return given
+        if isinstance(given, Reranking):
+            return given
+        raise UsageError(
+            f"rules must be Rules, got an object of type {type(given).__name__}. Read some with "
+            "sdgar.Rules.read(path), or make some with sdgar.Rules.of(mapping).",
+            code="bad_type",
+        )
 
     def _lines(self) -> list[str]:
         said = [] if self.table is None else [f"facts of {_counted(len(self.table))}"]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, length, of_kind
+from sdgar.errors import UsageError
 from sdgar.recommend.rules import file
 from sdgar.recommend.rules.calibration import Calibration
 from sdgar.recommend.rules.caps import Cap
@@ -229,6 +230,7 @@ class Rules(Described):
         """
         k, now = length("k", k), self._now(now)
         of_kind("facts", facts, Facts, "Make some with Facts(entries).")
+        of_kind("dials", dials, Dials, "Make some with Dials(diversity=0.3).")
         blocked_I1 = self._blocked(facts, dials, now)
         items_N, scores_N = _candidates(items_N, scores_N, blocked_I1)
         own = dict(zip(items_N.tolist(), scores_N.tolist(), strict=True))
@@ -297,6 +299,12 @@ def _candidates(
     """Return those that may be listed, each once: by score, and by number where these are equal."""
     items_N = np.asarray(items_N, np.int64).reshape(-1)
     scores_N = np.asarray(scores_N, np.float64).reshape(-1)
+    if len(items_N) != len(scores_N):
+        raise UsageError(
+            f"there are {len(items_N):,} candidates with {len(scores_N):,} scores. Give each of "
+            "them its score.",
+            code="bad_shape",
+        )
     fits_N = (items_N >= 0) & np.isfinite(scores_N)
     if blocked_I1 is not None:
         fits_N &= ~blocked_I1[np.clip(items_N, 0, len(blocked_I1) - 1)]

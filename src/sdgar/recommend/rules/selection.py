@@ -49,26 +49,30 @@ class Selection:
         items_N, relevance_N = items_N[order_N], _from_0_to_1(z_N[order_N])
         counting = Counting(self.caps, items_N, facts, pinned)
         terms, own = self._terms(items_N, facts, history_H)
+        base_N = own * relevance_N
         left_N = np.ones(len(items_N), bool)
         picked: list[int] = []
         bound: set[str] = set()
         said: dict[int, list[str]] = {}
         while len(picked) < n:
-            open_N = left_N & ~counting.closed_N
-            if not open_N.any():
+            open_N = left_N & ~counting.closed_N if counting.closed_by else left_N
+            first = int(open_N.argmax()) if len(open_N) else 0
+            if not len(open_N) or not open_N[first]:
                 break
-            parts = [(weight * term.values(), word) for weight, term, word in terms]
-            value_N = own * relevance_N + sum(part_N for part_N, _ in parts) if parts else None
-            at = _best(value_N, open_N)
-            wished = _best(value_N, left_N) if counting.closed_by else at
+            at = wished = first
+            parts = [weight * term.values() for weight, term, _ in terms]
+            if parts:
+                value_N = sum(parts, base_N)
+                at = wished = int(np.where(open_N, value_N, -np.inf).argmax())
+            if counting.closed_by:
+                wished = int(np.where(left_N, value_N if parts else base_N, -np.inf).argmax())
             said[at] = []
             if wished != at:
                 bound.add(counting.closed_by[wished])
                 said[at].append(f"moved up: {counting.closed_by[wished]}")
-            first = int(open_N.argmax())
-            said[at] += [
-                word for part_N, word in parts if first != at and part_N[at] > part_N[first]
-            ]
+            if first != at:
+                words = zip(parts, terms, strict=True)
+                said[at] += [word for part_N, (_, _, word) in words if part_N[at] > part_N[first]]
             picked.append(at)
             left_N[at] = False
             counting.add(at)
@@ -95,13 +99,6 @@ class Selection:
         for weight, _, _ in terms:
             own *= 1 - weight
         return terms, own
-
-
-def _best(value_N: NDArray[np.float64] | None, open_N: NDArray[np.bool_]) -> int:
-    """Return the first of the best that are open; without values, they are in order already."""
-    if value_N is None:
-        return int(open_N.argmax())
-    return int(np.where(open_N, value_N, -np.inf).argmax())
 
 
 def _from_0_to_1(z_N: NDArray[np.float64]) -> NDArray[np.float64]:
