@@ -45,17 +45,19 @@ export function wishes(dials) {
 }
 
 const POPULARITY = (value) =>
-  value === 0 ? "as it is" : value < 0 ? `bury the popular, ${-value}` : `prefer the popular, ${value}`;
-const DIVERSITY = (value) => (value === 0 ? "by score alone" : `unlike each other, ${value}`);
+  value === 0 ? "as it is" : value < 0 ? `the popular is buried by ${-value}` : `the popular is preferred by ${value}`;
+const DIVERSITY = (value) => (value === 0 ? "by score alone" : `unlike each other by ${value}`);
+const SIGNED = (value) => (value === 0 ? "off" : `${value < 0 ? "−" : "+"}${Math.abs(value)}`);
+const SHORT = (value) => (value === 0 ? "off" : String(value));
 
-function slider({ name, low, high, step, value, words, ends, moved }) {
+function slider({ name, low, high, step, value, words, short, ends, moved }) {
   const id = fresh("dial");
-  const told = h("output", { for: id, class: "dial-value" }, words(value));
+  const told = h("output", { for: id, class: "dial-value", "aria-hidden": "true" }, short(value));
   const input = h("input", {
     id, type: "range", min: low, max: high, step, value: String(value), "aria-valuetext": words(value),
     oninput: () => {
       const now = Math.round(Number(input.value) * 100) / 100;
-      told.textContent = words(now);
+      told.textContent = short(now);
       input.setAttribute("aria-valuetext", words(now));
       paint();
       moved(now);
@@ -148,15 +150,15 @@ export function dialsPanel({ dials, variants, changed, signal }) {
         "div",
         { class: "dial-row" },
         slider({
-          name: "Diversity", low: 0, high: 1, step: 0.05, value: now.diversity, words: DIVERSITY,
+          name: "Diversity", low: 0, high: 1, step: 0.05, value: now.diversity, words: DIVERSITY, short: SHORT,
           ends: ["alike", "varied"], moved: (value) => turn({ diversity: value }),
         }),
         slider({
-          name: "Popularity", low: -1, high: 1, step: 0.1, value: now.popularity, words: POPULARITY,
+          name: "Popularity", low: -1, high: 1, step: 0.1, value: now.popularity, words: POPULARITY, short: SIGNED,
           ends: ["rare finds", "hits"], moved: (value) => turn({ popularity: value }),
         }),
         slider({
-          name: "Length", low: 1, high: 50, step: 1, value: Math.min(now.k, 50), words: (k) => `${k} items`,
+          name: "Length", low: 1, high: 50, step: 1, value: Math.min(now.k, 50), words: (k) => `${k} items`, short: String,
           ends: ["1", "50"], moved: (value) => turn({ k: value }),
         }),
         ...[variantDial()].filter(Boolean),

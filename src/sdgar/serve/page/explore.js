@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { linkTo } from "./ids.js";
 import { picture } from "./picture.js";
 import { fill, nothing, skeleton } from "./say.js";
-import { several, time, titleOf } from "./words.js";
+import { day, several, titleOf } from "./words.js";
 
 function tile(entry, fact) {
   return h(
@@ -67,6 +67,6 @@ export function explore(place, route, signal, search) {
     section("Liked by most", () => skeleton(6, "tile"), () => api.popular(12, signal),
       tiles((entry) => several(entry.score, "person", "people")), signal),
     section("New here", () => skeleton(6, "tile"), () => api.latest(6, signal),
-      tiles((entry) => time(entry.score) ?? ""), signal),
+      tiles((entry) => day(entry.score)), signal),
   );
 }

@@ -19,7 +19,7 @@ function factsOf(told) {
     ["Id", h("span", { class: "id" }, spelled(told.id))],
     ["Categories", told.categories?.length ? told.categories.map((name) => h("span", { class: "tag" }, name)) : "none"],
     ...Object.entries(told.features ?? {}).map(([name, value]) =>
-      [label(name), typeof value === "number" ? number(value) : value]),
+      [label(name), typeof value === "number" && !Number.isInteger(value) ? number(value) : String(value)]),
     ["Model", told.known ? "knows it" : "does not know it"],
     ["Feedback", several(told.events ?? 0, "event")],
     ["Shown", told.hidden ? "hidden: never recommended" : "may be recommended"],

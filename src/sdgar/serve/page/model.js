@@ -14,10 +14,11 @@ function written(name, value) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (isNumber(value) && SHARES.has(name) && value >= 0 && value <= 1) return percent(value);
+  if (isNumber(value) && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
   if (isNumber(value) || typeof value === "bigint") return number(value);
   if (Array.isArray(value)) return value.map((one) => written(name, one)).join(", ") || "–";
   if (typeof value === "object") {
-    return Object.entries(value).map(([key, one]) => `${label(key)} ${written(key, one)}`).join(", ") || "–";
+    return Object.entries(value).map(([key, one]) => `${key} ${written(key, one)}`).join(", ") || "–";
   }
   return String(value);
 }
@@ -45,8 +46,8 @@ function metrics(own, popular) {
     const beside = popular?.[name];
     return h("tr", null,
       h("th", { scope: "row" }, label(name)),
-      h("td", null, bar(own[name], "own"), number(own[name])),
-      popular && h("td", null, isNumber(beside) ? [bar(beside, "other"), number(beside)] : "–"),
+      h("td", null, h("span", null, number(own[name])), bar(own[name], "own")),
+      popular && h("td", null, isNumber(beside) ? [h("span", null, number(beside)), bar(beside, "other")] : "–"),
       popular && h("td", { class: "lift" }, isNumber(beside) && beside > 0 ? `× ${(own[name] / beside).toFixed(1)}` : "–"));
   };
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics" },
@@ -144,14 +145,16 @@ function drawn(told, signal) {
     h("div", { class: "cards" },
       h("div", { class: "wide" }, card("How good it is", metrics(told.metrics ?? {}, told.popular_metrics))),
       h("div", { class: "wide" }, card("Training", training(told.curve ?? [], signal))),
+    ),
+    h("div", { class: "pack" },
       has(told.generator) && card("Generator of negatives", generator(told.generator)),
       has(told.concentration) && card("Concentration and coverage", concentration(told.concentration)),
       has(told.index) && card("Index", index(told.index)),
       has(told.abilities) && card("What it can do", abilities(told.abilities)),
-      has(told.data) && card("Data", pairs(told.data)),
+      Object.keys(told.data ?? {}).length > 3 && card("Data", pairs(told.data, ["users", "items", "interactions"])),
       told.variants?.length > 0 && card("Variants", variants(told.variants)),
-      has(told.settings) && h("div", { class: "wide" }, card("Settings", h("details", null,
-        h("summary", null, `All ${Object.keys(told.settings).length} settings`), pairs(told.settings))))),
+      has(told.settings) && card("Settings", h("details", { open: Object.keys(told.settings).length <= 12 },
+        h("summary", null, `All ${Object.keys(told.settings).length} settings`), pairs(told.settings)))),
   ];
 }
 

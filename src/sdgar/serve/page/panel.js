@@ -18,7 +18,7 @@ function basisLine(list) {
   return h(
     "div",
     { class: "basis" },
-    h("p", null, h("span", { class: `basis-name ${list.basis}` }, name), " ", sentence),
+    h("p", null, h("span", { class: `basis-name by-${list.basis}` }, name), " ", sentence),
     h("p", { class: "small" }, facts.filter(Boolean).join(" · ")),
   );
 }
@@ -78,6 +78,7 @@ export function panel({ title, source, why, buttons, pointed, answered, dials, t
     const whom = source();
     asked?.abort();
     if (!whom) return;
+    root.classList.remove("instead");
     const own = (asked = new AbortController());
     signal.addEventListener("abort", () => own.abort(), { once: true });
     place.setAttribute("aria-busy", "true");
@@ -93,10 +94,17 @@ export function panel({ title, source, why, buttons, pointed, answered, dials, t
       if (!("code" in problem)) console.error(problem);
       list.forget();
       head.replaceChildren();
-      place.replaceChildren(failure(problem, () => ask()));
+      place.replaceChildren(failure(problem, again));
     } finally {
       if (asked === own) place.removeAttribute("aria-busy");
     }
+  }
+
+  /** Ask again after a failure; the button goes away, so the place takes the focus. */
+  function again() {
+    place.tabIndex = -1;
+    place.focus();
+    ask();
   }
 
   /** Ask for the list again, after a rest if changes come quickly. */
@@ -112,6 +120,7 @@ export function panel({ title, source, why, buttons, pointed, answered, dials, t
     asked?.abort();
     list.forget();
     head.replaceChildren();
+    root.classList.add("instead");
     place.removeAttribute("aria-busy");
     place.replaceChildren(...elements);
   }

@@ -8,7 +8,17 @@ import { titleOf } from "./words.js";
 function hash(text) {
   let value = 0x811c9dc5;
   for (const letter of text) value = Math.imul(value ^ letter.codePointAt(0), 0x01000193) >>> 0;
-  return value;
+  // Ids that differ by one character only shall not look alike either.
+  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
+  return (value ^ (value >>> 16)) >>> 0;
+}
+
+/** Tell the first letters of the two words that a name begins with, articles left out. */
+function initials(name) {
+  const words = name.replace(/^(the|an?)\s+/i, "").match(/[\p{L}\p{N}]+/gu) ?? [];
+  if (words.length === 1) return Array.from(words[0]).slice(0, /^\d+$/.test(words[0]) ? 3 : 1).join("");
+  return words.slice(0, 2).map((word) => Array.from(word)[0]).join("") || "·";
 }
 
 const SHAPES = [
@@ -24,14 +34,13 @@ const SHAPES = [
 function drawn(one, id) {
   const number = hash(keyOf(id));
   const hue = number % 360;
-  const letter = Array.from(titleOf(one).replace(/[^\p{L}\p{N}]/gu, ""))[0] ?? "·";
   const shape = SHAPES[(number >>> 9) % SHAPES.length]();
   return s(
     "svg",
     { viewBox: "0 0 48 48", "aria-hidden": "true", focusable: "false", preserveAspectRatio: "xMidYMid slice" },
     s("rect", { width: 48, height: 48, fill: `hsl(${hue} 38% 78%)` }),
     s("g", { fill: `hsl(${(hue + 24) % 360} 42% 66%)` }, shape),
-    s("text", { x: 24, y: 25, fill: `hsl(${hue} 60% 17%)` }, letter.toUpperCase()),
+    s("text", { x: 24, y: 25, fill: `hsl(${hue} 60% 17%)` }, initials(titleOf(one)).toUpperCase()),
   );
 }
 
@@ -56,7 +65,7 @@ export function picture(one, { round = false, large = false } = {}) {
     return frame;
   }
   const image = h("img", {
-    src: source, alt: "", loading: "lazy", decoding: "async", referrerpolicy: "no-referrer",
+    src: source, alt: "", loading: source.startsWith("data:") ? "eager" : "lazy", decoding: "async", referrerpolicy: "no-referrer",
     onerror: () => frame.replaceChildren(drawn(one, id)),
   });
   frame.append(image);

@@ -1,6 +1,6 @@
 // The reasons for an entry: which items of the history speak for it, how much, and by what.
 
-import { h, unseen } from "./dom.js";
+import { h, icon, unseen } from "./dom.js";
 import { linkTo } from "./ids.js";
 import { failure, skeleton } from "./say.js";
 import { listed, number, percent, titleOf } from "./words.js";
@@ -82,6 +82,7 @@ export function why(entry, explain) {
       h("span", { class: "why-text" }, "Because of ", h("b", null, listed(names))),
       h("span", { class: "mini", "aria-hidden": "true" }, entry.because.map((reason) =>
         h("i", { vars: { part: `${(Math.abs(reason.share) / whole) * 100}%` } }))),
+      icon("chevron"),
     ),
     place,
   );

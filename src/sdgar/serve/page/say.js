@@ -49,9 +49,12 @@ export async function fill(place, bones, question, drawn, signal) {
   } catch (problem) {
     if (signal.aborted || problem.name === "AbortError") return null;
     if (!("code" in problem)) console.error(problem);
-    place.replaceChildren(
-      failure(problem, () => fill(place, bones, question, drawn, signal)),
-    );
+    const again = () => {
+      place.tabIndex = -1; // the button goes away, and the focus with it
+      place.focus();
+      fill(place, bones, question, drawn, signal);
+    };
+    place.replaceChildren(failure(problem, again));
     return null;
   } finally {
     if (!signal.aborted) place.removeAttribute("aria-busy");

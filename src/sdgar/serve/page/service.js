@@ -12,9 +12,9 @@ const total = (value) =>
   value && typeof value === "object" ? Object.values(value).reduce((sum, one) => sum + Number(one || 0), 0) : value;
 
 const stat = (name) => {
-  const value = h("dd", null, "–");
+  const value = h("span", { class: "stat" }, "–");
   const small = h("span", { class: "small" });
-  return { root: h("div", null, h("dt", null, name), value, small), value, small };
+  return { root: h("div", null, h("dt", null, name), h("dd", null, value, small)), value, small };
 };
 
 /** Make a chart that is drawn anew only when its numbers are. */
@@ -42,7 +42,7 @@ function chart(title, ends, unit, signal) {
 export function service(place, route, signal) {
   document.title = "Service · sdgar";
   const parts = {
-    rate: stat("Requests a minute"), p50: stat("Half are answered within"), p99: stat("99 of 100 within"),
+    rate: stat("Requests a minute"), p50: stat("Median latency"), p99: stat("99th percentile"),
     errors: stat("Errors"), queue: stat("Waiting"), uptime: stat("Up for"),
   };
   const requests = chart("Requests a minute", ["an hour ago", "now"], "minute", signal);
@@ -50,7 +50,7 @@ export function service(place, route, signal) {
   const stats = h("dl", { class: "stats" }, Object.values(parts).map((one) => one.root));
   const notice = h("div");
   const fresh = h("p", { class: "small" }, "It refreshes every 5 seconds while you look at it.");
-  const charts = h("div", { class: "cards" }, h("div", { class: "wide" }, requests.root), h("div", { class: "wide" }, feedback.root));
+  const charts = h("div", { class: "cards" }, requests.root, feedback.root);
   const body = h("div", { "aria-busy": "true" }, skeleton(4, "card"));
   place.replaceChildren(
     h("header", { class: "who" }, h("div", null, h("h1", { tabindex: "-1" }, "The service"), fresh)), notice, body);
@@ -63,16 +63,16 @@ export function service(place, route, signal) {
     parts.rate.value.textContent = count(last);
     parts.rate.small.textContent = `${count(told.requests?.total ?? 0)} in all`;
     parts.p50.value.textContent = ms(told.latency_ms?.p50);
-    parts.p50.small.textContent = "median of the latest requests";
+    parts.p50.small.textContent = "half are answered sooner";
     parts.p99.value.textContent = ms(told.latency_ms?.p99);
     parts.p99.small.textContent = typeof told.batch?.mean === "number" ? `${number(told.batch.mean)} requests a batch` : "";
     parts.errors.value.textContent = count(total(told.errors) ?? 0);
     parts.errors.small.textContent = typeof told.errors === "object" && told.errors
-      ? Object.entries(told.errors).map(([name, n]) => `${name}: ${count(n)}`).join(", ") : "answers with status 500 and above";
+      ? Object.entries(told.errors).map(([name, n]) => `${name}: ${count(n)}`).join(", ") : "status 500 and above";
     parts.queue.value.textContent = count(total(told.queue) ?? 0);
     parts.queue.small.textContent = "requests in the queue";
     parts.uptime.value.textContent = duration(told.uptime ?? 0);
-    parts.uptime.small.textContent = told.started_at ? "" : "since the start";
+    parts.uptime.small.textContent = "since the start";
     const sum = (values) => values.reduce((a, b) => a + b, 0);
     if (minutes.length) requests.show(minutes, `${count(sum(minutes))} in the last ${several(minutes.length, "minute")}.`);
     if (hours.length) feedback.show(hours, `${several(sum(hours), "event")} in the last ${several(hours.length, "hour")}.`);

@@ -55,12 +55,9 @@ export async function trial(place, route, signal) {
         }
       },
     }, icon("dislike"), unseen(`Remove ${titleOf(entry)}`));
-    element.replaceChildren(
-      picture(entry),
-      h("a", { href: linkTo("item", id) }, titleOf(entry)),
-      unknown.has(key) && h("span", { class: "tag warn" }, "unknown to the model"),
-      remove,
-    );
+    const warning = unknown.has(key) ? [h("span", { class: "tag warn" }, "unknown to the model")] : [];
+    const link = h("a", { href: linkTo("item", id) }, titleOf(entry));
+    element.replaceChildren(picture(entry), link, ...warning, remove);
     if (had) remove.focus();
     return element;
   }

@@ -44,7 +44,7 @@ function facts(told) {
   const features = Object.entries(told.features ?? {}).map(([name, value]) => `${name} ${value}`);
   const said = [told.known ? "in the model" : "not in the model", told.events ? `${several(told.events, "event")} stored` : null, ...features];
   return [
-    h("span", { class: "id" }, spelled(told.id)),
+    h("span", { class: "id" }, `id ${spelled(told.id)}`),
     ...(told.categories ?? []).map((name) => h("span", { class: "tag" }, name)),
     h("span", null, said.filter(Boolean).join(" · ")),
   ];
@@ -55,7 +55,7 @@ export async function user(place, route, signal) {
   const { id } = route;
   document.title = `${id} · sdgar`;
   const heading = h("h1", { tabindex: "-1" }, String(id));
-  const line = h("p", { class: "facts" }, h("span", { class: "id" }, spelled(id)));
+  const line = h("p", { class: "facts" }, h("span", { class: "id" }, `id ${spelled(id)}`));
   const portrait = h("span", null, picture({ id }, { round: true, large: true }));
   const trial = h("a", { class: "button", href: "#/try", hidden: true }, "Try changing it");
   const past = h("div");

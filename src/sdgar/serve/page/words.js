@@ -1,6 +1,7 @@
 // Numbers and facts in words.
 
 const plain = new Intl.NumberFormat("en");
+const fine = new Intl.NumberFormat("en", { style: "percent", maximumSignificantDigits: 2 });
 const percents = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
 
 /** Write a whole number with its thousands apart. */
@@ -21,7 +22,8 @@ export function number(value) {
   return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4);
 }
 
-export const percent = (value) => percents.format(value);
+/** Write a share as a percentage; small ones keep two digits. */
+export const percent = (value) => (value > 0 && value < 0.01 ? fine : percents).format(value);
 
 /** Write a duration in its two greatest units. */
 export function duration(seconds) {
@@ -41,6 +43,12 @@ export function time(value) {
   const date = new Date(typeof value === "number" ? value * 1000 : value);
   if (value === null || value === undefined || Number.isNaN(date.getTime())) return null;
   return date.toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** Write only the day of a time. */
+export function day(value) {
+  const date = new Date(value * 1000);
+  return Number.isNaN(date.getTime()) ? "" : date.toLocaleDateString("en", { dateStyle: "medium" });
 }
 
 /** Join texts as one would say them. */
