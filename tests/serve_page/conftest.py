@@ -1,0 +1,152 @@
+"""A browser for the tests of the page, and the servers that it looks at."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pytest
+
+from .page_stub import Stub
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
+    "phone-dark": {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}},
+}
+REFUSED = "Failed to load resource"
+"""What Chromium itself writes of an answer that is no success."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium. It is closed with each file, so that its loop is in nobody's way."""
+    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian's package chromium)")
+    with driver.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def page_url() -> Iterator[str]:
+    """The address of a server with the page: SDGAR_PAGE_URL, or else that of a stand-in."""
+    if given := os.environ.get("SDGAR_PAGE_URL"):
+        yield given.rstrip("/") + "/"
+        return
+    serving = Stub()
+    yield serving.url
+    serving.close()
+
+
+@pytest.fixture
+def stub() -> Iterator[Callable[..., Stub]]:
+    """Start stand-ins that behave in some way."""
+    started: list[Stub] = []
+
+    def start(**how: Any) -> Stub:
+        started.append(Stub(**how))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        serving.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a page. In the end nothing was asked of another server, and the console has no error."""
+    contexts: list[Any] = []
+    outside: list[str] = []
+    errors: list[str] = []
+
+    def open_page(url: str, look: str = "light", **how: Any) -> Any:
+        refusals = how.pop("refusals", False)
+        context = browser.new_context(**{**LOOKS[look], **how})
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        origin = "/".join(url.split("/")[:3])
+
+        def asked(request: Any) -> None:
+            if not request.url.startswith((origin + "/", "data:", "blob:")):
+                outside.append(request.url)
+
+        def told(message: Any) -> None:
+            if message.type in ("error", "warning") and not (refusals and REFUSED in message.text):
+                errors.append(message.text)
+
+        page.on("request", asked)
+        page.on("console", told)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: errors.append(f"a dialog: {dialog.message}"))
+        page.goto(url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert outside == []
+    assert errors == []
+
+
+@pytest.fixture
+def shot() -> Callable[[Any, str], None]:
+    """Leave a picture of a page in the folder SDGAR_SCREENSHOTS, if there is one."""
+    folder = os.environ.get("SDGAR_SCREENSHOTS")
+
+    def take(page: Any, name: str) -> None:
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+    return take
+
+
+class Facts:
+    """What a server knows, so that the tests need not: some user, some items."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url + "v1/"
+        self.popular = self.get("popular?k=12")["items"]
+        users = self.get("users?query=&limit=20")["found"]
+        self.user = next(u for u in users if self.history(u["id"])["items"])
+        self.item = self.popular[0]
+
+    def get(self, path: str) -> Any:
+        with urlopen(self._url + path) as answer:
+            return json.load(answer)
+
+    def history(self, user: str | int) -> Any:
+        return self.get(f"history?user={quote(str(user), safe='')}")
+
+
+def named(one: dict[str, Any]) -> str:
+    """Say what the page calls an item or a user."""
+    return one.get("name") or str(one.get("item", one.get("id")))
+
+
+def spelled(id: str | int) -> str:
+    """Write an id as an address of the page has it."""
+    text = json.dumps(id) if isinstance(id, str) and re.fullmatch(r"-?\d+|\".*", id) else str(id)
+    return quote(text, safe="")
+
+
+@pytest.fixture(scope="module")
+def facts(page_url: str) -> Facts:
+    return Facts(page_url)
