@@ -54,7 +54,7 @@ tables: $(VENV)/.package
 $(VENV)/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade "pip>=25.1"
-	$(INSTALL) --editable ".[plot]"
+	$(INSTALL) --editable ".[plot,serve]"
 	touch $@
 
 # ir_measures asks for pytrec-eval-terrier, which has no wheel for every machine; the tests

@@ -25,6 +25,12 @@ def demo(
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,
     explain: options.Explain = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Then serve the model, with made-up names and pictures.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Serve on this port.")] = (
+        8000
+    ),
     as_json: options.Json = False,
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
@@ -65,7 +71,26 @@ def demo(
     screen.say("next", command("sdgar", "recommend", out, "--user", some, "-k", 10))
     screen.say("next", command("sdgar", "similar", out, "--item", first))
     screen.say("next", command("sdgar", "train", "your-events.csv", "--out", "runs/mine"))
+    screen.say("next", command("sdgar", "demo", "--serve", "--overwrite") + "   opens a page on it")
     screen.result(result.summary | {"out": str(out), "recommendations": lists.dicts()})
+    if serve:
+        _serve(screen, out, port)
+
+
+def _serve(screen: Screen, out: Path, port: int) -> None:
+    """Give the items names and pictures in a store beside the model, and serve both."""
+    from sdgar.cli import serve as served
+
+    store = f"sqlite:///{out.with_name(f'{out.name}-store.db')}"
+    served.require_extra()
+    from sdgar.database import Database
+    from sdgar.recommend.recommender import load
+    from sdgar.serve.showcase import fill
+
+    with Database.open(store) as database:
+        filled = fill(database, load(out))
+    screen.say("store", f"{store}: made-up names and pictures of {filled:,} items")
+    served.serve(out, store=store, port=port)
 
 
 def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:

@@ -101,15 +101,10 @@ def serve(
     from sdgar.arguments import one_of
 
     one_of("keys", keys, _KEYS)
-    try:
-        from sdgar.serve.limits import Limits
-        from sdgar.serve.server import Settings, serve
-    except ImportError as error:
-        raise ResourceError(
-            f"the server needs a package that is not installed ({error.name}). Install it with "
-            'pip install "sdgar[serve]".',
-            code="missing_extra",
-        ) from error
+    require_extra()
+    from sdgar.serve.limits import Limits
+    from sdgar.serve.server import Settings, serve
+
     settings = Settings(
         models=_models(run, variant or []),
         watch=watch,
@@ -131,6 +126,19 @@ def serve(
     screen = Screen(as_json=as_json)
     _log_to_stderr()
     serve(settings, ready=lambda: _tell(screen, settings))
+
+
+def require_extra() -> None:
+    """Raise if the packages of the server are not installed."""
+    try:
+        import sdgar.database
+        import sdgar.serve.server  # noqa: F401
+    except ImportError as error:
+        raise ResourceError(
+            f"the server needs a package that is not installed ({error.name}). Install it with "
+            'pip install "sdgar[serve]".',
+            code="missing_extra",
+        ) from error
 
 
 def _models(run: Path, variants: list[str]) -> dict[str, tuple[str, float]]:
