@@ -22,7 +22,12 @@ PAGE = Path(__file__).parents[2] / "src" / "sdgar" / "serve" / "page"
 POLICY = "default-src 'self'; img-src 'self' data: https: http:"
 KEY = "sdgar_test_0123456789"
 READER = "sdgar_read_0123456789"
-TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".html": "text/html",
+}
 CURVE = [
     {"epoch": n, "metric": round(0.21 * (1 - 0.82**n) - 0.0006 * max(0, n - 18), 5)}
     for n in range(1, 31)
@@ -68,7 +73,9 @@ class Stub:
         if path in self.faults:
             raise self.faults[path]
         if path == "feedback" and (not self.accepts_feedback or key == READER):
-            raise Problem(403, "This needs a key of the role write; this one has read.", "forbidden")
+            raise Problem(
+                403, "This needs a key of the role write; this one has read.", "forbidden"
+            )
         side, _, id = path.partition("/")
         if id:
             return self._told(side, unquote(id))
@@ -232,7 +239,9 @@ class Stub:
 
     def _similar(self, body: Any) -> Any:
         if body["by"] == "weights":
-            raise Problem(409, "This model has no weights between items. Compare by vectors.", "no_weights")
+            raise Problem(
+                409, "This model has no weights between items. Compare by vectors.", "no_weights"
+            )
         item = self.world.known_item(body["items"][0])
         alike: list[Any] = []
         if item is not None:

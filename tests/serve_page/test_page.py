@@ -225,9 +225,7 @@ def test_diversity_is_dragged(visit, page_url, facts):
 def test_nothing_glides_if_one_wants_less_motion(visit, page_url, facts):
     page = visit(page_url + address("user", facts), reduced_motion="reduce")
     settled(page)
-    page.evaluate(
-        "() => { Element.prototype.animate = () => { throw new Error('it moves'); }; }"
-    )
+    page.evaluate("() => { Element.prototype.animate = () => { throw new Error('it moves'); }; }")
     before = names(page)
     page.get_by_label("Popularity").focus()
     page.keyboard.press("End")

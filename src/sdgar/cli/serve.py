@@ -125,7 +125,7 @@ def serve(
     )
     screen = Screen(as_json=as_json)
     _log_to_stderr()
-    serve(settings, ready=lambda: _tell(screen, settings))
+    serve(settings, ready=lambda port: _tell(screen, settings, port))
 
 
 def require_extra() -> None:
@@ -170,8 +170,8 @@ def _models(run: Path, variants: list[str]) -> dict[str, tuple[str, float]]:
     return {MAIN: (str(run), left), **found}
 
 
-def _tell(screen: Screen, settings: Settings) -> None:
-    address = f"http://{settings.host}:{settings.port}"
+def _tell(screen: Screen, settings: Settings, port: int) -> None:
+    address = f"http://{settings.host}:{port}"
     screen.say("serving", f"{address}  (stop with Ctrl-C)")
     screen.say("page", f"{address}/" if settings.page else "none")
     screen.say("api", f"{address}/v1/openapi.json")

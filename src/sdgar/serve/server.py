@@ -203,7 +203,7 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 
 def serve(settings: Settings, *, ready: Any = None) -> None:
-    """Answer requests until told to end; ``ready`` is called once they are welcome."""
+    """Answer requests until told to end; ``ready`` is called with the port once it listens."""
     if settings.log_requests:
         logging.getLogger("sdgar.access").setLevel(logging.INFO)
     if settings.workers > 1:
@@ -232,7 +232,7 @@ class Draining(uvicorn.Server):
         """Begin to listen, and say so."""
         await super().startup(sockets=sockets)
         if self.started and self.on_ready is not None:
-            self.on_ready()
+            self.on_ready(self.servers[0].sockets[0].getsockname()[1])
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Say that the server will end, and end a little later; at once if told twice."""
