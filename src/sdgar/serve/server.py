@@ -6,8 +6,9 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import uvicorn
 from sdgar.errors import UsageError
 from sdgar.recommend.rules import Rules
 from sdgar.serve.access import Access
+from sdgar.serve.agreement import Agreement
 from sdgar.serve.app import build
 from sdgar.serve.batches import Batches
 from sdgar.serve.catalogue import Catalogue
@@ -56,6 +58,8 @@ class Settings:
     """The port that is listened on; 0 means any that is free."""
     workers: int = 1
     """The number of processes that answer."""
+    group: str | None = None
+    """The name of the processes that change models together; None for a single one."""
     keys: str = "auto"
     """Whether keys are needed: always, never, or as soon as the store has one (auto)."""
     origins: tuple[str, ...] = ()
@@ -107,6 +111,11 @@ def state_from(settings: Settings) -> State:
             "Make one with `sdgar keys add NAME --role admin --store …`, or say --keys never.",
             code="no_keys",
         )
+    if settings.group is not None and database is None:
+        raise UsageError(
+            "several processes agree on models by way of the store: give --store too.",
+            code="no_store",
+        )
     if needed and database is None:
         raise UsageError("keys live in the store: give --store too.", code="no_store")
     sources = {
@@ -122,12 +131,18 @@ def state_from(settings: Settings) -> State:
     service = Service(models, catalogue, followed, batches, impressions, rules)
     access = Access(needed=needed)
     access.take(keys)
-    state = State(service, access, measured, settings.limits, database)
-    state.chores = Chores(_chores(state, settings))
+    state = State(service, access, measured, settings.limits, models.reload, database)
+    change: Callable[[str], object] = models.reload
+    chores = []
+    if settings.group is not None and database is not None:
+        agreement = Agreement(models, database, settings.group)
+        state.reload, change = agreement.want, agreement.propose
+        chores.append(Chore("agreement", 0.2, agreement.look))
+    state.chores = Chores(chores + _chores(state, settings, change))
     return state
 
 
-def _chores(state: State, settings: Settings) -> list[Chore]:
+def _chores(state: State, settings: Settings, change: Callable[[str], object]) -> list[Chore]:
     service, database = state.service, state.database
     chores = [Chore("impressions", 1.0, service.impressions.flush)]
     if database is not None:
@@ -159,7 +174,7 @@ def _chores(state: State, settings: Settings) -> list[Chore]:
         def look() -> None:
             for variant in service.models.wanted():
                 try:
-                    service.models.reload(variant)
+                    change(variant)
                 except UsageError as error:
                     if error.code not in ("refused_model", "reloading"):
                         raise
@@ -207,7 +222,8 @@ def serve(settings: Settings, *, ready: Any = None) -> None:
     if settings.log_requests:
         logging.getLogger("sdgar.access").setLevel(logging.INFO)
     if settings.workers > 1:
-        os.environ[_SETTINGS] = settings.to_json()
+        together = replace(settings, group=secrets.token_hex(4))
+        os.environ[_SETTINGS] = together.to_json()
         uvicorn.run(
             "sdgar.serve.server:application",
             factory=True,

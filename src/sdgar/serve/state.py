@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +13,7 @@ from sdgar.serve.limits import Limits
 from sdgar.serve.measured import Measured
 from sdgar.serve.polling import Chores
 from sdgar.serve.service import Service
+from sdgar.serve.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from sdgar.database import Database
@@ -29,6 +31,8 @@ class State:
     """The part that counts requests."""
     limits: Limits
     """The bounds of requests."""
+    reload: Callable[[str, str | None], Snapshot]
+    """The function that changes to another model of a variant: by name, or the newest."""
     database: Database | None = None
     """The store of events, items, users and keys; None if there is none."""
     chores: Chores | None = None

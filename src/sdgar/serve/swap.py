@@ -93,6 +93,16 @@ class Refusal:
     """The reason for which it was refused, as a sentence."""
 
 
+@dataclass(frozen=True)
+class Staged:
+    """A model that is loaded and checked, and does not answer yet."""
+
+    version: str
+    """The name of exactly this model."""
+    snapshot: Snapshot
+    """The model that is to answer."""
+
+
 class Models:
     """The models that answer now, and the way to others."""
 
@@ -149,38 +159,54 @@ class Models:
         if not self._lock.acquire(blocking=False):
             raise UsageError("another model is being loaded. Ask again soon.", code="reloading")
         try:
-            if variant not in self._sources:
-                raise UsageError(f"there is no variant {variant!r:.80}.", code="unknown_variant")
-            source = self._sources[variant]
-            folder = source.newest() if model is None else source.named(model)
-            return self._switch(variant, folder)
+            folder, version = self.found(variant, model)
+            old = self.current.by_name[variant].snapshot
+            if version == old.version:
+                self.refused.pop(variant, None)
+                return old
+            return self.switch(variant, self.stage(variant, folder))
         finally:
             self._lock.release()
 
-    def _switch(self, variant: str, folder: Path) -> Snapshot:
-        old = self.current.by_name[variant]
-        label = _label(folder)
+    def found(self, variant: str, model: str | None = None) -> tuple[str, str]:
+        """Return the name and the version of a variant's newest model, or of one by name."""
+        if variant not in self._sources:
+            raise UsageError(f"there is no variant {variant!r:.80}.", code="unknown_variant")
+        source = self._sources[variant]
+        folder = source.newest() if model is None else source.named(model)
         try:
-            version = version_of(read_manifest(folder))
-            if version == old.snapshot.version:
-                self.refused.pop(variant, None)
-                return old.snapshot
+            return folder.name, version_of(read_manifest(folder))
+        except (SdgarError, OSError) as error:
+            raise self.refuse(variant, folder.name, str(error)) from error
+
+    def stage(self, variant: str, name: str) -> Staged:
+        """Load a model and check it beside the one that answers; raise if it is refused."""
+        folder = self._sources[variant].named(name)
+        old = self.current.by_name[variant].snapshot
+        try:
             new = self._load(folder)
             if self._canary:
-                _compare(old.snapshot, new)
+                _compare(old, new)
         except (SdgarError, OSError, MemoryError) as error:
-            self._refuse(variant, Refusal(label, str(error)))
-            raise UsageError(
-                f"the model {folder.name} is refused, and the old one goes on: {error}",
-                code="refused_model",
-            ) from error
+            raise self.refuse(variant, _label(folder), str(error)) from error
+        return Staged(new.version, new)
+
+    def switch(self, variant: str, staged: Staged) -> Snapshot:
+        """Let a model answer that was staged; whoever began with the old one keeps it."""
+        new, old = staged.snapshot, self.current.by_name[variant]
         self.refused.pop(variant, None)
-        self.current = Variants(
-            {**self.current.by_name, variant: replace(old, snapshot=new)}
-        )  # one assignment: whoever has the old ones keeps them
+        self.current = Variants({**self.current.by_name, variant: replace(old, snapshot=new)})
         self.swaps += 1
         log.info("variant %s is answered by model %s %s", variant, new.name, new.version)
         return new
+
+    def refuse(self, variant: str, model: str, reason: str) -> UsageError:
+        """Remember that a model was refused, and return the error that says so."""
+        self._refuse(variant, Refusal(model, reason))
+        return UsageError(
+            f"the model {model} is refused, and the old one goes on: {reason}",
+            code="refused_model",
+        )
 
     def _refuse(self, variant: str, refusal: Refusal) -> None:
         if self.refused.get(variant) != refusal:

@@ -26,6 +26,6 @@ async def reload(request: Request, asked: Annotated[schemas.Reload, Body()]) -> 
     variants = state.service.models.current
     variant = asked.variant or (MAIN if MAIN in variants.by_name else variants.first.name)
     before = variants.by_name[variant].snapshot.version if variant in variants.by_name else None
-    found = await asyncio.to_thread(state.service.models.reload, variant, asked.model)
+    found = await asyncio.to_thread(state.reload, variant, asked.model)
     changed = found.version != before
     return answer({"model": found.name, "version": found.version, "changed": changed})

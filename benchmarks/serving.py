@@ -1,0 +1,300 @@
+"""Requests over HTTP for one user each, beside a plain FastAPI handler with NumPy, in one run.
+
+    python benchmarks/serving.py --run RUN [--json FILE] [--seconds 5] [--connections 1,4,16,64]
+
+Both servers are processes of their own on loopback, and a third process asks: it holds some
+connections open, and each asks for the ten best items of a user drawn at random as soon as its last
+answer has come. Both servers take turns, from few connections to many. The plain handler does what
+a careful person writes in an afternoon: the product of the user's vector with all items, the memory
+by SciPy's sparse rows, what the user has left out, ``argpartition``, a Pydantic model in and JSON
+out, uvicorn with uvloop and httptools. Both give the same lists, which is checked first.
+
+The ratio is that of the requests a second, where ours has a p99 that is no longer than that of the
+plain handler at its own best.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from common import ROOT, machine, options_of, write_report
+
+K = 10
+
+
+# The plain handler
+
+
+def plain(run: str, port: int) -> None:
+    """Serve a model by FastAPI and NumPy, as plainly as it can be done without being slow."""
+    import uvicorn
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+    from scipy.sparse import csr_matrix
+
+    import sdgar
+    from sdgar.models.sum import Sum
+
+    saved = sdgar.load(run)
+    model, gamma, weights = saved.model, 0.0, None
+    if isinstance(model, Sum):
+        second = model.second.to_saved()
+        arrays = (second["weight_E"], second["items_E"], second["indptr_I1"])
+        weights = csr_matrix(arrays, shape=(model.n_items, model.n_items))
+        model, gamma = model.first, model.weight
+    tensors = model.tensors()
+    user_UD, item_ID, bias_I = (tensors[n].numpy() for n in ("user_UD", "item_ID", "bias_I"))
+    history, items = saved.history, saved.items.values
+    numbers = {user: at for at, user in enumerate(saved.users.values.tolist())}
+
+    class Asked(BaseModel):
+        users: list[str | int]
+        k: int = K
+
+    class Listed(BaseModel):
+        item: str | int
+        score: float
+
+    class List(BaseModel):
+        user: str | int
+        items: list[Listed]
+
+    app = FastAPI()
+
+    @app.post("/v1/recommend")
+    def recommend(asked: Asked) -> dict[str, list[List]]:
+        lists = []
+        for user in asked.users:
+            at = numbers[user]
+            own = history.of(at)
+            scores_I = item_ID @ user_UD[at] + bias_I
+            if weights is not None:
+                named = weights[own]
+                np.add.at(scores_I, named.indices, gamma * named.data)
+            scores_I[own] = -np.inf
+            best = np.argpartition(-scores_I, asked.k)[: asked.k]
+            best = best[np.lexsort((best, -scores_I[best]))]
+            found = zip(items[best].tolist(), scores_I[best].tolist(), strict=True)
+            lists.append(List(user=user, items=[Listed(item=i, score=s) for i, s in found]))
+        return {"lists": lists}
+
+    @app.get("/livez")
+    def livez() -> dict[str, bool]:
+        return {"alive": True}
+
+    uvicorn.run(app, port=port, log_level="error", access_log=False)
+
+
+# The client
+
+
+async def asked(port: int, users: list[Any], connections: int, seconds: float) -> list[float]:
+    """Ask over some connections for a while; return the seconds of each answer."""
+    taken: list[float] = []
+    until = time.perf_counter() + seconds
+    chance = random.Random(connections)
+
+    async def one() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.perf_counter() < until:
+            body = json.dumps({"users": [chance.choice(users)], "k": K}).encode()
+            start = time.perf_counter()
+            writer.write(
+                b"POST /v1/recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+                b"content-length: %d\r\n\r\n" % len(body) + body
+            )
+            head = await reader.readuntil(b"\r\n\r\n")
+            if b" 200 " not in head[:20]:
+                raise RuntimeError(head[:200].decode())
+            length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+            await reader.readexactly(length)
+            taken.append(time.perf_counter() - start)
+        writer.close()
+
+    await asyncio.gather(*(one() for _ in range(connections)))
+    return taken
+
+
+def client(port: int, users: str, connections: int, seconds: float) -> None:
+    """Ask, and print what was measured."""
+    import uvloop
+
+    some = json.loads(Path(users).read_text())
+    start = time.perf_counter()
+    taken = sorted(uvloop.run(asked(port, some, connections, seconds)))
+    lasted = time.perf_counter() - start
+    told = {
+        "per_second": len(taken) / lasted,
+        "p50_ms": 1000 * taken[len(taken) // 2],
+        "p99_ms": 1000 * taken[min(len(taken) - 1, int(0.99 * len(taken)))],
+        "requests": len(taken),
+    }
+    print(json.dumps(told))
+
+
+# The run
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+class Server:
+    """A server in a process of its own."""
+
+    def __init__(self, words: list[str], port: int) -> None:
+        source = {"PYTHONPATH": str(ROOT / "src")}
+        self.port = port
+        self.process = subprocess.Popen(
+            [sys.executable, *words], env={**os.environ, **source}, stdout=subprocess.DEVNULL
+        )
+        self._wait()
+
+    def _wait(self) -> None:
+        from urllib.error import URLError
+        from urllib.request import urlopen
+
+        for _ in range(1200):
+            try:
+                urlopen(f"http://127.0.0.1:{self.port}/livez", timeout=5).read()
+            except (URLError, OSError):
+                if self.process.poll() is not None:
+                    raise SystemExit("a server ended before it began") from None
+                time.sleep(0.1)
+            else:
+                return
+        raise SystemExit("a server did not begin")
+
+    def lists(self, users: list[Any]) -> list[list[Any]]:
+        """Return what it recommends to some users."""
+        from urllib.request import Request, urlopen
+
+        body = json.dumps({"users": users, "k": K}).encode()
+        head = {"content-type": "application/json"}
+        url = f"http://127.0.0.1:{self.port}/v1/recommend"
+        found = json.loads(urlopen(Request(url, body, head)).read())["lists"]
+        return [[entry["item"] for entry in one["items"]] for one in found]
+
+    def asked(self, users: Path, connections: int, seconds: float) -> dict[str, float]:
+        """Let a process ask it for a while."""
+        words = [str(self.port), str(users), str(connections), str(seconds)]
+        done = subprocess.run(
+            [sys.executable, __file__, "client", *words], check=True, capture_output=True, text=True
+        )
+        told: dict[str, float] = json.loads(done.stdout)
+        return told
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.terminate()
+        self.process.wait(30)
+
+
+def made_up(folder: Path) -> Path:
+    """Train a small model, for a look at whether everything runs."""
+    from sdgar.data.synthetic import Shape, generate
+    from sdgar.systems.quick import Quick
+
+    shape = Shape(users=60, items=40, interactions=900, concentration=0.11)
+    Quick(dim=8).fit(generate(shape, seed=0)).save(folder / "run")
+    return folder / "run"
+
+
+def measure(run: Path, seconds: float, connections: list[int], rounds: int) -> dict[str, Any]:
+    """Let both servers answer in turns."""
+    import sdgar
+
+    model = sdgar.load(run)
+    ports = free_port(), free_port()
+    ours_words = ["-m", "sdgar", "serve", str(run), "--port", str(ports[0]), "--drain", "0",
+                  "--no-page"]  # fmt: skip
+    servers = {
+        "sdgar serve": Server(ours_words, ports[0]),
+        "FastAPI and NumPy": Server([__file__, "plain", str(run), str(ports[1])], ports[1]),
+    }
+    try:
+        with tempfile.TemporaryDirectory() as temporary:
+            taught = np.flatnonzero(np.diff(model.history.indptr_U1) > 0)
+            everyone = model.users.at(taught).tolist()
+            users = Path(temporary) / "users.json"
+            users.write_text(json.dumps(everyone))
+            some = everyone[:: max(1, len(everyone) // 50)][:50]
+            ours, theirs = (server.lists(some) for server in servers.values())
+            same = sum(a == b for a, b in zip(ours, theirs, strict=True)) / len(some)
+            each: dict[str, dict[int, list[dict[str, float]]]] = {
+                name: {n: [] for n in connections} for name in servers
+            }
+            for _ in range(rounds):
+                for n in connections:
+                    for name, server in servers.items():
+                        each[name][n].append(server.asked(users, n, seconds))
+                        print(name, n, each[name][n][-1])
+    finally:
+        for server in servers.values():
+            server.close()
+    found = {
+        name: {
+            str(n): {key: median(one[key] for one in runs) for key in runs[0]}
+            for n, runs in by_n.items()
+        }
+        for name, by_n in each.items()
+    }
+    return {
+        "items": len(model.items), "users": len(everyone), "system": model.about.get("system"),
+        "same_lists": same, "servers": found, **ratio_of(found),
+    }  # fmt: skip
+
+
+def ratio_of(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, Any]:
+    """Compare the requests a second, at a p99 that is no longer than the plain handler's."""
+    theirs = max(found["FastAPI and NumPy"].values(), key=lambda one: one["per_second"])
+    within = [
+        one for one in found["sdgar serve"].values() if one["p99_ms"] <= theirs["p99_ms"]
+    ] or [min(found["sdgar serve"].values(), key=lambda one: one["p99_ms"])]
+    ours = max(within, key=lambda one: one["per_second"])
+    return {"best_plain": theirs, "ours_within": ours,
+            "ratio": ours["per_second"] / theirs["per_second"]}  # fmt: skip
+
+
+def main() -> None:
+    parser = options_of(
+        __doc__, run={"type": Path, "metavar": "RUN"}, seconds={"type": float, "default": 5.0},
+        connections={"default": "1,4,16,64"}, rounds={"type": int, "default": 1},
+    )  # fmt: skip
+    options = parser.parse_args()
+    connections = [int(n) for n in options.connections.split(",")]
+    with tempfile.TemporaryDirectory() as temporary:
+        run = options.run
+        if options.quick or run is None:
+            run, connections = made_up(Path(temporary)), [1, 2]
+            options.seconds = 0.2
+        found = measure(run, options.seconds, connections, options.rounds)
+    report = {**machine("fastapi", "uvicorn"), "seconds": options.seconds, **found}
+    print(f"ratio {found['ratio']:.2f}, the same lists for {found['same_lists']:.0%}")
+    write_report(options.json, report)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:2]:
+        case ["plain"]:
+            plain(sys.argv[2], int(sys.argv[3]))
+        case ["client"]:
+            client(int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), float(sys.argv[5]))
+        case _:
+            main()
