@@ -212,8 +212,8 @@ def test_what_cannot_be_applied_is_refused():
         Rules.none().apply(np.arange(3), np.ones(3), 3, {})
     with pytest.raises(UsageError, match="dials must be Dials"):
         Rules.none().apply(np.arange(3), np.ones(3), 3, Facts(), {"diversity": 0.3})
+    explore = Rules.of({"exploration": {"temperature": 1}})
     with pytest.raises(UsageError, match="seed must be an integer"):
-        explore = Rules.of({"exploration": {"temperature": 1}})
         explore.apply(np.arange(3), np.ones(3), 3, Facts(), seed=-1)
     with pytest.raises(UsageError, match="numbers of items from 0 on, got -1"):
         Facts({-1: {}})
