@@ -68,10 +68,11 @@ class Catalogue:
         """Return what rules look at: categories and fields of all items, popularity, vectors."""
         kept = self._facts
         if snapshot.version not in kept:
-            kept[snapshot.version] = await asyncio.to_thread(self._facts_of, snapshot)
+            kept[snapshot.version] = await asyncio.to_thread(self.facts_of, snapshot)
         return kept[snapshot.version]
 
-    def _facts_of(self, snapshot: Snapshot) -> Facts:
+    def facts_of(self, snapshot: Snapshot) -> Facts:
+        """Read from the store what rules look at, anew."""
         model, items = snapshot.model.model, snapshot.model.items
         vectors = model.first if isinstance(model, Sum) else model
         table = {}

@@ -23,6 +23,7 @@ from sdgar.serve.app import build
 from sdgar.serve.batches import Batches
 from sdgar.serve.catalogue import Catalogue
 from sdgar.serve.followed import Followed
+from sdgar.serve.house import House
 from sdgar.serve.impressions import Impressions
 from sdgar.serve.limits import Limits
 from sdgar.serve.measured import Measured
@@ -127,8 +128,12 @@ def state_from(settings: Settings) -> State:
     followed = Followed(lambda user: [] if database is None else database.events_of(user, 1000))
     impressions = Impressions(database, on=settings.impressions)
     rules = Rules.none() if settings.rules is None else Rules.read(Path(settings.rules))
+    if rules:
+        for said in rules.complaints(catalogue.facts_of(models.current.first.snapshot)):
+            log.warning("%s", said)
     batches = Batches(answered, on_batch=measured.batched)
-    service = Service(models, catalogue, followed, batches, impressions, rules)
+    house = House(rules, catalogue)
+    service = Service(models, catalogue, followed, batches, impressions, house)
     access = Access(needed=needed)
     access.take(keys)
     state = State(service, access, measured, settings.limits, models.reload, database)

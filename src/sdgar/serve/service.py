@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdgar.recommend.rules import Dials, Reranked, Rules
+from sdgar.recommend.rules import Dials
 from sdgar.serve import schemas
 from sdgar.serve.batches import Batches
 from sdgar.serve.catalogue import Blocked, Catalogue
 from sdgar.serve.followed import Followed
+from sdgar.serve.house import House
 from sdgar.serve.impressions import Impressions
-from sdgar.serve.snapshot import Best, Items, Snapshot
+from sdgar.serve.snapshot import Best, Snapshot
 from sdgar.serve.swap import Models
 from sdgar.serve.told import (
     Listed,
@@ -79,10 +80,10 @@ class Service:
         followed: Followed,
         batches: Batches,
         impressions: Impressions,
-        rules: Rules,
+        house: House,
     ) -> None:
         self.models, self.catalogue, self.followed = models, catalogue, followed
-        self.batches, self.impressions, self.rules = batches, impressions, rules
+        self.batches, self.impressions, self.house = batches, impressions, house
 
     async def recommend(
         self, asked: schemas.ForUsers | schemas.ForHistories | schemas.ForContexts
@@ -131,16 +132,21 @@ class Service:
             diversity=asked.diversity, popularity=asked.popularity,
             exclude_categories=frozenset(asked.exclude_categories or ()),
         )  # fmt: skip
-        ruled = bool(self.rules) or dials != Dials()
-        depth = self.rules.depth(asked.k, dials) if ruled else asked.k
-        best = await self._best(snapshot, whom, asked, out, depth)
-        listed = without(best, out, depth)
-        if ruled:
-            listed = await self._ruled(snapshot, whom, listed, asked.k, dials)
+
+        async def candidates(depth: int) -> Listed:
+            return without(await self._best(snapshot, whom, asked, out, depth), out, depth)
+
+        if self.house.acts(dials):
+            own = snapshot.model.known.of(whom.user).tolist() if whom.basis == "model" else ()
+            never = out | frozenset(own if asked.exclude_seen else ())
+            listed = await self.house.ranked(
+                snapshot, whom, asked.k, dials, never, candidates, self.call
+            )
+        else:
+            listed = await candidates(asked.k)
         entries: dict[str, Entry] = {}
         if asked.details:
             entries = await self.catalogue.entries(ids_of(snapshot, listed.items))
-        listed = replace(listed, items=listed.items[: asked.k], scores=listed.scores[: asked.k])
         because = await self._because(snapshot, whom, listed.items, asked.reasons)
         if asked.details and because is not None:
             named = [str(one["item"]) for reasons in because for one in reasons]
@@ -158,7 +164,7 @@ class Service:
         self, snapshot: Snapshot, whom: Whom, asked: schemas.Wishes, out: frozenset[int], depth: int
     ) -> Best:
         """Return more than enough of the best items."""
-        blocked = self.catalogue.blocked(snapshot)
+        blocked = await self.house.blocked(snapshot)
         if asked.items is not None or asked.exclude_categories or len(out) > _MOST_DEPTH:
             blocked = await self._blocked(snapshot, asked, blocked, out)
         depth += len(out) if len(out) <= _MOST_DEPTH else 0
@@ -171,29 +177,6 @@ class Service:
             kind = Kind(snapshot, "histories", asked.exclude_seen, blocked)
             found = await self.batches.ask(kind, (whom.history, depth))
         return found
-
-    async def _ruled(
-        self, snapshot: Snapshot, whom: Whom, listed: Listed, k: int, dials: Dials
-    ) -> Listed:
-        """Rank a list again by the rules and dials."""
-        facts = await self.catalogue.facts(snapshot)
-        who: int | Items | None = whom.user if whom.basis == "model" else whom.history
-        if whom.basis == "popular":
-            who = None
-        known_H = np.array(sorted(whom.known), np.int64)
-        if whom.basis == "model":
-            known_H = snapshot.model.history.of(whom.user).astype(np.int64)
-        items_N = np.array(listed.items, np.int64)
-        scores_N = np.array(listed.scores, np.float64)
-
-        def apply() -> Reranked:
-            return self.rules.apply(
-                items_N, scores_N, k, facts, dials, history_H=known_H,
-                score_of=lambda items_B: snapshot.scores(who, items_B),
-            )  # fmt: skip
-
-        done = await self.call(snapshot, apply)
-        return Listed(done.items_K.tolist(), done.scores_K.tolist(), done.notes)
 
     async def _blocked(
         self, snapshot: Snapshot, asked: schemas.Wishes, hidden: Blocked, out: frozenset[int]
@@ -234,7 +217,7 @@ class Service:
         for context in asked.contexts:
             variant = self.models.current.of(str(context.get("user", "")), asked.variant)
             snapshot = variant.snapshot
-            hidden = self.catalogue.blocked(snapshot)
+            hidden = await self.house.blocked(snapshot)
             out = frozenset(numbers_of(snapshot, asked.exclude or ()))
             blocked = await self._blocked(snapshot, asked, hidden, out)
             found = await self.call(snapshot, lambda c=context, s=snapshot, b=blocked: s.in_context(
@@ -262,7 +245,7 @@ class Service:
     async def similar(self, asked: schemas.Similar) -> dict[str, Any]:
         """Return the items that are like each of some items."""
         snapshot = self.models.current.first.snapshot
-        hidden = self.catalogue.blocked(snapshot).blocked_I
+        hidden = (await self.house.blocked(snapshot)).blocked_I
         more = 0 if hidden is None else int(min(hidden.sum(), _MOST_DEPTH))
 
         def find() -> list[tuple[Best, bool]]:
@@ -320,7 +303,7 @@ class Service:
     async def popular(self, k: int, category: str | None) -> dict[str, Any]:
         """Return what most people have."""
         snapshot = self.models.current.first.snapshot
-        blocked = self.catalogue.blocked(snapshot)
+        blocked = await self.house.blocked(snapshot)
         if category is not None:
             among = await self.catalogue.in_categories(snapshot, [category])
             blocked_I = np.ones(len(snapshot.model.items), bool)
