@@ -89,7 +89,7 @@ _LONGEST_FIRST = (
     "quality", "experiments/test_paper", "test_examples", "cli/test_first_hour", "engines",
     "hostile/test_commands", "test_benchmarks", "cli/test_cli", "data/test_contexts", "hostile",
     "test_estimators", "test_checkerboard", "test_numerics", "samplers", "training", "paper",
-    "cli", "data",
+    "database", "cli", "data",
 )  # fmt: skip
 
 

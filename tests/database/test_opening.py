@@ -102,6 +102,16 @@ def test_an_address_is_shown_without_its_password():
     assert Address.of("postgresql://h/db?password=x").absolute() == "postgresql://h/db"
 
 
+def test_an_address_may_say_which_event_is_the_last_to_read():
+    for url in ("sqlite:////a/s.db", "postgresql://u@h/db", "postgresql://u@h/db?a=b"):
+        address = Address.of(f"{url}#480")
+        assert (address.last, address.url, address.absolute()) == (480, url, f"{url}#480")
+        assert Address.of(address.absolute()) == address
+    for name in ("a#b.db", "a#1b", "#", "a#", "a#-1"):
+        address = Address.of(f"sqlite:///{name}")
+        assert (address.last, str(address.path)) == (None, name)
+
+
 def test_a_file_that_should_be_there_is_not_made(tmp_path):
     for asked in ({"read_only": True}, {"must_exist": True}):
         with pytest.raises(UsageError, match="there is no store") as caught:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sdgar.machine.cores import Cores
 
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
-_EXTRAS = {"plot": "matplotlib", "tune": "optuna", "ann": "faiss"}
+_EXTRAS = {"plot": "matplotlib", "tune": "optuna", "ann": "faiss", "serve": "psycopg"}
 """The extras of the package, and the module that each brings."""
 
 

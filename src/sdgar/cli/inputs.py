@@ -32,6 +32,20 @@ def absolute(files: Sequence[Path | Address] | None) -> list[str]:
     return [str(file.absolute()) for file in files or ()]
 
 
+def bounded(files: Sequence[Path | Address] | None) -> list[Path | Address] | None:
+    """Say up to which event a store is read, so that a run can go on while servers add more."""
+    return None if files is None else [_up_to_now(file) for file in files]
+
+
+def _up_to_now(file: Path | Address) -> Path | Address:
+    if isinstance(file, Path) or file.last is not None:
+        return file
+    from sdgar.database import Database
+
+    with Database.open(file, read_only=True) as store:
+        return replace(file, last=store.last_number())
+
+
 def read_rows(
     screen: Screen,
     job: Job,

@@ -115,6 +115,7 @@ def train(
         require_looks_at_features(estimator)
     kept = options.kept_rows(keep, test, split, protocol)
     check_settings(estimator, protocol)
+    files, test, valid = map(inputs.bounded, (files, test, valid))
     job = Job(
         files=inputs.absolute(files), test=inputs.absolute(test), valid=inputs.absolute(valid),
         reading=asdict(reading), system=system, settings=estimator.get_params(), seed=seed,

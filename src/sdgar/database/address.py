@@ -9,6 +9,7 @@ from pathlib import Path
 from sdgar.errors import UsageError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_LAST = re.compile(r"#([0-9]{1,18})")
 _SECRET = re.compile(r"([?&](?:ssl)?password=)[^&]*", re.IGNORECASE)
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 _KINDS = "sqlite:///FILE.db (a file) and postgresql://USER@HOST/NAME (a server)"
@@ -29,12 +30,18 @@ class Address:
     """The address as it was given, with a password if it has one."""
     path: Path | None
     """The file of a SQLite store; None for a server."""
+    last: int | None = None
+    """The number of the last event to read, which ``#480`` at the end says; None for no limit."""
 
     @classmethod
     def of(cls, given: str | Address) -> Address:
         """Understand an address; raise if it names neither a file nor a PostgreSQL server."""
         if isinstance(given, Address):
             return given
+        given, mark, number = given.rpartition("#")
+        if not _LAST.fullmatch(mark + number):
+            given, number = given + mark + number, ""
+        last = int(number) if number else None
         found = _SCHEME.fullmatch(given)
         if found is None:
             raise UsageError(
@@ -42,10 +49,10 @@ class Address:
             )
         scheme, rest = found[1].lower(), found[2]
         if scheme in ("sqlite", "sqlite+pysqlite"):
-            return cls(given, _file(given, rest))
+            return cls(given, _file(given, rest), last)
         if scheme in _POSTGRESQL:
             _require_escaped(given, rest)
-            return cls(given, None)
+            return cls(given, None, last)
         raise UsageError(
             f"a store at {_hidden(given)} is not known: {found[1]}:// is neither of {_KINDS}.",
             code="unknown_store",
@@ -75,10 +82,11 @@ class Address:
 
         A server then asks libpq for one, which knows PGPASSWORD and the file .pgpass.
         """
+        end = "" if self.last is None else f"#{self.last}"
         if self.path is not None:
-            return f"sqlite:///{self.path.absolute()}"
+            return f"sqlite:///{self.path.absolute()}{end}"
         bare = _SECRET.sub(lambda found: found[1][0], self.url)
-        return _with_user(bare, "").replace("?&", "?").replace("&&", "&").rstrip("?&")
+        return _with_user(bare, "").replace("?&", "?").replace("&&", "&").rstrip("?&") + end
 
 
 def _file(url: str, rest: str) -> Path:

@@ -15,21 +15,24 @@ from sdgar.database.transactions import Transactions
 class Deployments(Transactions):
     """The part of a store by which servers agree on a model."""
 
-    def want(self, version: str, name: str) -> None:
-        """Say which model all servers should serve from now on."""
+    def want(self, version: str, name: str, whose: str = "") -> int:
+        """Say which model all servers of a group should serve; return the number of the wish."""
         row = {
+            "whose": texts.maybe(whose, "name of a group") or "",
             "version": texts.a_text(version, "version of a model"),
             "name": texts.a_text(name, "name of a model", most=texts.MOST_LONG),
             "time": time.time_ns() // 1000,
         }
         with self._writing() as connection:
-            connection.execute(WISHES.insert().values(row))
+            made = connection.execute(WISHES.insert().values(row))
+            (number,) = made.inserted_primary_key or (0,)
+        return int(number)
 
-    def wanted(self) -> Wanted | None:
-        """Return the model that all servers should serve; None if none was named yet."""
+    def wanted(self, whose: str = "") -> Wanted | None:
+        """Return the model that a group of servers should serve; None if none was named yet."""
+        own = select(WISHES).where(WISHES.c.whose == whose)
         with self._reading() as connection:
-            newest = select(WISHES).order_by(WISHES.c.number.desc()).limit(1)
-            row = connection.execute(newest).first()
+            row = connection.execute(own.order_by(WISHES.c.number.desc()).limit(1)).first()
         if row is None:
             return None
         return Wanted(row.number, row.version, row.name, row.time / texts.MICROSECONDS)

@@ -134,6 +134,7 @@ WISHES = Table(
     "wished_models",
     METADATA,
     Column("number", _NUMBER, primary_key=True, autoincrement=True),
+    Column("whose", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("time", BigInteger, nullable=False),

@@ -65,6 +65,8 @@ class StoredEvents:
         with ExitStack() as opening:
             self._store = opening.enter_context(Database.open(self._address, read_only=True))
             self._last = self._store.last_number()
+            if self._address.last is not None:
+                self._last = min(self._last, self._address.last)
             if not self._last:
                 raise DataError(
                     f"the store {self._address} has no events yet. Send some to a server that "
