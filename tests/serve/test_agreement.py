@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sdgar.database import Database
+from sdgar.errors import UsageError
+from sdgar.serve.agreement import Agreement
+from sdgar.serve.snapshot import Snapshot
+from sdgar.serve.swap import Models, Source
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, model_folder: Path, other_folder: Path) -> Path:
+    shutil.copytree(model_folder, tmp_path / "shelf" / "first")
+    shutil.copytree(other_folder, tmp_path / "shelf" / "second")
+    return tmp_path / "shelf"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        yield store
+
+
+class Member:
+    """One process among several, as an object whose steps a test takes."""
+
+    def __init__(self, shelf: Path, database: Database, name: str, group: str = "g") -> None:
+        self.models = Models(
+            {"main": Source("main", shelf, watched=True)},
+            load=lambda folder: Snapshot.of(folder),
+        )
+        self.models.reload("main", "first")
+        self.agreement = Agreement(self.models, database, group)
+        self.agreement._name = f"{group} {name}"
+
+    @property
+    def serves(self) -> str:
+        return self.models.current.first.snapshot.name
+
+
+def test_all_switch_once_all_are_ready(shelf: Path, database: Database) -> None:
+    one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
+    for member in (one, two):
+        member.agreement.look()
+    one.agreement.propose("main", "second")
+    one.agreement.look()
+    assert (one.serves, two.serves) == ("first", "first")  # the other one has not looked yet
+    two.agreement.look()
+    assert two.serves == "second"  # both were ready
+    one.agreement.look()
+    assert one.serves == "second"
+    one.agreement.propose("main", "second")
+    for member in (one, two, one):
+        member.agreement.look()
+        assert member.serves == "second"
+
+
+def test_a_refusal_of_one_is_a_refusal_of_all(
+    shelf: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
+
+    def no_memory(variant: str, name: str) -> object:
+        raise two.models.refuse(variant, name, "there is no memory left")
+
+    monkeypatch.setattr(two.models, "stage", no_memory)
+    for member in (one, two):
+        member.agreement.look()
+    one.agreement.propose("main", "second")
+    for member in (one, two, one, two):
+        member.agreement.look()
+    assert (one.serves, two.serves) == ("first", "first")
+    for member in (one, two):
+        assert "no memory" in member.models.refused["main"].reason
+
+
+def test_a_process_that_is_dead_is_not_waited_for(
+    shelf: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, dead = Member(shelf, database, "one"), Member(shelf, database, "dead")
+    for member in (one, dead):
+        member.agreement.look()
+    one.agreement.propose("main", "second")
+    one.agreement.look()
+    assert one.serves == "first"
+    now = time.time
+    monkeypatch.setattr("sdgar.serve.agreement.time.time", lambda: now() + 60)
+    monkeypatch.setattr("sdgar.database.deployments.time.time_ns", lambda: int((now() + 60) * 1e9))
+    one.agreement.look()
+    assert one.serves == "second"
+
+
+def test_another_group_goes_its_own_way(shelf: Path, database: Database) -> None:
+    one, other = Member(shelf, database, "one"), Member(shelf, database, "x", group="h")
+    for member in (one, other):
+        member.agreement.look()
+    one.agreement.propose("main", "second")
+    for member in (one, other):
+        member.agreement.look()
+    assert (one.serves, other.serves) == ("second", "first")
+
+
+def test_whoever_asks_is_told_when_it_is_done(shelf: Path, database: Database) -> None:
+    one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
+    over = threading.Event()
+
+    def follow() -> None:
+        while not over.is_set():
+            for member in (one, two):
+                member.agreement.look()
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        assert one.agreement.want("main", "second").name == "second"
+        data = bytearray((shelf / "first" / "model.safetensors").read_bytes())
+        data[-1] ^= 1
+        (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
+        with pytest.raises(UsageError, match="refused"):
+            two.agreement.want("main", "first")
+        with pytest.raises(UsageError, match="no model"):
+            two.agreement.want("main", "third")
+    finally:
+        over.set()
+        thread.join()
+    assert (one.serves, two.serves) == ("second", "second")
