@@ -114,6 +114,21 @@ def test_search_within_a_category(store):
     assert names(store.search("item", "a", category="y")) == ["a2"]
 
 
+def test_what_no_store_can_hold_is_not_found(store):
+    store.put("item", LAMP)
+    for word in ("a\0b", "\ud800", ""):
+        assert store.get("item", word) is None
+        assert store.several("item", [word, "7"]).keys() == {"7"}
+        assert store.delete("user", word) is False
+        assert store.search("item", "Lamp", category=word) == []
+        assert (store.items_in([word]), store.latest(5, word)) == ([], [])
+        assert (store.events_of(word), store.count_events(word)) == ([], 0)
+        assert store.events_of_item(word) == 0
+        assert (store.find_key(word), store.revoke_key(word)) == (None, False)
+        assert store.rates(word, 1.0) == {}
+    assert store.search("item", "a\0b") == store.search("item", "\ud800") == []
+
+
 def test_hidden_items_and_categories(store):
     store.put_all("item", [
         Entry("1", categories=("x", "y")), Entry("2", categories=("x",)),

@@ -7,10 +7,12 @@ is known and not liked: nothing is learned from it, and it is not recommended ag
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from sdgar.errors import did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _WORDS = """
     dislike disliked skip skipped hide hidden return returned refund refunded unlike downvote

@@ -45,7 +45,7 @@ class Entries(Transactions):
         _require_side(side)
         found: dict[str, Entry] = {}
         with self._reading() as connection:
-            for some in _pieces(dict.fromkeys(map(str, ids))):
+            for some in _pieces(dict.fromkeys(map(texts.sought, ids))):
                 wanted = select(ENTRIES).where(ENTRIES.c.side == side, ENTRIES.c.id.in_(some))
                 found |= {row.id: _entry(row) for row in connection.execute(wanted)}
         return found
@@ -69,7 +69,7 @@ class Entries(Transactions):
     def delete(self, side: Side, id: str) -> bool:
         """Delete an entry, and tell whether there was one."""
         _require_side(side)
-        id = str(id)
+        id = texts.sought(id)
         with self._writing() as connection:
             number = self._next(connection)
             gone = connection.execute(
@@ -91,6 +91,8 @@ class Entries(Transactions):
         An id that is just the text comes first, then ids that begin with it, then names.
         """
         _require_side(side)
+        if text and not texts.sought(text):
+            return []
         wanted = text.casefold()
         begins = ENTRIES.c.found_by_id.startswith(wanted, autoescape=True)
         named = ENTRIES.c.found_by_name.contains(wanted, autoescape=True)
@@ -99,8 +101,6 @@ class Entries(Transactions):
             asked = asked.where(_in_category(category, ENTRIES.c.id, side))
         rank = case((ENTRIES.c.id == text, 0), (begins, 1), else_=2)
         asked = asked.order_by(rank, self._by_bytes(ENTRIES.c.id)).limit(limit)
-        if "\0" in text:
-            return []
         with self._reading() as connection:
             return [_entry(row) for row in connection.execute(asked)]
 
@@ -130,7 +130,7 @@ class Entries(Transactions):
         """Return the ids of the items that are in any of these categories."""
         found: dict[str, None] = {}
         with self._reading() as connection:
-            for some in _pieces(dict.fromkeys(categories)):
+            for some in _pieces(dict.fromkeys(map(texts.sought, categories))):
                 wanted = select(ENTRY_CATEGORIES.c.id).where(
                     ENTRY_CATEGORIES.c.category.in_(some), ENTRY_CATEGORIES.c.side == "item"
                 )
@@ -217,7 +217,7 @@ def put_table(store: Entries, side: Side, entries: Callable[[], Iterable[Entry]]
 
 def _in_category(category: str, id: Any, side: Side) -> Any:
     own = ENTRY_CATEGORIES.c
-    return exists().where(own.category == category, own.side == side, own.id == id)
+    return exists().where(own.category == texts.sought(category), own.side == side, own.id == id)
 
 
 def _require_side(side: str) -> None:

@@ -74,7 +74,7 @@ class Events(Transactions):
         """Return the newest events of a user by the time when they happened, the newest last."""
         wanted = (
             select(EVENTS)
-            .where(EVENTS.c.user_id == str(user))
+            .where(EVENTS.c.user_id == texts.sought(user))
             .order_by(EVENTS.c.time.desc(), EVENTS.c.number.desc())
         )
         with self._reading() as connection:
@@ -84,13 +84,13 @@ class Events(Transactions):
         """Count all events, or those of a user."""
         wanted = select(func.count()).select_from(EVENTS)
         if user is not None:
-            wanted = wanted.where(EVENTS.c.user_id == str(user))
+            wanted = wanted.where(EVENTS.c.user_id == texts.sought(user))
         with self._reading() as connection:
             return int(connection.execute(wanted).scalar_one())
 
     def events_of_item(self, item: str) -> int:
         """Count the events of an item."""
-        wanted = select(func.count()).where(EVENTS.c.item_id == str(item))
+        wanted = select(func.count()).where(EVENTS.c.item_id == texts.sought(item))
         with self._reading() as connection:
             return int(connection.execute(wanted).scalar_one())
 

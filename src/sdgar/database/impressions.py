@@ -52,7 +52,9 @@ class Impressions(Transactions):
             .order_by(shown.variant)
         )
         in_time = and_(
-            EVENTS.c.kind == kind, shown.time >= start, EVENTS.c.time <= shown.time + length
+            EVENTS.c.kind == texts.sought(kind),
+            shown.time >= start,
+            EVENTS.c.time <= shown.time + length,
         )
         by_user = and_(EVENTS.c.user_id == shown.user_id, EVENTS.c.time >= shown.time, in_time)
         by_request = and_(EVENTS.c.request == shown.request, in_time)

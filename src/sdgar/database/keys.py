@@ -51,16 +51,15 @@ class Keys(Transactions):
 
     def find_key(self, id: str) -> Key | None:
         """Return the key of this id; None if there is none."""
-        if "\0" in id:
-            return None
         with self._reading() as connection:
-            row = connection.execute(select(KEYS).where(KEYS.c.id == id)).first()
+            row = connection.execute(select(KEYS).where(KEYS.c.id == texts.sought(id))).first()
         return None if row is None else _key(row)
 
     def revoke_key(self, id: str) -> bool:
         """Take a key back for good, and tell whether there is one of this id."""
+        wanted = update(KEYS).where(KEYS.c.id == texts.sought(id))
         with self._writing() as connection:
-            done = connection.execute(update(KEYS).where(KEYS.c.id == id).values(revoked=True))
+            done = connection.execute(wanted.values(revoked=True))
         return bool(done.rowcount)
 
 

@@ -52,6 +52,13 @@ def maybe(value: Any, what: str, *, most: int = MOST_CHARACTERS) -> str | None:
     return None if value is None or value == "" else a_text(value, what, most=most)
 
 
+def sought(value: Any) -> str:
+    """Return a text to look for; empty, which no row has, for one that no store can hold."""
+    text = str(value)
+    held = "\0" not in text and text.encode(errors="ignore").decode() == text
+    return text if held else ""
+
+
 def a_number(value: Any, what: str) -> float:
     """Return a finite number; raise for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
