@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,21 +77,36 @@ def test_an_event_with_a_key_is_stored_once(stored: Client) -> None:
     assert stored.get("/v1/users/a")["events"] == 4
 
 
-def test_two_servers_on_one_store_know_the_same(
-    serving: Callable[..., Client], model_folder: Path
-) -> None:
-    here, there = (serving(model_folder, store=True, follow=0.01) for _ in range(2))
-    item = sdgar.load(model_folder).items.values.tolist()[5]
+def both_know(serving: Callable[..., Client], folder: Path, store: bool | str) -> None:
+    here, there = (serving(folder, store=store, follow=0.01) for _ in range(2))
+    item = sdgar.load(folder).items.values.tolist()[5]
+    assert ask(there, "guest")[0]["basis"] == "popular"
     feedback(here, {"user": "guest", "item": item})
     assert there.state.chores is not None
     there.state.chores.start()
     try:
-        for _ in range(200):
-            if ask(there, "guest")[0]["basis"] == "feedback":
-                break
+        until = time.monotonic() + 20
+        while ask(there, "guest")[0]["basis"] != "feedback":
+            assert time.monotonic() < until
     finally:
         there.state.chores.stop()
     assert ask(there, "guest")[0]["items"] == ask(here, "guest")[0]["items"]
+    assert here("PUT", f"/v1/items/{item}", {"hidden": True}).status_code == 200
+    assert there.state.database is not None
+    there.state.service.catalogue.refresh()
+    assert item not in items_of(ask(there, "nobody", k=40)[0])
+
+
+def test_two_servers_on_one_file_know_the_same(
+    serving: Callable[..., Client], model_folder: Path
+) -> None:
+    both_know(serving, model_folder, True)
+
+
+def test_two_servers_on_one_postgresql_know_the_same(
+    serving: Callable[..., Client], model_folder: Path, postgresql_url: str
+) -> None:
+    both_know(serving, model_folder, postgresql_url)
 
 
 def test_entries_are_kept_shown_and_forgotten(stored: Client, model_folder: Path) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
-NEGATIVE = frozenset({"dislike", "skip", "hide", "return"})
-"""The kinds of events that speak against an item."""
+from sdgar.data.kinds import is_against
+
 _MOST_USERS = 1_000_000
 """How many users are remembered; those who did nothing for longest are forgotten first, and are
 read again from the store when they are asked about."""
@@ -66,7 +66,7 @@ class Since:
 
 def is_negative(event: Happened) -> bool:
     """Tell whether an event speaks against its item: by its kind, or by a weight below 0."""
-    return event.kind in NEGATIVE or (event.weight is not None and event.weight < 0)
+    return is_against(event.kind) or (event.weight is not None and event.weight < 0)
 
 
 class Followed:
