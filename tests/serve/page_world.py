@@ -98,7 +98,9 @@ class World:
 
 def _alike(a: Item, b: Item) -> float:
     dot = sum(x * y for x, y in zip(a.vector, b.vector, strict=True))
-    return (max(0.0, dot) / math.sqrt(sum(x * x for x in a.vector) * sum(y * y for y in b.vector))) ** 3
+    return (
+        max(0.0, dot) / math.sqrt(sum(x * x for x in a.vector) * sum(y * y for y in b.vector))
+    ) ** 3
 
 
 def world() -> World:
