@@ -169,6 +169,18 @@ def test_categories_are_left_out_by_mouse(visit, page_url, facts):
     assert changed(page, names(page)) == before
 
 
+def test_dials_open_on_a_phone(visit, page_url, facts):
+    page = visit(page_url + address("user", facts), "phone")
+    settled(page)
+    dial = page.get_by_label("Diversity")
+    assert not dial.is_visible()
+    page.locator(".dials > summary").focus()
+    page.keyboard.press("Enter")
+    dial.wait_for()
+    if facts.get("categories")["categories"]:
+        page.locator(".leave-out .chip").first.wait_for()
+
+
 def test_diversity_is_dragged(visit, page_url, facts):
     page = visit(page_url + address("user", facts))
     settled(page)

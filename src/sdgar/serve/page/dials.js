@@ -129,6 +129,13 @@ function chips(categories, dials, changed) {
   return box;
 }
 
+const bones = () =>
+  h(
+    "div",
+    { class: "chips" },
+    Array.from({ length: 6 }, () => h("span", { class: "chip bone" })),
+  );
+
 /** Make the dials; ``changed(dials)`` is told of every move. */
 export function dialsPanel({ dials, variants, changed, signal }) {
   let now = { ...dials };
@@ -137,15 +144,14 @@ export function dialsPanel({ dials, variants, changed, signal }) {
     reset.hidden = Object.keys(PLAIN).every((n) => String(now[n]) === String(PLAIN[n]));
     changed(now);
   };
+  const title = fresh("leave-out");
+  const offered = h("div", null, bones());
+  // A fieldset would say the same, but Chromium may lose one that changes inside closed details.
   const leaveOut = h(
-    "fieldset",
-    { class: "leave-out" },
-    h("legend", null, "Leave out"),
-    h(
-      "div",
-      { class: "chips" },
-      Array.from({ length: 6 }, () => h("span", { class: "chip bone" })),
-    ),
+    "div",
+    { class: "leave-out", role: "group", "aria-labelledby": title },
+    h("p", { id: title, class: "leave-out-title" }, "Leave out"),
+    offered,
   );
   const body = h("div", { class: "dials-body" });
   const reset = h("button", { type: "button", class: "link reset", hidden: true }, "Back to rest");
@@ -234,10 +240,7 @@ export function dialsPanel({ dials, variants, changed, signal }) {
   let categories = [];
   const drawChips = () => {
     leaveOut.hidden = categories.length === 0 && now.without.length === 0;
-    leaveOut.replaceChildren(
-      h("legend", null, "Leave out"),
-      chips(categories, now, (without) => turn({ without })),
-    );
+    offered.replaceChildren(chips(categories, now, (without) => turn({ without })));
   };
   draw();
   reset.hidden = Object.keys(PLAIN).every((n) => String(now[n]) === String(PLAIN[n]));
