@@ -40,6 +40,16 @@ function section(title, bones, question, drawn, signal) {
   return root;
 }
 
+/** Ask for what is new; without a store nothing is. */
+async function newest(signal) {
+  try {
+    return await api.latest(6, signal);
+  } catch (problem) {
+    if (problem.status === 409) return { items: [] };
+    throw problem;
+  }
+}
+
 /** Draw the page; ``search`` is the search field, which this page shows larger than others. */
 export function explore(place, route, signal, search) {
   document.title = "Explore · sdgar";
@@ -92,7 +102,7 @@ export function explore(place, route, signal, search) {
     section(
       "New here",
       () => skeleton(6, "tile"),
-      () => api.latest(6, signal),
+      () => newest(signal),
       tiles((entry) => day(entry.score)),
       signal,
     ),
