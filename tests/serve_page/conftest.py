@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -113,6 +112,7 @@ def shot() -> Callable[[Any, str], None]:
     def take(page: Any, name: str) -> None:
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
+            page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
     return take
@@ -134,17 +134,6 @@ class Facts:
 
     def history(self, user: str | int) -> Any:
         return self.get(f"history?user={quote(str(user), safe='')}")
-
-
-def named(one: dict[str, Any]) -> str:
-    """Say what the page calls an item or a user."""
-    return one.get("name") or str(one.get("item", one.get("id")))
-
-
-def spelled(id: str | int) -> str:
-    """Write an id as an address of the page has it."""
-    text = json.dumps(id) if isinstance(id, str) and re.fullmatch(r"-?\d+|\".*", id) else str(id)
-    return quote(text, safe="")
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,13 @@ import json
 import sys
 import threading
 import time
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from .page_facts import ABILITIES, MODEL, SERVICE
 from .page_world import Item, World, world
 
 PAGE = Path(__file__).parents[2] / "src" / "sdgar" / "serve" / "page"
@@ -28,13 +30,11 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".html": "text/html",
 }
-CURVE = [
-    {"epoch": n, "metric": round(0.21 * (1 - 0.82**n) - 0.0006 * max(0, n - 18), 5)}
-    for n in range(1, 31)
-]
 
 
-class Problem(Exception):
+class ProblemError(Exception):
+    """An answer that is no success."""
+
     def __init__(self, status: int, detail: str, code: str) -> None:
         super().__init__(detail)
         self.status, self.detail, self.code = status, detail, code
@@ -48,7 +48,7 @@ class Stub:
         self.needs_key, self.accepts_feedback, self.delay = key, feedback, delay
         self.delays: dict[str, list[float]] = {}
         """The delays of the next requests to a path, in order."""
-        self.faults: dict[str, Problem] = {}
+        self.faults: dict[str, ProblemError] = {}
         """The paths that fail, until they are taken out."""
         self.asked: list[tuple[str, Any]] = []
         """The path and body of every request to the API."""
@@ -69,11 +69,11 @@ class Stub:
         waits = self.delays.get(path)
         time.sleep(waits.pop(0) if waits else self.delay)
         if self.needs_key and key not in (KEY, READER):
-            raise Problem(401, "Give a valid API key.", "unauthorized")
+            raise ProblemError(401, "Give a valid API key.", "unauthorized")
         if path in self.faults:
             raise self.faults[path]
         if path == "feedback" and (not self.accepts_feedback or key == READER):
-            raise Problem(
+            raise ProblemError(
                 403, "This needs a key of the role write; this one has read.", "forbidden"
             )
         side, _, id = path.partition("/")
@@ -85,11 +85,11 @@ class Stub:
         if side == "items":
             item = self.world.known_item(id)
             if item is None:
-                raise Problem(404, f"Nothing is known of item {id!r}.", "unknown_item")
+                raise ProblemError(404, f"Nothing is known of item {id!r}.", "unknown_item")
             return self._item(item)
         user = self.world.known_user(id)
         if user is None:
-            raise Problem(404, f"Nothing is known of user {id!r}.", "unknown_user")
+            raise ProblemError(404, f"Nothing is known of user {id!r}.", "unknown_user")
         return self._user(user)
 
     def _item(self, item: Item) -> dict[str, Any]:
@@ -239,7 +239,7 @@ class Stub:
 
     def _similar(self, body: Any) -> Any:
         if body["by"] == "weights":
-            raise Problem(
+            raise ProblemError(
                 409, "This model has no weights between items. Compare by vectors.", "no_weights"
             )
         item = self.world.known_item(body["items"][0])
@@ -260,35 +260,10 @@ class Stub:
         return {"accepted": len(body["events"]), "repeated": 0}
 
     def _model(self, query: dict[str, str]) -> Any:
-        return {
-            "version": "2026-11-17-4f2a", "system": "sdgar",
-            "settings": {"dim": 128, "states": 32, "learning_rate": 0.005, "seed": 7, "memory": True},
-            "data": {"users": 29858, "items": 40981, "interactions": 1027370, "density": 0.00084},
-            "metrics": {"ndcg@10": 0.1412, "ndcg@50": 0.2031, "recall@50": 0.2874},
-            "popular_metrics": {"ndcg@10": 0.0308, "ndcg@50": 0.0465, "recall@50": 0.0731},
-            "curve": CURVE,
-            "generator": {
-                "x_perplexity": 11.4, "states": 32.0, "y_perplexity": 5210.0, "items": 40981.0,
-                "kl": 1.37,
-            },
-            "index": {"kind": "exact", "recall": 1.0},
-            "concentration": {"gini": 0.71, "coverage": 0.46, "lists": 2000},
-            "loaded_at": 1_794_900_000.0, "trained_at": 1_794_880_000.0,
-            "variants": [{"name": "main", "share": 0.9}, {"name": "popular", "share": 0.1}],
-            "abilities": {
-                "users": True, "histories": True, "similar": True, "reasons": True,
-                "feedback": self.accepts_feedback, "contexts": False,
-            },
-        }  # fmt: skip
+        return {**MODEL, "abilities": {**ABILITIES, "feedback": self.accepts_feedback}}
 
     def _service(self, query: dict[str, str]) -> Any:
-        minutes = [40 + (n * 37) % 61 + n for n in range(60)]
-        hours = [(n * 53) % 41 for n in range(24)]
-        return {
-            "uptime": 93_784.0, "requests": {"total": 182_044 + len(self.asked), "per_minute": minutes},
-            "latency_ms": {"p50": 4.21, "p99": 18.7}, "feedback_per_hour": hours,
-            "batch": {"mean": 3.4}, "errors": 2, "queue": 0,
-        }  # fmt: skip
+        return SERVICE
 
 
 def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
@@ -310,10 +285,10 @@ def _handler(stub: Stub) -> type[BaseHTTPRequestHandler]:
             key = self.headers.get("authorization", "")[7:]
             try:
                 told = stub.answer(parts.path[4:], query, body, key)
-            except Problem as problem:
+            except ProblemError as problem:
                 said = {
-                    "type": "about:blank", "title": "Refused", "status": problem.status,
-                    "detail": problem.detail, "code": problem.code,
+                    "type": "about:blank", "title": HTTPStatus(problem.status).phrase,
+                    "status": problem.status, "detail": problem.detail, "code": problem.code,
                 }  # fmt: skip
                 return self._send(problem.status, "application/problem+json", json.dumps(said))
             return self._send(200, "application/json", json.dumps(told))

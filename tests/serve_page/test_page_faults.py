@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from .page_stub import KEY, READER, Problem
+from .page_steps import NAMES, axe_finds_nothing, changed, names, settled, spelled
+from .page_stub import KEY, READER, ProblemError
 from .page_world import GREAT, HOSTILE
-from .test_page import NAMES, changed, names, settled, spelled
 
 SECRET = "sessionStorage.getItem('sdgar.key')"
-
-
-def axe_finds_nothing(page: Any) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core").Axe()
-    found = axe.run(page).response["violations"]
-    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
 
 
 def test_a_key_is_asked_for_and_kept_in_the_tab_only(stub, visit, shot):
@@ -47,6 +39,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab_only(stub, visit, shot):
 def test_who_has_no_key_reads_a_sentence(stub, visit):
     page = visit(stub(key=True).url + "#/model", refusals=True)
     page.get_by_role("button", name="Not now").click()
+    assert not page.get_by_role("dialog").is_visible()
     page.get_by_role("alert").get_by_text("answers only to those who have a key").wait_for()
     page.get_by_role("button", name="Try again").click()
     page.get_by_role("dialog").wait_for()
@@ -62,7 +55,7 @@ def test_who_has_no_key_reads_a_sentence(stub, visit):
 )  # fmt: skip
 def test_an_error_is_a_sentence_and_can_be_tried_again(path, where, stub, visit, shot):
     server = stub()
-    server.faults[path] = Problem(503, "The server is busy. Ask again soon.", "overloaded")
+    server.faults[path] = ProblemError(503, "The server is busy. Ask again soon.", "overloaded")
     page = visit(server.url + where, refusals=True)
     alert = page.get_by_role("alert")
     alert.get_by_text("The server is busy. Ask again soon.").wait_for()

@@ -83,7 +83,11 @@ async function entry(side, id, signal) {
   const { found } = await ask(`${side}?${query({ query: id, limit: 20 })}`, { signal });
   const hit = found.find((one) => one.id === id);
   if (hit) return hit;
-  throw new Problem(`Nothing is known of ${id}.`, { status: 404, code: "not_found", title: "Not Found" });
+  throw new Problem(`Nothing is known of ${id}.`, {
+    status: 404,
+    code: "not_found",
+    title: "Not Found",
+  });
 }
 
 export const recommend = (body, signal) => ask("recommend", { body, signal });

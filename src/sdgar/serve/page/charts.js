@@ -11,7 +11,8 @@ export function ticks(low, high, wanted = 4) {
   const step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((one) => one >= raw);
   const first = Math.ceil(low / step - 1e-9) * step;
   const found = [];
-  for (let value = first; value <= high + step * 1e-6; value += step) found.push(Number(value.toPrecision(12)));
+  for (let value = first; value <= high + step * 1e-6; value += step)
+    found.push(Number(value.toPrecision(12)));
   return found;
 }
 
@@ -28,9 +29,27 @@ export function tableBehind(caption, columns, rows) {
         "table",
         null,
         h("caption", { class: "unseen" }, caption),
-        h("thead", null, h("tr", null, columns.map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", null, rows.map(([head, ...cells]) =>
-          h("tr", null, h("th", { scope: "row" }, head), cells.map((cell) => h("td", null, cell))))),
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            columns.map((name) => h("th", { scope: "col" }, name)),
+          ),
+        ),
+        h(
+          "tbody",
+          null,
+          rows.map(([head, ...cells]) =>
+            h(
+              "tr",
+              null,
+              h("th", { scope: "row" }, head),
+              cells.map((cell) => h("td", null, cell)),
+            ),
+          ),
+        ),
       ),
     ),
   );
@@ -46,7 +65,11 @@ function drawnToFit(height, label, draw, signal) {
     if (!width || width === drawn) return;
     drawn = width;
     place.replaceChildren(
-      s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, draw(width, height)),
+      s(
+        "svg",
+        { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label },
+        draw(width, height),
+      ),
     );
   });
   observer.observe(place);
@@ -68,35 +91,63 @@ export function curve({ points, label, xName, signal }) {
     const box = { left: 52, right: width - 14, top: 22, bottom: height - 30 };
     const px = (x) => box.left + ((x - x0) / (x1 - x0 || 1)) * (box.right - box.left);
     const py = (y) => box.bottom - ((y - y0) / (y1 - y0 || 1)) * (box.bottom - box.top);
-    const path = points.map(([x, y], n) => `${n ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
+    const path = points
+      .map(([x, y], n) => `${n ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`)
+      .join("");
     const bx = px(best[0]);
     const anchor = bx > width - 110 ? "end" : bx < 120 ? "start" : "middle";
     const cursor = s("g", { class: "cursor" });
     const follow = (event) => {
       const at = event.offsetX;
-      const near = points.reduce((a, b) => (Math.abs(px(b[0]) - at) < Math.abs(px(a[0]) - at) ? b : a));
+      const near = points.reduce((a, b) =>
+        Math.abs(px(b[0]) - at) < Math.abs(px(a[0]) - at) ? b : a,
+      );
       const cx = px(near[0]);
       const side = cx > width / 2 ? "end" : "start";
       cursor.replaceChildren(
         s("line", { x1: cx, x2: cx, y1: box.top, y2: box.bottom }),
         s("circle", { cx, cy: py(near[1]), r: 4 }),
-        s("text", { x: cx + (side === "end" ? -8 : 8), y: box.bottom - 8, "text-anchor": side },
-          `${xName} ${near[0]}: ${number(near[1])}`),
+        s(
+          "text",
+          { x: cx + (side === "end" ? -8 : 8), y: box.bottom - 8, "text-anchor": side },
+          `${xName} ${near[0]}: ${number(near[1])}`,
+        ),
       );
     };
     return [
       marks.map((y) => [
         s("line", { class: "grid", x1: box.left, x2: box.right, y1: py(y), y2: py(y) }),
-        s("text", { class: "tick", x: box.left - 8, y: py(y) + 4, "text-anchor": "end" }, String(y)),
+        s(
+          "text",
+          { class: "tick", x: box.left - 8, y: py(y) + 4, "text-anchor": "end" },
+          String(y),
+        ),
       ]),
-      ticks(x0, x1, width > 480 ? 8 : 4).filter(Number.isInteger).map((x) =>
-        s("text", { class: "tick", x: px(x), y: height - 10, "text-anchor": "middle" }, String(x))),
+      ticks(x0, x1, width > 480 ? 8 : 4)
+        .filter(Number.isInteger)
+        .map((x) =>
+          s(
+            "text",
+            { class: "tick", x: px(x), y: height - 10, "text-anchor": "middle" },
+            String(x),
+          ),
+        ),
       s("path", { class: "area", d: `${path}L${px(x1)} ${box.bottom}L${px(x0)} ${box.bottom}Z` }),
       s("path", { class: "line", d: path }),
       s("circle", { class: "best", cx: bx, cy: py(best[1]), r: 5 }),
-      s("text", { class: "best-label", x: bx, y: py(best[1]) - 11, "text-anchor": anchor }, `${number(best[1])} in ${xName} ${best[0]}`),
+      s(
+        "text",
+        { class: "best-label", x: bx, y: py(best[1]) - 11, "text-anchor": anchor },
+        `${number(best[1])} in ${xName} ${best[0]}`,
+      ),
       cursor,
-      s("rect", { class: "touch", width, height, onpointermove: follow, onpointerleave: () => cursor.replaceChildren() }),
+      s("rect", {
+        class: "touch",
+        width,
+        height,
+        onpointermove: follow,
+        onpointerleave: () => cursor.replaceChildren(),
+      }),
     ];
   };
   return drawnToFit(240, label, draw, signal);
@@ -115,13 +166,26 @@ export function columns({ values, label, ends, told, signal }) {
     return [
       marks.map((y) => [
         s("line", { class: "grid", x1: box.left, x2: box.right, y1: py(y), y2: py(y) }),
-        s("text", { class: "tick", x: box.left - 8, y: py(y) + 4, "text-anchor": "end" }, String(y)),
+        s(
+          "text",
+          { class: "tick", x: box.left - 8, y: py(y) + 4, "text-anchor": "end" },
+          String(y),
+        ),
       ]),
       values.map((value, n) =>
-        s("rect", {
-          class: "column", x: box.left + n * step + gap / 2, width: Math.max(1, step - gap),
-          y: py(value), height: Math.max(value ? 1 : 0, box.bottom - py(value)), rx: Math.min(2, step / 4),
-        }, s("title", null, told(value, n)))),
+        s(
+          "rect",
+          {
+            class: "column",
+            x: box.left + n * step + gap / 2,
+            width: Math.max(1, step - gap),
+            y: py(value),
+            height: Math.max(value ? 1 : 0, box.bottom - py(value)),
+            rx: Math.min(2, step / 4),
+          },
+          s("title", null, told(value, n)),
+        ),
+      ),
       s("text", { class: "tick", x: box.left, y: height - 6 }, ends[0]),
       s("text", { class: "tick", x: box.right, y: height - 6, "text-anchor": "end" }, ends[1]),
     ];

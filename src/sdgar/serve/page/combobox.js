@@ -14,11 +14,26 @@ const NAMES = { users: "Users", items: "Items" };
 export function combobox({ label, placeholder, sides, taken, stays = false, signal }) {
   const listId = fresh("found");
   const input = h("input", {
-    type: "text", role: "combobox", class: "search-field", placeholder, "aria-label": label,
-    "aria-expanded": "false", "aria-controls": listId, "aria-autocomplete": "list",
-    autocomplete: "off", autocapitalize: "off", spellcheck: "false", enterkeyhint: "search",
+    type: "text",
+    role: "combobox",
+    class: "search-field",
+    placeholder,
+    "aria-label": label,
+    "aria-expanded": "false",
+    "aria-controls": listId,
+    "aria-autocomplete": "list",
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    enterkeyhint: "search",
   });
-  const list = h("div", { id: listId, class: "found", role: "listbox", "aria-label": label, hidden: true });
+  const list = h("div", {
+    id: listId,
+    class: "found",
+    role: "listbox",
+    "aria-label": label,
+    hidden: true,
+  });
   const status = h("div", { class: "unseen", role: "status" });
   const hint = h("div", { class: "found-note", hidden: true });
   const popup = h("div", { class: "popup", hidden: true }, list, hint);
@@ -68,7 +83,10 @@ export function combobox({ label, placeholder, sides, taken, stays = false, sign
     option.element = h(
       "div",
       {
-        role: "option", id: fresh("option"), class: "option", "aria-selected": "false",
+        role: "option",
+        id: fresh("option"),
+        class: "option",
+        "aria-selected": "false",
         onmousedown: (event) => event.preventDefault(),
         onclick: () => take(option),
         onmousemove: () => options[active] !== option && move(options.indexOf(option)),
@@ -88,14 +106,20 @@ export function combobox({ label, placeholder, sides, taken, stays = false, sign
       if (!own.length) return null;
       const name = fresh("group");
       const title = h("div", { class: "found-title", id: name, role: "presentation" }, NAMES[side]);
-      return h("div", { role: "group", "aria-labelledby": name }, title, own.map((one) => one.element));
+      return h(
+        "div",
+        { role: "group", "aria-labelledby": name },
+        title,
+        own.map((one) => one.element),
+      );
     });
     list.replaceChildren(...groups.filter(Boolean));
     list.hidden = options.length === 0;
     popup.hidden = false;
     input.setAttribute("aria-expanded", String(options.length > 0));
     note(options.length ? "" : `Nothing begins with or is named “${input.value.trim()}”.`);
-    if (options.length) status.textContent = `${several(options.length, "result")}. Use the arrow keys.`;
+    if (options.length)
+      status.textContent = `${several(options.length, "result")}. Use the arrow keys.`;
     move(-1);
   }
 
@@ -140,7 +164,9 @@ export function combobox({ label, placeholder, sides, taken, stays = false, sign
     else return;
     event.preventDefault();
   });
-  input.addEventListener("blur", () => setTimeout(() => root.contains(document.activeElement) || close(), 0));
+  input.addEventListener("blur", () =>
+    setTimeout(() => root.contains(document.activeElement) || close(), 0),
+  );
   signal?.addEventListener("abort", close);
   return { root, input, close };
 }

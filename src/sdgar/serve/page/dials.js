@@ -45,7 +45,11 @@ export function wishes(dials) {
 }
 
 const POPULARITY = (value) =>
-  value === 0 ? "as it is" : value < 0 ? `the popular is buried by ${-value}` : `the popular is preferred by ${value}`;
+  value === 0
+    ? "as it is"
+    : value < 0
+      ? `the popular is buried by ${-value}`
+      : `the popular is preferred by ${value}`;
 const DIVERSITY = (value) => (value === 0 ? "by score alone" : `unlike each other by ${value}`);
 const SIGNED = (value) => (value === 0 ? "off" : `${value < 0 ? "−" : "+"}${Math.abs(value)}`);
 const SHORT = (value) => (value === 0 ? "off" : String(value));
@@ -54,7 +58,13 @@ function slider({ name, low, high, step, value, words, short, ends, moved }) {
   const id = fresh("dial");
   const told = h("output", { for: id, class: "dial-value", "aria-hidden": "true" }, short(value));
   const input = h("input", {
-    id, type: "range", min: low, max: high, step, value: String(value), "aria-valuetext": words(value),
+    id,
+    type: "range",
+    min: low,
+    max: high,
+    step,
+    value: String(value),
+    "aria-valuetext": words(value),
     oninput: () => {
       const now = Math.round(Number(input.value) * 100) / 100;
       told.textContent = short(now);
@@ -75,7 +85,12 @@ function slider({ name, low, high, step, value, words, short, ends, moved }) {
     { class: "dial" },
     h("div", { class: "dial-head" }, h("label", { for: id }, name), told),
     input,
-    h("div", { class: "dial-ends", "aria-hidden": "true" }, h("span", null, ends[0]), h("span", null, ends[1])),
+    h(
+      "div",
+      { class: "dial-ends", "aria-hidden": "true" },
+      h("span", null, ends[0]),
+      h("span", null, ends[1]),
+    ),
   );
 }
 
@@ -88,7 +103,8 @@ function chips(categories, dials, changed) {
       "label",
       { class: "chip" },
       h("input", {
-        type: "checkbox", checked: wanted.has(name),
+        type: "checkbox",
+        checked: wanted.has(name),
         onchange: (event) => {
           if (event.target.checked) wanted.add(name);
           else wanted.delete(name);
@@ -113,6 +129,13 @@ function chips(categories, dials, changed) {
   return box;
 }
 
+const bones = () =>
+  h(
+    "div",
+    { class: "chips" },
+    Array.from({ length: 6 }, () => h("span", { class: "chip bone" })),
+  );
+
 /** Make the dials; ``changed(dials)`` is told of every move. */
 export function dialsPanel({ dials, variants, changed, signal }) {
   let now = { ...dials };
@@ -121,14 +144,27 @@ export function dialsPanel({ dials, variants, changed, signal }) {
     reset.hidden = Object.keys(PLAIN).every((n) => String(now[n]) === String(PLAIN[n]));
     changed(now);
   };
-  const leaveOut = h("fieldset", { class: "leave-out" }, h("legend", null, "Leave out"),
-    h("div", { class: "chips" }, Array.from({ length: 6 }, () => h("span", { class: "chip bone" }))));
+  const title = fresh("leave-out");
+  const offered = h("div", null, bones());
+  // A fieldset would say the same, but Chromium may lose one that changes inside closed details.
+  const leaveOut = h(
+    "div",
+    { class: "leave-out", role: "group", "aria-labelledby": title },
+    h("p", { id: title, class: "leave-out-title" }, "Leave out"),
+    offered,
+  );
   const body = h("div", { class: "dials-body" });
-  const reset = h("button", { type: "button", class: "link", hidden: true }, "Back to rest");
+  const reset = h("button", { type: "button", class: "link reset", hidden: true }, "Back to rest");
   const panel = h(
     "details",
     { class: "dials", open: matchMedia("(min-width: 60rem)").matches || undefined },
-    h("summary", null, h("span", null, "Dials"), h("span", { class: "dials-hint" }, "diversity, popularity, length, categories")),
+    h(
+      "summary",
+      null,
+      h("span", null, "Dials"),
+      h("span", { class: "dials-hint" }, "diversity, popularity, length, categories"),
+    ),
+    reset,
     body,
   );
 
@@ -139,9 +175,16 @@ export function dialsPanel({ dials, variants, changed, signal }) {
       "select",
       { id, onchange: () => turn({ variant: select.value || null }) },
       h("option", { value: "" }, "the user's own"),
-      variants.map((name) => h("option", { value: name, selected: now.variant === name || undefined }, name)),
+      variants.map((name) =>
+        h("option", { value: name, selected: now.variant === name || undefined }, name),
+      ),
     );
-    return h("div", { class: "dial" }, h("div", { class: "dial-head" }, h("label", { for: id }, "Variant")), select);
+    return h(
+      "div",
+      { class: "dial" },
+      h("div", { class: "dial-head" }, h("label", { for: id }, "Variant")),
+      select,
+    );
   }
 
   function draw() {
@@ -150,21 +193,41 @@ export function dialsPanel({ dials, variants, changed, signal }) {
         "div",
         { class: "dial-row" },
         slider({
-          name: "Diversity", low: 0, high: 1, step: 0.05, value: now.diversity, words: DIVERSITY, short: SHORT,
-          ends: ["alike", "varied"], moved: (value) => turn({ diversity: value }),
+          name: "Diversity",
+          low: 0,
+          high: 1,
+          step: 0.05,
+          value: now.diversity,
+          words: DIVERSITY,
+          short: SHORT,
+          ends: ["alike", "varied"],
+          moved: (value) => turn({ diversity: value }),
         }),
         slider({
-          name: "Popularity", low: -1, high: 1, step: 0.1, value: now.popularity, words: POPULARITY, short: SIGNED,
-          ends: ["rare finds", "hits"], moved: (value) => turn({ popularity: value }),
+          name: "Popularity",
+          low: -1,
+          high: 1,
+          step: 0.1,
+          value: now.popularity,
+          words: POPULARITY,
+          short: SIGNED,
+          ends: ["rare finds", "hits"],
+          moved: (value) => turn({ popularity: value }),
         }),
         slider({
-          name: "Length", low: 1, high: 50, step: 1, value: Math.min(now.k, 50), words: (k) => `${k} items`, short: String,
-          ends: ["1", "50"], moved: (value) => turn({ k: value }),
+          name: "Length",
+          low: 1,
+          high: 50,
+          step: 1,
+          value: Math.min(now.k, 50),
+          words: (k) => `${k} items`,
+          short: String,
+          ends: ["1", "50"],
+          moved: (value) => turn({ k: value }),
         }),
         ...[variantDial()].filter(Boolean),
       ),
       leaveOut,
-      reset,
     );
   }
 
@@ -177,7 +240,7 @@ export function dialsPanel({ dials, variants, changed, signal }) {
   let categories = [];
   const drawChips = () => {
     leaveOut.hidden = categories.length === 0 && now.without.length === 0;
-    leaveOut.replaceChildren(h("legend", null, "Leave out"), chips(categories, now, (without) => turn({ without })));
+    offered.replaceChildren(chips(categories, now, (without) => turn({ without })));
   };
   draw();
   reset.hidden = Object.keys(PLAIN).every((n) => String(now[n]) === String(PLAIN[n]));

@@ -17,14 +17,25 @@ const TOLD = {
 function factsOf(told) {
   const rows = [
     ["Id", h("span", { class: "id" }, spelled(told.id))],
-    ["Categories", told.categories?.length ? told.categories.map((name) => h("span", { class: "tag" }, name)) : "none"],
-    ...Object.entries(told.features ?? {}).map(([name, value]) =>
-      [label(name), typeof value === "number" && !Number.isInteger(value) ? number(value) : String(value)]),
+    [
+      "Categories",
+      told.categories?.length
+        ? told.categories.map((name) => h("span", { class: "tag" }, name))
+        : "none",
+    ],
+    ...Object.entries(told.features ?? {}).map(([name, value]) => [
+      label(name),
+      typeof value === "number" && !Number.isInteger(value) ? number(value) : String(value),
+    ]),
     ["Model", told.known ? "knows it" : "does not know it"],
     ["Feedback", several(told.events ?? 0, "event")],
     ["Shown", told.hidden ? "hidden: never recommended" : "may be recommended"],
   ];
-  return h("dl", { class: "pairs" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+  return h(
+    "dl",
+    { class: "pairs" },
+    rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
+  );
 }
 
 function ways(chosen) {
@@ -34,9 +45,19 @@ function ways(chosen) {
     { class: "ways" },
     h("legend", { class: "unseen" }, "Compared by"),
     Object.entries(WAYS).map(([value, words]) =>
-      h("label", { class: "way" },
-        h("input", { type: "radio", name: group, value, checked: value === "auto", onchange: () => chosen(value) }),
-        h("span", null, words))),
+      h(
+        "label",
+        { class: "way" },
+        h("input", {
+          type: "radio",
+          name: group,
+          value,
+          checked: value === "auto",
+          onchange: () => chosen(value),
+        }),
+        h("span", null, words),
+      ),
+    ),
   );
 }
 
@@ -53,8 +74,17 @@ export function item(place, route, signal) {
 
   const list = rankedList({
     label: "Similar items",
-    buttons: (entry) => h("a", { class: "round-button", href: linkToTrial([id, entry.item]), title: "Try both as a history" },
-      icon("add"), h("span", { class: "unseen" }, `Try a history with ${titleOf(entry)}`)),
+    buttons: (entry) =>
+      h(
+        "a",
+        {
+          class: "round-button",
+          href: linkToTrial([id, entry.item]),
+          title: "Try both as a history",
+        },
+        icon("add"),
+        h("span", { class: "unseen" }, `Try a history with ${titleOf(entry)}`),
+      ),
   });
 
   function draw(answer) {
@@ -63,7 +93,12 @@ export function item(place, route, signal) {
     if (found.basis === "unknown" || !found.similar.length) {
       list.forget();
       words.textContent = "";
-      body.replaceChildren(nothing("Nothing to compare", "The model does not know this item, so it cannot tell what is like it."));
+      body.replaceChildren(
+        nothing(
+          "Nothing to compare",
+          "The model does not know this item, so it cannot tell what is like it.",
+        ),
+      );
       return;
     }
     if (!body.contains(list.list)) body.replaceChildren(list.list);
@@ -90,18 +125,55 @@ export function item(place, route, signal) {
   }
 
   place.replaceChildren(
-    h("header", { class: "who" }, portrait, h("div", null, heading,
-      h("p", { class: "facts" }, h("a", { class: "button", href: linkToTrial([id]) }, "Start a history with it")))),
-    h("div", { class: "columns" },
-      h("section", { class: "side", "aria-labelledby": "facts-title" }, h("h2", { id: "facts-title" }, "Facts"), facts),
-      h("section", { class: "panel", "aria-labelledby": "similar-title" },
-        h("div", { class: "side-head" }, h("h2", { id: "similar-title" }, "Similar items"), ways(compare)), words, body)),
+    h(
+      "header",
+      { class: "who" },
+      portrait,
+      h(
+        "div",
+        null,
+        heading,
+        h(
+          "p",
+          { class: "facts" },
+          h("a", { class: "button", href: linkToTrial([id]) }, "Start a history with it"),
+        ),
+      ),
+    ),
+    h(
+      "div",
+      { class: "columns" },
+      h(
+        "section",
+        { class: "side", "aria-labelledby": "facts-title" },
+        h("h2", { id: "facts-title" }, "Facts"),
+        facts,
+      ),
+      h(
+        "section",
+        { class: "panel", "aria-labelledby": "similar-title" },
+        h(
+          "div",
+          { class: "side-head" },
+          h("h2", { id: "similar-title" }, "Similar items"),
+          ways(compare),
+        ),
+        words,
+        body,
+      ),
+    ),
   );
-  fill(facts, () => skeleton(5, "line"), () => api.item(id, signal), (told) => {
-    heading.textContent = titleOf(told);
-    document.title = `${titleOf(told)} · sdgar`;
-    portrait.replaceChildren(picture(told, { large: true }));
-    return factsOf(told);
-  }, signal);
+  fill(
+    facts,
+    () => skeleton(5, "line"),
+    () => api.item(id, signal),
+    (told) => {
+      heading.textContent = titleOf(told);
+      document.title = `${titleOf(told)} · sdgar`;
+      portrait.replaceChildren(picture(told, { large: true }));
+      return factsOf(told);
+    },
+    signal,
+  );
   compare("auto");
 }

@@ -8,6 +8,7 @@ const button = document.getElementById("key-button");
 
 let held = null;
 let asking = null;
+let declined = false;
 
 try {
   held = sessionStorage.getItem(NAME);
@@ -52,6 +53,7 @@ function open(message) {
 /** Ask for a key after one was refused; true if there is another now. One dialog serves all. */
 export async function askForKey(refused) {
   if (held !== refused) return true; // another question has brought a new key meanwhile
+  if (declined) return false;
   asking ??= open(
     refused
       ? "The server did not accept this key. It may be mistyped, expired or revoked."
@@ -59,9 +61,15 @@ export async function askForKey(refused) {
   ).finally(() => (asking = null));
   const typed = await asking;
   if (typed) keep(typed);
+  declined = !typed;
   button.hidden = false;
   return Boolean(typed);
 }
+
+/** Let the dialog come again that someone has put off. */
+export const askAgain = () => {
+  declined = false;
+};
 
 /** Let the button in the header change the key. */
 export function startKeys(changed) {

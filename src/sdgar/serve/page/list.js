@@ -17,7 +17,9 @@ function moved(before, now) {
   return h(
     "span",
     { class: `moved ${sign}` },
-    icon(sign), String(by), unseen(` ${by === 1 ? "place" : "places"} ${word}`),
+    icon(sign),
+    String(by),
+    unseen(` ${by === 1 ? "place" : "places"} ${word}`),
   );
 }
 
@@ -32,7 +34,12 @@ function named(entry) {
     "div",
     { class: "entry-name" },
     h("a", { href: linkTo("item", entry.item) }, titleOf(entry)),
-    h("div", { class: "tags" }, entry.name && h("span", { class: "id" }, String(entry.item)), tags(entry)),
+    h(
+      "div",
+      { class: "tags" },
+      entry.name && h("span", { class: "id" }, String(entry.item)),
+      tags(entry),
+    ),
   );
 }
 
@@ -73,7 +80,8 @@ export function rankedList({ label, buttons = () => [], explain, pointed = () =>
       ...[reasons].filter(Boolean),
     );
     if (reasons && opened) reasons.open = true;
-    if (focus >= 0) requestAnimationFrame(() => element.querySelectorAll("a, button, summary")[focus]?.focus());
+    if (focus >= 0)
+      requestAnimationFrame(() => element.querySelectorAll("a, button, summary")[focus]?.focus());
     return element;
   }
 

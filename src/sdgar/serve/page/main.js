@@ -1,12 +1,12 @@
 // The page: it reads the address, draws the part that it names, and starts what is always there.
 
-import { forgetAbout } from "./about.js";
+import { about, forgetAbout } from "./about.js";
 import { combobox } from "./combobox.js";
 import { h, icon } from "./dom.js";
 import { explore } from "./explore.js";
 import { linkTo, unspelled } from "./ids.js";
 import { item } from "./item.js";
-import { startKeys } from "./key.js";
+import { askAgain, startKeys } from "./key.js";
 import { model } from "./model.js";
 import { nothing } from "./say.js";
 import { service } from "./service.js";
@@ -18,7 +18,9 @@ const PARTS = { "": explore, user, item, try: trial, model, service };
 const main = document.getElementById("main");
 const slot = document.getElementById("search-slot");
 const search = combobox({
-  label: "Search users and items", placeholder: "Search a user or an item", sides: ["users", "items"],
+  label: "Search users and items",
+  placeholder: "Search a user or an item",
+  sides: ["users", "items"],
   taken: (side, entry) => {
     location.hash = linkTo(side === "users" ? "user" : "item", entry.id);
   },
@@ -49,8 +51,11 @@ function lost(place) {
   document.title = "Not here · sdgar";
   place.replaceChildren(
     h("h1", { tabindex: "-1" }, "There is nothing at this address"),
-    nothing("Perhaps a letter is missing", "Search for a user or an item, or begin at the front.",
-      h("a", { class: "button", href: "#/" }, "To the front")),
+    nothing(
+      "Perhaps a letter is missing",
+      "Search for a user or an item, or begin at the front.",
+      h("a", { class: "button", href: "#/" }, "To the front"),
+    ),
   );
 }
 
@@ -58,9 +63,11 @@ function draw(first) {
   leaving.abort();
   leaving = new AbortController();
   search.close();
+  askAgain();
   const route = routeOf(location.hash);
   const needsId = route.part === "user" || route.part === "item";
-  const part = Object.hasOwn(PARTS, route.part) && (!needsId || route.id !== null) ? PARTS[route.part] : lost;
+  const part =
+    Object.hasOwn(PARTS, route.part) && (!needsId || route.id !== null) ? PARTS[route.part] : lost;
   main.className = `part-${part.name}`;
   if (part !== explore) slot.replaceChildren(search.root);
   part(main, route, leaving.signal, search.root);
@@ -88,6 +95,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 search.root.setAttribute("role", "search");
 document.getElementById("key-button").prepend(icon("key"));
+about(); // most parts want to know, so it is asked for at once
 startTheme();
 startKeys(() => {
   forgetAbout();

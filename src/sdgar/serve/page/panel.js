@@ -30,16 +30,40 @@ function remarks({ lists, unknown }, asked) {
     said.push(`Only ${several(list.items.length, "item")} of ${asked.k} are left to recommend.`);
   }
   if (unknown?.items?.length) {
-    said.push(`The model does not know ${listed(unknown.items.map(String))}, so it is passed over.`);
+    said.push(
+      `The model does not know ${listed(unknown.items.map(String))}, so it is passed over.`,
+    );
   }
   return said.map((text) => h("p", { class: "remark" }, text));
 }
+
+/** Draw the panel in grey, for as long as it is not known what the model can do. */
+export const bones = (title) =>
+  h(
+    "section",
+    { class: "panel" },
+    h("h2", null, title),
+    h("div", { class: "dials dials-bones" }),
+    h("div", { class: "panel-head" }),
+    skeleton(10),
+  );
 
 /**
  * Make the panel. ``source()`` gives whom the list is for, as a request says it; ``why(item)`` the
  * request for an explanation; ``turned(dials)`` is told when a dial moves.
  */
-export function panel({ title, source, why, buttons, pointed, answered, dials, turned, model, signal }) {
+export function panel({
+  title,
+  source,
+  why,
+  buttons,
+  pointed,
+  answered,
+  dials,
+  turned,
+  model,
+  signal,
+}) {
   let now = dials;
   let asked = null;
   let timer = 0;
@@ -47,8 +71,8 @@ export function panel({ title, source, why, buttons, pointed, answered, dials, t
   const name = fresh("title");
   const head = h("div", { class: "panel-head" });
   const place = h("div", { class: "panel-body" });
-  const explain = async (item) => {
-    const body = { ...why(), items: [item], reasons: 5, details: true };
+  const explain = async (item, reasons) => {
+    const body = { ...why(), items: [item], reasons, details: true };
     return (await api.explain(body, signal)).items[0];
   };
   const list = rankedList({
@@ -65,7 +89,10 @@ export function panel({ title, source, why, buttons, pointed, answered, dials, t
     if (!first.items.length) {
       list.forget();
       place.replaceChildren(
-        nothing("Nothing is left to recommend", "Let fewer categories out, or turn the dials back."),
+        nothing(
+          "Nothing is left to recommend",
+          "Let fewer categories out, or turn the dials back.",
+        ),
       );
       say("Nothing is left to recommend.");
       return;
@@ -94,6 +121,7 @@ export function panel({ title, source, why, buttons, pointed, answered, dials, t
       if (!("code" in problem)) console.error(problem);
       list.forget();
       head.replaceChildren();
+      root.classList.add("instead");
       place.replaceChildren(failure(problem, again));
     } finally {
       if (asked === own) place.removeAttribute("aria-busy");
@@ -126,7 +154,9 @@ export function panel({ title, source, why, buttons, pointed, answered, dials, t
   }
 
   const controls = dialsPanel({
-    dials, variants: variantsOf(model), signal,
+    dials,
+    variants: variantsOf(model),
+    signal,
     changed: (value) => {
       now = value;
       turned(value);

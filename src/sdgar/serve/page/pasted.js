@@ -1,6 +1,8 @@
 // Ids that someone pastes, and the items that they name.
 
 import * as api from "./api.js";
+import { fresh, h } from "./dom.js";
+import { several } from "./words.js";
 
 const MOST = 200;
 const AT_ONCE = 6;
@@ -42,4 +44,40 @@ export async function resolved(ids, signal) {
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, ids.length) }, worker));
   return { found, entries: found.filter(Boolean), missing };
+}
+
+/** Make the field for pasted ids. */
+export function pasteBox(taken) {
+  const id = fresh("paste");
+  const field = h("textarea", { id, rows: "4", placeholder: "17, 42, 108", spellcheck: "false" });
+  const report = h("p", { class: "small", role: "status" });
+  const button = h("button", { type: "button", class: "button" }, "Add these");
+  button.addEventListener("click", async () => {
+    const ids = pasted(field.value);
+    if (!ids.length) return (report.textContent = "There are no ids in the field.");
+    button.disabled = true;
+    report.textContent = `Looking for ${several(ids.length, "item")} …`;
+    try {
+      await taken(ids, (words) => (report.textContent = words));
+      field.value = "";
+    } catch (problem) {
+      if (problem.name !== "AbortError") report.textContent = problem.message;
+    } finally {
+      button.disabled = false;
+    }
+    return null;
+  });
+  return h(
+    "details",
+    { class: "paste" },
+    h("summary", null, "Paste several"),
+    h(
+      "label",
+      { for: id },
+      "Ids, one on a line or with commas between; in quotes if an id has a comma",
+    ),
+    field,
+    button,
+    report,
+  );
 }

@@ -17,8 +17,16 @@ function hash(text) {
 /** Tell the first letters of the two words that a name begins with, articles left out. */
 function initials(name) {
   const words = name.replace(/^(the|an?)\s+/i, "").match(/[\p{L}\p{N}]+/gu) ?? [];
-  if (words.length === 1) return Array.from(words[0]).slice(0, /^\d+$/.test(words[0]) ? 3 : 1).join("");
-  return words.slice(0, 2).map((word) => Array.from(word)[0]).join("") || "·";
+  if (words.length === 1)
+    return Array.from(words[0])
+      .slice(0, /^\d+$/.test(words[0]) ? 3 : 1)
+      .join("");
+  return (
+    words
+      .slice(0, 2)
+      .map((word) => Array.from(word)[0])
+      .join("") || "·"
+  );
 }
 
 const SHAPES = [
@@ -37,7 +45,12 @@ function drawn(one, id) {
   const shape = SHAPES[(number >>> 9) % SHAPES.length]();
   return s(
     "svg",
-    { viewBox: "0 0 48 48", "aria-hidden": "true", focusable: "false", preserveAspectRatio: "xMidYMid slice" },
+    {
+      viewBox: "0 0 48 48",
+      "aria-hidden": "true",
+      focusable: "false",
+      preserveAspectRatio: "xMidYMid slice",
+    },
     s("rect", { width: 48, height: 48, fill: `hsl(${hue} 38% 78%)` }),
     s("g", { fill: `hsl(${(hue + 24) % 360} 42% 66%)` }, shape),
     s("text", { x: 24, y: 25, fill: `hsl(${hue} 60% 17%)` }, initials(titleOf(one)).toUpperCase()),
@@ -65,7 +78,11 @@ export function picture(one, { round = false, large = false } = {}) {
     return frame;
   }
   const image = h("img", {
-    src: source, alt: "", loading: source.startsWith("data:") ? "eager" : "lazy", decoding: "async", referrerpolicy: "no-referrer",
+    src: source,
+    alt: "",
+    loading: source.startsWith("data:") ? "eager" : "lazy",
+    decoding: "async",
+    referrerpolicy: "no-referrer",
     onerror: () => frame.replaceChildren(drawn(one, id)),
   });
   frame.append(image);

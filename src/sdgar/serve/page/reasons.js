@@ -2,7 +2,7 @@
 
 import { h, icon, unseen } from "./dom.js";
 import { linkTo } from "./ids.js";
-import { failure, skeleton } from "./say.js";
+import { failure } from "./say.js";
 import { listed, number, percent, titleOf } from "./words.js";
 
 const split = (reason) =>
@@ -19,7 +19,10 @@ function writer(entry) {
 function bar(reason, most) {
   const part = (value) => `${Math.min(100, (Math.abs(value ?? 0) / most) * 100)}%`;
   const pieces = split(reason)
-    ? [["weights", reason.by_weights], ["vectors", reason.by_vectors]]
+    ? [
+        ["weights", reason.by_weights],
+        ["vectors", reason.by_vectors],
+      ]
     : [["whole", reason.share]];
   return h(
     "span",
@@ -48,23 +51,37 @@ function legend(reasons) {
   return h(
     "p",
     { class: "legend" },
-    h("span", { class: "swatch weights" }), "by weights between items, exact ",
-    h("span", { class: "swatch vectors" }), "by vectors",
+    h("span", { class: "swatch weights" }),
+    "by weights between items, exact ",
+    h("span", { class: "swatch vectors" }),
+    "by vectors",
   );
 }
 
 /** Draw all reasons of an entry as bars, and say what they leave over. */
 function drawn(entry) {
-  const most = Math.max(...entry.because.map((r) =>
-    split(r) ? Math.abs(r.by_weights) + Math.abs(r.by_vectors) : Math.abs(r.share)), 1e-12);
+  const most = Math.max(
+    ...entry.because.map((r) =>
+      split(r) ? Math.abs(r.by_weights) + Math.abs(r.by_vectors) : Math.abs(r.share),
+    ),
+    1e-12,
+  );
   const written = writer(entry);
   const shares = entry.because.reduce((sum, reason) => sum + reason.share, 0);
   const rest = typeof entry.rest === "number" ? entry.rest : null;
   return [
-    h("ul", { class: "reasons" }, entry.because.map((reason) => row(reason, most, written))),
+    h(
+      "ul",
+      { class: "reasons" },
+      entry.because.map((reason) => row(reason, most, written)),
+    ),
     legend(entry.because),
-    rest !== null && h("p", { class: "legend" },
-      `These explain ${written(shares)} of the score of ${number(entry.score)}; the rest, ${written(rest)}, comes from other items and from what is common to everyone.`),
+    rest !== null &&
+      h(
+        "p",
+        { class: "legend" },
+        `These explain ${written(shares)} of the score of ${number(entry.score)}; the rest, ${written(rest)}, comes from other items and from what is common to everyone.`,
+      ),
   ];
 }
 
@@ -80,25 +97,31 @@ export function why(entry, explain) {
       "summary",
       null,
       h("span", { class: "why-text" }, "Because of ", h("b", null, listed(names))),
-      h("span", { class: "mini", "aria-hidden": "true" }, entry.because.map((reason) =>
-        h("i", { vars: { part: `${(Math.abs(reason.share) / whole) * 100}%` } }))),
+      h(
+        "span",
+        { class: "mini", "aria-hidden": "true" },
+        entry.because.map((reason) =>
+          h("i", { vars: { part: `${(Math.abs(reason.share) / whole) * 100}%` } }),
+        ),
+      ),
       icon("chevron"),
     ),
     place,
   );
+  const show = (one, ...more) =>
+    place.replaceChildren(...[drawn(one), more].flat().filter(Boolean));
   let done = false;
   box.addEventListener("toggle", async () => {
     if (!box.open || done) return;
     done = true;
-    if (entry.because.every(split) || !explain) return place.replaceChildren(...drawn(entry).filter(Boolean));
-    place.replaceChildren(skeleton(entry.because.length, "line"));
+    show(entry);
+    if (!explain) return;
     try {
-      place.replaceChildren(...drawn(await explain(entry.item)).filter(Boolean));
+      show(await explain(entry.item, entry.because.length));
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      const known = drawn(entry).filter(Boolean);
-      place.replaceChildren(...known, problem.status === 409 || problem.status === 404
-        ? h("p", { class: "legend" }, problem.message) : failure(problem));
+      const untold = problem.status === 409 || problem.status === 404;
+      show(entry, untold ? h("p", { class: "legend" }, problem.message) : failure(problem));
     }
   });
   return box;

@@ -1,6 +1,7 @@
 // What the page says while it waits, when it has nothing, and when something went wrong.
 
 import { h } from "./dom.js";
+import { askAgain } from "./key.js";
 
 const region = document.getElementById("live");
 let timer = 0;
@@ -15,18 +16,28 @@ export function say(text) {
 
 /** Show what went wrong as a sentence, with a way to try again. */
 export function failure(problem, again) {
+  const tried = () => {
+    askAgain();
+    again();
+  };
   return h(
     "div",
     { class: "notice bad", role: "alert" },
     h("p", { class: "notice-title" }, problem.title ?? "The page made a mistake"),
     h("p", null, problem.message),
-    again && h("button", { type: "button", class: "button", onclick: again }, "Try again"),
+    again && h("button", { type: "button", class: "button", onclick: tried }, "Try again"),
   );
 }
 
 /** Show that there is nothing, and what to do about it. */
 export const nothing = (title, text, ...more) =>
-  h("div", { class: "notice empty" }, h("p", { class: "notice-title" }, title), h("p", null, text), more);
+  h(
+    "div",
+    { class: "notice empty" },
+    h("p", { class: "notice-title" }, title),
+    h("p", null, text),
+    more,
+  );
 
 /** Draw grey rows where a list will be. */
 export function skeleton(rows, kind = "row") {

@@ -9,7 +9,9 @@ import { count, duration, label, number, several } from "./words.js";
 const EVERY_MS = 5000;
 
 const total = (value) =>
-  value && typeof value === "object" ? Object.values(value).reduce((sum, one) => sum + Number(one || 0), 0) : value;
+  value && typeof value === "object"
+    ? Object.values(value).reduce((sum, one) => sum + Number(one || 0), 0)
+    : value;
 
 const stat = (name) => {
   const value = h("span", { class: "stat" }, "–");
@@ -30,10 +32,16 @@ function chart(title, ends, unit, signal) {
     old = String(values);
     const open = place.querySelector("details")?.open ?? false;
     const told = (value, at) => `${ago(at, values.length)}: ${count(value)}`;
-    const behind = tableBehind(title, [label(unit), "Number"],
-      values.map((value, at) => [ago(at, values.length), count(value)]).reverse());
+    const behind = tableBehind(
+      title,
+      [label(unit), "Number"],
+      values.map((value, at) => [ago(at, values.length), count(value)]).reverse(),
+    );
     behind.open = open;
-    place.replaceChildren(columns({ values, label: `${title}. ${words}`, ends, told, signal }), behind);
+    place.replaceChildren(
+      columns({ values, label: `${title}. ${words}`, ends, told, signal }),
+      behind,
+    );
   };
   return { root, show };
 }
@@ -42,18 +50,33 @@ function chart(title, ends, unit, signal) {
 export function service(place, route, signal) {
   document.title = "Service · sdgar";
   const parts = {
-    rate: stat("Requests a minute"), p50: stat("Median latency"), p99: stat("99th percentile"),
-    errors: stat("Errors"), queue: stat("Waiting"), uptime: stat("Up for"),
+    rate: stat("Requests a minute"),
+    p50: stat("Median latency"),
+    p99: stat("99th percentile"),
+    errors: stat("Errors"),
+    queue: stat("Waiting"),
+    uptime: stat("Up for"),
   };
   const requests = chart("Requests a minute", ["an hour ago", "now"], "minute", signal);
   const feedback = chart("Feedback an hour", ["a day ago", "now"], "hour", signal);
-  const stats = h("dl", { class: "stats" }, Object.values(parts).map((one) => one.root));
+  const stats = h(
+    "dl",
+    { class: "stats" },
+    Object.values(parts).map((one) => one.root),
+  );
   const notice = h("div");
   const fresh = h("p", { class: "small" }, "It refreshes every 5 seconds while you look at it.");
   const charts = h("div", { class: "cards" }, requests.root, feedback.root);
   const body = h("div", { "aria-busy": "true" }, skeleton(4, "card"));
   place.replaceChildren(
-    h("header", { class: "who" }, h("div", null, h("h1", { tabindex: "-1" }, "The service"), fresh)), notice, body);
+    h(
+      "header",
+      { class: "who" },
+      h("div", null, h("h1", { tabindex: "-1" }, "The service"), fresh),
+    ),
+    notice,
+    body,
+  );
 
   function show(told) {
     const minutes = told.requests?.per_minute ?? [];
@@ -65,17 +88,30 @@ export function service(place, route, signal) {
     parts.p50.value.textContent = ms(told.latency_ms?.p50);
     parts.p50.small.textContent = "half are answered sooner";
     parts.p99.value.textContent = ms(told.latency_ms?.p99);
-    parts.p99.small.textContent = typeof told.batch?.mean === "number" ? `${number(told.batch.mean)} requests a batch` : "";
+    parts.p99.small.textContent =
+      typeof told.batch?.mean === "number" ? `${number(told.batch.mean)} requests a batch` : "";
     parts.errors.value.textContent = count(total(told.errors) ?? 0);
-    parts.errors.small.textContent = typeof told.errors === "object" && told.errors
-      ? Object.entries(told.errors).map(([name, n]) => `${name}: ${count(n)}`).join(", ") : "status 500 and above";
+    parts.errors.small.textContent =
+      typeof told.errors === "object" && told.errors
+        ? Object.entries(told.errors)
+            .map(([name, n]) => `${name}: ${count(n)}`)
+            .join(", ")
+        : "status 500 and above";
     parts.queue.value.textContent = count(total(told.queue) ?? 0);
     parts.queue.small.textContent = "requests in the queue";
     parts.uptime.value.textContent = duration(told.uptime ?? 0);
     parts.uptime.small.textContent = "since the start";
     const sum = (values) => values.reduce((a, b) => a + b, 0);
-    if (minutes.length) requests.show(minutes, `${count(sum(minutes))} in the last ${several(minutes.length, "minute")}.`);
-    if (hours.length) feedback.show(hours, `${several(sum(hours), "event")} in the last ${several(hours.length, "hour")}.`);
+    if (minutes.length)
+      requests.show(
+        minutes,
+        `${count(sum(minutes))} in the last ${several(minutes.length, "minute")}.`,
+      );
+    if (hours.length)
+      feedback.show(
+        hours,
+        `${several(sum(hours), "event")} in the last ${several(hours.length, "hour")}.`,
+      );
     if (!body.contains(stats)) body.replaceChildren(stats, charts);
     fresh.textContent = `As of ${new Date().toLocaleTimeString("en")}. It refreshes every 5 seconds while you look at it.`;
   }
@@ -97,7 +133,11 @@ export function service(place, route, signal) {
     }
     if (!signal.aborted) timer = setTimeout(ask, EVERY_MS);
   }
-  document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && ask(), { signal });
+  document.addEventListener(
+    "visibilitychange",
+    () => document.visibilityState === "visible" && ask(),
+    { signal },
+  );
   signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
   ask();
 }

@@ -4,23 +4,27 @@ import * as api from "./api.js";
 import { about } from "./about.js";
 import { combobox } from "./combobox.js";
 import { dialsFrom, dialsInto } from "./dials.js";
-import { fresh, h, icon, unseen } from "./dom.js";
+import { h, icon, unseen } from "./dom.js";
 import { flip } from "./flip.js";
 import { keyOf, linkTo, same, spelled, unspelled } from "./ids.js";
-import { panel } from "./panel.js";
-import { pasted, resolved } from "./pasted.js";
+import { bones, panel } from "./panel.js";
+import { pasteBox, resolved } from "./pasted.js";
 import { picture } from "./picture.js";
 import { fill, nothing, say, skeleton } from "./say.js";
 import { listed, several, titleOf } from "./words.js";
 
 const known = new Map(); // what is known of items, for as long as the page is open
-const remember = (entry) => known.set(keyOf(entry.item ?? entry.id), { ...entry, id: entry.item ?? entry.id });
+const remember = (entry) =>
+  known.set(keyOf(entry.item ?? entry.id), { ...entry, id: entry.item ?? entry.id });
 const told = (id) => known.get(keyOf(id)) ?? { id };
 
 /** Draw the page. */
 export async function trial(place, route, signal) {
   document.title = "Try a history · sdgar";
-  let items = route.parameters.getAll("i").map(unspelled).filter((id) => id !== null);
+  let items = route.parameters
+    .getAll("i")
+    .map(unspelled)
+    .filter((id) => id !== null);
   items = items.filter((id, at) => items.findIndex((one) => same(one, id)) === at);
   const before = [];
   let unknown = new Set();
@@ -28,11 +32,20 @@ export async function trial(place, route, signal) {
 
   const list = h("ul", { class: "history own", "aria-label": "The history" });
   const number = h("span", { class: "small" });
-  const undo = h("button", { type: "button", class: "button", disabled: true }, icon("undo"), "Undo");
+  const undo = h(
+    "button",
+    { type: "button", class: "button", disabled: true },
+    icon("undo"),
+    "Undo",
+  );
   const clear = h("button", { type: "button", class: "button", disabled: true }, "Clear");
   const begin = h("div");
   const search = combobox({
-    label: "Add an item", placeholder: "Add an item by name or id", sides: ["items"], stays: true, signal,
+    label: "Add an item",
+    placeholder: "Add an item by name or id",
+    sides: ["items"],
+    stays: true,
+    signal,
     taken: (_, entry) => {
       remember(entry);
       add([entry.id], titleOf(entry));
@@ -45,17 +58,26 @@ export async function trial(place, route, signal) {
     const element = rows.get(key) ?? h("li", { class: "past", data: { key } });
     rows.set(key, element);
     const had = element.contains(document.activeElement);
-    const remove = h("button", {
-      type: "button", class: "round-button", title: "Remove",
-      onclick: () => drop(id),
-      onkeydown: (event) => {
-        if (event.key === "Delete" || event.key === "Backspace") {
-          event.preventDefault();
-          drop(id);
-        }
+    const remove = h(
+      "button",
+      {
+        type: "button",
+        class: "round-button",
+        title: "Remove",
+        onclick: () => drop(id),
+        onkeydown: (event) => {
+          if (event.key === "Delete" || event.key === "Backspace") {
+            event.preventDefault();
+            drop(id);
+          }
+        },
       },
-    }, icon("dislike"), unseen(`Remove ${titleOf(entry)}`));
-    const warning = unknown.has(key) ? [h("span", { class: "tag warn" }, "unknown to the model")] : [];
+      icon("dislike"),
+      unseen(`Remove ${titleOf(entry)}`),
+    );
+    const warning = unknown.has(key)
+      ? [h("span", { class: "tag warn" }, "unknown to the model")]
+      : [];
     const link = h("a", { href: linkTo("item", id) }, titleOf(entry));
     element.replaceChildren(picture(entry), link, ...warning, remove);
     if (had) remove.focus();
@@ -104,7 +126,10 @@ export async function trial(place, route, signal) {
 
   function drop(id) {
     const at = items.findIndex((one) => same(one, id));
-    become(items.filter((_, n) => n !== at), `Removed ${titleOf(told(id))}. Undo brings it back.`);
+    become(
+      items.filter((_, n) => n !== at),
+      `Removed ${titleOf(told(id))}. Undo brings it back.`,
+    );
     const next = list.children[Math.min(at, list.children.length - 1)]?.querySelector("button");
     (next ?? search.input).focus();
   }
@@ -120,26 +145,63 @@ export async function trial(place, route, signal) {
     become([], "The history is empty. Undo brings it back.");
     undo.focus();
   });
-  document.addEventListener("keydown", (event) => {
-    const writing = event.target.matches?.("textarea, input[type=text]") && event.target.value;
-    if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === "z" && !writing) {
-      event.preventDefault();
-      back();
-    }
-  }, { signal });
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      const writing = event.target.matches?.("textarea, input[type=text]") && event.target.value;
+      if (
+        (event.ctrlKey || event.metaKey) &&
+        !event.shiftKey &&
+        event.key.toLowerCase() === "z" &&
+        !writing
+      ) {
+        event.preventDefault();
+        back();
+      }
+    },
+    { signal },
+  );
 
   /** Offer some items to begin with. */
   function start() {
     const place = h("div");
-    fill(place, () => skeleton(6, "tile"), () => api.popular(12, signal), (answer) => [
-      nothing("Begin with something you know", "Click an item, search for one, or paste ids. The list follows at once."),
-      h("ul", { class: "tiles" }, answer.items.map((entry) => h("li", null,
-        h("button", { type: "button", class: "tile", onclick: () => {
-          remember(entry);
-          add([entry.item], titleOf(entry));
-          search.input.focus();
-        } }, picture(entry, { large: true }), h("span", { class: "tile-name" }, titleOf(entry)), unseen("Add to the history"))))),
-    ], signal);
+    fill(
+      place,
+      () => skeleton(6, "tile"),
+      () => api.popular(12, signal),
+      (answer) => [
+        nothing(
+          "Begin with something you know",
+          "Click an item, search for one, or paste ids. The list follows at once.",
+        ),
+        h(
+          "ul",
+          { class: "tiles" },
+          answer.items.map((entry) =>
+            h(
+              "li",
+              null,
+              h(
+                "button",
+                {
+                  type: "button",
+                  class: "tile",
+                  onclick: () => {
+                    remember(entry);
+                    add([entry.item], titleOf(entry));
+                    search.input.focus();
+                  },
+                },
+                picture(entry, { large: true }),
+                h("span", { class: "tile-name" }, titleOf(entry)),
+                unseen("Add to the history"),
+              ),
+            ),
+          ),
+        ),
+      ],
+      signal,
+    );
     return place;
   }
 
@@ -160,27 +222,56 @@ export async function trial(place, route, signal) {
   const paste = pasteBox(async (ids, report) => {
     const { entries, missing } = await resolved(ids, signal);
     entries.forEach(remember);
-    if (entries.length) add(entries.map((one) => one.id), several(entries.length, "item"));
-    report(missing.length
-      ? `Not found: ${listed(missing.slice(0, 5))}${missing.length > 5 ? ` and ${missing.length - 5} more` : ""}.`
-      : `${several(entries.length, "item")} taken.`);
+    if (entries.length)
+      add(
+        entries.map((one) => one.id),
+        several(entries.length, "item"),
+      );
+    report(
+      missing.length
+        ? `Not found: ${listed(missing.slice(0, 5))}${missing.length > 5 ? ` and ${missing.length - 5} more` : ""}.`
+        : `${several(entries.length, "item")} taken.`,
+    );
   });
-  const side = h("section", { class: "side", "aria-labelledby": "own-title" },
+  const side = h(
+    "section",
+    { class: "side", "aria-labelledby": "own-title" },
     h("div", { class: "side-head" }, h("h2", { id: "own-title" }, "The history"), number),
-    search.root, list, begin,
-    h("div", { class: "row-of-buttons" }, undo, clear), paste);
-  const columns = h("div", { class: "columns" }, side, h("section", { class: "panel" }, skeleton(10)));
+    search.root,
+    list,
+    begin,
+    h("div", { class: "row-of-buttons" }, undo, clear),
+    paste,
+  );
+  const columns = h("div", { class: "columns" }, side, bones("Recommended"));
   place.replaceChildren(
-    h("header", { class: "who" }, h("div", null, h("h1", { tabindex: "-1" }, "Try a history"),
-      h("p", { class: "lead" }, "What would someone be recommended who likes these items? Nothing is stored."))),
+    h(
+      "header",
+      { class: "who" },
+      h(
+        "div",
+        null,
+        h("h1", { tabindex: "-1" }, "Try a history"),
+        h(
+          "p",
+          { class: "lead" },
+          "What would someone be recommended who likes these items? Nothing is stored.",
+        ),
+      ),
+    ),
     columns,
   );
   draw();
   const missing = items.filter((id) => !known.has(keyOf(id)));
-  resolved(missing, signal).then(({ found }) => {
-    found.forEach((entry, at) => entry && known.set(keyOf(missing[at]), { ...entry, id: missing[at] }));
-    draw();
-  }, () => {});
+  resolved(missing, signal).then(
+    ({ found }) => {
+      found.forEach(
+        (entry, at) => entry && known.set(keyOf(missing[at]), { ...entry, id: missing[at] }),
+      );
+      draw();
+    },
+    () => {},
+  );
 
   let recommended = null;
   const model = await about();
@@ -189,44 +280,29 @@ export async function trial(place, route, signal) {
     title: "Recommended",
     source: () => (items.length ? { histories: [{ items }] } : null),
     why: () => ({ history: items }),
-    buttons: (entry) => h("button", {
-      type: "button", class: "round-button", title: "Add to the history",
-      onclick: () => {
-        remember(entry);
-        add([entry.item], titleOf(entry));
-      },
-    }, icon("add"), unseen(`Add ${titleOf(entry)} to the history`)),
-    pointed, answered, model, signal,
+    buttons: (entry) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "round-button",
+          title: "Add to the history",
+          onclick: () => {
+            remember(entry);
+            add([entry.item], titleOf(entry));
+          },
+        },
+        icon("add"),
+        unseen(`Add ${titleOf(entry)} to the history`),
+      ),
+    pointed,
+    answered,
+    model,
+    signal,
     dials: dialsFrom(route.parameters),
     turned: (dials) => route.rewrite((parameters) => dialsInto(parameters, dials)),
   });
   columns.replaceChildren(side, recommended.root);
   if (items.length) recommended.refresh(0);
   else recommended.instead(start());
-}
-
-/** Make the field for pasted ids. */
-function pasteBox(taken) {
-  const id = fresh("paste");
-  const field = h("textarea", { id, rows: "4", placeholder: "17, 42, 108", spellcheck: "false" });
-  const report = h("p", { class: "small", role: "status" });
-  const button = h("button", { type: "button", class: "button" }, "Add these");
-  button.addEventListener("click", async () => {
-    const ids = pasted(field.value);
-    if (!ids.length) return (report.textContent = "There are no ids in the field.");
-    button.disabled = true;
-    report.textContent = `Looking for ${several(ids.length, "item")} …`;
-    try {
-      await taken(ids, (words) => (report.textContent = words));
-      field.value = "";
-    } catch (problem) {
-      if (problem.name !== "AbortError") report.textContent = problem.message;
-    } finally {
-      button.disabled = false;
-    }
-    return null;
-  });
-  return h("details", { class: "paste" }, h("summary", null, "Paste several"),
-    h("label", { for: id }, "Ids, one on a line or with commas between; in quotes if an id has a comma"),
-    field, button, report);
 }

@@ -27,7 +27,12 @@ export const percent = (value) => (value > 0 && value < 0.01 ? fine : percents).
 
 /** Write a duration in its two greatest units. */
 export function duration(seconds) {
-  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const units = [
+    ["d", 86400],
+    ["h", 3600],
+    ["min", 60],
+    ["s", 1],
+  ];
   let left = Math.max(0, Math.round(seconds));
   const parts = [];
   for (const [unit, size] of units) {
@@ -59,7 +64,9 @@ export function listed(texts) {
 
 /** Turn a name of a field into words. */
 export function label(name) {
-  const words = String(name).replaceAll("_", " ").replace(/^(ndcg|map|mrr|hr|kl)\b/i, (m) => m.toUpperCase());
+  const words = String(name)
+    .replaceAll("_", " ")
+    .replace(/^(ndcg|map|mrr|hr|kl)\b/i, (m) => m.toUpperCase());
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
@@ -68,7 +75,16 @@ export const titleOf = (one) => one.name || String(one.item ?? one.id ?? one.use
 
 export const BASES = {
   model: ["Trained", "The model learned these tastes in training."],
-  feedback: ["Folded in from feedback", "The list takes in what was stored since the model was trained."],
-  history: ["Folded in from this history", "The model never saw this person; it works from the items given."],
-  popular: ["Most popular", "The model knows nothing of this person yet, so everyone's favourites stand in."],
+  feedback: [
+    "Folded in from feedback",
+    "The list takes in what was stored since the model was trained.",
+  ],
+  history: [
+    "Folded in from this history",
+    "The model never saw this person; it works from the items given.",
+  ],
+  popular: [
+    "Most popular",
+    "The model knows nothing of this person yet, so everyone's favourites stand in.",
+  ],
 };
