@@ -13,6 +13,18 @@ from urllib.request import urlopen
 
 import pytest
 
+import sdgar
+from sdgar.data.synthetic import Shape, generate
+from sdgar.experiments.job import Rows, made_up
+from sdgar.systems.sdsoftmax import SDSoftmax
+
+pytest.importorskip("fastapi", reason='the server needs the extra: pip install "sdgar[serve]"')
+
+from sdgar.database import Database
+from sdgar.serve.server import Settings
+from sdgar.serve.showcase import fill
+
+from ..serve.conftest import Live
 from .page_stub import Stub
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -43,14 +55,24 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def page_url() -> Iterator[str]:
-    """The address of a server with the page: SDGAR_PAGE_URL, or else that of a stand-in."""
+def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with the page: SDGAR_PAGE_URL, or else one on a made-up model."""
     if given := os.environ.get("SDGAR_PAGE_URL"):
         yield given.rstrip("/") + "/"
         return
-    serving = Stub()
-    yield serving.url
-    serving.close()
+    folder = tmp_path_factory.mktemp("page")
+    shape = Shape(users=200, items=150, interactions=4_000, concentration=0.2)
+    data = generate(shape, seed=1)
+    train, test = sdgar.split(data, seed=1)
+    system = SDSoftmax(dim=8, epochs=4, memory=4.0, seed=0)
+    rows = Rows(train=train, test=test, everything=data)
+    made_up(system, seed=0, overwrite=True).run(system, rows, folder / "run")
+    store = f"sqlite:///{folder / 'store.db'}"
+    with Database.open(store) as database:
+        fill(database, sdgar.load(folder / "run"))
+    live = Live(Settings(models={"main": (str(folder / "run"), 1.0)}, store=store, port=0))
+    yield live.url + "/"
+    live.close()
 
 
 @pytest.fixture

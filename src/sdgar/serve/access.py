@@ -87,6 +87,14 @@ class Access:
         if ROLES.index(held) < ROLES.index(role):
             raise Refused(403, f"This needs a key of the role {role}; this one has {held}.")
 
+    def may(self, scope: Any, role: str) -> bool:
+        """Tell whether a request may do what a role may."""
+        try:
+            self.allow(scope, role)
+        except Refused:
+            return False
+        return True
+
     def client(self, scope: Any) -> str:
         """Name the client of a request for its rate: by the id of its key, or by its address."""
         secret = secret_of(dict(scope["headers"])) if self.needed else None

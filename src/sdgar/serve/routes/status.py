@@ -29,7 +29,10 @@ async def model(request: Request) -> Response:
         {"name": v.name, "share": v.share, "model": v.snapshot.name, "version": v.snapshot.version}
         for v in variants.by_name.values()
     ]
-    found["refused"] = _refused(state_of(request))
+    state = state_of(request)
+    found["refused"] = _refused(state)
+    takes = state.database is not None and state.access.may(request.scope, "write")
+    found["abilities"]["feedback"] = takes
     return answer(found)
 
 
