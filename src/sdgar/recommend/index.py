@@ -74,8 +74,10 @@ class ItemIndex:
         self._item_ID = factors.item_ID
         self._file = InvertedFile(as_array(factors.item_ID), as_array(factors.bias_I), seed=seed)
         self._room = threading.local()
-        self.looked_into = min(_FIRST_LOOK, self._file.n_lists)
+        self.looked_into = min(_FIRST_LOOK, max(1, self._file.n_lists // 4))
         """How many lists of the inverted file a search looks into."""
+        self.n_lists = self._file.n_lists
+        """How many lists the inverted file has."""
         self.recall = 0.0
         """The share of exact lists of 50 items that searches found as the index was built."""
 
@@ -112,7 +114,7 @@ class ItemIndex:
             self.recall = recall(found.items_TK, exact.items_TK)
             if self.recall >= wanted or self.looked_into >= most:
                 return
-            self.looked_into = min(2 * self.looked_into, most)
+            self.looked_into = min(self.looked_into * 3 // 2, most)
 
     def serves(self, model: Scorer) -> bool:
         """Tell whether a model has the items of this index, as one with new users has."""

@@ -2,10 +2,11 @@
 
 Inner products become distances on a sphere by one more number for each item (Bachrach et al. 2014):
 
-    x_i = (v_i, b_i, √(m² - |v_i|² - b_i²)),   q_c = (u_c, 1, 0),   x_i · q_c = u_c · v_i + b_i
+    x_i = (v_i, b_i, √(m² - |v_i|² - b_i²)) / m,   q_c = (u_c, 1, 0),
+    m x_i · q_c = u_c · v_i + b_i,   with m² the largest |v_i|² + b_i²
 
-The numbers of x are kept in 8 bits each, so that the lists take a quarter of the memory of the
-vectors, and the order of what a search gives is rough. Searches may run in several threads at once.
+The numbers of x are kept in 16 bits each, so that the lists take half of the memory of the vectors,
+and the order of what a search gives is rough. Searches may run in several threads at once.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class InvertedFile:
         self._wide = x_IE.shape[1]
         self._centres = faiss.IndexFlatIP(self._wide)
         self._lists = faiss.IndexIVFScalarQuantizer(
-            self._centres, self._wide, self.n_lists, faiss.ScalarQuantizer.QT_8bit,
+            self._centres, self._wide, self.n_lists, faiss.ScalarQuantizer.QT_fp16,
             faiss.METRIC_INNER_PRODUCT,
         )  # fmt: skip
         how = self._lists.cp
@@ -73,7 +74,7 @@ class InvertedFile:
 
 
 def _on_sphere(item_ID: NDArray[np.float32], bias_I: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give x_i, all of the same length, with zeros up to a width that suits faiss."""
+    """Give x_i, all of length 1, with zeros up to a width that suits faiss."""
     n_items, dim = item_ID.shape
     square_I = np.einsum("id,id->i", item_ID, item_ID) + bias_I**2
     if not np.isfinite(square_I).all():
@@ -87,7 +88,9 @@ def _on_sphere(item_ID: NDArray[np.float32], bias_I: NDArray[np.float32]) -> NDA
     x_IE = np.zeros((n_items, -(-(dim + 2) // _EIGHT) * _EIGHT), np.float32)
     x_IE[:, :dim] = item_ID
     x_IE[:, dim] = bias_I
-    x_IE[:, dim + 1] = np.sqrt(np.maximum(square_I.max() - square_I, 0.0))
+    longest = square_I.max()
+    x_IE[:, dim + 1] = np.sqrt(np.maximum(longest - square_I, 0.0))
+    x_IE /= np.sqrt(longest) or 1.0
     return x_IE
 
 
