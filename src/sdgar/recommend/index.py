@@ -34,7 +34,7 @@ WANTED_RECALL = 0.98
 """The share of exact lists that searches should find: they look into more lists until they do."""
 LEAST_RECALL = 0.9
 """The share below which an index is of no use."""
-_JUDGED, _LENGTH = 256, 50
+_JUDGED, _LENGTH = 512, 50
 """How many users' lists are compared with the exact ones, and how long these are."""
 _FIRST_LOOK = 8
 """How many lists of the inverted file a search looks into at least."""
@@ -102,19 +102,22 @@ class ItemIndex:
         return index
 
     def _settle(self, model: Model, known: History, wanted: float) -> None:
-        """Compare lists with exact ones, and look into more lists until enough is found."""
+        """Look into more lists until enough is found for some users, and measure it for others."""
         some_T = np.flatnonzero(np.diff(known.indptr_U1))
         if not len(some_T):
             return
         some_T = some_T[np.unique(np.linspace(0, len(some_T) - 1, _JUDGED).astype(np.int64))]
-        exact = top_k(model, some_T, _LENGTH, seen=known)
+        settled_T, others_T = (some_T[::2], some_T[1::2]) if len(some_T) > 1 else (some_T, some_T)
+        exact = top_k(model, settled_T, _LENGTH, seen=known)
         most = max(1, self._file.n_lists // 4)
-        while True:
-            found = self.top_k(model, some_T, _LENGTH, seen=known)
-            self.recall = recall(found.items_TK, exact.items_TK)
-            if self.recall >= wanted or self.looked_into >= most:
-                return
+        while self.looked_into < most:
+            found = self.top_k(model, settled_T, _LENGTH, seen=known)
+            if recall(found.items_TK, exact.items_TK) >= wanted:
+                break
             self.looked_into = min(self.looked_into * 3 // 2, most)
+        exact = top_k(model, others_T, _LENGTH, seen=known)
+        found = self.top_k(model, others_T, _LENGTH, seen=known)
+        self.recall = recall(found.items_TK, exact.items_TK)
 
     def serves(self, model: Scorer) -> bool:
         """Tell whether a model has the items of this index, as one with new users has."""

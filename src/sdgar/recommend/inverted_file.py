@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import NumericalError, ResourceError
+from sdgar.machine import cores
 
 _ITEMS_A_CENTRE = 64
 """How many items for each centre the centres are found from."""
@@ -43,6 +44,7 @@ class InvertedFile:
             self._centres, self._wide, self.n_lists, faiss.ScalarQuantizer.QT_fp16,
             faiss.METRIC_INNER_PRODUCT,
         )  # fmt: skip
+        faiss.omp_set_num_threads(cores.threads())
         how = self._lists.cp
         how.seed, how.niter, how.spherical = seed, _ROUNDS, True
         how.max_points_per_centroid, how.min_points_per_centroid = _ITEMS_A_CENTRE, 1
@@ -68,6 +70,7 @@ class InvertedFile:
         if blocked_I is not None:
             allowed = np.packbits(~blocked_I, bitorder="little")
             options["sel"] = self._faiss.IDSelectorBitmap(allowed)
+        self._faiss.omp_set_num_threads(cores.threads())  # a setting of each thread
         how = self._faiss.SearchParametersIVF(**options)
         found_BN: NDArray[np.int64] = self._lists.search(q_BE, n, params=how)[1]
         return found_BN
