@@ -34,6 +34,8 @@ import numpy as np
 from common import ROOT, machine, options_of, write_report
 
 K, HISTORY = 10, 20
+COMPARED = 1600
+"""How many lists of users, and of new users, the two versions are compared by."""
 BATCHES = (1, 4, 16, 64)
 QUESTIONS = {
     **{f"users {n}": n for n in BATCHES},
@@ -105,9 +107,18 @@ def contestant(folder: str) -> None:
             return lambda: model.explain_reasons(history=history, k=K).dicts()
         return lambda: plain(who_T)
 
+    def lists() -> list[tuple[list[Any], list[Any]]]:
+        """Give the lists of some users, and of some who are new."""
+        found = []
+        for _ in range(COMPARED // 16):
+            asked = users[rng.choice(len(users), 16)].tolist()
+            found += [model.recommend_lists(asked, k=K)]
+            found += [model.recommend_lists(histories=histories(16), k=K)]
+        return [(one.items_TK.tolist(), one.scores_TK.tolist()) for one in found]
+
     for name, n in QUESTIONS.items():
         work(name, n)()  # compiles and builds, and is not counted
-    print(json.dumps("ready"), flush=True)
+    print(json.dumps(lists()), flush=True)
     for line in sys.stdin:
         name = line.strip()
         ask = work(name, QUESTIONS[name])
@@ -126,8 +137,10 @@ def started(source: Path, folder: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def measured(sources: dict[str, Path], folder: str, rounds: int) -> dict[str, Any]:
-    """Let both take turns, and give the median milliseconds of a question of each."""
+def measured(
+    sources: dict[str, Path], folder: str, rounds: int
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Let both take turns; give the median milliseconds of a question, and how lists differ."""
     processes = {name: started(source, folder) for name, source in sources.items()}
 
     def answer(name: str, asked: str | None) -> Any:
@@ -141,8 +154,7 @@ def measured(sources: dict[str, Path], folder: str, rounds: int) -> dict[str, An
             raise SystemExit(f"the version in {sources[name]} ended before it answered")
         return json.loads(line)
 
-    for name in processes:
-        answer(name, None)
+    alike = compared(*(answer(name, None) for name in processes))
     taken: dict[str, dict[str, list[list[float]]]] = {}
     for _ in range(rounds):
         for asked in QUESTIONS:
@@ -150,7 +162,7 @@ def measured(sources: dict[str, Path], folder: str, rounds: int) -> dict[str, An
                 taken.setdefault(asked, {}).setdefault(name, []).append(answer(name, asked))
     for process in processes.values():
         process.communicate()
-    return {
+    found = {
         asked: {
             name: {
                 kind: 1e3 * statistics.median(one[at] for one in turns) / QUESTIONS[asked]
@@ -159,6 +171,19 @@ def measured(sources: dict[str, Path], folder: str, rounds: int) -> dict[str, An
             for name, turns in both.items()
         }
         for asked, both in taken.items()
+    }
+    return found, alike
+
+
+def compared(before: Any, now: Any) -> dict[str, float]:
+    """Say how many lists of both versions differ, and how much scores do."""
+    items, scores = (
+        [np.concatenate([one[at] for one in version]) for version in (before, now)] for at in (0, 1)
+    )
+    return {
+        "lists": len(items[0]),
+        "lists_that_differ": int((items[0] != items[1]).any(axis=1).sum()),
+        "largest_difference_of_scores": float(np.nanmax(np.abs(scores[0] - scores[1]))),
     }
 
 
@@ -169,12 +194,14 @@ def answers(options: Any) -> None:
         folder, rounds = options.model, options.rounds
         if options.quick:
             folder, rounds = tiny_model(Path(temporary) / "model"), 1
-        found = measured(sources, str(folder), rounds)
+        found, alike = measured(sources, str(folder), rounds)
     for asked, both in found.items():
         told = "".join(f"{name:>9} {one['cpu_ms']:8.3f} ms" for name, one in both.items())
         print(f"{asked:26}{told}")
+    print(json.dumps(alike))
     report = {**machine(), "threads": 1, "rounds": rounds, "machine": options.machine}
-    write_report(options.json, {**report, "k": K, "history": HISTORY, "answers": found})
+    report |= {"k": K, "history": HISTORY, "compared": alike}
+    write_report(options.json, {**report, "answers": found})
 
 
 def tiny_model(folder: Path) -> Path:
