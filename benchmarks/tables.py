@@ -1043,6 +1043,53 @@ def reading() -> str:
     return markdown([*head, "Polars' memory", "sdgar's memory"], rows)
 
 
+ANSWERS = {
+    "users 1": "a user that the model knows",
+    "users 4": "the same, 4 at once",
+    "users 16": "the same, 16 at once",
+    "users 64": "the same, 64 at once",
+    "histories 1": "a new user with 20 items",
+    "histories 4": "the same, 4 at once",
+    "histories 16": "the same, 16 at once",
+    "histories 64": "the same, 64 at once",
+    "top_k 16": "`top_k` alone, 16 at once",
+    "fold_in 16": "`fold_in` alone, 16 at once",
+    "similar item": "items that are similar to an item",
+    "similar item, by vectors": "the same, asked for by vectors",
+    "explain user": "10 reasoned items of a user",
+    "explain history": "the same of a new user",
+}
+
+
+def answers() -> str:
+    """CPU milliseconds of answers in process, beside the version before and a plain handler."""
+    found = _report("answers.json")["answers"]
+    rows = []
+    for asked, said in ANSWERS.items():
+        before, now = (found[asked][name]["cpu_ms"] for name in ("before", "now"))
+        plain = found.get(asked.replace("users", "numpy"), {}) if "users" in asked else {}
+        bare = f"{plain['now']['cpu_ms']:.2f}" if plain else "–"
+        rows.append([said, f"{before:.2f}", f"{now:.2f}", f"{before / now:.1f}", bare])
+    return markdown(["a question", "before", "now", "ratio", "plain NumPy, vectors only"], rows)
+
+
+def answers_index() -> str:
+    """CPU milliseconds of exact lists and of those that an index finds, with their recall."""
+    rows = [
+        [
+            f"{row['items']:,}",
+            *(f"{row[f'{how}_cpu_ms_{n}']:.1f}" for n in (1, 16) for how in ("exact", "index")),
+            f"{row['recall@10']:.3f}",
+            f"{row['looked_into']} of {row['lists']:,}",
+            f"{row['build_s']:,.0f}",
+        ]
+        for row in _report("answers-index.json")["rows"]
+    ]
+    head = ["items", "exact, one user", "index, one user", "exact, 16 at once"]
+    head += ["index, 16 at once", "recall@10", "lists looked into", "seconds to build"]
+    return markdown(head, rows)
+
+
 NEIGHBOURS = (0, 1, 2, 4)
 WORK = {
     "epochs": "epochs of SD-Softmax",
@@ -1197,6 +1244,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "gpu": ("docs/benchmarks.md", gpu),
     "evaluation": ("docs/benchmarks.md", evaluation),
     "reading": ("docs/benchmarks.md", reading),
+    "answers": ("docs/benchmarks.md", answers),
+    "answers-index": ("docs/benchmarks.md", answers_index),
 }
 """The page of every table, and what makes it."""
 

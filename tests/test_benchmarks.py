@@ -17,6 +17,8 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks/ is not there")
 
 CASES = {
+    "answers": (),
+    "answers index": (),
     "beside_eager cml": (),
     "beside_eager fields": (),
     "command": (),
@@ -39,6 +41,7 @@ CASES = {
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
 }
 NEEDS = {
+    "answers index": "faiss",
     "sampling proposals": "faiss",
     "gpu": "triton",
     "cpu": "implicit",

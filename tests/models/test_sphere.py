@@ -119,3 +119,35 @@ def test_what_stands_for_the_catalogue_is_weighed_without_bias(counts):
         assert_close(met_S, met_S.round(), rtol=0, atol=1e-3)
         assert ((met_S - 64 * share_I[item_S]).abs() < 1 + 1e-3).all()
         assert met_S.sum().item() == pytest.approx(64, abs=1e-2)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([0.1, 0.3]), st.sampled_from([57, 58, 59, 60]))
+def test_one_context_after_the_other_climbs_as_all_at_a_time(seed, tau, items):
+    pytest.importorskip("numba")
+    known, unit_ID, bias_I, popularity_I = problem(seed, items=items, dim=7)
+    ask = (known, unit_ID, bias_I, Support.of(popularity_I))
+    each_BD = directions(*ask, tau=tau, rho=1.2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", 0)
+        together_BD = directions(*ask, tau=tau, rho=1.2)
+    assert_close(each_BD, together_BD, rtol=1e-4, atol=1e-4)
+
+
+def test_a_context_gets_the_same_bytes_in_any_company():
+    pytest.importorskip("numba")
+    known, unit_ID, bias_I, popularity_I = problem(5)
+    stand_in = Support.of(popularity_I)
+    all_BD = directions(known, unit_ID, bias_I, stand_in, tau=0.2)
+    for row in range(known.n_rows):
+        alone = known.rows(torch.tensor([row]))
+        assert torch.equal(directions(alone, unit_ID, bias_I, stand_in, tau=0.2)[0], all_BD[row])
+
+
+@pytest.mark.parametrize("few", [0, 64])
+def test_who_has_every_item_gets_their_mean(few, monkeypatch):
+    monkeypatch.setattr(module, "_FEW", few)
+    _, unit_ID, bias_I, popularity_I = problem(6, items=12)
+    known = SparseMatrix.of(np.array([0, 12]), np.arange(12, dtype=np.int32), 12, device=CPU)
+    u_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=0.2)
+    assert_close(u_BD[0], normalize(unit_ID.mean(dim=0), dim=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,6 +56,9 @@ def serve(
     workers: Annotated[
         int, typer.Option("--workers", min=1, max=64, help="Answer by this many processes.")
     ] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, help="Compute by this many threads a process.")
+    ] = 1,
     keys: Annotated[
         str,
         typer.Option(
@@ -101,6 +105,7 @@ def serve(
     from sdgar.arguments import one_of
 
     one_of("keys", keys, _KEYS)
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # before torch reads it
     require_extra()
     from sdgar.serve.limits import Limits
     from sdgar.serve.server import Settings, serve

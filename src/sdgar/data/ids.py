@@ -188,7 +188,7 @@ class Ids:
         command line finds the integer 17, while ``017`` and ``17.0`` do not. Whatever is neither
         an integer nor a text is unknown: None is not the text "None".
         """
-        array = raw if isinstance(raw, np.ndarray) else np.array([*raw, None], dtype=object)[:-1]
+        array = raw if isinstance(raw, np.ndarray) else self._column(list(raw))
         if self.kind != "text" and array.dtype.kind in "iu":
             # Both sides must be of one type: NumPy compares int64 and uint64 as float64.
             own = np.iinfo(self.values.dtype)
@@ -199,6 +199,14 @@ class Ids:
             return np.where(found, at, -1).astype(np.int64)
         found_at = (self._index.get(str(v), -1) if _can_be_id(v) else -1 for v in array)
         return np.fromiter(found_at, np.int64, len(array))
+
+    def _column(self, raw: list[Any]) -> NDArray[Any]:
+        """Return integers as NumPy has them, which need no table of all ids, or objects."""
+        if self.kind != "text" and raw and all(type(value) is int for value in raw):
+            numbers = np.array(raw)
+            if numbers.dtype.kind in "iu":
+                return numbers
+        return np.array([*raw, None], dtype=object)[:-1]
 
     @cached_property
     def _index(self) -> dict[str, int]:

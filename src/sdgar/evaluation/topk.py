@@ -23,10 +23,12 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.errors import NumericalError, UsageError
+from sdgar.evaluation.few import few_parts, scores_of_few
 from sdgar.evaluation.one_order import ranked
 from sdgar.machine import cores
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer, checked
+from sdgar.models.parts import Parts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,7 +76,7 @@ def top_k(
         memory_bytes = 64 << 20 if scorer.device.type == "cpu" else 4 << 30
     n_items = scorer.n_items
     users_T = np.ascontiguousarray(users_T, np.int64)
-    _check(users_T, k, n_items, seen, blocked_I)
+    require_rankable(users_T, k, n_items, seen, blocked_I)
     kept = min(k, n_items)
     items_TK = np.full((len(users_T), k), -1, np.int32)
     scores_TK = np.full((len(users_T), k), -np.inf, np.float32)
@@ -89,7 +91,8 @@ def top_k(
             if kernel is None:
                 found = _OnDevice(scorer, users_T, kept, seen, blocked_I).rank(rows)
             else:
-                found = _OnThreads(scorer, users_T, kept, seen, blocked_I).rank(kernel, rows)
+                few = few_parts(scorer, len(users_T), memory_bytes)
+                found = _OnThreads(scorer, users_T, kept, seen, blocked_I, few).rank(kernel, rows)
     items_TK[:, :kept], scores_TK[:, :kept] = found
     return TopK(items_TK, scores_TK)
 
@@ -101,14 +104,14 @@ def block_rows(n_items: int, *, memory_bytes: int, compiled: bool) -> int:
     return min(rows, _MOST_ROWS) if compiled else rows
 
 
-def _check(
+def require_rankable(
     users_T: NDArray[np.int64],
     k: int,
     n_items: int,
     seen: History | None,
     blocked_I: NDArray[np.bool_] | None,
 ) -> None:
-    # The kernel checks no bounds, so nothing out of range may reach it.
+    """Refuse a question with anything out of range, as kernels check no bounds."""
     if k < 1:
         raise UsageError(f"k must be at least 1, got {k}.", code="bad_k")
     if n_items < 1:
@@ -197,8 +200,9 @@ class _OnThreads:
         k: int,
         seen: History | None,
         blocked_I: NDArray[np.bool_] | None,
+        few: Parts | None,
     ) -> None:
-        self._scorer, self._users_T = scorer, users_T
+        self._scorer, self._users_T, self._few = scorer, users_T, few
         self._items_TK = np.empty((len(users_T), k), np.int32)
         self._top_TK = np.empty((len(users_T), k), np.float32)
         if seen is None:
@@ -226,7 +230,8 @@ class _OnThreads:
                 bad.append((first, row))
 
         n_users, n_items = len(self._users_T), self._scorer.n_items
-        if n_users <= rows:
+        if n_users <= rows or self._few is not None:
+            rows = n_users
             part(0, n_users)
         else:
             with cores.torch_aside():
@@ -239,7 +244,10 @@ class _OnThreads:
 
     def _rank_block(self, kernel: Callable[..., int], block: slice) -> int:
         """Rank one block, and give the first of its rows that cannot be ranked, or -1."""
-        scores_BI = self._scores(self._users_T[block]).detach().numpy()
+        if self._few is not None:
+            scores_BI = scores_of_few(self._few, self._users_T[block], _pool)
+        else:
+            scores_BI = self._scores(self._users_T[block]).detach().numpy()
         return kernel(
             scores_BI, self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I,
             0, len(scores_BI), self._items_TK[block], self._top_TK[block],

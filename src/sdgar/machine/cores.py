@@ -62,13 +62,17 @@ class Cores:
 def found() -> Cores:
     """Return the cores as they are now; only the quota is read once a process."""
     machine = os.cpu_count() or 1
-    asked = _asked.get() or torch.get_num_threads()
-    return Cores(machine, _affinity() or machine, _own_quota(), asked)
+    return _cores(machine, _affinity() or machine)
 
 
 def threads() -> int:
-    """Return the number of threads to use now."""
-    return found().threads
+    """Return the number of threads to use now, without a look at cores that are not for us."""
+    usable = _affinity() or os.cpu_count() or 1
+    return _cores(usable, usable).threads
+
+
+def _cores(machine: int, affinity: int) -> Cores:
+    return Cores(machine, affinity, _own_quota(), _asked.get() or torch.get_num_threads())
 
 
 @contextmanager

@@ -90,9 +90,10 @@ class SparseMatrix:
 
     def rows(self, rows_B: Tensor) -> SparseMatrix:
         """Return some rows, in this order; a row may be asked for several times."""
-        length_B = self.length_R[rows_B]
+        first_B = self.start_R1[rows_B]
+        length_B = self.start_R1[rows_B + 1] - first_B
         start_B1 = pad(length_B.cumsum(0), (1, 0))
-        shift_B = self.start_R1[rows_B] - start_B1[:-1]
+        shift_B = first_B - start_B1[:-1]
         place_E = torch.repeat_interleave(shift_B, length_B)
         place_E += torch.arange(len(place_E), device=self.device)
         # index_select, because [] takes several times as long here.
@@ -103,12 +104,13 @@ class SparseMatrix:
     def block(self, rows_B: Tensor, columns_N: Tensor) -> Tensor:
         """Return x_BN of some rows and columns as a dense matrix; columns differ."""
         some = self.rows(rows_B)
-        place_C = torch.full((self.n_columns,), -1, device=self.device)
-        place_C[columns_N] = torch.arange(len(columns_N), device=self.device)
-        place_E = place_C[some.column_E]
-        there_E = place_E >= 0
         out_BN = torch.zeros(len(rows_B), len(columns_N), device=self.device)
-        out_BN[some.row_E[there_E], place_E[there_E]] = some.weights()[there_E]
+        if not len(columns_N):
+            return out_BN
+        sorted_N, order_N = columns_N.sort()
+        at_E = torch.searchsorted(sorted_N, some.column_E).clamp_(max=len(columns_N) - 1)
+        there_E = sorted_N[at_E] == some.column_E
+        out_BN[some.row_E[there_E], order_N[at_E[there_E]]] = some.weights()[there_E]
         return out_BN
 
     def transposed(self) -> SparseMatrix:
@@ -169,7 +171,8 @@ class SparseMatrix:
                 for m in (self, other)
                 for t in (m.start_R1, m.column_E, m.weights())
             )
-            numbers = int(other.length_R[self.column_E].sum())
+            start_C1, met_E = other.start_R1, self.column_E
+            numbers = int((start_C1[met_E + 1] - start_C1[met_E]).sum())
             kernels.share(
                 kernels.add_product, self.n_rows, numbers, *arrays, np.float32(scale),
                 out_RC.numpy(),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, pad
 
 from sdgar.maths.sparse import SparseMatrix
 
@@ -16,6 +19,8 @@ _SUPPORT = 2048
 """How many items at most stand for all of them."""
 _BLOCK = 512
 """How many contexts are computed at a time."""
+_FEW = 64
+"""Up to so many contexts are computed one after the other, which is the faster way for a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,19 @@ def directions(
     a large catalogue some 2,000 items stand for all, the same for every context, so that what a
     context gets does not depend on who else is asked for.
     """
+    on_cpu = unit_ID.device.type == "cpu" and unit_ID.dtype == bias_I.dtype == torch.float32
+    if known.n_rows <= _FEW and on_cpu and (kernels := _kernels()) is not None:
+        m_BD = (known @ unit_ID) / (rho * known.length_R[:, None])
+        return _climb_each(kernels, known, m_BD, unit_ID, bias_I, stand_in, tau)
     v_SD = unit_ID[stand_in.item_S]
     offset_S = bias_I[stand_in.item_S] + stand_in.log_weight_S
     blocks = torch.arange(known.n_rows, device=unit_ID.device).split(_BLOCK)  # type: ignore[no-untyped-call]
-    pull_ID = unit_ID / rho
-    return torch.cat(
-        [_climb(known.rows(b), pull_ID, v_SD, offset_S, stand_in.place_I, tau) for b in blocks]
-    )
+    found = []
+    for block in blocks:
+        some = known.rows(block)
+        m_BD = (some @ unit_ID) / (rho * some.length_R[:, None])
+        found.append(_climb(some, m_BD, v_SD, offset_S, stand_in.place_I, tau))
+    return torch.cat(found)
 
 
 def support(popularity_I: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,14 +103,13 @@ def support(popularity_I: Tensor) -> tuple[Tensor, Tensor]:
 
 def _climb(
     known: SparseMatrix,
-    pull_ID: Tensor,
+    m_BD: Tensor,
     v_SD: Tensor,
     offset_S: Tensor,
     place_I: Tensor,
     tau: float,
 ) -> Tensor:
     """Climb for a block of contexts; a step that does not gain is taken back for a shorter one."""
-    m_BD = (known @ pull_ID) / known.length_R[:, None]
     at_E = place_I[known.column_E]
     row_E, at_E = known.row_E[at_E >= 0], at_E[at_E >= 0]
     u_BD = best_BD = normalize(m_BD, dim=1)
@@ -119,3 +129,39 @@ def _climb(
         step_B = torch.where(gains_B, step_B, step_B / 4)
         u_BD = normalize(best_BD + step_B[:, None] * slope_BD, dim=1)
     return best_BD
+
+
+def _climb_each(
+    kernels: Any,
+    known: SparseMatrix,
+    m_BD: Tensor,
+    unit_ID: Tensor,
+    bias_I: Tensor,
+    stand_in: Support,
+    tau: float,
+) -> Tensor:
+    """Climb for one context after the other, in compiled code."""
+    odd = -len(stand_in.item_S) % kernels.FOUR
+    item_S = pad(stand_in.item_S, (0, odd))  # the first item again, which then stands for nothing
+    log_weight_S = pad(stand_in.log_weight_S, (0, odd), value=-torch.inf)
+    v_SD = unit_ID.detach().index_select(0, item_S)
+    offset_S = bias_I.detach().index_select(0, item_S) + log_weight_S
+    best_BD, m_BD = torch.empty_like(m_BD), m_BD.detach()
+    room = torch.empty(2, m_BD.shape[1]), torch.empty(len(v_SD))
+    at_E = stand_in.place_I.index_select(0, known.column_E)
+    arrays = [t.numpy() for t in (m_BD, v_SD, offset_S, known.start_R1, at_E)]
+    kernels.climb(
+        0, known.n_rows, *arrays, np.float32(tau), _LOOKS, np.float32(_STEP_SIZE),
+        *(t.numpy() for t in (*room, best_BD)),
+    )  # fmt: skip
+    return best_BD
+
+
+@cache
+def _kernels() -> Any:
+    """Return the compiled steps for the CPU, or None if their compiler is not installed."""
+    try:
+        from sdgar.kernels.numba import sphere
+    except ImportError:
+        return None
+    return sphere

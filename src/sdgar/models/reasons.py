@@ -60,9 +60,22 @@ def by_vectors(u_D: Tensor, item_BD: Tensor, bias_B: Tensor, history_HD: Tensor)
         return Shares(none_BH, none_BH, score_B)
     # λ is the mean squared length of the vectors of the history.
     penalty = v_HD.square().sum(dim=1).mean() + torch.finfo(v_HD.dtype).tiny
-    m_DD = v_HD.T @ v_HD + penalty * torch.eye(v_HD.shape[1]).to(v_HD)
-    pull_DH = torch.linalg.solve(m_DD, v_HD.T)
+    pull_DH = _pulls(v_HD, penalty)
     p_D = pull_DH.sum(dim=1)
     c = (u_D @ p_D) / (p_D @ p_D + torch.finfo(p_D.dtype).tiny)
     share_BH = c * (item_BD @ pull_DH)
     return Shares(torch.zeros_like(share_BH), share_BH, score_B - share_BH.sum(dim=1))
+
+
+def _pulls(v_HD: Tensor, penalty: Tensor) -> Tensor:
+    """M^-1 V' = V' (V V' + λ I)^-1: the smaller of both matrices is solved."""
+    items, dim = v_HD.shape
+    if items < dim:
+        gram_HH = v_HD @ v_HD.T
+        gram_HH.diagonal().add_(penalty)
+        pull_HD: Tensor = torch.linalg.solve(gram_HH, v_HD)
+        return pull_HD.T
+    m_DD = v_HD.T @ v_HD
+    m_DD.diagonal().add_(penalty)
+    pull_DH: Tensor = torch.linalg.solve(m_DD, v_HD.T)
+    return pull_DH

@@ -88,7 +88,7 @@ def effect_of(
     longest = min(ks[-1], n_items)
     own_TK = _together(
         ranked_in_pieces(
-            asked, longest, whom.items, _PIECE, blocked_I=None, popular=None, why=False
+            asked, longest, whom.items, _PIECE, blocked_I=None, popular=None, why=False, index=None
         )
     )
     ruled_TK = _together(

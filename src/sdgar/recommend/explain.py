@@ -11,6 +11,7 @@ from sdgar.arguments import length
 from sdgar.data.ids import Ids
 from sdgar.errors import UsageError
 from sdgar.recommend.histories import rows_of
+from sdgar.recommend.index import ItemIndex
 from sdgar.recommend.questions import Asked, Questions, Raw, several
 from sdgar.recommend.ranking import ranked
 from sdgar.recommend.reasons import Reasons, explained
@@ -28,12 +29,13 @@ def explain(
     history: Iterable[Any] | None,
     k: int,
     reasons: int,
+    index: ItemIndex | None = None,
 ) -> Reasons:
     """Give the reasons for these items, or for the k best ones."""
     most, k = length("reasons", reasons), length("k", k)
     asked = _asked(questions, user, history)
     if items is None:
-        best_K = ranked(asked, k, ids).items_TK[0]
+        best_K = ranked(asked, k, ids, index=index).items_TK[0]
         return explained(asked, best_K[best_K >= 0].astype(np.int64), most, ids)
     index_T = index_of(ids, several(items, "items"), "item", "error")
     each_once = list(dict.fromkeys(index_T.tolist()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sdgar.data.ids import Ids, is_column, plain
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import SdgarWarning, UsageError
+from sdgar.models.fold_in import NewContexts
 
 Histories = Interactions | Mapping[Any, Iterable[Any]] | Iterable[Iterable[Any]]
 """The items of new users: rows, lists of items by user, or lists only, of users 0, 1, 2, …."""
@@ -89,6 +90,27 @@ def history_of(seen: Interactions, users: Ids, items: Ids) -> History:
     items_E = items.index_of(seen.items.values)[seen.items_E]
     known = (users_E >= 0) & (items_E >= 0)
     return History.of_pairs(users_E[known], items_E[known], len(users))
+
+
+def new_contexts(
+    lists: Sequence[Sequence[Any]], items: Ids
+) -> tuple[NewContexts, NDArray[np.bool_]]:
+    """Give the histories of new users as a model takes them, and who has an item that it knows.
+
+    This is for requests, of which each counts: ids that are neither text nor integers, and those
+    that the model does not know, are left out, and users whom that leaves without any item are none
+    of the contexts. Of an item that comes twice, the last place counts.
+    """
+    users_E = np.repeat(np.arange(len(lists)), [len(one) for one in lists])
+    items_E = items.index_of([item for one in lists for item in one])
+    known_E = items_E >= 0
+    users_E, items_E = users_E[known_E], items_E[known_E]
+    known_T = np.bincount(users_E, minlength=len(lists)) > 0
+    pair_E = users_E * max(1, len(items)) + items_E
+    last_E = len(pair_E) - 1 - np.unique(pair_E[::-1], return_index=True)[1]
+    length_C = np.bincount(users_E[last_E], minlength=len(lists))[known_T]
+    history = History(np.concatenate(([0], np.cumsum(length_C))), items_E[last_E].astype(np.int32))
+    return NewContexts(history, items_E[np.sort(last_E)]), known_T
 
 
 def in_order(rows: Interactions, items: Ids) -> NDArray[np.int64] | None:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
-from sdgar.evaluation.topk import top_k
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
+from sdgar.recommend.index import ItemIndex, best_items
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import first_reasons
@@ -28,11 +28,13 @@ def ranked(
     blocked_I: NDArray[np.bool_] | None = None,
     popular: Factors | None = None,
     why: bool = False,
+    index: ItemIndex | None = None,
 ) -> Lists:
     """Rank by the model those that it knows; others get the most popular items, or nothing.
 
     ``unknown`` is the basis of the lists that the model does not rank; with ``why`` each entry
-    has the item of the history that speaks most for it.
+    has the item of the history that speaks most for it. An ``index`` finds the items of the model
+    that it serves.
     """
     n = min(k, len(ids))
     items_TK = np.full((len(asked), n), -1, np.int32)
@@ -40,7 +42,7 @@ def ranked(
 
     def rank(who_T: NDArray[np.bool_], scorer: Scorer, users_T: Any, seen: History | None) -> None:
         if who_T.any():
-            top = top_k(scorer, users_T, n, seen=seen, blocked_I=blocked_I)
+            top = best_items(index, scorer, users_T, n, seen=seen, blocked_I=blocked_I)
             items_TK[who_T], scores_TK[who_T] = top.items_TK, top.scores_TK
 
     by_model_T, known_T = asked.by_model_T, asked.index_T >= 0
@@ -63,9 +65,10 @@ def ranked_in_pieces(
     blocked_I: NDArray[np.bool_] | None,
     popular: Factors | None,
     why: bool,
+    index: ItemIndex | None,
 ) -> Iterator[Lists]:
     """Rank one piece after the other, each with about ``rows`` entries; None means all at once."""
     step = max(1, len(asked) if rows is None else rows // min(k, len(ids)))
     for start in range(0, max(1, len(asked)), step):
         part = asked.rows(slice(start, start + step))
-        yield ranked(part, k, ids, blocked_I=blocked_I, popular=popular, why=why)
+        yield ranked(part, k, ids, blocked_I=blocked_I, popular=popular, why=why, index=index)

@@ -25,12 +25,14 @@ from sdgar.errors import SdgarWarning, UsageError
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
 from sdgar.models.factors import Factors
+from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model, Side
 from sdgar.models.sum import Sum
 from sdgar.recommend import artifact
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.explain import One, explain
 from sdgar.recommend.histories import Histories, rows_of
+from sdgar.recommend.index import FROM_ITEMS, LEAST_RECALL, ItemIndex, best_items, can_be_indexed
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.measuring import measured
 from sdgar.recommend.pairs import pairs_table
@@ -39,7 +41,7 @@ from sdgar.recommend.ranking import ranked_in_pieces
 from sdgar.recommend.reasons import Reasons
 from sdgar.recommend.reranked import facts_of, reranked_in_pieces
 from sdgar.recommend.rules import Reranking, Rules
-from sdgar.recommend.similar import BY, Likeness
+from sdgar.recommend.similar import BY, Kept, Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
 from sdgar.settings import KS
@@ -65,6 +67,9 @@ class Recommender(Described):
         of_kind("saved", saved, Artifact, "Load a saved model with sdgar.load(path).")
         self._saved = saved
         self._questions = Questions(saved)
+        self._likenesses: dict[tuple[Side, str], Likeness | None] = {}
+        self._compared: Kept = {}
+        self._index: ItemIndex | None = None
 
     @property
     def users(self) -> Ids:
@@ -122,11 +127,6 @@ class Recommender(Described):
         return self._saved.version
 
     @property
-    def known(self) -> History:
-        """All that is left out of each context's list: its history, and what it has seen."""
-        return self._questions.known
-
-    @property
     def popularity_I(self) -> NDArray[np.float32]:
         """How many contexts have each item."""
         counts_I: NDArray[np.float32] = self._popular.bias_I.numpy()
@@ -141,13 +141,41 @@ class Recommender(Described):
         """The scores for everyone of whom the model knows nothing."""
         return popularity(self.history, self.model.n_items)
 
-    @cached_property
-    def _like_items(self) -> Likeness | None:
-        return Likeness.of(self.model, "item", self.items)
+    @property
+    def index(self) -> ItemIndex | None:
+        """The index of a large catalogue, once ``prepare`` has built one; None for exact lists."""
+        return self._index
 
-    @cached_property
-    def _like_users(self) -> Likeness | None:
-        return Likeness.of(self.model, "user", self.users)
+    @property
+    def known(self) -> History:
+        """All that lists leave out: what a user has, and what they saw and do not like."""
+        return self._questions.known
+
+    def prepare(self, *, index_from: int | None = FROM_ITEMS) -> dict[str, Any]:
+        """Build what answers need, so that the first is as quick as others; say how they are found.
+
+        A catalogue of ``index_from`` items or more gets an index, if the model has vectors and
+        faiss is installed: lists are then approximate, and the share of exact lists that was found
+        for a sample of users is told as ``recall``. None stands for no index.
+        """
+        known, model = self.known, self.model
+        if (
+            self._index is None
+            and index_from is not None
+            and len(self.items) >= index_from
+            and can_be_indexed(model)
+        ):
+            index = ItemIndex.of(model, known)
+            self._index = index if index.recall >= LEAST_RECALL else None
+        for n in (1, 2) if len(self.users) else ():
+            few_T = np.arange(min(n, len(self.users)))
+            best_items(self._index, model, few_T, 1, seen=known)
+        if self.abilities["fold_in"] and len(self.items):
+            new = NewContexts(History(np.arange(2), np.zeros(1, np.int32)), np.zeros(1, np.int64))
+            best_items(self._index, model.fold_in(new), np.zeros(1, np.int64), 1, seen=new.history)
+        if self._index is None:
+            return {"kind": "exact"}
+        return {"kind": "faiss", "recall": self._index.recall}
 
     @property
     def abilities(self) -> dict[str, bool]:
@@ -155,8 +183,8 @@ class Recommender(Described):
         rule = self.model.rule
         return {
             "fold_in": rule is not None and rule.works,
-            "similar_items": self._like_items is not None,
-            "similar_users": self.fields is None and self._like_users is not None,
+            "similar_items": self._likeness("item", "auto") is not None,
+            "similar_users": self.fields is None and self._likeness("user", "auto") is not None,
         }
 
     def summary(self) -> list[str]:
@@ -280,8 +308,9 @@ class Recommender(Described):
                 why=why,
             )  # fmt: skip
         return ranked_in_pieces(
-            asked, k, self.items, rows, blocked_I=blocked_I, popular=popular, why=why
-        )
+            asked, k, self.items, rows, blocked_I=blocked_I, popular=popular, why=why,
+            index=self._index,
+        )  # fmt: skip
 
     def explain(
         self,
@@ -317,7 +346,7 @@ class Recommender(Described):
         reasons: int = 3,
     ) -> Reasons:
         """Give what ``explain`` gives as a record, without a frame: ``.dicts()`` is for JSON."""
-        return explain(self._questions, self.items, user, items, history, k, reasons)
+        return explain(self._questions, self.items, user, items, history, k, reasons, self._index)
 
     def asked(self, context: One) -> Asked | None:
         """Find a user, or a context of several fields; None if the model knows nothing of it."""
@@ -372,9 +401,11 @@ class Recommender(Described):
         return None if like is None else like.by
 
     def _likeness(self, side: Side, by: str) -> Likeness | None:
-        if one_of("by", by, BY) != "auto":
-            return Likeness.of(self.model, side, self.items if side == "item" else self.users, by)
-        return self._like_items if side == "item" else self._like_users
+        asked = side, one_of("by", by, BY)
+        if asked not in self._likenesses:
+            ids = self.items if side == "item" else self.users
+            self._likenesses[asked] = Likeness.of(self.model, side, ids, by, self._compared)
+        return self._likenesses[asked]
 
     def similar_lists(
         self, side: Side, asked: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"

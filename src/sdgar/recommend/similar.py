@@ -20,6 +20,8 @@ from sdgar.recommend.unknown import index_of
 BY = ("auto", "vectors", "weights")
 """What similarity can go by: vectors where there are some (auto), vectors, or weights of items."""
 _KINDS: dict[str, type[Factors | HistoryScores]] = {"vectors": Factors, "weights": HistoryScores}
+Kept = dict[tuple[Side, int], Model | None]
+"""What was built to compare by, for a side and a part of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,21 @@ class Likeness:
         return "vectors" if isinstance(self.model, Factors) else "weights"
 
     @classmethod
-    def of(cls, model: Model, side: Side, ids: Ids, by: str = "auto") -> Likeness | None:
-        """Compare the items or the users of a model; None if it has nothing to compare by."""
+    def of(cls, model: Model, side: Side, ids: Ids, by: str, kept: Kept) -> Likeness | None:
+        """Compare the items or the users of a model; None if it has nothing to compare by.
+
+        What is built for a part of the model goes to ``kept``, and is taken from there.
+        """
         parts = model.parts() if isinstance(model, Sum) else [model]
         if by != "auto":
             parts = [part for part in parts if isinstance(part, _KINDS[by])]
-        alike = next((a for part in parts if (a := part.alike(side)) is not None), None)
+        alike = None
+        for part in parts:
+            place = side, id(part)
+            if place not in kept:
+                kept[place] = part.alike(side)
+            if (alike := kept[place]) is not None:
+                break
         n = len(ids)
         itself = History(np.arange(n + 1), np.arange(n, dtype=np.int32))
         return None if alike is None else cls(side, alike, ids, itself)

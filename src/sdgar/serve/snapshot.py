@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from sdgar.data.interactions import History
 from sdgar.errors import NumericalError, UsageError
-from sdgar.evaluation.topk import top_k
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model
 from sdgar.recommend.facts import facts_of
+from sdgar.recommend.index import best_items
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import Reasons, explained
 from sdgar.recommend.recommender import Recommender, load
@@ -56,6 +56,8 @@ class Snapshot:
     """The name of the folder that it came from."""
     facts: dict[str, Any]
     """What the model says of itself."""
+    found_by: dict[str, Any]
+    """How the best items are found: by looking at all of them, or by an index."""
     curve: list[dict[str, Any]] = field(default_factory=list)
     """The metric of each epoch of training."""
     loaded_at: float = field(default_factory=time.time)
@@ -65,7 +67,8 @@ class Snapshot:
     def of(cls, folder: Path) -> Snapshot:
         """Load a folder, which is verified, and answer some questions, which builds all tables."""
         model = load(folder)
-        made = cls(model, folder.name, facts_of(folder, model), curve_of(folder))
+        found_by = model.prepare()
+        made = cls(model, folder.name, facts_of(folder, model), found_by, curve_of(folder))
         made.warm_up()
         return made
 
@@ -98,8 +101,8 @@ class Snapshot:
 
     @property
     def index_facts(self) -> dict[str, Any]:
-        """How the best items are found: by looking at all of them."""
-        return {"kind": "exact", "recall": 1.0}
+        """How the best items are found, and the share of them that is found."""
+        return {"recall": 1.0, **self.found_by}
 
     def users_of(self, ids: Sequence[Any]) -> NDArray[np.int64]:
         """Return the number of each user, -1 for one of whom the model has learned nothing."""
@@ -134,7 +137,8 @@ class Snapshot:
         seen: History | None,
     ) -> list[Best]:
         n = min(n, len(self.model.items))
-        top = top_k(model, users_T, n, seen=seen, blocked_I=blocked_I)
+        index = self.model.index
+        top = best_items(index, model, users_T, n, seen=seen, blocked_I=blocked_I)
         ends_T = (top.items_TK >= 0).sum(axis=1).tolist()
         return [
             Best(items_K[:end].astype(np.int64), scores_K[:end])

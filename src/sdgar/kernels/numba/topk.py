@@ -23,7 +23,7 @@ _CHUNK = 32
 
 
 @kept("void(float32[::1], int32[::1], int64, float32, int32)", nogil=True)
-def _sink(
+def sink(
     score_K: NDArray[np.float32], item_K: NDArray[np.int32], size: int, score: float, item: int
 ) -> None:
     """Put (score, item) at the root of a heap of ``size`` whose root is the worst entry.
@@ -116,10 +116,10 @@ def select_rows(
                 if len(blocked_I) and blocked_I[item]:
                     continue
                 # Items come in ascending order, so an equal score never displaces an earlier one.
-                _sink(score_K, item_K, k, score, item)
+                sink(score_K, item_K, k, score, item)
                 threshold = score_K[0]
         for size in range(k - 1, 0, -1):
             score, item = score_K[size], item_K[size]
             score_K[size], item_K[size] = score_K[0], item_K[0]
-            _sink(score_K, item_K, size, score, item)
+            sink(score_K, item_K, size, score, item)
     return -1

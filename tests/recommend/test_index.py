@@ -1,0 +1,262 @@
+"""An index overlooks few items, and gives what it finds the scores of the whole model."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch.nn.functional import normalize
+
+import sdgar
+from sdgar.data.history import History
+from sdgar.data.ids import Ids
+from sdgar.errors import NumericalError, ResourceError, UsageError
+from sdgar.evaluation.topk import top_k
+from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.factors import Factors
+from sdgar.models.fold_in import NewContexts, OnSphere
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.sum import Sum
+from sdgar.recommend import index as module
+from sdgar.recommend import recommender
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.index import ItemIndex, best_items, can_be_indexed, recall
+from sdgar.recommend.inverted_file import InvertedFile
+
+pytest.importorskip("faiss")
+CPU = torch.device("cpu")
+USERS, ITEMS, DIM = 80, 6000, 12
+
+
+def made(seed: int = 0) -> tuple[Sum, History]:
+    """Give clustered vectors with biases, and a memory of five weights an item."""
+    rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+    centre_CD = torch.randn(60, DIM, generator=generator)
+    item_ID = centre_CD[torch.arange(ITEMS) % 60]
+    item_ID = normalize(item_ID + 0.6 * torch.randn(ITEMS, DIM, generator=generator), dim=1)
+    history = History.of_pairs(
+        np.repeat(np.arange(USERS), 9), rng.integers(0, ITEMS, 9 * USERS), USERS
+    )
+    own = SparseMatrix.of(history.indptr_U1, history.items_E, ITEMS, device=CPU)
+    weight_II = SparseMatrix(
+        torch.arange(ITEMS + 1) * 5,
+        torch.from_numpy(np.sort(rng.integers(0, ITEMS, (ITEMS, 5)), axis=1).reshape(-1)),
+        ITEMS,
+        torch.randn(5 * ITEMS, generator=generator),
+    )
+    user_UD = normalize(torch.randn(USERS, DIM, generator=generator), dim=1) / 0.2
+    rule = OnSphere.after(history, ITEMS, tau=0.2, rho=1.0)
+    bias_I = 0.3 * torch.randn(ITEMS, generator=generator)
+    factors = Factors(user_UD, item_ID, bias_I, rule)
+    return Sum(factors, LocalItemWeights(own, weight_II), 0.7), history
+
+
+@pytest.fixture(scope="module")
+def model() -> Sum:
+    return made()[0]
+
+
+@pytest.fixture(scope="module")
+def known() -> History:
+    return made()[1]
+
+
+@pytest.fixture(scope="module")
+def index(model, known) -> ItemIndex:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW", 100)
+        return ItemIndex.of(model, known)
+
+
+@pytest.fixture(autouse=True)
+def few_are_a_hundred(monkeypatch):
+    """In so small a catalogue, all items would be few."""
+    monkeypatch.setattr(module, "_FEW", 100)
+
+
+def test_the_recall_that_is_kept_is_that_of_the_lists(index, model, known):
+    settled_T, others_T = np.arange(0, USERS, 2), np.arange(1, USERS, 2)
+    shares = []
+    for some_T in (settled_T, others_T):
+        exact, found = (rank(model, some_T, 50, seen=known) for rank in (top_k, index.top_k))
+        shares.append(recall(found.items_TK, exact.items_TK))
+    assert shares[0] >= module.WANTED_RECALL
+    assert index.recall == pytest.approx(shares[1])
+    assert index.looked_into <= index.n_lists // 4
+
+
+def test_what_is_found_has_the_score_and_the_order_of_the_model(index, model, known):
+    found = index.top_k(model, np.arange(USERS), 20, seen=known)
+    for user in range(USERS):
+        items_K = torch.from_numpy(found.items_TK[user].astype(np.int64))
+        wanted_K = model.score_pairs(torch.full_like(items_K, user), items_K)
+        assert_allclose(found.scores_TK[user], wanted_K, rtol=1e-5, atol=1e-5)
+        assert (np.diff(found.scores_TK[user]) <= 0).all()
+        assert not set(found.items_TK[user].tolist()) & set(known.of(user).tolist())
+
+
+def test_items_that_the_memory_names_are_found_wherever_their_vectors_lie(index, model, known):
+    memory = model.second
+    for user in range(10):
+        best = top_k(model, np.array([user]), 10, seen=known).items_TK[0]
+        rows = memory.weight_II.rows(torch.from_numpy(known.of(user).astype(np.int64)))
+        named = set(best.tolist()) & set(rows.column_E.tolist())
+        assert named <= set(index.top_k(model, np.array([user]), 10, seen=known).items_TK[0])
+
+
+def test_looking_into_all_lists_gives_the_exact_lists(model, known):
+    whole = ItemIndex.of(model, known)
+    whole.looked_into = whole.n_lists
+    exact, found = (rank(model, np.arange(USERS), 10, seen=known) for rank in (top_k, whole.top_k))
+    assert recall(found.items_TK, exact.items_TK) > 0.999
+    same = found.items_TK == exact.items_TK
+    assert_allclose(found.scores_TK[same], exact.scores_TK[same], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_blocked_items_are_not_found(index, model, known, share):
+    blocked_I = np.random.default_rng(1).random(ITEMS) < share
+    exact, found = (
+        rank(model, np.arange(USERS), 10, seen=known, blocked_I=blocked_I)
+        for rank in (top_k, index.top_k)
+    )
+    assert not blocked_I[found.items_TK].any()
+    assert recall(found.items_TK, exact.items_TK) > 0.9
+
+
+def test_where_few_items_are_allowed_lists_are_exact(index, model, known):
+    blocked_I = np.ones(ITEMS, bool)
+    blocked_I[np.random.default_rng(2).choice(ITEMS, 90, replace=False)] = False
+    exact, found = (
+        rank(model, np.arange(USERS), 95, seen=known, blocked_I=blocked_I)
+        for rank in (top_k, index.top_k)
+    )
+    assert_allclose(found.scores_TK, exact.scores_TK, rtol=1e-5, atol=1e-5)
+    assert (found.items_TK == exact.items_TK).mean() > 0.99
+
+
+def test_long_lists_and_long_histories_are_exact(index, model, known, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_HITS", 30)
+    exact, found = (rank(model, np.arange(6), 20, seen=known) for rank in (top_k, index.top_k))
+    assert_array_equal(found.items_TK, exact.items_TK)
+    more = index.top_k(model, np.arange(2), ITEMS + 5)
+    assert_array_equal(more.items_TK, top_k(model, np.arange(2), ITEMS + 5).items_TK)
+
+
+def test_new_users_are_served_and_other_items_are_not(index, model, known):
+    new = NewContexts(History(np.array([0, 3, 5]), np.array([5, 65, 125, 7, 67], np.int32)))
+    folded = model.fold_in(new)
+    assert index.serves(folded)
+    exact, found = (
+        rank(folded, np.arange(2), 10, seen=new.history) for rank in (top_k, index.top_k)
+    )
+    assert recall(found.items_TK, exact.items_TK) > 0.8
+    other, _ = made(1)
+    assert not index.serves(other)
+    assert not index.serves(model.second)
+    for one, by in ((other, index), (model, None)):
+        assert_array_equal(
+            best_items(by, one, np.arange(3), 5, seen=known).items_TK,
+            top_k(one, np.arange(3), 5, seen=known).items_TK,
+        )
+
+
+def test_threads_search_at_the_same_time(index, model, known):
+    wanted = index.top_k(model, np.arange(USERS), 10, seen=known)
+    wrong = []
+
+    def ask(first: int) -> None:
+        for user in range(first, first + 40):
+            found = index.top_k(model, np.array([user % USERS]), 10, seen=known)
+            if not np.array_equal(found.items_TK[0], wanted.items_TK[user % USERS]):
+                wrong.append(user)
+
+    threads = [threading.Thread(target=ask, args=(10 * n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_numbers_that_are_not_finite_are_named(index, model, known):
+    factors = model.first
+    bias_I = factors.bias_I.clone()
+    bias_I[17] = np.nan
+    with pytest.raises(NumericalError, match="item index 17"):
+        ItemIndex.of(Factors(factors.user_UD, factors.item_ID, bias_I), known)
+    user_UD = factors.user_UD.clone()
+    user_UD[3] = np.nan
+    with pytest.raises(NumericalError, match="user index 3"):
+        index.top_k(Factors(user_UD, factors.item_ID, factors.bias_I), np.array([2, 3]), 5)
+
+
+def test_a_model_without_vectors_has_no_index(model, known):
+    assert not can_be_indexed(model.second)
+    with pytest.raises(UsageError, match="vectors"):
+        ItemIndex.of(model.second, known)
+
+
+def test_without_faiss_it_is_said_what_to_install(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "faiss":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ResourceError, match=r"sdgar\[ann\]"):
+        InvertedFile(np.zeros((4, 2), np.float32), np.zeros(4, np.float32), seed=0)
+
+
+def answering(model: Sum, known: History) -> sdgar.Recommender:
+    ids = Ids(np.arange(USERS)), Ids(np.arange(ITEMS) + 1000)
+    return sdgar.Recommender(Artifact(model, *ids, known, {"system": "sdsoftmax"}))
+
+
+def test_a_recommender_is_exact_until_it_is_prepared_for_a_large_catalogue(model, known):
+    asked = answering(model, known)
+    exact = asked.recommend_lists([1, 2, 3], k=10)
+    assert asked.prepare() == {"kind": "exact"}
+    assert asked.index is None
+    told = asked.prepare(index_from=ITEMS)
+    assert told["kind"] == "faiss"
+    assert told["recall"] > 0.95
+    built = asked.index
+    assert asked.prepare(index_from=ITEMS) == told
+    assert asked.index is built
+    found = asked.recommend_lists([1, 2, 3], k=10)
+    assert recall(found.items_TK, exact.items_TK) > 0.9
+    for history in ([1005, 1065], [1007]):
+        assert len(asked.recommend_lists(history=history, k=10).dicts()[0]["items"]) == 10
+    assert len(asked.explain_reasons(1, k=4).items_B) == 4
+
+
+def test_an_index_that_overlooks_too_much_is_not_used(model, known, monkeypatch):
+    monkeypatch.setattr(recommender, "LEAST_RECALL", 1.1)
+    asked = answering(model, known)
+    assert asked.prepare(index_from=1) == {"kind": "exact"}
+    assert asked.index is None
+
+
+@pytest.mark.filterwarnings("ignore::sdgar.errors.SdgarWarning")
+def test_unknown_ids_are_answered_beside_an_index(model, known):
+    asked = answering(model, known)
+    asked.prepare(index_from=1)
+    lists = asked.recommend_lists([1, 100_000], k=5).dicts()
+    assert [one["basis"] for one in lists] == ["model", "popular"]
+    assert asked.recommend_lists(history=[1005, 99], k=5).dicts()[0]["basis"] == "model"
+    assert asked.recommend_lists([2], k=5, items=[1000, 99]).dicts()[0]["short"]
+
+
+def test_every_kind_of_model_can_be_prepared():
+    rng = np.random.default_rng(0)
+    data = sdgar.Interactions.from_arrays(rng.integers(0, 30, 200), rng.integers(0, 20, 200))
+    for system in (sdgar.MostPopular(), sdgar.EASE(), sdgar.ItemKNN(), sdgar.IALS(dim=4)):
+        fitted = system.fit(data, verbose=False).recommender_
+        assert fitted.prepare(index_from=None) == {"kind": "exact"}
