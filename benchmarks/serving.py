@@ -29,6 +29,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from common import ROOT, machine, options_of, write_report
 
@@ -38,11 +39,31 @@ K = 10
 # The plain handler
 
 
+class Asked(BaseModel):
+    """What the plain handler is asked."""
+
+    users: list[str | int]
+    k: int = K
+
+
+class Listed(BaseModel):
+    """One entry of its lists."""
+
+    item: str | int
+    score: float
+
+
+class List(BaseModel):
+    """One of its lists."""
+
+    user: str | int
+    items: list[Listed]
+
+
 def plain(run: str, port: int) -> None:
     """Serve a model by FastAPI and NumPy, as plainly as it can be done without being slow."""
     import uvicorn
     from fastapi import FastAPI
-    from pydantic import BaseModel
     from scipy.sparse import csr_matrix
 
     import sdgar
@@ -59,18 +80,6 @@ def plain(run: str, port: int) -> None:
     user_UD, item_ID, bias_I = (tensors[n].numpy() for n in ("user_UD", "item_ID", "bias_I"))
     history, items = saved.history, saved.items.values
     numbers = {user: at for at, user in enumerate(saved.users.values.tolist())}
-
-    class Asked(BaseModel):
-        users: list[str | int]
-        k: int = K
-
-    class Listed(BaseModel):
-        item: str | int
-        score: float
-
-    class List(BaseModel):
-        user: str | int
-        items: list[Listed]
 
     app = FastAPI()
 

@@ -49,6 +49,10 @@ Named = Annotated[list[Id], Field(max_length=MOST_NAMED)]
 K = Annotated[
     int, Strict(), Field(ge=1, le=MOST_ENTRIES, description="How many items a list has."), _WHOLE
 ]
+_NAMED_SO = Field(json_schema_extra={"additionalProperties": False})
+"""Says in the description that there are no names but those that fit their pattern."""
+Context = Annotated[dict[Text, Id], Field(min_length=1, max_length=20), _NAMED_SO]
+"""The value of each field of a context, by name."""
 Basis = Literal["model", "feedback", "history", "popular"]
 
 
@@ -111,7 +115,7 @@ class ForHistories(Wishes):
 class ForContexts(Wishes):
     """Lists for users in a context, if the model's contexts have several fields."""
 
-    contexts: Annotated[list[dict[Text, Id]], Field(min_length=1, max_length=MOST_ASKED)]
+    contexts: Annotated[list[Context], Field(min_length=1, max_length=MOST_ASKED)]
 
 
 class Similar(Asked):
@@ -174,7 +178,7 @@ class Entry(Asked):
     name: Long | None = None
     picture: Long | None = Field(default=None, description="The address of a picture.")
     categories: Annotated[list[Text], Field(max_length=100)] = []
-    features: Annotated[dict[Text, Share | Long], Field(max_length=1000)] = {}
+    features: Annotated[dict[Text, Share | Long], Field(max_length=1000), _NAMED_SO] = {}
     hidden: StrictBool = Field(default=False, description="A hidden item is never recommended.")
 
 
