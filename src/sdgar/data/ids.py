@@ -181,6 +181,10 @@ class Ids:
         chosen: NDArray[Any] = self.values[indices]
         return chosen
 
+    def find(self, raw: Any) -> int:
+        """Return the index of one raw id as ``index_of`` does, -1 for an unknown one."""
+        return self._index.get(str(raw), -1) if _can_be_id(raw) else -1
+
     def index_of(self, raw: Iterable[Any]) -> NDArray[np.int64]:
         """Return the index of each raw id, and -1 for an unknown one.
 

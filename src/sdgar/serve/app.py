@@ -10,10 +10,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import sdgar
 from sdgar.serve import pages
+from sdgar.serve.direct import Direct
 from sdgar.serve.limits import Limited
 from sdgar.serve.problems import told_by
 from sdgar.serve.routes import admin, catalogue, feedback, questions, status
@@ -64,7 +67,16 @@ def build(
         )
     if hosts:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-    limited = Limited(app, state.limits, state.access.client, state.running)
+    (route,) = (
+        one
+        for one in questions.routes.routes
+        if isinstance(one, APIRoute) and one.path == "/v1/recommend"
+    )
+    asks: TypeAdapter[Any] = TypeAdapter(questions.AskedFor)
+    direct = Direct(app, state, route, asks, state.service.recommend, role="read")
+    limited = Limited(
+        app if origins or hosts else direct, state.limits, state.access.client, state.running
+    )
     return Counted(limited, state)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -78,8 +79,8 @@ def told_by(app: FastAPI) -> None:
     async def of_library(request: Request, error: Any) -> Response:
         return problem(told(error))
 
-    async def invalid(request: Request, error: Any) -> Response:
-        return problem(_invalid(error))
+    async def not_fitting(request: Request, error: Any) -> Response:
+        return problem(invalid(error.errors()))
 
     async def of_http(request: Request, error: Any) -> Response:
         answer = problem(Refused(error.status_code, str(error.detail)))
@@ -92,23 +93,27 @@ def told_by(app: FastAPI) -> None:
 
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(SdgarError, of_library)
-    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(RequestValidationError, not_fitting)
     app.add_exception_handler(HTTPException, of_http)
     app.add_exception_handler(Exception, bug)
 
 
-def _invalid(error: RequestValidationError) -> Refused:
+def bad_json(why: str) -> Refused:
+    """Say that a body is no JSON."""
+    return Refused(400, f"The body is no JSON: {why}.", code="bad_json")
+
+
+def invalid(errors: Sequence[Any]) -> Refused:
     """Name the first places that are wrong; values are left out, as they may be personal."""
-    found = error.errors()
-    if any(one["type"] == "json_invalid" for one in found):
-        return Refused(400, f"The body is no JSON: {found[0]['ctx']['error']}.", code="bad_json")
-    places = dict.fromkeys(f"{_place(one['loc'])}: {one['msg']}" for one in found)
+    if any(one["type"] == "json_invalid" for one in errors):
+        return bad_json(str(errors[0]["ctx"]["error"]))
+    places = dict.fromkeys(f"{_place(one['loc'])}: {one['msg']}" for one in errors)
     return Refused(422, "; ".join(list(places)[:5]) + ".", code="invalid")
 
 
 def _place(parts: Any) -> str:
     """Name a place of a request, without the word by which its form was chosen."""
-    told = list(parts)
-    if told[:1] == ["body"] and told[1:2] and told[1] in FORMS and len(told) > 2:
-        del told[1]
+    told = [part for part in parts if part != "body"] or ["body"]
+    if len(told) > 1 and told[0] in FORMS:
+        del told[0]
     return ".".join(str(part) for part in told)

@@ -44,6 +44,9 @@ _MOST_DEPTH = 3_000
 """A list is taken from at most so many best items before the rest is filtered out here."""
 
 
+_NO_DIALS = Dials()
+
+
 @dataclass(frozen=True)
 class Kind:
     """Questions of one kind can be answered together."""
@@ -97,8 +100,8 @@ class Service:
         if isinstance(asked, schemas.ForUsers):
             for name, of_variant in by_variant(variants, asked.users, asked.variant).items():
                 variant = variants.by_name[name]
-                index_T = variant.snapshot.users_of(of_variant)
-                for user, at in zip(of_variant, index_T.tolist(), strict=True):
+                numbers = variant.snapshot.users_of(of_variant)
+                for user, at in zip(of_variant, numbers, strict=True):
                     whom = by_user(variant.snapshot, at, self.followed.of(str(user)))
                     if whom.basis == "popular":
                         unknown_users.append(user)
@@ -112,7 +115,7 @@ class Service:
                 tasks.append(self._list(variant, whose, whom, asked))
         else:
             return await self._in_contexts(request, asked)
-        lists = await asyncio.gather(*tasks)
+        lists = [await tasks[0]] if len(tasks) == 1 else await asyncio.gather(*tasks)
         if isinstance(asked, schemas.ForUsers):
             lists = in_order(lists, asked.users)
         self.impressions.shown(request, lists)
@@ -128,10 +131,10 @@ class Service:
         snapshot = variant.snapshot
         out = whom.disliked | (whom.known if asked.exclude_seen else frozenset())
         out |= frozenset(numbers_of(snapshot, asked.exclude or ()))
-        dials = Dials(
-            diversity=asked.diversity, popularity=asked.popularity,
-            exclude_categories=frozenset(asked.exclude_categories or ()),
-        )  # fmt: skip
+        dials = _NO_DIALS
+        if asked.diversity or asked.popularity or asked.exclude_categories:
+            out_of = frozenset(asked.exclude_categories or ())
+            dials = Dials(asked.diversity, asked.popularity, out_of)
 
         async def candidates(depth: int) -> Listed:
             return without(await self._best(snapshot, whom, asked, out, depth), out, depth)
@@ -273,7 +276,7 @@ class Service:
             user: Any = asked.user
             variant = self.models.current.of(str(user))
             snapshot = variant.snapshot
-            at = int(snapshot.users_of([user])[0])
+            (at,) = snapshot.users_of([user])
             user = own_id(variant, user, at)
             whom = by_user(snapshot, at, self.followed.of(str(user)))
         else:

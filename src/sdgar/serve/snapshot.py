@@ -104,12 +104,13 @@ class Snapshot:
         """How the best items are found, and the share of them that is found."""
         return {"recall": 1.0, **self.found_by}
 
-    def users_of(self, ids: Sequence[Any]) -> NDArray[np.int64]:
+    def users_of(self, ids: Sequence[Any]) -> list[int]:
         """Return the number of each user, -1 for one of whom the model has learned nothing."""
-        index_T = self.model.users.index_of(ids)
+        return [self._taught(self.model.users.find(user)) for user in ids]
+
+    def _taught(self, user: int) -> int:
         indptr_U1 = self.model.history.indptr_U1
-        taught_T = indptr_U1[index_T + 1] > indptr_U1[index_T]
-        return np.where((index_T >= 0) & taught_T, index_T, -1)
+        return user if user >= 0 and indptr_U1[user + 1] > indptr_U1[user] else -1
 
     def best_of_users(
         self, users_T: Sequence[int], n: int, blocked_I: NDArray[np.bool_] | None, *, unseen: bool
@@ -248,9 +249,9 @@ class Snapshot:
 
     def lists_of(self, users: Sequence[str]) -> dict[str, list[str]]:
         """Return the ten best items of those users whom the model knows."""
-        index_T = self.users_of(users)
-        known = [user for user, at in zip(users, index_T, strict=True) if at >= 0]
-        lists = self.best_of_users(index_T[index_T >= 0].tolist(), 10, None, unseen=False)
+        numbers = self.users_of(users)
+        known = [user for user, at in zip(users, numbers, strict=True) if at >= 0]
+        lists = self.best_of_users([at for at in numbers if at >= 0], 10, None, unseen=False)
         return {
             user: [str(item) for item in self.model.items.at(best.items_K).tolist()]
             for user, best in zip(known, lists, strict=True)

@@ -31,18 +31,18 @@ class StrictRoute(APIRoute):
 
         async def strict(request: Request) -> Response:
             if request.method in ("POST", "PUT"):
-                require_json(request)
+                require_json(dict(request.scope["headers"]))
             return await handler(StrictRequest(request.scope, request.receive))
 
         return strict
 
 
-def require_json(request: Request) -> None:
+def require_json(headers: dict[bytes, bytes]) -> None:
     """Refuse a body that does not say that it is JSON, or that is compressed."""
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    kind = headers.get(b"content-type", b"application/json").partition(b";")[0]
+    if kind.strip().lower() != b"application/json":
         raise Refused(415, "Send JSON, with the header Content-Type: application/json.")
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
         raise Refused(415, "Send the body as it is, without a Content-Encoding.")
 
 

@@ -18,9 +18,10 @@ from sdgar.serve.followed import Since
 from sdgar.serve.snapshot import Items, Snapshot
 
 _NONE: frozenset[int] = frozenset()
+_NOTHING = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Whom:
     """One for whom a list is made."""
 
@@ -28,7 +29,7 @@ class Whom:
     """What the list rests on."""
     user: int = -1
     """The number of the user in the model, if the list rests on the model."""
-    history: Items = field(default_factory=lambda: np.zeros(0, np.int64))
+    history: Items = field(default_factory=lambda: _NOTHING)
     """The items that are folded in, if it rests on feedback or on a history."""
     known: frozenset[int] = _NONE
     """Items that the user has, and that the model does not leave out by itself."""
