@@ -11,7 +11,7 @@ from sdgar.arguments import length
 from sdgar.data.ids import Ids
 from sdgar.errors import UsageError
 from sdgar.recommend.histories import rows_of
-from sdgar.recommend.index import ItemIndex
+from sdgar.recommend.index import Finder
 from sdgar.recommend.questions import Asked, Questions, Raw, several
 from sdgar.recommend.ranking import ranked
 from sdgar.recommend.reasons import Reasons, explained
@@ -29,7 +29,7 @@ def explain(
     history: Iterable[Any] | None,
     k: int,
     reasons: int,
-    index: ItemIndex | None = None,
+    index: Finder | None = None,
 ) -> Reasons:
     """Give the reasons for these items, or for the k best ones."""
     most, k = length("reasons", reasons), length("k", k)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,28 @@ def can_be_indexed(model: Scorer) -> bool:
     return parts is not None and parts.is_float32 and find_spec("faiss") is not None
 
 
+class Finder(Protocol):
+    """Finds the best items of a model faster than by looking at all scores."""
+
+    def serves(self, model: Scorer) -> bool:
+        """Tell whether a model has the items that this finds."""
+        ...
+
+    def top_k(
+        self,
+        model: Scorer,
+        users_T: NDArray[np.int64],
+        k: int,
+        *,
+        seen: History | None = None,
+        blocked_I: NDArray[np.bool_] | None = None,
+    ) -> TopK:
+        """Give the k best items of each context."""
+        ...
+
+
 def best_items(
-    index: ItemIndex | None,
+    index: Finder | None,
     model: Scorer,
     users_T: NDArray[np.int64],
     k: int,
@@ -61,7 +81,7 @@ def best_items(
     seen: History | None = None,
     blocked_I: NDArray[np.bool_] | None = None,
 ) -> TopK:
-    """Give the k best items of each user, by an index if there is one that serves the model."""
+    """Give the k best items of each user, by a finder if there is one that serves the model."""
     if index is None or not index.serves(model):
         return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
     return index.top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)

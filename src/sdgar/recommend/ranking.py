@@ -12,7 +12,7 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
-from sdgar.recommend.index import ItemIndex, best_items
+from sdgar.recommend.index import Finder, best_items
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import first_reasons
@@ -28,7 +28,7 @@ def ranked(
     blocked_I: NDArray[np.bool_] | None = None,
     popular: Factors | None = None,
     why: bool = False,
-    index: ItemIndex | None = None,
+    index: Finder | None = None,
 ) -> Lists:
     """Rank by the model those that it knows; others get the most popular items, or nothing.
 
@@ -65,7 +65,7 @@ def ranked_in_pieces(
     blocked_I: NDArray[np.bool_] | None,
     popular: Factors | None,
     why: bool,
-    index: ItemIndex | None,
+    index: Finder | None,
 ) -> Iterator[Lists]:
     """Rank one piece after the other, each with about ``rows`` entries; None means all at once."""
     step = max(1, len(asked) if rows is None else rows // min(k, len(ids)))

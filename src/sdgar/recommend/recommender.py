@@ -32,7 +32,14 @@ from sdgar.recommend import artifact
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.explain import One, explain
 from sdgar.recommend.histories import Histories, rows_of
-from sdgar.recommend.index import FROM_ITEMS, LEAST_RECALL, ItemIndex, best_items, can_be_indexed
+from sdgar.recommend.index import (
+    FROM_ITEMS,
+    LEAST_RECALL,
+    Finder,
+    ItemIndex,
+    best_items,
+    can_be_indexed,
+)
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.measuring import measured
 from sdgar.recommend.pairs import pairs_table
@@ -41,6 +48,8 @@ from sdgar.recommend.ranking import ranked_in_pieces
 from sdgar.recommend.reasons import Reasons
 from sdgar.recommend.reranked import facts_of, reranked_in_pieces
 from sdgar.recommend.rules import Reranking, Rules
+from sdgar.recommend.sieve import FROM_ITEMS as SIEVE_FROM
+from sdgar.recommend.sieve import Sieve, can_be_sieved
 from sdgar.recommend.similar import BY, Kept, Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
@@ -69,7 +78,7 @@ class Recommender(Described):
         self._questions = Questions(saved)
         self._likenesses: dict[tuple[Side, str], Likeness | None] = {}
         self._compared: Kept = {}
-        self._index: ItemIndex | None = None
+        self._finder: Finder | None = None
 
     @property
     def users(self) -> Ids:
@@ -144,7 +153,12 @@ class Recommender(Described):
     @property
     def index(self) -> ItemIndex | None:
         """The index of a large catalogue, once ``prepare`` has built one; None for exact lists."""
-        return self._index
+        return self._finder if isinstance(self._finder, ItemIndex) else None
+
+    @property
+    def finder(self) -> Finder | None:
+        """What finds the best items, once ``prepare`` has built it; None if nothing is faster."""
+        return self._finder
 
     @property
     def known(self) -> History:
@@ -160,22 +174,24 @@ class Recommender(Described):
         """
         known, model = self.known, self.model
         if (
-            self._index is None
+            self.index is None
             and index_from is not None
             and len(self.items) >= index_from
             and can_be_indexed(model)
         ):
             index = ItemIndex.of(model, known)
-            self._index = index if index.recall >= LEAST_RECALL else None
+            self._finder = index if index.recall >= LEAST_RECALL else None
+        if self._finder is None and len(self.items) >= SIEVE_FROM and can_be_sieved(model):
+            self._finder = Sieve.of(model)
         for n in (1, 2) if len(self.users) else ():
             few_T = np.arange(min(n, len(self.users)))
-            best_items(self._index, model, few_T, 1, seen=known)
+            best_items(self._finder, model, few_T, 1, seen=known)
         if self.abilities["fold_in"] and len(self.items):
             new = NewContexts(History(np.arange(2), np.zeros(1, np.int32)), np.zeros(1, np.int64))
-            best_items(self._index, model.fold_in(new), np.zeros(1, np.int64), 1, seen=new.history)
-        if self._index is None:
+            best_items(self._finder, model.fold_in(new), np.zeros(1, np.int64), 1, seen=new.history)
+        if self.index is None:
             return {"kind": "exact"}
-        return {"kind": "faiss", "recall": self._index.recall}
+        return {"kind": "faiss", "recall": self.index.recall}
 
     @property
     def abilities(self) -> dict[str, bool]:
@@ -309,7 +325,7 @@ class Recommender(Described):
             )  # fmt: skip
         return ranked_in_pieces(
             asked, k, self.items, rows, blocked_I=blocked_I, popular=popular, why=why,
-            index=self._index,
+            index=self._finder,
         )  # fmt: skip
 
     def explain(
@@ -346,7 +362,7 @@ class Recommender(Described):
         reasons: int = 3,
     ) -> Reasons:
         """Give what ``explain`` gives as a record, without a frame: ``.dicts()`` is for JSON."""
-        return explain(self._questions, self.items, user, items, history, k, reasons, self._index)
+        return explain(self._questions, self.items, user, items, history, k, reasons, self._finder)
 
     def asked(self, context: One) -> Asked | None:
         """Find a user, or a context of several fields; None if the model knows nothing of it."""

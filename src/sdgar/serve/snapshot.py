@@ -138,8 +138,8 @@ class Snapshot:
         seen: History | None,
     ) -> list[Best]:
         n = min(n, len(self.model.items))
-        index = self.model.index
-        top = best_items(index, model, users_T, n, seen=seen, blocked_I=blocked_I)
+        finder = self.model.finder
+        top = best_items(finder, model, users_T, n, seen=seen, blocked_I=blocked_I)
         ends_T = (top.items_TK >= 0).sum(axis=1).tolist()
         return [
             Best(items_K[:end].astype(np.int64), scores_K[:end])
