@@ -1,6 +1,7 @@
 """Requests over HTTP for one user each, beside a plain FastAPI handler with NumPy, in one run.
 
     python benchmarks/serving.py --run RUN [--json FILE] [--seconds 5] [--connections 1,4,16,64]
+    python benchmarks/serving.py --items 1000000 [--json FILE]
 
 Both servers are processes of their own on loopback, and a third process asks: it holds some
 connections open, and each asks for the ten best items of a user drawn at random as soon as its last
@@ -8,6 +9,8 @@ answer has come. Both servers take turns, from few connections to many. The plai
 a careful person writes in an afternoon: the product of the user's vector with all items, the memory
 by SciPy's sparse rows, what the user has left out, ``argpartition``, a Pydantic model in and JSON
 out, uvicorn with uvloop and httptools. Both give the same lists, which is checked first.
+
+``--items`` makes up a catalogue of that size, with a memory, where ours uses its index.
 
 The ratio is that of the requests a second, where ours has a p99 that is no longer than that of the
 plain handler at its own best.
@@ -215,7 +218,21 @@ class Server:
         self.process.wait(30)
 
 
-def made_up(folder: Path) -> Path:
+def large(folder: Path, n_items: int) -> Path:
+    """Save a model of a catalogue that is made up, as ``answers.py`` makes it."""
+    import answers
+    from sdgar.data.ids import Ids
+    from sdgar.recommend.artifact import Artifact
+    from sdgar.recommend.recommender import Recommender
+
+    model, known = answers.made_up(n_items, 128)
+    users, items = (Ids(np.arange(n)) for n in (known.n_users, n_items))
+    about = {"system": "made up", "context": ["user"]}
+    Recommender(Artifact(model, users, items, known, about)).save(folder / "run")
+    return folder / "run"
+
+
+def tiny(folder: Path) -> Path:
     """Train a small model, for a look at whether everything runs."""
     from sdgar.data.synthetic import Shape, generate
     from sdgar.systems.quick import Quick
@@ -285,13 +302,16 @@ def main() -> None:
     parser = options_of(
         __doc__, run={"type": Path, "metavar": "RUN"}, seconds={"type": float, "default": 5.0},
         connections={"default": "1,4,16,64"}, rounds={"type": int, "default": 1},
+        items={"type": int, "metavar": "N"},
     )  # fmt: skip
     options = parser.parse_args()
     connections = [int(n) for n in options.connections.split(",")]
     with tempfile.TemporaryDirectory() as temporary:
         run = options.run
+        if options.items is not None:
+            run = large(Path(temporary), options.items)
         if options.quick or run is None:
-            run, connections = made_up(Path(temporary)), [1, 2]
+            run, connections = tiny(Path(temporary)), [1, 2]
             options.seconds = 0.2
         found = measure(run, options.seconds, connections, options.rounds)
     report = {**machine("fastapi", "uvicorn"), "seconds": options.seconds, **found}

@@ -17,6 +17,8 @@ function hash(text) {
 /** Tell the first letters of the two words that a name begins with, articles left out. */
 function initials(name) {
   const words = name.replace(/^(the|an?)\s+/i, "").match(/[\p{L}\p{N}]+/gu) ?? [];
+  const digits = words.length > 1 ? words.find((word) => /^\d+$/.test(word)) : undefined;
+  if (digits) return digits.replace(/^0+(?=\d)/, "").slice(-3);
   if (words.length === 1)
     return Array.from(words[0])
       .slice(0, /^\d+$/.test(words[0]) ? 3 : 1)

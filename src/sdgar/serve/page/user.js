@@ -39,10 +39,9 @@ function history(answer, trial) {
   const newest = [...answer.items].reverse();
   trial.href = linkToTrial(answer.items.slice(-MOST_TRIED).map((one) => one.item));
   const total = answer.total ?? newest.length;
-  const shown =
-    total > newest.length
-      ? `the newest ${count(newest.length)} of ${several(total, "item")}`
-      : `${several(total, "item")}, the newest first`;
+  const recent = newest.filter((one) => one.from === "feedback").length;
+  const all = total > newest.length ? `${count(newest.length)} of ${several(total, "item")}` : several(total, "item");
+  const shown = recent ? `${all}, ${count(recent)} of them since training, the newest first` : all;
   return [h("p", { class: "small" }, shown), h("ul", { class: "history" }, newest.map(past))];
 }
 
