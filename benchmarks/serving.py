@@ -3,7 +3,7 @@
     python benchmarks/serving.py --run RUN [--json FILE] [--seconds 5] [--connections 1,4,16,64]
     python benchmarks/serving.py --items 1000000 [--json FILE]
 
-Both servers are processes of their own on loopback, and a third process asks: it holds some
+Both servers are processes of their own on loopback, and wrk (Debian's package) asks: it holds some
 connections open, and each asks for the ten best items of a user drawn at random as soon as its last
 answer has come. Both servers take turns, from few connections to many. The plain handler does what
 a careful person writes in an afternoon: the product of the user's vector with all items, the memory
@@ -18,10 +18,9 @@ plain handler at its own best.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -112,49 +111,50 @@ def plain(run: str, port: int) -> None:
 
 # The client
 
-
-async def asked(port: int, users: list[Any], connections: int, seconds: float) -> list[float]:
-    """Ask over some connections for a while; return the seconds of each answer."""
-    taken: list[float] = []
-    until = time.perf_counter() + seconds
-    chance = random.Random(connections)
-
-    async def one() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.perf_counter() < until:
-            body = json.dumps({"users": [chance.choice(users)], "k": K}).encode()
-            start = time.perf_counter()
-            writer.write(
-                b"POST /v1/recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-                b"content-length: %d\r\n\r\n" % len(body) + body
-            )
-            head = await reader.readuntil(b"\r\n\r\n")
-            if b" 200 " not in head[:20]:
-                raise RuntimeError(head[:200].decode())
-            length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-            await reader.readexactly(length)
-            taken.append(time.perf_counter() - start)
-        writer.close()
-
-    await asyncio.gather(*(one() for _ in range(connections)))
-    return taken
+SCRIPT = """
+local users = {USERS}
+math.randomseed(7)
+wrk.method = "POST"
+wrk.headers["content-type"] = "application/json"
+request = function()
+  local body = '{"users": [' .. users[math.random(#users)] .. '], "k": 10}'
+  return wrk.format(nil, "/v1/recommend", nil, body)
+end
+done = function(summary, latency, requests)
+  local wrong = summary.errors.status + summary.errors.read + summary.errors.timeout
+  io.write(string.format("told %d %d %d %d %d\\n", summary.requests, summary.duration,
+    latency:percentile(50), latency:percentile(99), wrong))
+end
+"""
+"""What wrk sends, and what it says in the end: times are in microseconds."""
 
 
-def client(port: int, users: str, connections: int, seconds: float) -> None:
-    """Ask, and print what was measured."""
-    import uvloop
-
-    some = json.loads(Path(users).read_text())
-    start = time.perf_counter()
-    taken = sorted(uvloop.run(asked(port, some, connections, seconds)))
-    lasted = time.perf_counter() - start
-    told = {
-        "per_second": len(taken) / lasted,
-        "p50_ms": 1000 * taken[len(taken) // 2],
-        "p99_ms": 1000 * taken[min(len(taken) - 1, int(0.99 * len(taken)))],
-        "requests": len(taken),
-    }
-    print(json.dumps(told))
+def ask(port: int, users: list[Any], connections: int, seconds: float) -> dict[str, float]:
+    """Let wrk ask over some connections for a while, a user drawn at random each time."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        spelled = ", ".join(f"'{json.dumps(user)}'" for user in users)
+        script.write(SCRIPT.replace("{USERS}", "{" + spelled + "}"))
+        script.flush()
+        line = [
+            "wrk",
+            "-t1",
+            f"-c{connections}",
+            f"-d{max(1, round(seconds))}s",
+            "--timeout",
+            "30s",
+        ]
+        done = subprocess.run(
+            [*line, "-s", script.name, f"http://127.0.0.1:{port}"], check=True,
+            capture_output=True, text=True,
+        )  # fmt: skip
+    told = next(text for text in done.stdout.splitlines() if text.startswith("told"))
+    requests, lasted, p50, p99, wrong = (int(word) for word in told.split()[1:])
+    if wrong:
+        raise SystemExit(f"{wrong} requests failed: {done.stdout}")
+    return {
+        "per_second": requests / (lasted / 1e6), "p50_ms": p50 / 1e3, "p99_ms": p99 / 1e3,
+        "requests": requests,
+    }  # fmt: skip
 
 
 # The run
@@ -203,15 +203,6 @@ class Server:
         found = json.loads(urlopen(Request(url, body, head)).read())["lists"]
         return [[entry["item"] for entry in one["items"]] for one in found]
 
-    def asked(self, users: Path, connections: int, seconds: float) -> dict[str, float]:
-        """Let a process ask it for a while."""
-        words = [str(self.port), str(users), str(connections), str(seconds)]
-        done = subprocess.run(
-            [sys.executable, __file__, "client", *words], check=True, capture_output=True, text=True
-        )
-        told: dict[str, float] = json.loads(done.stdout)
-        return told
-
     def close(self) -> None:
         """End the process."""
         self.process.terminate()
@@ -255,22 +246,19 @@ def measure(run: Path, seconds: float, connections: list[int], rounds: int) -> d
         "FastAPI and NumPy": Server([__file__, "plain", str(run), str(ports[1])], ports[1]),
     }
     try:
-        with tempfile.TemporaryDirectory() as temporary:
-            taught = np.flatnonzero(np.diff(model.history.indptr_U1) > 0)
-            everyone = model.users.at(taught).tolist()
-            users = Path(temporary) / "users.json"
-            users.write_text(json.dumps(everyone))
-            some = everyone[:: max(1, len(everyone) // 50)][:50]
-            ours, theirs = (server.lists(some) for server in servers.values())
-            same = sum(a == b for a, b in zip(ours, theirs, strict=True)) / len(some)
-            each: dict[str, dict[int, list[dict[str, float]]]] = {
-                name: {n: [] for n in connections} for name in servers
-            }
-            for _ in range(rounds):
-                for n in connections:
-                    for name, server in servers.items():
-                        each[name][n].append(server.asked(users, n, seconds))
-                        print(name, n, each[name][n][-1])
+        taught = np.flatnonzero(np.diff(model.history.indptr_U1) > 0)
+        everyone = model.users.at(taught).tolist()
+        some = everyone[:: max(1, len(everyone) // 50)][:50]
+        ours, theirs = (server.lists(some) for server in servers.values())
+        same = sum(a == b for a, b in zip(ours, theirs, strict=True)) / len(some)
+        each: dict[str, dict[int, list[dict[str, float]]]] = {
+            name: {n: [] for n in connections} for name in servers
+        }
+        for _ in range(rounds):
+            for n in connections:
+                for name, server in servers.items():
+                    each[name][n].append(ask(server.port, everyone, n, seconds))
+                    print(name, n, each[name][n][-1])
     finally:
         for server in servers.values():
             server.close()
@@ -305,6 +293,8 @@ def main() -> None:
         items={"type": int, "metavar": "N"},
     )  # fmt: skip
     options = parser.parse_args()
+    if shutil.which("wrk") is None:
+        raise SystemExit("wrk is not installed: it is Debian's package wrk.")
     connections = [int(n) for n in options.connections.split(",")]
     with tempfile.TemporaryDirectory() as temporary:
         run = options.run
@@ -323,7 +313,5 @@ if __name__ == "__main__":
     match sys.argv[1:2]:
         case ["plain"]:
             plain(sys.argv[2], int(sys.argv[3]))
-        case ["client"]:
-            client(int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), float(sys.argv[5]))
         case _:
             main()

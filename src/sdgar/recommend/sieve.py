@@ -8,9 +8,11 @@ has the bound.
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +28,10 @@ FROM_ITEMS = 2_000
 """The size of a catalogue from which a sieve is worth it."""
 _FEW = 64
 """The most contexts for which this is the faster way."""
-_GREATEST = 127
+_KEPT = 1 << 22
+"""The most numbers that a thread keeps room for."""
+_NO_ITEMS, _NO_FLAGS = np.zeros(0, np.int32), np.zeros(0, bool)
+_own = threading.local()
 _SLACK = np.float32(2e-5)
 """What rounding may add to an error, beside the norms of both vectors: more than it ever does."""
 
@@ -44,11 +49,12 @@ class Sieve:
 
     def __init__(self, factors: Factors) -> None:
         self._item_ID = factors.item_ID
-        v_ID = as_array(factors.item_ID)
+        v_ID = self._v_ID = as_array(factors.item_ID)
+        self._bias_I = as_array(factors.bias_I)
         self._c_I, self._q_ID = quantised(v_ID)
         rest_ID = v_ID - self._c_I[:, None] * self._q_ID
-        self._rest = np.linalg.norm(rest_ID, axis=1).max()
-        self._longest = np.linalg.norm(v_ID, axis=1).max()
+        self._rest = np.float32(np.linalg.norm(rest_ID, axis=1).max())
+        self._longest = np.float32(np.linalg.norm(v_ID, axis=1).max())
 
     @classmethod
     def of(cls, model: Scorer) -> Sieve:
@@ -91,61 +97,52 @@ class Sieve:
         seen: History | None,
         blocked_I: NDArray[np.bool_] | None,
     ) -> TopK | None:
-        from sdgar.kernels.numba.few import add_memory
-        from sdgar.kernels.numba.sieve import BLOCK, integer_products, rescore
+        from sdgar.kernels.numba.sieve import BLOCK, best, in_integers, integer_products
         from sdgar.kernels.numba.threads import share
-        from sdgar.kernels.numba.topk import select_rows
 
-        n, n_items = len(users_T), len(self._q_ID)
-        at_T = torch.from_numpy(users_T)
-        u_BD = as_array(parts.factors.user_UD.detach().index_select(0, at_T))
-        a_B, p_BD = quantised(u_BD)
-        bias_I = as_array(parts.factors.bias_I)
-        product_BI = np.empty((n, n_items), np.int32)
+        n, (n_items, dim) = len(users_T), self._q_ID.shape
+        u_BD, p_BD = np.empty((n, dim), np.float32), np.empty((n, dim), np.int8)
+        a_B, error_B = np.empty(n, np.float32), np.empty(n, np.float32)
+        user_UD = as_array(parts.factors.user_UD)
+        bounds = self._rest, self._longest, _SLACK
+        in_integers(users_T, user_UD, *bounds, u_BD, p_BD, a_B, error_B)
+        product_BI = _room("products", n, n_items, np.int32)
         blocks, arrays = -(-n_items // BLOCK), (p_BD, self._q_ID, product_BI)
         share(integer_products, blocks, product_BI.size, *arrays, pool_of=_pool)
-        rough_BI = product_BI.astype(np.float32)
-        rough_BI *= self._c_I
-        rough_BI *= a_B[:, None]
-        rough_BI += bias_I
-        if parts.memory is not None:
-            add_memory(rough_BI, *parts.memory_of(users_T))
         starts_B = ends_B = np.zeros(n, np.int64)
-        seen_E = np.zeros(0, np.int32)
+        seen_E = _NO_ITEMS
         if seen is not None:
             starts_B, ends_B = seen.indptr_U1[users_T], seen.indptr_U1[users_T + 1]
             seen_E = np.ascontiguousarray(seen.items_E)
-        out_I = np.zeros(0, bool) if blocked_I is None else np.ascontiguousarray(blocked_I)
+        out_I = _NO_FLAGS if blocked_I is None else np.ascontiguousarray(blocked_I)
         items_BK, top_BK = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-        out_of = starts_B, ends_B, seen_E, out_I
-        if select_rows(rough_BI, *out_of, 0, n, items_BK, top_BK) >= 0:
-            return None
-        edge_B = top_BK[:, -1] - 2 * self._errors(u_BD, a_B, p_BD)
-        rescore(
-            rough_BI, product_BI, edge_B, u_BD, as_array(self._item_ID), a_B, self._c_I, bias_I,
-            *out_of, items_BK, top_BK,
+        bad = best(
+            product_BI, u_BD, a_B, error_B, self._v_ID, self._c_I, self._bias_I,
+            _room("scores", 1, n_items), starts_B, ends_B, seen_E, out_I,
+            *parts.memory_of(users_T), items_BK, top_BK,
         )  # fmt: skip
-        return TopK(items_BK, top_BK)
-
-    def _errors(
-        self, u_BD: NDArray[np.float32], a_B: NDArray[np.float32], p_BD: NDArray[np.int8]
-    ) -> NDArray[np.float32]:
-        """e = |a p| max |v - c q| + |u - a p| max |v|, and what rounding may add."""
-        near_BD = a_B[:, None] * p_BD
-        near_B = np.linalg.norm(near_BD, axis=1)
-        rest_B = np.linalg.norm(u_BD - near_BD, axis=1)
-        rounding_B = _SLACK * np.linalg.norm(u_BD, axis=1)
-        errors_B: NDArray[np.float32] = near_B * self._rest + (rest_B + rounding_B) * self._longest
-        return errors_B
+        return None if bad >= 0 else TopK(items_BK, top_BK)
 
 
 def quantised(v_RD: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
     """v ≈ c q: return a length c for each row, and integers q from -127 to 127."""
-    c_R = (np.abs(v_RD).max(axis=1, initial=0.0) / _GREATEST).astype(np.float32)
+    from sdgar.kernels.numba.sieve import GREATEST
+
+    c_R = (np.abs(v_RD).max(axis=1, initial=0.0) / GREATEST).astype(np.float32)
     c_R[c_R == 0] = 1
     with np.errstate(invalid="ignore"):
-        q_RD = np.rint(v_RD / c_R[:, None]).clip(-_GREATEST, _GREATEST).astype(np.int8)
+        q_RD = np.rint(v_RD / c_R[:, None]).clip(-GREATEST, GREATEST).astype(np.int8)
     return c_R, q_RD
+
+
+def _room(name: str, rows: int, columns: int, kind: type[Any] = np.float32) -> NDArray[Any]:
+    """Give room that this thread keeps: memory that is new costs more than to write to it."""
+    kept: NDArray[Any] | None = getattr(_own, name, None)
+    if kept is None or len(kept) < rows * columns:
+        kept = np.empty(rows * columns, kind)
+        if len(kept) <= _KEPT:
+            setattr(_own, name, kept)
+    return kept[: rows * columns].reshape(rows, columns)
 
 
 @cache

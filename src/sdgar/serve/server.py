@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from ipaddress import ip_address
@@ -38,6 +39,8 @@ log = logging.getLogger("sdgar.serve")
 
 _SETTINGS = "SDGAR_SERVE_SETTINGS"
 """The environment variable by which the processes of one server know their settings."""
+_SWITCH = 2e-4
+"""The seconds after which a thread that computes gets its turn from one that answers."""
 _FOLLOWED_AT_ONCE = 10_000
 
 
@@ -198,6 +201,7 @@ def is_loopback(host: str) -> bool:
 
 def application() -> Any:
     """Return the application of one process, whose settings are in the environment."""
+    sys.setswitchinterval(_SWITCH)
     settings = Settings.from_json(os.environ[_SETTINGS])
     return application_of(settings, state_from(settings))
 
@@ -236,6 +240,7 @@ def serve(settings: Settings, *, ready: Any = None) -> None:
             **_options(settings),
         )
         return
+    sys.setswitchinterval(_SWITCH)
     server = server_of(settings, state_from(settings))
     server.on_ready = ready
     server.run()

@@ -50,6 +50,15 @@ def sink(
     item_K[at] = item
 
 
+@kept("void(float32[::1], int32[::1])", nogil=True)
+def in_order(score_K: NDArray[np.float32], item_K: NDArray[np.int32]) -> None:
+    """Turn a heap into a list, best first."""
+    for size in range(len(item_K) - 1, 0, -1):
+        score, item = score_K[size], item_K[size]
+        score_K[size], item_K[size] = score_K[0], item_K[0]
+        sink(score_K, item_K, size, score, item)
+
+
 @kept(
     int64(
         _SCORES_BI,
@@ -118,8 +127,5 @@ def select_rows(
                 # Items come in ascending order, so an equal score never displaces an earlier one.
                 sink(score_K, item_K, k, score, item)
                 threshold = score_K[0]
-        for size in range(k - 1, 0, -1):
-            score, item = score_K[size], item_K[size]
-            score_K[size], item_K[size] = score_K[0], item_K[0]
-            sink(score_K, item_K, size, score, item)
+        in_order(score_K, item_K)
     return -1
