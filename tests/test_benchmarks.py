@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,7 @@ CASES = {
     "memory items": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
+    "serving": (),
 }
 NEEDS = {
     "answers index": "faiss",
@@ -46,6 +48,7 @@ NEEDS = {
     "gpu": "triton",
     "cpu": "implicit",
     "evaluation": "implicit",
+    "serving": "fastapi",
 }
 
 
@@ -62,6 +65,8 @@ def script(monkeypatch):
 @pytest.mark.parametrize("case", CASES)
 def test_a_benchmark_runs_and_writes_its_report(case, script, monkeypatch, tmp_path):
     pytest.importorskip(NEEDS.get(case, "torch"))
+    if case == "serving" and shutil.which("wrk") is None:
+        pytest.skip("wrk is not installed (Debian's package wrk)")
     name, *words = case.split()
     report = tmp_path / "report.json"
     monkeypatch.setattr(sys, "argv", [name, *words, "--quick", "--json", str(report), *CASES[case]])

@@ -43,7 +43,6 @@ def alive(live: Live) -> None:
         (b"[" * 100_000, 400, "bad_json"),
         (b'{"users":' * 10_000 + b"1" + b"}" * 10_000, 400, "bad_json"),
         (b'{"users": [' + b"9" * 5000 + b"]}", 400, "bad_json"),
-        (b'{"users": [' + b"9" * 25 + b"]}", 422, "invalid"),
         (b"null", 422, "invalid"),
         (b"[]", 422, "invalid"),
         (b"17", 422, "invalid"),

@@ -40,8 +40,18 @@ Text = Annotated[
     str, StringConstraints(strict=True, min_length=1, max_length=256, pattern=r"^[^\x00]+$")
 ]
 """A short text without the character NUL, which databases cannot hold."""
-Id = Text | Annotated[int, Strict(), Field(ge=-(2**63), le=2**64 - 2048), _WHOLE]
-"""An id, which is a text or an integer; the greatest integers can be sent as text."""
+
+
+def _id(value: Any) -> Any:
+    """Return an integer that 64 bits cannot hold as text: its spelling names the same id."""
+    whole = _whole(value)
+    if isinstance(whole, int) and not -(2**63) <= whole < 2**64:
+        return str(whole)
+    return whole
+
+
+Id = Annotated[Text | Annotated[int, Strict()], BeforeValidator(_id)]
+"""An id, which is a text or an integer."""
 Long = Annotated[str, StringConstraints(strict=True, max_length=2048, pattern=r"^[^\x00]*$")]
 """A name, or the address of a picture."""
 Share = Annotated[float, Field(allow_inf_nan=False)]
