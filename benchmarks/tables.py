@@ -1090,6 +1090,25 @@ def answers_index() -> str:
     return markdown(head, rows)
 
 
+def serving() -> str:
+    """Requests a second over HTTP that keep a p99, beside a plain handler."""
+    rows = []
+    for name, what in (("serving.json", "Gowalla"), ("serving-large.json", "made up")):
+        report = _report(name)
+        for bound, found in report["within_p99_ms"].items():
+            ours, ratio = found["sdgar serve"], found["ratio"]
+            theirs = max(n for key, n in found.items() if key.startswith("FastAPI"))
+            if not ours:
+                continue
+            rows.append([
+                f"{what}, {report['items']:,} items", f"{bound} ms", f"{ours:,.0f}",
+                f"{theirs:,.0f}" if theirs else "none", f"{ratio:.1f}" if ratio else "–",
+            ])  # fmt: skip
+    head = ["catalogue", "p99 within", "`sdgar serve`, requests/s", "FastAPI and NumPy", "ratio"]
+    about = _report("serving.json")
+    return markdown(head, rows) + f"\n\n{about['cpu']}, commit `{about['commit'][:7]}`."
+
+
 NEIGHBOURS = (0, 1, 2, 4)
 WORK = {
     "epochs": "epochs of SD-Softmax",
@@ -1246,6 +1265,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "reading": ("docs/benchmarks.md", reading),
     "answers": ("docs/benchmarks.md", answers),
     "answers-index": ("docs/benchmarks.md", answers_index),
+    "serving": ("docs/benchmarks.md", serving),
 }
 """The page of every table, and what makes it."""
 

@@ -31,6 +31,7 @@ class Cosine(Embeddings):
         sparse: bool = False,
         bias: bool = False,
         drawn: bool = True,
+        users_drawn: bool = True,
         fields: Fields | None = None,
     ) -> None:
         super().__init__(
@@ -42,6 +43,7 @@ class Cosine(Embeddings):
             sparse=sparse,
             bias=bias,
             drawn=drawn,
+            users_drawn=users_drawn,
             fields=fields,
         )
         if not 0 < tau < float("inf"):

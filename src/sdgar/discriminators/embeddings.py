@@ -17,7 +17,8 @@ from sdgar.models.field_factors import FieldFactors
 class Embeddings(nn.Module):
     """The vectors u_c and v_i, drawn from N(0, σ²); a subclass says what score they make.
 
-    They are 0 where they are not ``drawn``, as a trained state follows.
+    They are 0 where they are not ``drawn``, as a trained state follows; those of users too, where
+    ``users_drawn`` is False, as they are computed from the items.
     """
 
     by_event: bool = False
@@ -38,6 +39,7 @@ class Embeddings(nn.Module):
         bias: bool = False,
         streams: tuple[Stream, Stream] = (Stream.INIT_CONTEXT, Stream.INIT_ITEM),
         drawn: bool = True,
+        users_drawn: bool = True,
         fields: Fields | None = None,
     ) -> None:
         super().__init__()
@@ -47,7 +49,8 @@ class Embeddings(nn.Module):
         sigma = init_scale / dim**0.5 if drawn else 0.0
         of_users, of_items = streams
         n_vectors = n_users if fields is None else fields.n_values
-        self.user_UD = nn.Parameter(_normal(seed, of_users, n_vectors, dim, sigma))
+        of_user = sigma if users_drawn else 0.0
+        self.user_UD = nn.Parameter(_normal(seed, of_users, n_vectors, dim, of_user))
         """The vectors, a row for each context or, with fields, for each value of each field."""
         place_UF = None if fields is None else torch.from_numpy(fields.place_UF)
         self.register_buffer("place_UF", place_UF, persistent=False)

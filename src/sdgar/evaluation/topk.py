@@ -12,6 +12,7 @@ all users have the same scores, the items are put in order once.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from sdgar.evaluation.one_order import ranked
 from sdgar.machine import cores
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer, checked
-from sdgar.models.parts import Parts
+from sdgar.models.parts import Parts, as_array
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -203,6 +204,9 @@ class _OnThreads:
         few: Parts | None,
     ) -> None:
         self._scorer, self._users_T, self._few = scorer, users_T, few
+        parts = Parts.of(scorer) if few is None else None
+        self._parts = parts if parts is not None and parts.is_float32 else None
+        self._rooms = threading.local()
         self._items_TK = np.empty((len(users_T), k), np.int32)
         self._top_TK = np.empty((len(users_T), k), np.float32)
         if seen is None:
@@ -244,6 +248,8 @@ class _OnThreads:
 
     def _rank_block(self, kernel: Callable[..., int], block: slice) -> int:
         """Rank one block, and give the first of its rows that cannot be ranked, or -1."""
+        if self._parts is not None:
+            return self._rank_parts(self._parts, block)
         if self._few is not None:
             scores_BI = scores_of_few(self._few, self._users_T[block], _pool)
         else:
@@ -252,6 +258,30 @@ class _OnThreads:
             scores_BI, self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I,
             0, len(scores_BI), self._items_TK[block], self._top_TK[block],
         )  # fmt: skip
+
+    def _rank_parts(self, parts: Parts, block: slice) -> int:
+        """Rank one block of a model of vectors, and of a memory beside them, each row at once."""
+        from sdgar.kernels.numba.finish import finish_rows
+
+        users_B = self._users_T[block]
+        factors = parts.factors
+        room_BI = self._room(len(users_B), factors.n_items)
+        with torch.no_grad():
+            u_BD = factors.user_UD.index_select(0, torch.from_numpy(users_B))
+            torch.mm(u_BD, factors.item_ID.T, out=room_BI)
+        bad: int = finish_rows(
+            room_BI.numpy(), as_array(factors.bias_I), *parts.memory_of(users_B),
+            self._starts_T[block], self._ends_T[block], self._seen_E, self._blocked_I,
+            self._items_TK[block], self._top_TK[block],
+        )  # fmt: skip
+        return bad
+
+    def _room(self, rows: int, columns: int) -> Tensor:
+        """Give room for scores, which this thread keeps: to get it anew costs more than to fill."""
+        kept: Tensor | None = getattr(self._rooms, "scores", None)
+        if kept is None or kept.numel() < rows * columns:
+            kept = self._rooms.scores = torch.empty(rows * columns)
+        return kept[: rows * columns].view(rows, columns)
 
     def _scores(self, users_B: NDArray[np.int64]) -> Tensor:
         with torch.no_grad():  # a setting of each thread

@@ -33,9 +33,8 @@ def cosine(
     made = Cosine(
         data.n_users, data.n_items, given.dim, seed=given.seed,
         tau=temperature_of(data) if tau is None else tau, sparse=given.row_wise, bias=bias,
-        drawn=given.start, fields=data.fields,
+        drawn=given.start, users_drawn=at_least("sweeps", sweeps, 0) == 0, fields=data.fields,
     )  # fmt: skip
-    at_least("sweeps", sweeps, 0)
     made = made.to(given.device)
     if given.start:
         start(made, data, sweeps=sweeps)
