@@ -51,6 +51,19 @@ def test_the_newest_model_answers(shelf: Path, other_folder: Path) -> None:
     assert models.wanted() == {}
     assert models.reload("main", "first").name == "first"
     assert models.swaps == 2
+    assert models.wanted() == {}  # somebody wants the older one, until there is a newer one
+
+
+def test_a_newer_model_takes_the_place_of_one_that_was_asked_for(
+    shelf: Path, other_folder: Path, data: sdgar.Interactions, tmp_path: Path
+) -> None:
+    put(shelf, other_folder, "second")
+    models = models_of(shelf)
+    models.reload("main", "first")
+    assert models.wanted() == {}
+    sdgar.Quick(dim=5, seed=9).fit(data).save(tmp_path / "made")
+    put(shelf, tmp_path / "made", "third")
+    assert list(models.wanted()) == ["main"]
 
 
 def damaged(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -129,7 +128,6 @@ def serve(
         limits=Limits(per_minute=per_minute, at_once=at_once),
     )
     screen = Screen(as_json=as_json)
-    _log_to_stderr()
     serve(settings, ready=lambda port: _tell(screen, settings, port))
 
 
@@ -184,12 +182,3 @@ def _tell(screen: Screen, settings: Settings, port: int) -> None:
         screen.say("store", "none: feedback, names and keys need --store sqlite:///store.db")
     screen.result({"address": address, "workers": settings.workers})
     sys.stdout.flush()
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
-    for name in ("uvicorn.error", "uvicorn"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("sdgar.access").setLevel(logging.WARNING)

@@ -201,14 +201,26 @@ def is_loopback(host: str) -> bool:
 
 def application() -> Any:
     """Return the application of one process, whose settings are in the environment."""
-    sys.setswitchinterval(_SWITCH)
     settings = Settings.from_json(os.environ[_SETTINGS])
+    _settle(settings)
     return application_of(settings, state_from(settings))
 
 
 def application_of(settings: Settings, state: State) -> Any:
     """Return the application on these parts."""
     return build(state, origins=settings.origins, hosts=settings.hosts, page=settings.page)
+
+
+def _settle(settings: Settings) -> None:
+    """Set what concerns the whole process: its log, and how its threads take turns."""
+    sys.setswitchinterval(_SWITCH)
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    for name in ("uvicorn", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    level = logging.INFO if settings.log_requests else logging.WARNING
+    logging.getLogger("sdgar.access").setLevel(level)
 
 
 def server_of(settings: Settings, state: State) -> Draining:
@@ -228,11 +240,12 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 def serve(settings: Settings, *, ready: Any = None) -> None:
     """Answer requests until told to end; ``ready`` is called with the port once it listens."""
-    if settings.log_requests:
-        logging.getLogger("sdgar.access").setLevel(logging.INFO)
+    _settle(settings)
     if settings.workers > 1:
         together = replace(settings, group=secrets.token_hex(4))
         os.environ[_SETTINGS] = together.to_json()
+        if ready is not None:
+            ready(settings.port)
         uvicorn.run(
             "sdgar.serve.server:application",
             factory=True,
@@ -240,7 +253,6 @@ def serve(settings: Settings, *, ready: Any = None) -> None:
             **_options(settings),
         )
         return
-    sys.setswitchinterval(_SWITCH)
     server = server_of(settings, state_from(settings))
     server.on_ready = ready
     server.run()

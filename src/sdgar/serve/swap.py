@@ -116,6 +116,7 @@ class Models:
         self._sources, self._load, self._canary = dict(sources), load, canary
         self._lock = Lock()
         self.refused: dict[str, Refusal] = {}
+        self._passed_over: dict[str, str] = {}
         self.swaps = 0
         self.current = Variants(
             {
@@ -138,7 +139,11 @@ class Models:
         raise AssertionError("there is at least one folder")
 
     def wanted(self) -> dict[str, str]:
-        """Return the versions that should answer and do not, by variant; refused ones are not."""
+        """Return the versions that should answer and do not, by variant.
+
+        A model that was refused is not among them, nor one that was the newest when somebody asked
+        for an older one: only a newer model takes the place of that one.
+        """
         found = {}
         for name, source in self._sources.items():
             try:
@@ -148,8 +153,11 @@ class Models:
                 self._refuse(name, Refusal(source.folder.name, str(error)))
                 continue
             tried = self.refused.get(name)
-            if version != self.current.by_name[name].snapshot.version and (
-                tried is None or tried.model != _label(folder)
+            passed_over = self._passed_over.get(name) == _label(folder)
+            if (
+                version != self.current.by_name[name].snapshot.version
+                and (tried is None or tried.model != _label(folder))
+                and not passed_over
             ):
                 found[name] = version
         return found
@@ -195,6 +203,8 @@ class Models:
         """Let a model answer that was staged; whoever began with the old one keeps it."""
         new, old = staged.snapshot, self.current.by_name[variant]
         self.refused.pop(variant, None)
+        newest = self._sources[variant].newest()
+        self._passed_over[variant] = _label(newest) if newest.name != new.name else ""
         self.current = Variants({**self.current.by_name, variant: replace(old, snapshot=new)})
         self.swaps += 1
         log.info("variant %s is answered by model %s %s", variant, new.name, new.version)
