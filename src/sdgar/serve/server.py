@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -269,6 +270,8 @@ class Draining(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """Begin to listen, and say so."""
         await super().startup(sockets=sockets)
+        gc.collect()
+        gc.freeze()  # what lives as long as the server is not looked at again and again
         if self.started and self.on_ready is not None:
             self.on_ready(self.servers[0].sockets[0].getsockname()[1])
 
