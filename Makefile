@@ -20,6 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.package
 	$(BIN)/sdgar doctor
 	$(BIN)/sdgar demo --out runs/demo --overwrite
+	@echo "To look at it in a browser:  $(BIN)/sdgar demo --serve --overwrite"
 
 # Linters run beside the tests: a type checker uses one core alone.
 test: $(VENV)/.test

@@ -39,6 +39,9 @@ def test_a_history_gets_what_the_library_gives(client: Client, model_folder: Pat
         there = model.recommend_lists(history=history, k=7).dicts()[0]
         assert [one for one, _ in entries(here)] == [one for one, _ in entries(there)]
         assert here["basis"] == "history"
+        assert here["user"] is None
+    named = client.post("/v1/recommend", histories=[{"id": "x", "items": histories[0]}], k=2)
+    assert named["lists"][0]["user"] == "x"
 
 
 def test_many_requests_at_once_get_what_each_gets_alone(client: Client, model_folder: Path) -> None:
@@ -153,6 +156,8 @@ def test_contexts_of_several_fields(
     assert [one["basis"] for one in found] == ["model", "popular"]
     own = sdgar.load(tmp_path / "fields").recommend_lists([asked[0]], k=3).dicts()[0]
     assert [e["item"] for e in found[0]["items"]] == [e["item"] for e in own["items"]]
+    dialled = client("POST", "/v1/recommend", {"contexts": asked, "diversity": 0.5})
+    assert (dialled.status_code, dialled.json()["code"]) == (409, "not_for_contexts")
     wrong = client("POST", "/v1/recommend", {"contexts": [{"user": users[0]}]})
     assert (wrong.status_code, wrong.json()["code"]) == (409, "bad_context")
 

@@ -216,22 +216,36 @@ def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
     return (w0 + 0.5) * 2.0**-32
 
 
+_BLOCK = 1 << 16
+"""How many fours of normal numbers are made at once."""
+
+
 def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
     """Return n standard normal numbers by Box and Muller, two pairs from each four words.
 
-    They are made in blocks, so that a table of 10^8 numbers needs no more memory than itself.
+    They are made in blocks, so that a table of 10^8 numbers needs no more memory than itself. A
+    number depends on its place alone, so threads may make different blocks.
     """
-    out = np.empty(-(-n // 4) * 4, np.float32)
-    block = 1 << 18
-    for start in range(0, len(out) // 4, block):
-        rows = np.arange(start, min(start + block, len(out) // 4))
+    n_rows = -(-n // 4)
+    out = np.empty(4 * n_rows, np.float32)
+
+    def fill(first: int, last: int) -> None:
+        rows = np.arange(first, last)
         w0, w1, w2, w3 = Draws(seed, stream, 0, rows).words(0 * rows)
         pairs = []
         for w_radius, w_angle in ((w0, w1), (w2, w3)):
             radius = np.sqrt(-2.0 * np.log((w_radius + 0.5) * 2.0**-32))
             angle = 2.0 * np.pi * (w_angle * 2.0**-32)
             pairs += [radius * np.cos(angle), radius * np.sin(angle)]
-        out[4 * start : 4 * (start + len(rows))] = np.stack(pairs, axis=1).ravel()
+        out[4 * first : 4 * last] = np.stack(pairs, axis=1).ravel()
+
+    if _kernels() is None:
+        for first in range(0, n_rows, _BLOCK):
+            fill(first, min(first + _BLOCK, n_rows))
+    else:
+        from sdgar.kernels.numba.threads import share
+
+        share(fill, n_rows, n, at_once=_BLOCK)
     return out[:n]
 
 

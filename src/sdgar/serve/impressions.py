@@ -41,7 +41,7 @@ class Impressions:
                 Impression(
                     request=request,
                     time=now,
-                    user=str(one["user"]),
+                    user=None if one["user"] is None else str(one["user"]),
                     items=tuple(str(entry["item"]) for entry in one["items"]),
                     model=one["model"],
                     variant=one["variant"],

@@ -32,6 +32,7 @@ _STATUS = {
     "no_fold_in": 409, "bad_context": 409, "unknown_context": 404, "empty_history": 404,
     "unknown_variant": 404, "no_store": 409, "unknown_model": 404, "refused_model": 422,
     "reloading": 409, "draining": 503, "mixed_ids": 409, "nothing_to_go_by": 409,
+    "not_for_contexts": 409,
 }  # fmt: skip
 """The status of an error of the library: what a request names may be valid and yet not here."""
 

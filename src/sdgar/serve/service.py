@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdgar.errors import UsageError
 from sdgar.recommend.rules import Dials
 from sdgar.serve import schemas
 from sdgar.serve.batches import Batches
@@ -107,12 +108,12 @@ class Service:
                         unknown_users.append(user)
                     tasks.append(self._list(variant, own_id(variant, user, at), whom, asked))
         elif isinstance(asked, schemas.ForHistories):
-            for number, history in enumerate(asked.histories):
-                whose: Any = str(number) if history.id is None else history.id
-                variant = variants.of(str(whose), asked.variant)
+            for history in asked.histories:
+                whose = request if history.id is None else str(history.id)
+                variant = variants.of(whose, asked.variant)
                 whom, unknown = by_history(variant.snapshot, history.items)
                 unknown_items += unknown
-                tasks.append(self._list(variant, whose, whom, asked))
+                tasks.append(self._list(variant, history.id, whom, asked))
         else:
             return await self._in_contexts(request, asked)
         lists = [await tasks[0]] if len(tasks) == 1 else await asyncio.gather(*tasks)
@@ -216,6 +217,12 @@ class Service:
 
     async def _in_contexts(self, request: str, asked: schemas.ForContexts) -> dict[str, Any]:
         """Return lists for contexts of several fields, as the library gives them."""
+        if asked.reasons or asked.diversity or asked.popularity:
+            raise UsageError(
+                "lists for contexts have no reasons, diversity and popularity yet. Leave these "
+                "out, or ask for users.",
+                code="not_for_contexts",
+            )
         lists = []
         for context in asked.contexts:
             variant = self.models.current.of(str(context.get("user", "")), asked.variant)
