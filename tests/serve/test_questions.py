@@ -195,3 +195,20 @@ def test_the_model_is_described(client: Client) -> None:
     assert found["index"] == {"kind": "exact", "recall": 1.0}
     assert 0 <= found["concentration"]["gini_of_data"] <= 1
     assert 0 < found["concentration"]["coverage"] <= 1
+
+
+def test_a_bug_is_told_without_its_secrets(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(client.state.service, "_best", broken)
+    answer = client("POST", "/v1/recommend", {"users": [client_user(client)]})
+    assert (answer.status_code, answer.json()["code"]) == (500, "bug")
+    assert "secret" not in answer.text
+    assert "a request failed by a bug" in caplog.text
+
+
+def client_user(client: Client) -> Any:
+    return client.state.service.models.current.first.snapshot.model.users.values.tolist()[0]

@@ -175,6 +175,7 @@ def test_categories_are_left_out_by_mouse(visit, page_url, facts):
     assert changed(page, names(page)) == before
 
 
+@pytest.mark.exhaustive
 def test_dials_open_on_a_phone(visit, page_url, facts):
     page = visit(page_url + address("user", facts), "phone")
     settled(page)
@@ -187,6 +188,7 @@ def test_dials_open_on_a_phone(visit, page_url, facts):
         page.locator(".leave-out .chip").first.wait_for()
 
 
+@pytest.mark.exhaustive
 def test_diversity_is_dragged(visit, page_url, facts):
     page = visit(page_url + address("user", facts))
     settled(page)
@@ -201,6 +203,7 @@ def test_diversity_is_dragged(visit, page_url, facts):
     assert "diversity=" in page.url
 
 
+@pytest.mark.exhaustive
 def test_nothing_glides_if_one_wants_less_motion(visit, page_url, facts):
     page = visit(page_url + address("user", facts), reduced_motion="reduce")
     settled(page)
@@ -332,6 +335,7 @@ def test_the_service_says_how_it_is(visit, page_url):
     assert page.locator(".chart svg[role=img]").count() == 2
 
 
+@pytest.mark.exhaustive
 def test_colours_follow_the_system_until_one_chooses(visit, page_url, facts):
     page = visit(page_url + "#/model", "dark")
     settled(page)

@@ -36,6 +36,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab_only(stub, visit, shot):
     assert page.evaluate(SECRET) == KEY
 
 
+@pytest.mark.exhaustive
 def test_who_has_no_key_reads_a_sentence(stub, visit):
     page = visit(stub(key=True).url + "#/model", refusals=True)
     page.get_by_role("button", name="Not now").click()
@@ -67,6 +68,7 @@ def test_an_error_is_a_sentence_and_can_be_tried_again(path, where, stub, visit,
     alert.wait_for(state="detached")
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_is_gone_is_named(stub, visit):
     server = stub()
     page = visit(server.url, refusals=True)
@@ -93,6 +95,7 @@ def test_an_answer_that_comes_late_is_dropped(stub, visit):
     assert names(page) == after
 
 
+@pytest.mark.exhaustive
 def test_moves_that_come_quickly_are_asked_once(stub, visit):
     server = stub()
     page = visit(server.url + "#/user/3")
@@ -107,6 +110,7 @@ def test_moves_that_come_quickly_are_asked_once(stub, visit):
     assert server.bodies("recommend")[-1]["diversity"] == 0.4
 
 
+@pytest.mark.exhaustive
 def test_bones_hold_the_place_of_a_slow_list(stub, visit, shot):
     page = visit(stub(delay=1.0).url + "#/user/3")
     page.locator(".skeleton").first.wait_for()
@@ -132,7 +136,15 @@ def test_items_that_are_unknown_are_marked(stub, visit):
     assert "unknown to the model" in page.locator(".own .past").last.text_content()
 
 
-@pytest.mark.parametrize("user", [17, "17", HOSTILE], ids=["integer", "digits", "hostile"])
+@pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param(17, marks=pytest.mark.exhaustive),
+        pytest.param("17", marks=pytest.mark.exhaustive),
+        HOSTILE,
+    ],
+    ids=["integer", "digits", "hostile"],
+)
 def test_ids_of_users_go_back_as_they_are(user, stub, visit):
     server = stub()
     page = visit(server.url + f"#/user/{spelled(user)}")
@@ -207,6 +219,7 @@ def test_a_key_that_may_only_read_is_told_so(stub, visit):
     page.get_by_role("alert").get_by_text("This needs a key of the role write").wait_for()
 
 
+@pytest.mark.exhaustive
 def test_the_service_is_asked_every_five_seconds_while_one_looks(stub, visit):
     server = stub()
     page = visit(server.url)

@@ -26,8 +26,9 @@ def serve(
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", metavar="URL",
-            help="Keep events, items, users and keys here: sqlite:///store.db or postgresql://….",
+            "--store", metavar="URL", envvar="SDGAR_STORE",
+            help="Keep events, items, users and keys here: sqlite:///store.db or postgresql://…; "
+            "SDGAR_STORE is the same.",
         ),
     ] = None,
     watch: Annotated[

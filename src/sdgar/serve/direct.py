@@ -14,7 +14,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from sdgar.errors import SdgarError
-from sdgar.serve.problems import Refused, bad_json, invalid, problem, told
+from sdgar.serve.problems import Refused, bad_json, bug, invalid, problem, told
 from sdgar.serve.state import State
 from sdgar.serve.strict import require_json
 
@@ -56,6 +56,9 @@ class Direct:
             return
         except SdgarError as error:
             await problem(told(error))(scope, receive, send)
+            return
+        except Exception as error:
+            await problem(bug(error))(scope, receive, send)
             return
         body = orjson.dumps(found)
         headers = [*_HEADERS, (b"content-length", str(len(body)).encode())]

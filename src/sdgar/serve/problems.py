@@ -71,6 +71,12 @@ def told(error: SdgarError) -> Refused:
     return Refused(status, str(error), code=error.code)
 
 
+def bug(error: Exception) -> Refused:
+    """Log an error that nobody asked for, and say no more than that there was one."""
+    log.error("a request failed by a bug", exc_info=error)
+    return Refused(500, "The server made a mistake; its log has more.", code="bug")
+
+
 def told_by(app: FastAPI) -> None:
     """Let an application answer every error in this form."""
 
@@ -88,15 +94,14 @@ def told_by(app: FastAPI) -> None:
         answer.headers.update(error.headers or {})
         return answer
 
-    async def bug(request: Request, error: Any) -> Response:
-        log.error("a request failed by a bug", exc_info=error)
-        return problem(Refused(500, "The server made a mistake; its log has more.", code="bug"))
+    async def by_bug(request: Request, error: Any) -> Response:
+        return problem(bug(error))
 
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(SdgarError, of_library)
     app.add_exception_handler(RequestValidationError, not_fitting)
     app.add_exception_handler(HTTPException, of_http)
-    app.add_exception_handler(Exception, bug)
+    app.add_exception_handler(Exception, by_bug)
 
 
 def bad_json(why: str) -> Refused:

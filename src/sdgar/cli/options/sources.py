@@ -46,7 +46,9 @@ Store = Annotated[
         "--store",
         metavar="URL",
         parser=store,
-        help="Use this store: sqlite:///FILE.db or postgresql://USER@HOST/NAME.",
+        envvar="SDGAR_STORE",
+        help="Use this store: sqlite:///FILE.db or postgresql://USER@HOST/NAME; SDGAR_STORE is the "
+        "same.",
     ),
 ]
 OfStore = Annotated[
