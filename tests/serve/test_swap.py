@@ -221,3 +221,12 @@ def test_a_reload_over_http_says_what_it_did(
     assert unknown.status_code == 404
     path = client("POST", "/v1/admin/reload", {"model": "../first"})
     assert path.status_code == 422
+
+
+def test_a_variant_may_be_a_model_beside_a_folder_that_is_watched(
+    serving: Callable[..., Client], shelf: Path, other_folder: Path
+) -> None:
+    models = {"main": (str(shelf), 0.5), "other": (str(other_folder), 0.5)}
+    client = serving(shelf, models=models, watch=True)
+    names = [one["model"] for one in client.get("/v1/model")["variants"]]
+    assert names == ["first", "second"]

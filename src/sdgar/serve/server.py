@@ -33,7 +33,7 @@ from sdgar.serve.patience import Patience
 from sdgar.serve.polling import Chore, Chores
 from sdgar.serve.service import Service, answered
 from sdgar.serve.state import State
-from sdgar.serve.swap import Models, Source
+from sdgar.serve.swap import Models, Source, is_model
 from sdgar.serve.variants import MAIN
 
 log = logging.getLogger("sdgar.serve")
@@ -52,7 +52,7 @@ class Settings:
     models: Mapping[str, tuple[str, float]]
     """For each variant its folder and its share of users."""
     watch: bool = False
-    """Whether the folders hold models, of which the newest answers, instead of being one."""
+    """Whether folders that are no model hold models, of which the newest answers."""
     store: str | None = None
     """The address of the store."""
     rules: str | None = None
@@ -124,7 +124,7 @@ def state_from(settings: Settings) -> State:
     if needed and database is None:
         raise UsageError("keys live in the store: give --store too.", code="no_store")
     sources = {
-        name: Source(name, Path(folder), settings.watch, share)
+        name: Source(name, Path(folder), settings.watch and not is_model(Path(folder)), share)
         for name, (folder, share) in settings.models.items()
     }
     models = Models(sources, canary=settings.canary)

@@ -57,7 +57,7 @@ class Source:
         """Return the folders of all models that may answer, the newest first."""
         if not self.watched:
             return [self.folder]
-        found = [path for path in self.folder.iterdir() if _is_model(path)]
+        found = [path for path in self.folder.iterdir() if _is_named(path)]
         if not found:
             raise ArtifactError(
                 f"{self.folder} holds no saved model yet. Train one with --out "
@@ -71,16 +71,22 @@ class Source:
         """Return the folder of a model by its name, which no path can hide in."""
         if self.watched and NAME.fullmatch(name):
             for path in self.folder.iterdir():
-                if path.name == name and _is_model(path):
+                if path.name == name and _is_named(path):
                     return path
         elif name == self.folder.name:
             return self.folder
         raise UsageError(f"there is no model {name!r:.80} here.", code="unknown_model")
 
 
-def _is_model(path: Path) -> bool:
+def is_model(path: Path) -> bool:
+    """Tell whether a folder is a finished model."""
+    return path.is_dir() and (path / MANIFEST).is_file()
+
+
+def _is_named(path: Path) -> bool:
+    """Tell whether a folder is a finished model that a request can name."""
     plain = NAME.fullmatch(path.name) and not path.name.endswith(".partial")
-    return bool(plain) and path.is_dir() and (path / MANIFEST).is_file()
+    return bool(plain) and is_model(path)
 
 
 @dataclass(frozen=True)
