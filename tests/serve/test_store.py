@@ -248,3 +248,8 @@ def test_the_service_tells_how_it_does(stored: Client, model_folder: Path) -> No
     numbers = stored("GET", "/metrics").text
     assert 'sdgar_requests_total{route="/v1/recommend",status="200"} 1.0' in numbers
     assert "sdgar_feedback_events_total 1.0" in numbers
+    for _ in range(2):
+        ask(stored, user, k=4, details=True)
+    numbers = stored("GET", "/metrics").text
+    assert "sdgar_entries_read 4.0" in numbers
+    assert "sdgar_entries_kept 4.0" in numbers

@@ -45,6 +45,8 @@ class Catalogue:
         self._in: dict[tuple[str, frozenset[str]], NDArray[np.int64]] = {}
         self._facts: dict[str, Facts] = {}
         self._version = -1
+        self.found_kept = self.read = 0
+        """How many entries were found in memory, and how many were read from the store."""
 
     def refresh(self) -> None:
         """Forget what is kept if the store has changed; called by a thread every second."""
@@ -96,6 +98,8 @@ class Catalogue:
             return {}
         kept = self._entries
         missing = [one for one in wanted if (side, one) not in kept]
+        self.found_kept += len(wanted) - len(missing)
+        self.read += len(missing)
         if missing:
             found = await asyncio.to_thread(self._database.several, side, missing)
             if len(kept) + len(missing) > _MOST_KEPT:

@@ -39,6 +39,10 @@ class Measured:
         self.refused = named(Gauge, "models_refused", "Models that wait and were refused.")
         self.waiting = named(Gauge, "questions_waiting", "Questions that wait for their turn.")
         self.running = named(Gauge, "requests_running", "Requests that are being answered.")
+        self.kept = named(
+            Gauge, "entries_kept", "Entries that were found in the memory of this process."
+        )
+        self.read = named(Gauge, "entries_read", "Entries that were read from the store.")
         self.dropped = named(Gauge, "impressions_dropped", "Impressions that were not logged.")
         self._last: deque[tuple[float, float, int]] = deque(maxlen=_LAST)
         self._total = self._errors = 0

@@ -127,5 +127,7 @@ async def metrics(request: Request) -> Response:
     measured.age.set(time.time() - models.current.first.snapshot.loaded_at)
     measured.waiting.set(len(state.service.batches))
     measured.running.set(state.running[0])
+    measured.kept.set(state.service.catalogue.found_kept)
+    measured.read.set(state.service.catalogue.read)
     measured.dropped.set(state.service.impressions.dropped)
     return Response(measured.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
