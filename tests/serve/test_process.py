@@ -168,7 +168,7 @@ def killed(started: Callable[..., Process], folder: Path, tmp_path: Path, times:
 def test_what_is_acknowledged_survives_kill_9(
     started: Callable[..., Process], model_folder: Path, tmp_path: Path
 ) -> None:
-    killed(started, model_folder, tmp_path, 2)
+    killed(started, model_folder, tmp_path, 1)
 
 
 @pytest.mark.exhaustive
