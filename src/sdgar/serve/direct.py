@@ -1,8 +1,8 @@
 """The question that is asked most goes a shorter way: from the bytes of a request to its answer.
 
 The route is declared like all others, which is what the description of the API shows, and it gives
-the same answers and errors. This way it costs a quarter of the time that the layers of a web
-framework take, which is more than the answer itself.
+the same answers and errors. This way takes a fifth of the time that the layers of a web
+framework take, which is more than the answer itself takes.
 """
 
 from __future__ import annotations
