@@ -124,7 +124,7 @@ def state_from(settings: Settings) -> State:
     if needed and database is None:
         raise UsageError("keys live in the store: give --store too.", code="no_store")
     sources = {
-        name: Source(name, Path(folder), settings.watch and not is_model(Path(folder)), share)
+        name: Source(name, Path(folder), _watched(settings, name, Path(folder)), share)
         for name, (folder, share) in settings.models.items()
     }
     models = Models(sources, canary=settings.canary)
@@ -149,6 +149,11 @@ def state_from(settings: Settings) -> State:
         chores.append(Chore("agreement", 0.2, agreement.look))
     state.chores = Chores(chores + _chores(state, settings, change))
     return state
+
+
+def _watched(settings: Settings, name: str, folder: Path) -> bool:
+    """Tell whether a folder holds models; that of a variant beside the first may be one itself."""
+    return settings.watch and (name == MAIN or not is_model(folder))
 
 
 def _chores(state: State, settings: Settings, change: Callable[[str], object]) -> list[Chore]:
