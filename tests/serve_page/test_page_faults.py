@@ -78,6 +78,7 @@ def test_a_server_that_is_gone_is_named(stub, visit):
     page.get_by_text("The server does not answer.").wait_for()
 
 
+@pytest.mark.exhaustive
 def test_an_answer_that_comes_late_is_dropped(stub, visit):
     server = stub()
     page = visit(server.url + "#/user/3")
@@ -129,6 +130,7 @@ def test_someone_unknown_gets_what_is_popular_and_is_told_so(stub, visit, shot):
     axe_finds_nothing(page)
 
 
+@pytest.mark.exhaustive
 def test_items_that_are_unknown_are_marked(stub, visit):
     page = visit(stub().url + "#/try?i=3&i=nothing", refusals=True)
     settled(page)
@@ -145,6 +147,7 @@ def test_items_that_are_unknown_are_marked(stub, visit):
     ],
     ids=["integer", "digits", "hostile"],
 )
+@pytest.mark.exhaustive
 def test_ids_of_users_go_back_as_they_are(user, stub, visit):
     server = stub()
     page = visit(server.url + f"#/user/{spelled(user)}")
@@ -178,6 +181,7 @@ def test_ids_of_items_go_back_as_they_are(item, stub, visit):
     assert page.locator("main img[onerror]").count() == 0
 
 
+@pytest.mark.exhaustive
 def test_an_id_that_looks_like_html_is_found_and_shown_as_text(stub, visit):
     page = visit(stub().url)
     settled(page)
@@ -205,12 +209,14 @@ def test_feedback_changes_the_list(stub, visit, shot):
     axe_finds_nothing(page)
 
 
+@pytest.mark.exhaustive
 def test_feedback_is_not_offered_where_it_is_not_taken(stub, visit):
     page = visit(stub(feedback=False).url + "#/user/3")
     settled(page)
     assert page.locator(".entry button").count() == 0
 
 
+@pytest.mark.exhaustive
 def test_a_key_that_may_only_read_is_told_so(stub, visit):
     page = visit(stub(key=True).url + "#/user/3", refusals=True)
     page.get_by_label("Key", exact=True).fill(READER)
