@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sdgar.data.readers import read as read
     from sdgar.data.readers.fact_tables import read_facts as read_facts
     from sdgar.data.readers.feature_tables import read_features as read_features
+    from sdgar.data.shards import Shards as Shards
     from sdgar.data.splits import folds as folds
     from sdgar.data.splits import split as split
     from sdgar.data.synthetic import synthetic as synthetic
@@ -60,6 +61,7 @@ _HOME = {
     "Recommender": "sdgar.recommend.recommender",
     "Rules": "sdgar.recommend.rules",
     "SdgarError": "sdgar.errors",
+    "Shards": "sdgar.data.shards",
     "blend": "sdgar.experiments.blend",
     "compare": "sdgar.evaluation.report",
     "folds": "sdgar.data.splits",

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from sdgar.data.id_file import id_tensors, read_ids
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, ResourceError, UsageError
@@ -30,7 +31,6 @@ from sdgar.models.kinds import KINDS
 from sdgar.models.model import Model
 from sdgar.models.saved import Saved, check_csr, expect
 from sdgar.recommend.earlier import rule_of_earlier
-from sdgar.recommend.id_file import id_tensors, read_ids
 from sdgar.recommend.manifest import (
     FILES,
     FORMAT,

@@ -41,7 +41,7 @@ class DamagedError(ArtifactError):
     def __init__(self, path: Path, what: str) -> None:
         self.found = f"{path} is damaged: {what}"
         super().__init__(
-            f"{self.found}. Restore the folder from a copy, or train again.", code="damaged"
+            f"{self.found}. Restore the folder from a copy, or make it again.", code="damaged"
         )
 
 

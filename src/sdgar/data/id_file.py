@@ -1,4 +1,4 @@
-"""The file of ids of a saved model."""
+"""Ids as arrays of a file: integers as they are, texts as bytes with offsets."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from sdgar.storage.folders import DamagedError, Tensors
 
 
 def id_tensors(users: Ids, items: Ids) -> Tensors:
-    """Give the ids as arrays: integers as they are, texts as bytes with offsets."""
-    tensors: Tensors = {}
-    for side, ids in (("users", users), ("items", items)):
-        if ids.kind != "text":
-            tensors[side] = ids.values
-            continue
-        encoded = [value.encode() for value in ids.values]
-        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-        tensors[f"{side}.offsets"] = ends
-        tensors[f"{side}.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
-    return tensors
+    """Give the ids of both sides of a saved model as arrays."""
+    return {**id_arrays(users, "users"), **id_arrays(items, "items")}
+
+
+def id_arrays(ids: Ids, side: str) -> Tensors:
+    """Give the ids of one side as arrays: integers as they are, texts as bytes with offsets."""
+    if ids.kind != "text":
+        return {side: ids.values}
+    encoded = [value.encode() for value in ids.values]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return {
+        f"{side}.offsets": ends,
+        f"{side}.bytes": np.frombuffer(b"".join(encoded), np.uint8),
+    }
 
 
 def read_ids(path: Path, tensors: Tensors, side: str, kind: str, n: int) -> Ids:

@@ -1,0 +1,95 @@
+"""The files of a folder of shards: arrays in NumPy's format, with sealed tables of their sums."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.storage import folders
+from sdgar.storage.folders import MANIFEST, DamagedError, NotAFileError
+from sdgar.storage.whole_files import digest
+
+Arrays = Mapping[str, NDArray[Any]]
+Files = dict[str, dict[str, Any]]
+"""The size and the SHA-256 of each file by its name."""
+
+
+def write_arrays(folder: Path, arrays: Arrays) -> Files:
+    """Write arrays as ``NAME.npy``, wait until the disk has them, and return their sums."""
+    for name, array in arrays.items():
+        with file_of(folder, name).open("xb") as file:
+            np.save(file, array)
+            file.flush()
+            os.fsync(file.fileno())
+    return sums_of(folder, arrays)
+
+
+def sums_of(folder: Path, names: Arrays | list[str]) -> Files:
+    """Return the sizes and the SHA-256 of arrays that are written."""
+    paths = [file_of(folder, name) for name in names]
+    return {
+        path.name: {"bytes": path.stat().st_size, "sha256": digest(path, "sha256")}
+        for path in sorted(paths)
+    }
+
+
+def write_manifest(folder: Path, table: Mapping[str, Any]) -> str:
+    """Write a sealed manifest, and return its seal."""
+    sealed = folders.sealed(table)
+    text = json.dumps(sealed, indent=1, allow_nan=False, ensure_ascii=False)
+    folders.write(folder / MANIFEST, text.encode())
+    return str(sealed[folders.SEAL])
+
+
+def require_files(folder: Path, files: Any, *, verify: bool) -> None:
+    """Raise if a file is missing or has another size than its manifest says.
+
+    With ``verify``, the SHA-256 of every file is compared too.
+    """
+    if not isinstance(files, dict):
+        raise DamagedError(folder / MANIFEST, "it has no table 'files'")
+    for name, entry in files.items():
+        path = folder / name
+        match entry:
+            case {"bytes": int(size), "sha256": str(sha256)} if Path(name).name == name:
+                pass
+            case _:
+                raise DamagedError(folder / MANIFEST, f"it says nothing right of {name!r}")
+        try:
+            with folders.open_file(path) as file:
+                found = os.fstat(file.fileno()).st_size
+        except FileNotFoundError as error:
+            raise DamagedError(path, "the file is missing") from error
+        except NotAFileError as error:
+            raise DamagedError(path, str(error)) from error
+        if found != size:
+            raise DamagedError(path, f"it has {found:,} bytes, the manifest says {size:,}")
+        if verify and (sha := digest(path, "sha256")) != sha256:
+            raise DamagedError(path, f"its SHA-256 is {sha}, the manifest says {sha256}")
+
+
+def mapped(folder: Path, name: str, dtype: str | None, length: int | None) -> NDArray[Any]:
+    """Map an array into memory, read-only; raise if it is not of this type and length."""
+    path = file_of(folder, name)
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r")
+    except FileNotFoundError as error:
+        raise DamagedError(path, "the file is missing") from error
+    except (ValueError, EOFError, OSError, SyntaxError) as error:
+        raise DamagedError(path, f"it is no array of NumPy ({error})") from error
+    wrong = (dtype is not None and array.dtype != dtype) or array.ndim != 1
+    if wrong or (length is not None and len(array) != length):
+        wanted = f"{'some' if length is None else f'{length:,}'} numbers of type {dtype}"
+        raise DamagedError(path, f"it holds {array.shape} of type {array.dtype}, not {wanted}")
+    return array
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """Return the file of an array."""
+    return folder / f"{name}.npy"
