@@ -165,20 +165,20 @@ def _finish(first: Any, last: Any, parts: Any, vectors: Any, room: Any) -> Any:
 
 @inner
 def look_over(
-    room: Any, t: Any, threads: Any, barrier_3: Any, visits: Any, positives: Any, p: Any, n: Any,
+    room: Any, t: Any, threads: Any, barrier_4: Any, visits: Any, positives: Any, p: Any, n: Any,
     tables: Any, scratch: Any,
 ) -> Any:  # fmt: skip
     """Compute μ and the matrix that pulls, of all vectors of a batch, by all threads together."""
     parts, dim = (visits + _PART - 1) // _PART, len(room.mean_D)
     _count(t, threads, visits, p, n, scratch, room)
-    meet(barrier_3, threads)
+    meet(barrier_4, threads)
     for k in range(parts * t // threads, parts * (t + 1) // threads):
         _add_part(k, visits, p, n, tables, scratch, room)
-    meet(barrier_3, threads)
+    meet(barrier_4, threads)
     # A context and its items occur once for each of its positives.
     vectors = np.float64(positives * (2 + n))
     _finish(dim * t // threads, dim * (t + 1) // threads, parts, vectors, room)
-    meet(barrier_3, threads)
+    meet(barrier_4, threads)
     return None
 
 

@@ -2,14 +2,16 @@
 
 This is one loop with a draw, a score, a loss and a step plugged in: ``draws.py`` and ``picks.py``,
 ``scores.py``, ``losses.py`` and ``steps.py`` have the kinds of each, named like the parts they run.
-It is deterministic for any number of threads: a visit is computed by one thread, and every user and
-item is owned by one thread, which adds up its gradient in the order of the batch and then steps it.
-Gradients are taken at the parameters the batch started with. A batch has two parts, with all
-threads meeting after each, and between them one more if rows of a batch pull at each other:
+It is deterministic for any number of threads: a visit is computed by one thread, and a user or an
+item belongs to one share of the rows, whose thread adds up its gradient in the order of the batch
+and then steps it. Gradients are taken at the parameters the batch started with. A batch has two
+parts, with all threads meeting after each, and between them one more if rows pull at each other:
 
-    score    visits split over threads: negatives, scores, slopes dl/ds, the gradient of u_c
+    score    some visits at a time: negatives, scores, slopes dl/ds, the gradient of u_c
     survey   the covariances between the axes of all vectors of the batch; see ``covariances.py``
-    move     owners add up slope · u_c over the entries of an item and step it; then the users
+    move     shares add up slope · u_c over the entries of an item and step it; then the users
+
+Threads take visits and shares as they get there, so one that lost its core holds up little.
 
 An entry is one (visit, item): P positives and N negatives a visit. Entries of one row are chained,
 so nothing is added up in memory and a row is read and written once a batch.
@@ -32,12 +34,15 @@ from sdgar.kernels.numba.picks import pick, propose
 from sdgar.kernels.numba.rng import permuted, words
 from sdgar.kernels.numba.scores import factor, move_item, moved_by_slopes_alone, score, survey
 from sdgar.kernels.numba.steps import at, rests
-from sdgar.kernels.numba.threads import meet, prefetch, prefetch_row, run
+from sdgar.kernels.numba.threads import meet, prefetch, prefetch_row, run, take
 
 _BLOCK = 96
 """Rows asked for ahead of scoring: enough to hide their latency, few enough for L1."""
 _AHEAD = 8
 """Rows ahead of the one that is stepped."""
+_PARTS, _SHARES = 16, 2
+"""How often a thread takes visits of a batch, and how often shares of the rows, if all are equally
+fast; one thread alone takes all at once."""
 
 
 class Rows(NamedTuple):
@@ -287,13 +292,13 @@ def _hand_over(
 
 
 @inner
-def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: Any,
+def _chain(entries: Any, key_e: Any, own: Any, shares: Any, tail_R: Any, next_e: Any,
            list_e: Any) -> Any:  # fmt: skip
-    """Chain the entries of each row that thread t owns; list_e gets the first of every chain."""
+    """Chain the entries of each row of share ``own``; list_e gets the first of every chain."""
     mine = 0
     for e in range(entries):
         row = key_e[e]
-        if row < 0 or not owns(t, threads, row):
+        if row < 0 or not owns(own, shares, row):
             continue
         before = tail_R[row]
         if before < 0:
@@ -308,10 +313,10 @@ def _chain(entries: Any, key_e: Any, t: Any, threads: Any, tail_R: Any, next_e: 
 
 @inner
 def _move_items(
-    t: Any, threads: Any, visits: Any, share: Any, p: Any, n: Any, scores: Any, steps: Any,
+    own: Any, shares: Any, visits: Any, share: Any, p: Any, n: Any, scores: Any, steps: Any,
     tables: Any, scratch: Any, list_e: Any, next_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
-    """Step the items that thread t owns: g = (Σ slope · u + λ · touches · θ) / rows."""
+    """Step the items of share ``own``: g = (Σ slope · u + λ · touches · θ) / rows."""
     s = p + n
     item_ICD = tables.item_ICD
     item_e, slope_e, tail_I = scratch.item_e, scratch.slope_e, scratch.tail_I
@@ -321,7 +326,7 @@ def _move_items(
     address = item_ICD.ctypes.data
     row_bytes = np.uint64(item_ICD.shape[1] * dim * 4)
     u_address, u_bytes = u_VD.ctypes.data, np.uint64(dim * 4)
-    mine = _chain(visits * s, item_e, t, threads, tail_I, next_e, list_e)
+    mine = _chain(visits * s, item_e, own, shares, tail_I, next_e, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
             ahead = list_e[k + _AHEAD]
@@ -353,16 +358,16 @@ def _move_items(
 
 @inner
 def _move_users(
-    t: Any, threads: Any, visits: Any, share: Any, scores: Any, steps: Any, tables: Any,
+    own: Any, shares: Any, visits: Any, share: Any, scores: Any, steps: Any, tables: Any,
     scratch: Any, list_e: Any, next_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
-    """Step the users that thread t owns, or values of fields, by what scoring has left for them."""
+    """Step the users of share ``own``, or values of fields, by what scoring has left for them."""
     place_VF, tail_R = scratch.place_VF, scratch.tail_R
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
     dim, f = grad_VD.shape[1], place_VF.shape[1]
     place_e = place_VF.reshape(-1)
     grad_address, grad_bytes = grad_VD.ctypes.data, np.uint64(dim * 4)
-    mine = _chain(visits * f, place_e, t, threads, tail_R, next_e, list_e)
+    mine = _chain(visits * f, place_e, own, shares, tail_R, next_e, list_e)
     for k in range(mine):
         if k + _AHEAD < mine:
             ahead = list_e[k + _AHEAD]
@@ -388,9 +393,18 @@ def _move_users(
     return None
 
 
+@inner
+def _part(visits: Any, threads: Any, block: Any) -> Any:
+    """Return how many visits of a batch are taken at once: some whole blocks."""
+    if threads == 1:
+        return visits
+    parts = threads * _PARTS * block
+    return (visits + parts - 1) // parts * block
+
+
 @outer
 def epoch(
-    t: Any, threads: Any, barrier_3: Any, first: Any, last: Any, keys: Any, tail: Any, deal: Any,
+    t: Any, threads: Any, barrier_4: Any, first: Any, last: Any, keys: Any, tail: Any, deal: Any,
     steps_before: Any, rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any,
     steps: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
@@ -400,14 +414,20 @@ def epoch(
     start.
     """
     steps_before += first
+    taken = 0
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)
-        _score_part(
-            visits * t // threads, visits * (t + 1) // threads, begin, keys, tail, deal, rows,
-            known, order, proposal, scores, loss, steps, tables, scratch, own,
-        )  # fmt: skip
-        meet(barrier_3, threads)
+        size = _part(visits, threads, len(own.visited.user_V))
+        mine = take(barrier_4, taken) * size
+        while mine < visits:
+            _score_part(
+                mine, min(mine + size, visits), begin, keys, tail, deal, rows, known, order,
+                proposal, scores, loss, steps, tables, scratch, own,
+            )  # fmt: skip
+            mine = take(barrier_4, taken) * size
+        taken += (visits + size - 1) // size + threads
+        meet(barrier_4, threads)
         positives = 0
         for v in range(visits):
             positives += scratch.count_V[v]
@@ -418,7 +438,7 @@ def epoch(
                 scratch.totals_3[1] += scratch.effective_V[v] * count
                 scratch.totals_3[2] += 0 if scratch.answered_V[v] else count
         survey(
-            scores, t, threads, barrier_3, visits, positives, order.positives, proposal.n, tables,
+            scores, t, threads, barrier_4, visits, positives, order.positives, proposal.n, tables,
             scratch,
         )  # fmt: skip
         share = np.float32(1) / np.float32(positives)
@@ -427,22 +447,27 @@ def epoch(
             at(steps.user, steps_before), at(steps.item, steps_before),
             at(steps.bias, steps_before), steps.l2,
         )  # fmt: skip
-        _move_items(
-            t, threads, visits, share, order.positives, proposal.n, scores, now, tables, scratch,
-            own.list_e, own.next_e, own.g_D,
-        )  # fmt: skip
-        _move_users(
-            t, threads, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
-            own.g_D,
-        )  # fmt: skip
-        meet(barrier_3, threads)
+        shares = 1 if threads == 1 else threads * _SHARES
+        mine = take(barrier_4, taken)
+        while mine < shares:
+            _move_items(
+                mine, shares, visits, share, order.positives, proposal.n, scores, now, tables,
+                scratch, own.list_e, own.next_e, own.g_D,
+            )  # fmt: skip
+            _move_users(
+                mine, shares, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
+                own.g_D,
+            )  # fmt: skip
+            mine = take(barrier_4, taken)
+        taken += shares + threads
+        meet(barrier_4, threads)
     return None
 
 
 def run_batches(first: int, last: int, own_T: Sequence[Own], *args: Any) -> float:
     """Run some batches by one thread for each of ``own_T``; return the CPU seconds of all."""
 
-    def part(t: int, threads: int, barrier_3: NDArray[np.int32]) -> None:
-        epoch(t, threads, barrier_3, first, last, *args, own_T[t])
+    def part(t: int, threads: int, barrier_4: NDArray[np.int32]) -> None:
+        epoch(t, threads, barrier_4, first, last, *args, own_T[t])
 
     return run(part, len(own_T))

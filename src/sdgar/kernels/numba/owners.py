@@ -1,4 +1,4 @@
-"""Which thread owns a row of a table: rows are stepped by their owners alone."""
+"""Which share of the rows of a table a row belongs to: one thread at a time steps a share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _LINE = np.uint64(4)
 
 
 @inner
-def owns(t: Any, threads: Any, row: Any) -> Any:
-    """Return whether thread t owns a row.
+def owns(own: Any, shares: Any, row: Any) -> Any:
+    """Return whether a row belongs to share ``own`` of so many shares.
 
-    Rows are owned 16 at a time, by the thread in whose share of 2^32 a multiple of their number
-    lies: two threads never write to one cache line of a table with one number a row.
+    Rows go together 16 at a time, into the share of 2^32 that a multiple of their number lies in:
+    two threads never write to one cache line of a table with one number a row.
     """
     place = ((np.uint64(row) >> _LINE) * _SPREAD) & _LOW
-    return place * np.uint64(threads) >> _HALF == t
+    return place * np.uint64(shares) >> _HALF == own

@@ -90,7 +90,7 @@ def move_item(
 
 
 def survey(
-    scores: Any, t: Any, threads: Any, barrier_3: Any, visits: Any, positives: Any, p: Any, n: Any,
+    scores: Any, t: Any, threads: Any, barrier_4: Any, visits: Any, positives: Any, p: Any, n: Any,
     tables: Any, scratch: Any,
 ) -> Any:  # fmt: skip
     """Compute what the rows of a batch ask of each other, before any of them moves."""
@@ -98,7 +98,7 @@ def survey(
 
 @variant(survey, MatrixFactorization, Cosine, BiasedCosine, Metric)
 def _nothing_to_survey(
-    scores: Any, t: Any, threads: Any, barrier_3: Any, visits: Any, positives: Any, p: Any, n: Any,
+    scores: Any, t: Any, threads: Any, barrier_4: Any, visits: Any, positives: Any, p: Any, n: Any,
     tables: Any, scratch: Any,
 ) -> Any:  # fmt: skip
     return None
@@ -221,11 +221,11 @@ def _turn_item_and_move_bias(
 
 @variant(survey, CovariantMetric)
 def _look_over(
-    scores: Any, t: Any, threads: Any, barrier_3: Any, visits: Any, positives: Any, p: Any, n: Any,
+    scores: Any, t: Any, threads: Any, barrier_4: Any, visits: Any, positives: Any, p: Any, n: Any,
     tables: Any, scratch: Any,
 ) -> Any:  # fmt: skip
     look_over(
-        scores.covariances, t, threads, barrier_3, visits, positives, p, n, tables, scratch
+        scores.covariances, t, threads, barrier_4, visits, positives, p, n, tables, scratch
     )  # fmt: skip
     return None
 

@@ -137,61 +137,61 @@ def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
 
 
 @inner
-def _sleep_until_woken(barrier_3: Any, generation: Any) -> Any:
+def _sleep_until_woken(barrier_4: Any, generation: Any) -> Any:
     """Give the core away until the last one wakes all that sleep."""
-    _add(barrier_3, 2, 1)
-    while _load(barrier_3, 1) == generation:
-        _futex(barrier_3, 1, _WAIT, generation)
-    _add(barrier_3, 2, -1)
+    _add(barrier_4, 2, 1)
+    while _load(barrier_4, 1) == generation:
+        _futex(barrier_4, 1, _WAIT, generation)
+    _add(barrier_4, 2, -1)
     return None
 
 
 @inner
-def _wake(barrier_3: Any) -> Any:
-    if _load(barrier_3, 2) > 0:
-        _futex(barrier_3, 1, _WAKE, np.int32(0x7FFFFFFF))
+def _wake(barrier_4: Any) -> Any:
+    if _load(barrier_4, 2) > 0:
+        _futex(barrier_4, 1, _WAKE, np.int32(0x7FFFFFFF))
     return None
 
 
 @inner
-def _nap(barrier_3: Any, generation: Any) -> Any:
+def _nap(barrier_4: Any, generation: Any) -> Any:
     """Give the core away again and again, for longer and longer."""
     microseconds = _NAP
-    while _load(barrier_3, 1) == generation:
+    while _load(barrier_4, 1) == generation:
         _sleep(microseconds)
         microseconds = min(2 * microseconds, _LONGEST_NAP)
     return None
 
 
 @inner
-def _let_nap(barrier_3: Any) -> Any:
+def _let_nap(barrier_4: Any) -> Any:
     return None
 
 
 def _meeting(wait: Any, wake: Any) -> Any:
     """Make the barrier, by a way to wait for the others and a way to wake them.
 
-    The words are: how many have arrived, how often all have met, and how many sleep. Who is about
-    to sleep says so before a last look at the second word, and who changes that word looks for
-    sleepers after it, so nobody sleeps through a meeting.
+    The words are: how many have arrived, how often all have met, how many sleep, and how many
+    parts of work were taken. Who is about to sleep says so before a last look at the second word,
+    and who changes that word looks for sleepers after it, so nobody sleeps through a meeting.
     """
 
     @inner
-    def meet(barrier_3: Any, threads: Any) -> Any:
+    def meet(barrier_4: Any, threads: Any) -> Any:
         """Wait until all threads are here; what they wrote before is seen after."""
         if threads == 1:
             return None
-        generation = _load(barrier_3, 1)
-        if _add(barrier_3, 0, 1) == threads - 1:
-            _add(barrier_3, 0, -threads)
-            _add(barrier_3, 1, 1)
-            wake(barrier_3)
+        generation = _load(barrier_4, 1)
+        if _add(barrier_4, 0, 1) == threads - 1:
+            _add(barrier_4, 0, -threads)
+            _add(barrier_4, 1, 1)
+            wake(barrier_4)
         else:
             spins = 0
-            while spins < _SPINS and _load(barrier_3, 1) == generation:
+            while spins < _SPINS and _load(barrier_4, 1) == generation:
                 spins += 1
             if spins == _SPINS:
-                wait(barrier_3, generation)
+                wait(barrier_4, generation)
         return None
 
     return meet
@@ -200,13 +200,23 @@ def _meeting(wait: Any, wake: Any) -> Any:
 meet = _meeting(_sleep_until_woken, _wake) if _FUTEX else _meeting(_nap, _let_nap)
 
 
+@inner
+def take(barrier_4: Any, before: Any) -> Any:
+    """Return the number of a part of work that no thread has, after ``before`` that were taken.
+
+    A thread goes on until the number is that of no part; all parts and one number for every thread
+    are then taken.
+    """
+    return np.int64(_add(barrier_4, 3, 1)) - before
+
+
 def run(kernel: Callable[..., object], threads: int, *args: Any) -> float:
-    """Call kernel(t, threads, barrier_3, *args) in every thread t; the CPU seconds of all."""
-    barrier_3 = np.zeros(3, np.int32)
+    """Call kernel(t, threads, barrier_4, *args) in every thread t; the CPU seconds of all."""
+    barrier_4 = np.zeros(4, np.int32)
 
     def part(t: int) -> float:
         start = time.thread_time()
-        kernel(t, threads, barrier_3, *args)
+        kernel(t, threads, barrier_4, *args)
         return time.thread_time() - start
 
     if threads == 1:
