@@ -206,7 +206,7 @@ def test_the_tables_of_a_generator_are_copied_when_they_change_and_not_before():
         engine.run_epoch(2)
         copies.append(engine._proposal is not before)
         table_UK = torch.from_numpy(engine._proposal.x_UK)
-        assert torch.equal(table_UK, engine._system.sampler.x_UK)
+        assert torch.equal(table_UK, engine.system.sampler.x_UK)
     assert copies == [False, True, True]
 
 
@@ -303,7 +303,7 @@ def test_a_refit_may_keep_torch_from_the_cores_of_the_kernels(choice, torch_uses
             used.append((torch.get_num_threads(), cores.threads()))
             return Health()
 
-        monkeypatch.setattr(engine._system.sampler, "refit", refit)
+        monkeypatch.setattr(engine.system.sampler, "refit", refit)
         engine.refit(1)
         assert (torch.get_num_threads(), cores.threads()) == (4, 4)
     finally:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
@@ -12,6 +15,9 @@ from sdgar.errors import UsageError
 from sdgar.maths.rng import Stream, normal
 from sdgar.models.factors import Factors
 from sdgar.models.field_factors import FieldFactors
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class Embeddings(nn.Module):
@@ -49,8 +55,9 @@ class Embeddings(nn.Module):
         sigma = init_scale / dim**0.5 if drawn else 0.0
         of_users, of_items = streams
         n_vectors = n_users if fields is None else fields.n_values
-        of_user = sigma if users_drawn else 0.0
-        self.user_UD = nn.Parameter(_normal(seed, of_users, n_vectors, dim, of_user))
+        self._of_users = of_users, sigma
+        drawn_UD = self.drawn(n_vectors, dim, seed) if users_drawn else torch.zeros(n_vectors, dim)
+        self.user_UD = nn.Parameter(drawn_UD)
         """The vectors, a row for each context or, with fields, for each value of each field."""
         place_UF = None if fields is None else torch.from_numpy(fields.place_UF)
         self.register_buffer("place_UF", place_UF, persistent=False)
@@ -58,6 +65,11 @@ class Embeddings(nn.Module):
         self.register_parameter("bias_I", nn.Parameter(torch.zeros(n_items)) if bias else None)
         self._sparse = sparse
         """True if gradients are sparse, for optimisers that move only the rows of a batch."""
+
+    def drawn(self, n_users: int, dim: int, seed: int) -> Tensor:
+        """Return vectors u_c as they are drawn at the start."""
+        stream, sigma = self._of_users
+        return _normal(seed, stream, n_users, dim, sigma)
 
     @property
     def n_items(self) -> int:
@@ -88,6 +100,12 @@ class Embeddings(nn.Module):
     def score_all(self, users_B: Tensor) -> Tensor:
         """Return s_BI of all items."""
         return self.factors().score_all(users_B)
+
+    def for_users(self, user_UD: Tensor) -> Self:
+        """Return the scores of other contexts by the same items, whose tables are shared."""
+        other = copy(self)
+        other.__dict__["_parameters"] = {**self._parameters, "user_UD": nn.Parameter(user_UD)}
+        return other
 
     def contexts(self) -> Tensor:
         """Return u_UD of all contexts."""

@@ -62,6 +62,7 @@ class Stream(IntEnum):
     SPLIT_USERS = 18
     DISLIKES = 19
     EXPLORE = 20
+    BLOCKS = 21
 
 
 def check_seed(seed: object) -> int:

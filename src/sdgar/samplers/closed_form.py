@@ -67,6 +67,8 @@ class ClosedForm(SampledSums):
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
         log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_x(self.sharpen(log_b_UK, self.lambda_x, generator.x_UK, dim=1))
+        if not generator.items_follow:
+            return
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
         log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_y(self.sharpen(log_d_IK, self.lambda_y, generator.y_IK, dim=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import ClassVar, Self
 
 import numpy as np
@@ -43,6 +44,8 @@ class Decomposable:
         weight = torch.from_numpy(uniform(seed, Stream.INIT_GENERATOR, 0, np.arange(size)))
         self.update = update
         """The update by which the generator follows the discriminator."""
+        self.items_follow = True
+        """Whether an update moves Y too, or X alone."""
         self.set_x(weight[: n_users * states].reshape(n_users, states))
         self.set_y(weight[n_users * states :].reshape(n_items, states))
 
@@ -53,6 +56,16 @@ class Decomposable:
     def set_y(self, weight_IK: Tensor) -> None:
         """Set the columns y_k and build the tables of P(i | k)."""
         self._take_y(AliasTables.of(weight_IK.T))
+
+    def for_users(self, state_of: AliasTables) -> Self:
+        """Return the generator of other contexts, whose states are given; items are shared."""
+        other = copy(self)
+        other._take_x(state_of)
+        return other
+
+    def share_items(self, item_of: AliasTables) -> None:
+        """Draw from the tables of items of another generator."""
+        self._take_y(item_of)
 
     def deal_x(self, other_U: Tensor) -> None:
         """Give context u the states of context ``other_U[u]``."""

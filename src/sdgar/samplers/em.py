@@ -68,6 +68,8 @@ class ExpectationMaximization(SampledSums):
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
         log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_x(step(generator.x_UK, log_b_UK, self.floor_x, dim=1))
+        if not generator.items_follow:
+            return
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
         log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_y(step(generator.y_IK, log_d_IK, self.floor_y, dim=0))
@@ -89,8 +91,23 @@ class ExpectationMaximization(SampledSums):
             count_IK = y_IK * (replace(users_of, weight_E=s_E[order_E]) @ x_UK)
             x_UK = _shares(count_UK + _PRIOR_X)
             y_IK = _shares((count_IK + _PRIOR_Y).T.contiguous()).T.contiguous()
-        generator.set_x((1 - self.floor_x) * x_UK + self.floor_x / x_UK.shape[1])
+        generator.set_x(self._floored(x_UK))
         generator.set_y((1 - self.floor_y) * y_IK + self.floor_y / len(y_IK))
+
+    def states_of(self, positives: History, y_IK: Tensor) -> Tensor:
+        """Return x_UK of contexts that Y has not met: the same steps for X, with Y as it is."""
+        items_of = SparseMatrix.of(
+            positives.indptr_U1, positives.items_E, len(y_IK), device=y_IK.device
+        )
+        n_states = y_IK.shape[1]
+        x_UK = y_IK.new_full((items_of.n_rows, n_states), 1 / n_states)
+        for _ in range(self.pretrain):
+            s_E = items_of.dots(x_UK, y_IK).reciprocal()
+            x_UK = _shares(x_UK * (replace(items_of, weight_E=s_E) @ y_IK) + _PRIOR_X)
+        return self._floored(x_UK)
+
+    def _floored(self, x_UK: Tensor) -> Tensor:
+        return (1 - self.floor_x) * x_UK + self.floor_x / x_UK.shape[1]
 
     @property
     def over_q(self) -> bool:

@@ -23,6 +23,8 @@ class Mixture(Protocol):
     """The tables that states are drawn from, one for each context."""
     item_of: AliasTables
     """The tables that items are drawn from, one for each state."""
+    items_follow: bool
+    """Whether an update moves Y too, or X alone."""
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Draw items from Q(. | c), one for each (row, slot)."""

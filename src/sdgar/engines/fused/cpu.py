@@ -18,18 +18,20 @@ from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
 from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 from sdgar.engines.fused.cpu_records import (
+    Items,
     Model,
     at_rate,
-    entries_of,
+    items_of,
     known_of,
     order_of,
     rows_of,
     scratch_of,
     steps_of,
+    summed,
     tables_of,
     variants_of,
 )
-from sdgar.engines.fused.plan import CPU, Asked, Beside
+from sdgar.engines.fused.plan import CPU, Asked
 from sdgar.engines.pace import Pace
 from sdgar.engines.visits import Visits
 from sdgar.machine import cores
@@ -46,14 +48,23 @@ class FusedCpuEngine:
     name: ClassVar[str] = "fused-cpu"
 
     def __init__(
-        self, system: System, data: Interactions, *, seed: int, device: torch.device
+        self,
+        system: System,
+        data: Interactions,
+        *,
+        seed: int,
+        device: torch.device,
+        items: Items | None = None,
     ) -> None:
+        """Lay out tables and rows; ``items`` are shared with engines that have other users."""
         host.require_covered(self.name, self.covers(system, device))
         assert isinstance(system.discriminator, Model)
-        self._system = system
+        self.system = system
+        """The system whose epochs are run."""
         self._model = system.discriminator
         self._seed = seed
-        self._step_count = 0
+        self.steps_done = 0
+        """The number of steps that were taken, also by engines that share the items."""
         self._n_rows = len(data)
         self._rows = rows_of(data)
         self._known = known_of(data)
@@ -61,11 +72,11 @@ class FusedCpuEngine:
         # Room is made for the batches there are, however large a batch may be.
         self._batch = min(system.visits_per_step, len(self._visits))
         self._order = order_of(self._visits, system, seed, self._batch)
-        self._steps = steps_of(self._model, system)
-        columns = self._steps.item.columns
-        self._tables = tables_of(self._model, columns)
-        entries = entries_of(system, self._batch)
-        self._scores = CPU.score(system, Beside(columns, system.l2, self._batch, entries))
+        self.items = items_of(self._model, system, self._batch) if items is None else items
+        """The tables of items, with the state of their steps."""
+        self._steps = steps_of(self._model, system, self.items)
+        self._tables = tables_of(self._model, self.items)
+        self._scores = self.items.scores
         self._loss = CPU.loss(system)
         self._scratch = scratch_of(self._model, system, self._batch)
         self._pace, self._refit_pace = _paces()
@@ -103,15 +114,15 @@ class FusedCpuEngine:
             len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
         ).keys
         self._scratch.totals_3[:] = 0
-        self._steps = at_rate(self._steps, self._system.optimizer.rate(epoch))
+        self._steps = at_rate(self._steps, self.system.optimizer.rate(epoch))
         if self._proposal is None:
-            asked = Asked(self._system.n_negatives, np.uint64(self._seed), self._model.n_items)
-            self._proposal = CPU.draw(self._system, asked)
+            asked = Asked(self.system.n_negatives, np.uint64(self._seed), self._model.n_items)
+            self._proposal = CPU.draw(self.system, asked)
         self._run_batches(
             np.array(keys, np.uint64),
             tail(Stream.NEGATIVES, epoch),
             tail(Stream.DEAL, epoch),
-            self._step_count,
+            self.steps_done,
             self._rows,
             self._known,
             self._order,
@@ -122,13 +133,13 @@ class FusedCpuEngine:
             self._tables,
             self._scratch,
         )
-        note_kept("epoch", variants_of(self._system))
-        self._step_count += self._batches
+        note_kept("epoch", variants_of(self.system))
+        self.steps_done += self._batches
         self._unpack()
         loss, effective, unanswered = self._scratch.totals_3.tolist()
         if not math.isfinite(loss):
-            raise host.diverged(f"the loss became {loss / self._n_rows}", self._system, epoch)
-        return host.mean_stats(self._system, self._n_rows, start, loss, effective, unanswered)
+            raise host.diverged(f"the loss became {loss / self._n_rows}", self.system, epoch)
+        return host.mean_stats(self.system, self._n_rows, start, loss, effective, unanswered)
 
     @property
     def _batches(self) -> int:
@@ -142,8 +153,8 @@ class FusedCpuEngine:
             self._pace, self._refit_pace = _paces()
         room = (
             self._model.user_UD.shape[1],
-            self._system.positives_per_visit,
-            self._system.n_negatives,
+            self.system.positives_per_visit,
+            self.system.n_negatives,
             self._batch,
             self._scratch.place_VF.shape[1],
         )
@@ -170,7 +181,7 @@ class FusedCpuEngine:
 
         start, cpu_start = time.perf_counter(), time.process_time()
         with cores.torch_aside() if self._refit_pace.threads == 1 else nullcontext():
-            health = host.refit(self._system.sampler, score, seed=self._seed, epoch=epoch)
+            health = host.refit(self.system.sampler, score, seed=self._seed, epoch=epoch)
         cpu_seconds = (time.process_time() - cpu_start) / self._pace.most
         self._refit_pace.note(1, time.perf_counter() - start, 2 * cpu_seconds)
         self._proposal = None
@@ -184,35 +195,35 @@ class FusedCpuEngine:
         if self._model.bias_I is not None:
             self._model.bias_I.copy_(torch.from_numpy(self._arrays()["bias_IC"][:, 0]))
 
+    def users(self) -> dict[str, NDArray[np.float32]]:
+        """Return the tables of users that training changes, by their names in a checkpoint."""
+        vectors = {"user_UCD": getattr(self._tables, "field_VCD", self._tables.user_UCD)}
+        return vectors | summed("sum_U", self._steps.user)
+
+    def propose_as(self, other: FusedCpuEngine) -> None:
+        """Share the items that another engine draws, whose generator has the same ones."""
+        if other._proposal is not None:
+            self._proposal = CPU.for_users(other._proposal, self.system)
+
     def _arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Return all tables that training changes, by the names they have in a checkpoint."""
-        sums = {
-            name: step.sum_R
-            for name, step in zip(("sum_U", "sum_I", "sum_bias_I"), self._steps[:3], strict=True)
-            if hasattr(step, "sum_R")
-        }
-        vectors = {
-            "user_UCD": getattr(self._tables, "field_VCD", self._tables.user_UCD),
-            "item_ICD": self._tables.item_ICD,
-        }
-        parts = vectors | self._scores._asdict() | sums
-        return {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+        """Return all tables that training changes, by their names in a checkpoint."""
+        return self.users() | self.items.arrays()
 
     def state(self) -> dict[str, Tensor]:
         """Return parameters, optimiser state and sampler state, under one flat set of names."""
         tables = {name: torch.from_numpy(table) for name, table in self._arrays().items()}
-        optimizer = {"steps": torch.tensor(self._step_count), **tables}
-        sampler = self._system.sampler.state()
+        optimizer = {"steps": torch.tensor(self.steps_done), **tables}
+        sampler = self.system.sampler.state()
         return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what ``state`` returned."""
         parts = host.StateParts.of(state)
-        self._step_count = int(parts.optimizer["steps"])
+        self.steps_done = int(parts.optimizer["steps"])
         for name, table in self._arrays().items():
             table[...] = parts.optimizer[name].numpy()
         self._unpack()
-        self._system.sampler.load_state(parts.sampler)
+        self.system.sampler.load_state(parts.sampler)
         self._proposal = None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
@@ -13,7 +14,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.memory import aligned, all_minus_one, packed
-from sdgar.engines.fused.plan import CPU
+from sdgar.engines.fused.plan import CPU, Beside
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.maths.rng import Permutation
 
@@ -65,14 +66,49 @@ def order_of(visits: Visits, system: System, seed: int, batch: int) -> Order:
     )
 
 
-def steps_of(model: Model, system: System) -> Steps:
+class Items(NamedTuple):
+    """The tables of items, with the state of their steps."""
+
+    item_ICD: NDArray[np.float32]
+    """The vectors, each beside its moments."""
+    step: Any
+    """The step of vectors."""
+    bias_step: Any
+    """The step of biases."""
+    scores: Any
+    """What the scores have of items beside their vectors."""
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Return the tables that training changes, by their names in a checkpoint."""
+        of_scores = self.scores._asdict().items()
+        return {
+            "item_ICD": self.item_ICD,
+            **{name: part for name, part in of_scores if isinstance(part, np.ndarray)},
+            **summed("sum_I", self.step),
+            **summed("sum_bias_I", self.bias_step),
+        }
+
+
+def summed(name: str, step: Any) -> dict[str, NDArray[np.float32]]:
+    """Return the sums of squares that a step has, under a name, if it has any."""
+    return {name: step.sum_R} if hasattr(step, "sum_R") else {}
+
+
+def items_of(model: Model, system: System, visits: int) -> Items:
+    """Copy the vectors and biases of items, for batches of so many visits."""
+    step, bias_step = (CPU.step(system, model.n_items) for _ in range(2))
+    beside = Beside(step.columns, system.l2, visits, entries_of(system, visits))
+    return Items(packed(model.item_ID, step.columns), step, bias_step, CPU.score(system, beside))
+
+
+def steps_of(model: Model, system: System, items: Items) -> Steps:
     """Make the steps of each table, with the state that the table does not hold itself."""
     from sdgar.kernels.numba.epoch import Steps
 
     return Steps(
         user=CPU.step(system, len(model.user_UD)),
-        item=CPU.step(system, model.n_items),
-        bias=CPU.step(system, model.n_items),
+        item=items.step,
+        bias=items.bias_step,
         l2=np.float32(system.l2),
     )
 
@@ -88,11 +124,12 @@ def entries_of(system: System, visits: int) -> int:
     return visits * (system.positives_per_visit + system.n_negatives)
 
 
-def tables_of(model: Model, columns: int) -> Tables | Summed:
-    """Copy the vectors of contexts, or of the values of their fields, and of items."""
+def tables_of(model: Model, items: Items) -> Tables | Summed:
+    """Copy the vectors of contexts, or of the values of their fields, to beside those of items."""
     from sdgar.kernels.numba.contexts import Summed, Tables
 
-    vectors, item_ICD = packed(model.user_UD, columns), packed(model.item_ID, columns)
+    item_ICD = items.item_ICD
+    vectors = packed(model.user_UD, item_ICD.shape[1])
     if model.place_UF is None:
         return Tables(vectors, item_ICD)
     n_users, dim = len(model.place_UF), model.user_UD.shape[1]

@@ -80,6 +80,12 @@ class Plan:
         """Lower the sampler, with its tables as they are now."""
         return self._lower(self.draws, system.sampler, *args)
 
+    def for_users(self, drawn: Any, system: System) -> Any:
+        """Return a lowered sampler with the users of another system, whose items are the same."""
+        if not isinstance(system.sampler, Decomposable):
+            return drawn
+        return drawn._replace(**_users_of(system.sampler))
+
     def score(self, system: System, *args: Any) -> Any:
         """Lower the discriminator."""
         return self._lower(self.scores, system.discriminator, *args)
@@ -137,11 +143,16 @@ def _cpu_decomposable(k: Any, sampler: Decomposable, asked: Asked) -> Any:
     return k.draws.Decomposable(
         *asked,
         n_states=sampler.state_of.n,
-        state_bins=aligned_copy(sampler.state_of.bin_RN.reshape(-1)),
         item_bins=aligned_copy(sampler.item_of.bin_RN.reshape(-1)),
-        x_UK=aligned_copy(sampler.x_UK),
         y_IK=aligned_copy(sampler.y_IK),
+        **_users_of(sampler),
     )
+
+
+def _users_of(sampler: Decomposable) -> dict[str, Any]:
+    """Return the tables of a generator that have a row for each context."""
+    state_bins = aligned_copy(sampler.state_of.bin_RN.reshape(-1))
+    return {"state_bins": state_bins, "x_UK": aligned_copy(sampler.x_UK)}
 
 
 def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, asked: Asked) -> Any:

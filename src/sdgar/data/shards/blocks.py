@@ -1,0 +1,83 @@
+"""Blocks of shards: as many users at a time as are trained together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.arguments import at_least
+from sdgar.data.account import RowAccount
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import Interactions
+
+if TYPE_CHECKING:
+    from sdgar.data.shards.shards import Shards
+
+
+class Blocks(Sequence[Interactions]):
+    """The rows of shards in blocks, each of which is read into memory when it is asked for.
+
+    A block has the users of some shards that follow each other, and the last one may have fewer.
+    Users are called by their numbers, shard by shard, and items have the numbers of all shards.
+    """
+
+    def __init__(self, shards: Shards, together: int) -> None:
+        self.shards = shards
+        """The shards that are put together."""
+        self._together = at_least("together", together, 1)
+
+    def __len__(self) -> int:
+        """Return the number of blocks."""
+        return -(-self.shards.n_shards // self._together)
+
+    @cached_property
+    def start_B1(self) -> NDArray[np.int64]:
+        """The number of the first user of each block."""
+        edges = [min(b * self._together, self.shards.n_shards) for b in range(len(self) + 1)]
+        return self.shards.start_S1[edges]
+
+    @cached_property
+    def _items(self) -> Ids:
+        """Numbers in the place of the ids of items, which training does not ask for."""
+        return Ids(np.arange(self.shards.n_items))
+
+    @overload
+    def __getitem__(self, number: int) -> Interactions: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Interactions]: ...
+
+    def __getitem__(self, number: int | slice) -> Interactions | Sequence[Interactions]:
+        """Read the rows of a block."""
+        if isinstance(number, slice):
+            return [self[b] for b in range(*number.indices(len(self)))]
+        if not 0 <= number < len(self):
+            raise IndexError(f"there is no block {number} of {len(self)}")
+        return self.rows(number * self._together, (number + 1) * self._together)
+
+    def rows(self, first: int, last: int) -> Interactions:
+        """Read the rows of shards first … last - 1, as many of these as there are."""
+        last = min(last, self.shards.n_shards)
+        parts = [self.shards[s] for s in range(first, last)]
+
+        def joined(name: str) -> NDArray[Any] | None:
+            arrays = [getattr(part, name) for part in parts]
+            return None if arrays[0] is None else np.concatenate(arrays)
+
+        length_U = np.concatenate([np.diff(part.indptr_U1) for part in parts])
+        users = np.arange(self.shards.start_S1[first], self.shards.start_S1[last])
+        items_E = joined("items_E")
+        assert items_E is not None
+        return Interactions(
+            users=Ids(users),
+            items=self._items,
+            indptr_U1=np.concatenate(([0], np.cumsum(length_U))),
+            items_E=items_E,
+            account=RowAccount(read=len(items_E), kept=len(items_E)),
+            weight_E=joined("weight_E"),
+            time_E=joined("time_E"),
+        )

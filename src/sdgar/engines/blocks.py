@@ -1,0 +1,235 @@
+"""Epochs over users in blocks: one block of users at a time is in memory, beside all items.
+
+    for each block, in the order of the epoch's shuffle:
+        its users are taken, the positives of the block are visited, and its users are put back
+
+A block has vectors of users, sums of squares and states of the generator of its own. Vectors and
+biases of items and the items of the generator's states are shared by all blocks, and so is the
+count of steps. Where the users of a block are put, in memory or in files, changes no byte.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sdgar.contracts import EpochStats, Health, System
+from sdgar.data.interactions import Interactions
+from sdgar.engines import host
+from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.engines.fused.cpu_records import items_of
+from sdgar.maths.rng import Permutation, Stream, sort_keys
+from sdgar.models.factors import Factors
+from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.decomposable import Decomposable
+
+ForUsers = Callable[..., System]
+"""The function (system, data, seed=…) that gives a system for other users, where they start."""
+Arrays = dict[str, NDArray[Any]]
+"""Arrays by name, each with a row for every user of a block."""
+_CPU = torch.device("cpu")
+
+
+class Users(Protocol):
+    """A place for what belongs to the users of blocks, between two visits."""
+
+    def take(self, block: int, kind: str) -> Arrays | None:
+        """Return what was put for a block; None if nothing was."""
+        ...
+
+    def put(self, block: int, kind: str, arrays: Arrays) -> None:
+        """Keep the ``vectors`` or the ``states`` of the users of a block."""
+        ...
+
+
+class InMemory:
+    """A place in memory for the users of all blocks."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, str], Arrays] = {}
+
+    def take(self, block: int, kind: str) -> Arrays | None:
+        """Return what was put for a block; None if nothing was."""
+        return self._kept.get((block, kind))
+
+    def put(self, block: int, kind: str, arrays: Arrays) -> None:
+        """Keep the ``vectors`` or the ``states`` of the users of a block."""
+        self._kept[block, kind] = arrays
+
+
+class BlockEngine:
+    """Run the epochs of a system over blocks of users, by the fused engine of the CPU."""
+
+    name: ClassVar[str] = "fused-cpu"
+
+    def __init__(
+        self,
+        system: System,
+        first: Interactions,
+        blocks: Sequence[Interactions],
+        *,
+        seed: int,
+        for_users: ForUsers,
+        users: Users,
+    ) -> None:
+        """Lay out the items of ``system``, which is started on the rows ``first``."""
+        host.require_covered(self.name, FusedCpuEngine.covers(system, _CPU))
+        self._items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
+        self._like, self._first = system, first
+        self._blocks, self._seed = blocks, seed
+        self._for_users, self._users = for_users, users
+        self._steps_done = 0
+        self._last: FusedCpuEngine | None = None
+        """The last engine of a block, whose proposals have the items that all share."""
+        self._epoch = self._refit_epoch = 0
+        """The epoch that runs, and the last one in which states follow the scores."""
+        self.system = replace(system, recommends=self)
+        """The system, whose model has the users of all blocks."""
+
+    def run_epoch(self, epoch: int) -> EpochStats:
+        """Make one pass over the positives of all blocks, in a fresh order."""
+        start, found = time.perf_counter(), []
+        self._epoch = epoch
+        for block in self._order(epoch):
+            engine = self._engine(block)
+            if self._refit_epoch == epoch and not self._learns_positives(epoch):
+                self._follow(engine, epoch, items_too=False)
+            engine.steps_done = self._steps_done
+            found.append(engine.run_epoch(epoch))
+            self._steps_done, self._last = engine.steps_done, engine
+            self._put(block, engine)
+        return _together(found, start)
+
+    def refit(self, epoch: int) -> Health:
+        """Let the items of the generator follow the scores, with the users of one block.
+
+        Before the first epoch, these are the users that the system was started with. The states of
+        the others follow when it is their turn.
+        """
+        self._refit_epoch, self._last = epoch, None
+        if epoch == 1:
+            engine = FusedCpuEngine(
+                self._like, self._first, seed=self._seed, device=_CPU, items=self._items
+            )
+        else:
+            engine = self._engine(self._order(epoch)[-1])
+        return self._follow(engine, epoch, items_too=True)
+
+    def learned(self) -> Factors:
+        """Return the vectors of all users, block after block, and of items."""
+        parts = [self.learned_of(block) for block in range(len(self._blocks))]
+        return replace(parts[0], user_UD=torch.cat([part.user_UD for part in parts]))
+
+    def learned_of(self, block: int) -> Factors:
+        """Return the vectors of the users of one block, and of items."""
+        return self._system_of(block).discriminator.factors()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what belongs to items; users are where they were put."""
+        tables = {name: torch.from_numpy(array) for name, array in self._items.arrays().items()}
+        optimizer = {"steps": torch.tensor(self._steps_done), **tables}
+        y = {} if self._generator is None else {"y_mass_KI": self._generator.item_of.mass_RN}
+        return host.StateParts({}, optimizer, y).flat()
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what ``state`` returned."""
+        parts = host.StateParts.of(state)
+        self._steps_done, self._last = int(parts.optimizer["steps"]), None
+        for name, table in self._items.arrays().items():
+            table[...] = parts.optimizer[name].numpy()
+        self._unpack()
+        if self._generator is not None:
+            self._generator.share_items(AliasTables.restored(parts.sampler["y_mass_KI"]))
+
+    @property
+    def _generator(self) -> Decomposable | None:
+        """The generator with the items that all blocks share, if there is one."""
+        sampler = self._like.sampler
+        return sampler if isinstance(sampler, Decomposable) else None
+
+    def _order(self, epoch: int) -> list[int]:
+        n = len(self._blocks)
+        order = Permutation.of(n, seed=self._seed, stream=Stream.BLOCKS, epoch=epoch)
+        return [int(block) for block in order(np.arange(n))]
+
+    def _seed_of(self, block: int) -> int:
+        """Return the seed of the draws of a block."""
+        return int(sort_keys(self._seed, Stream.BLOCKS, 0, np.array([block]))[0])
+
+    def _learns_positives(self, epoch: int) -> bool:
+        """Tell whether the generator learns positives in this epoch, and not yet the scores."""
+        update = None if self._generator is None else self._generator.update
+        return epoch == 1 and getattr(update, "positives", None) is not None
+
+    def _engine(self, block: int) -> FusedCpuEngine:
+        """Make the engine of a block, with its users as they were put."""
+        system, seed = self._system_of(block), self._seed_of(block)
+        data = self._blocks[block]
+        engine = FusedCpuEngine(system, data, seed=seed, device=_CPU, items=self._items)
+        for name, table in (self._users.take(block, "vectors") or {}).items():
+            engine.users()[name][...] = table
+        if self._last is not None:
+            engine.propose_as(self._last)
+        return engine
+
+    def _system_of(self, block: int) -> System:
+        """Return the system with the users of a block, as they were put or where they start."""
+        vectors, states = (self._users.take(block, kind) for kind in ("vectors", "states"))
+        if vectors is None:
+            return self._for_users(self._like, self._blocks[block], seed=self._seed_of(block))
+        user_UD = torch.from_numpy(vectors["user_UCD"][:, 0])
+        sampler = self._like.sampler
+        if self._generator is not None and states is not None:
+            sampler = self._generator.for_users(AliasTables(torch.from_numpy(states["bins_UK"])))
+        discriminator = self._like.discriminator.for_users(user_UD)  # type: ignore[attr-defined]
+        return replace(self._like, discriminator=discriminator, sampler=sampler)
+
+    def _put(self, block: int, engine: FusedCpuEngine) -> None:
+        """Put the users of a block back; states only if they have changed."""
+        self._users.put(block, "vectors", dict(engine.users()))
+        sampler = engine.system.sampler
+        changed = self._refit_epoch == self._epoch or self._users.take(block, "states") is None
+        if isinstance(sampler, Decomposable) and changed:
+            self._users.put(block, "states", {"bins_UK": sampler.state_of.bin_RN.numpy()})
+
+    def _follow(self, engine: FusedCpuEngine, epoch: int, *, items_too: bool) -> Health:
+        """Let a block's generator follow the scores; its items then become those of all blocks."""
+        sampler = engine.system.sampler
+        if not isinstance(sampler, Decomposable):
+            return engine.refit(epoch)
+        sampler.items_follow = items_too
+        health = engine.refit(epoch)
+        if items_too and self._generator is not None:
+            self._generator.share_items(sampler.item_of)
+        elif self._last is not None:
+            engine.propose_as(self._last)
+        return health
+
+    def _unpack(self) -> None:
+        """Bring the items back to the model."""
+        model = self._like.discriminator
+        with torch.no_grad():
+            model.item_ID.copy_(torch.from_numpy(self._items.item_ICD[:, 0]))  # type: ignore[attr-defined]
+            if model.bias_I is not None:  # type: ignore[attr-defined]
+                model.bias_I.copy_(torch.from_numpy(self._items.arrays()["bias_IC"][:, 0]))  # type: ignore[attr-defined]
+
+
+def _together(found: Sequence[EpochStats], start: float) -> EpochStats:
+    """Return the means over the positives of all blocks, of an epoch that began at ``start``."""
+    n_rows = sum(stats.positives for stats in found)
+    loss = sum(stats.loss * stats.positives for stats in found) / n_rows
+    weighed = [s.effective * s.positives for s in found if s.effective is not None]
+    return EpochStats(
+        loss,
+        n_rows,
+        time.perf_counter() - start,
+        sum(stats.unanswered for stats in found),
+        sum(weighed) / n_rows if weighed else None,
+    )

@@ -1,0 +1,82 @@
+"""A system for other users: the parts with the same items, and users where training starts.
+
+Users who are not all in memory at once are trained in blocks. A block has vectors and states of its
+own; what belongs to items is shared by all blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import torch
+
+from sdgar.contracts import System
+from sdgar.data.interactions import Interactions
+from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.factorization import MatrixFactorization
+from sdgar.discriminators.start import directions
+from sdgar.errors import UsageError
+from sdgar.maths.rng import Stream, uniform
+from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.em import ExpectationMaximization
+from sdgar.samplers.static import Popularity, PopularityMix, Uniform
+
+
+def for_users(system: System, data: Interactions, *, seed: int) -> System:
+    """Return the system for the users of ``data``, who start where the items lead or at random."""
+    return replace(
+        system,
+        discriminator=_scores(system.discriminator, data, seed),
+        sampler=_proposals(system.sampler, data, seed),
+    )
+
+
+@singledispatch
+def _scores(part: Any, data: Interactions, seed: int) -> Any:
+    raise _not_by_blocks("discriminator", part)
+
+
+@_scores.register
+def _(part: MatrixFactorization, data: Interactions, seed: int) -> MatrixFactorization:
+    return part.for_users(part.drawn(data.n_users, part.item_ID.shape[1], seed))
+
+
+@_scores.register
+def _(part: Cosine, data: Interactions, seed: int) -> Cosine:
+    return part.for_users(directions(part.item_ID, data))
+
+
+@singledispatch
+def _proposals(part: Any, data: Interactions, seed: int) -> Any:
+    raise _not_by_blocks("sampler", part)
+
+
+@_proposals.register(Uniform)
+@_proposals.register(Popularity)
+@_proposals.register(PopularityMix)
+def _(part: Any, data: Interactions, seed: int) -> Any:
+    return part
+
+
+@_proposals.register
+def _(part: Decomposable, data: Interactions, seed: int) -> Decomposable:
+    if isinstance(part.update, ExpectationMaximization) and part.update.positives is not None:
+        weight_UK = part.update.states_of(data.history, part.y_IK)
+    else:
+        shape = data.n_users, part.y_IK.shape[1]
+        drawn = uniform(seed, Stream.INIT_GENERATOR, 0, np.arange(math.prod(shape)))
+        weight_UK = torch.from_numpy(drawn).reshape(shape)
+    return part.for_users(AliasTables.of(weight_UK))
+
+
+def _not_by_blocks(kind: str, part: object) -> UsageError:
+    return UsageError(
+        f"the {kind} {type(part).__name__} cannot be trained on users in blocks. Train sdsoftmax, "
+        "sdgar or bpr, or read the events into memory.",
+        code="not_by_blocks",
+    )
