@@ -87,12 +87,12 @@ def save(
     _require_names(attachments or {})
     model, rule = artifact.model, artifact.model.rule
     of_rule = {} if rule is None else rule.tensors(artifact.history)
-    contents = {
-        MODEL: folders.tensor_bytes(model.to_saved() | _named(of_rule)),
-        IDS: folders.tensor_bytes(id_tensors(artifact.users, artifact.items)),
-        HISTORY: folders.tensor_bytes(_history_tensors(artifact)),
+    tensors = {
+        MODEL: model.to_saved() | _named(of_rule),
+        IDS: id_tensors(artifact.users, artifact.items),
+        HISTORY: _history_tensors(artifact),
     }
-    manifest = {
+    about = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": model.kind,
@@ -103,19 +103,20 @@ def save(
             "interactions": len(artifact.history.items_E),
         },
         "ids": {"users": artifact.users.kind, "items": artifact.items.kind},
-        "files": folders.seals(contents),
         "attachments": sorted(attachments or {}),
         RULE: None if rule is None else rule.record(),
         "about": artifact.about | model.facts(),
     }
-    text = json.dumps(folders.sealed(manifest), indent=2, sort_keys=True, allow_nan=False)
     try:
         with folders.whole(target, replace=True) as temporary:
-            for name, data in {**(attachments or {}), **contents}.items():
+            for name, data in (attachments or {}).items():
                 folders.write(temporary / name, data)
+            files = {n: folders.write_tensors(temporary / n, own) for n, own in tensors.items()}
+            manifest = folders.sealed({**about, "files": files})
+            text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False)
             folders.write(temporary / MANIFEST, text.encode())
     except OSError as error:
-        needed = sum(len(data) for data in contents.values())
+        needed = sum(map(folders.size_of, tensors.values()))
         raise ResourceError(
             f"could not save the model to {target}: {error.strerror or error} "
             f"({needed:,} bytes are needed). Nothing was changed there.",

@@ -84,23 +84,18 @@ def is_checkpoint(name: str) -> bool:
     return re.fullmatch(r"checkpoint-[0-9]{6,12}|\.checkpoint-[0-9]+\.tmp-.*", name) is not None
 
 
-def contents_of(checkpoint: Checkpoint, identity: Identity) -> dict[str, bytes]:
-    """Return the bytes of each file of a checkpoint, without its manifest."""
-    return {
-        _STATE: folders.tensor_bytes(_arrays(checkpoint)),
-        _LOOP: json.dumps(_loop(checkpoint, identity)).encode(),
-    }
-
-
-def save(target: Path, contents: Mapping[str, bytes]) -> None:
+def save(target: Path, checkpoint: Checkpoint, identity: Identity) -> None:
     """Write the files and their manifest whole or not at all, and read them back.
 
     Whatever the disk refuses is an ``OSError``, and so are bytes that read back differently.
     """
-    manifest = folders.sealed({"format": FORMAT, "files": folders.seals(contents)})
+    tensors = tensors_of(checkpoint)
+    loop = json.dumps(_loop(checkpoint, identity)).encode()
     with folders.whole(target, replace=True) as temporary:
-        for name, data in contents.items():
-            folders.write(temporary / name, data)
+        files = {_STATE: folders.write_tensors(temporary / _STATE, tensors)}
+        files |= folders.seals({_LOOP: loop})
+        folders.write(temporary / _LOOP, loop)
+        manifest = folders.sealed({"format": FORMAT, "files": files})
         folders.write(temporary / folders.MANIFEST, json.dumps(manifest).encode())
     _verify(target)
 
@@ -150,7 +145,7 @@ def _verify(folder: Path) -> None:
     try:
         files = _files_of(folder)
         for name in (_STATE, _LOOP):
-            folders.read_sealed(folder / name, files)
+            folders.require_seal(folder / name, files)
     except folders.DamagedError as error:
         raise OSError(errno.EIO, f"it reads back differently: {error.found}") from error
 
@@ -225,7 +220,7 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
-def _arrays(checkpoint: Checkpoint) -> folders.Tensors:
+def tensors_of(checkpoint: Checkpoint) -> folders.Tensors:
     """Return every tensor by name; raise if one is not finite."""
     tensors = {f"engine.{name}": tensor for name, tensor in checkpoint.state.items()}
     kept = {f"finished.{phase}.": over.model for phase, over in checkpoint.finished.items()}

@@ -165,13 +165,12 @@ class Checkpoints:
     def write(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint, read it back, and then remove all older ones but one."""
         target = self._folder / f"checkpoint-{checkpoint.epochs:06d}"
-        contents = checkpoint_file.contents_of(checkpoint, self._identity)
         try:
-            checkpoint_file.save(target, contents)
+            checkpoint_file.save(target, checkpoint, self._identity)
             for old in self._folders()[_KEPT:]:
                 folders.remove(old)
         except OSError as error:
-            needed = sum(map(len, contents.values()))
+            needed = folders.size_of(checkpoint_file.tensors_of(checkpoint))
             raise ResourceError(
                 f"could not write {target}: [Errno {error.errno}] {error.strerror} ({needed:,} "
                 "bytes are needed). Earlier checkpoints are as they were. Make room or mend the "

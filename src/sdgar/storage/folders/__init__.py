@@ -2,6 +2,7 @@
 
 from sdgar.storage.folders.atomic import remove, sync, whole, write
 from sdgar.storage.folders.places import in_the_way, place_of
+from sdgar.storage.folders.tensor_file import size_of, write_tensors
 from sdgar.storage.folders.verified import (
     MANIFEST,
     SEAL,
@@ -13,10 +14,10 @@ from sdgar.storage.folders.verified import (
     read_sealed,
     read_table,
     read_tensors,
+    require_seal,
     require_sealed,
     sealed,
     seals,
-    tensor_bytes,
 )
 
 __all__ = [
@@ -33,11 +34,13 @@ __all__ = [
     "read_table",
     "read_tensors",
     "remove",
+    "require_seal",
     "require_sealed",
     "sealed",
     "seals",
+    "size_of",
     "sync",
-    "tensor_bytes",
     "whole",
     "write",
+    "write_tensors",
 ]

@@ -29,6 +29,7 @@ SEAL = "seal"
 """The name of the entry of a manifest that holds its seal."""
 _MAX_JSON_BYTES = 64 << 20
 _MAX_HEADER_BYTES = 1 << 20
+_AT_ONCE = 1 << 24
 
 Tensors = dict[str, NDArray[Any]]
 """Tensors by name."""
@@ -157,18 +158,35 @@ def _short(value: object) -> str:
 
 def read_sealed(path: Path, files: Mapping[str, Any]) -> bytes:
     """Return the bytes of a file; raise if they are not those of its manifest."""
+    size, sha256 = _seal_in(path, files)
+    data = _read_bytes(path, size)
+    _require_seal(path, (len(data), hashlib.sha256(data).hexdigest()), (size, sha256))
+    return data
+
+
+def require_seal(path: Path, files: Mapping[str, Any]) -> None:
+    """Raise if the bytes of a file are not those of its manifest; they are not held in memory."""
+    seal, digest, found = _seal_in(path, files), hashlib.sha256(), 0
+    with open_file(path) as file:
+        while piece := file.read(_AT_ONCE):
+            digest.update(piece)
+            found += len(piece)
+    _require_seal(path, (found, digest.hexdigest()), seal)
+
+
+def _seal_in(path: Path, files: Mapping[str, Any]) -> tuple[int, str]:
     match files.get(path.name):
         case {"bytes": int(size), "sha256": str(sha256)}:
-            pass
-        case _:
-            raise DamagedError(path, "the manifest does not name its size and SHA-256")
-    data = _read_bytes(path, size)
-    if len(data) != size:
-        raise DamagedError(path, f"it has {len(data):,} bytes, the manifest says {size:,}")
-    digest = hashlib.sha256(data).hexdigest()
+            return size, sha256
+    raise DamagedError(path, "the manifest does not name its size and SHA-256")
+
+
+def _require_seal(path: Path, found: tuple[int, str], seal: tuple[int, str]) -> None:
+    (size, digest), (said, sha256) = found, seal
+    if size != said:
+        raise DamagedError(path, f"it has {size:,} bytes, the manifest says {said:,}")
     if digest != sha256:
         raise DamagedError(path, f"its SHA-256 is {digest}, the manifest says {_short(sha256)}")
-    return data
 
 
 def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
@@ -182,16 +200,6 @@ def read_tensors(path: Path, files: Mapping[str, Any]) -> Tensors:
         return safetensors.numpy.load(data)
     except (safetensors.SafetensorError, KeyError, ValueError, TypeError) as error:
         raise DamagedError(path, f"it is not a safetensors file ({error})") from error
-
-
-def tensor_bytes(tensors: Tensors) -> bytes:
-    """Return the contents of a safetensors file with these tensors.
-
-    safetensors is imported here, so that training from arrays works without it.
-    """
-    import safetensors.numpy
-
-    return safetensors.numpy.save(tensors)
 
 
 def open_file(path: Path) -> io.BufferedReader:

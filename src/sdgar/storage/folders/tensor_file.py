@@ -1,0 +1,74 @@
+"""Write a safetensors file tensor by tensor: arrays that lie in files need not fit in memory.
+
+The library that reads these files makes all of their bytes in memory before it writes the first.
+The bytes are the same: a header of JSON, then the tensors, those with the longest numbers first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sdgar.storage.folders.verified import Tensors
+
+_NAMES = {
+    "uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32",
+    "int32": "I32", "float16": "F16", "uint16": "U16", "int16": "I16", "int8": "I8", "uint8": "U8",
+    "bool": "BOOL",
+}  # fmt: skip
+"""The names of types in a header, in the order in which tensors lie in the file."""
+_AT_ONCE = 1 << 24
+"""The most bytes that are copied at once."""
+
+
+def write_tensors(path: Path, tensors: Tensors) -> dict[str, Any]:
+    """Write a new file of tensors and wait until the disk has it; return its size and SHA-256."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("xb") as file:
+        for piece in _pieces(tensors):
+            digest.update(piece)
+            size += file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def size_of(tensors: Tensors) -> int:
+    """Return the bytes of the file of these tensors."""
+    return len(_header(tensors)) + sum(tensor.nbytes for tensor in tensors.values())
+
+
+def _in_order(tensors: Tensors) -> Tensors:
+    order = list(_NAMES)
+    names = sorted(tensors, key=lambda name: (order.index(tensors[name].dtype.name), name))
+    return {name: tensors[name] for name in names}
+
+
+def _header(tensors: Tensors) -> bytes:
+    table, start = {}, 0
+    for name, tensor in _in_order(tensors).items():
+        stop = start + tensor.nbytes
+        table[name] = {
+            "dtype": _NAMES[tensor.dtype.name],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, stop],
+        }
+        start = stop
+    text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _pieces(tensors: Tensors) -> Any:
+    yield _header(tensors)
+    for tensor in _in_order(tensors).values():
+        flat = np.ascontiguousarray(tensor).reshape(-1)
+        step = max(1, _AT_ONCE // max(1, flat.itemsize))
+        for start in range(0, len(flat), step):
+            yield flat[start : start + step].tobytes()

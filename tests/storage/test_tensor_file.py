@@ -1,0 +1,53 @@
+"""Files of tensors that are written piece by piece."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdgar.storage.folders import DamagedError, require_seal, size_of, tensor_file, write_tensors
+
+TYPES = ("uint64", "int64", "float64", "float32", "uint32", "int32", "float16", "uint16", "int16",
+         "int8", "uint8", "bool")  # fmt: skip
+TENSORS = st.dictionaries(
+    st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=8),
+    st.tuples(st.sampled_from(TYPES), st.lists(st.integers(0, 4), max_size=3)),
+    max_size=6,
+)
+
+
+@given(TENSORS)
+@settings(max_examples=60)
+def test_the_bytes_are_those_of_the_library(tmp_path_factory, shapes):
+    tensors = {n: np.arange(np.prod(s)).reshape(s).astype(d) for n, (d, s) in shapes.items()}
+    path = tmp_path_factory.mktemp("tensors") / "file"
+    seal = write_tensors(path, tensors)
+    expected = safetensors.numpy.save(tensors)
+    assert path.read_bytes() == expected
+    assert seal == {"bytes": len(expected), "sha256": hashlib.sha256(expected).hexdigest()}
+    assert size_of(tensors) == len(expected)
+
+
+def test_arrays_in_files_are_written_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensor_file, "_AT_ONCE", 64)
+    mapped = np.memmap(tmp_path / "mapped", np.float32, "w+", shape=(100, 3))
+    mapped[...] = np.arange(300).reshape(100, 3)
+    write_tensors(tmp_path / "file", {"x": mapped, "turned": mapped.T})
+    found = safetensors.numpy.load_file(tmp_path / "file")
+    assert np.array_equal(found["x"], mapped)
+    assert np.array_equal(found["turned"], mapped.T)
+
+
+def test_a_file_that_is_not_what_its_seal_says_is_refused(tmp_path):
+    path = tmp_path / "file"
+    seal = write_tensors(path, {"x": np.arange(3)})
+    require_seal(path, {"file": seal})
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(DamagedError, match="its SHA-256 is"):
+        require_seal(path, {"file": seal})
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DamagedError, match="bytes, the manifest says"):
+        require_seal(path, {"file": seal})
