@@ -13,15 +13,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import EpochStats, Health, System
+from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
 from sdgar.data.interactions import Interactions
+from sdgar.data.shards.blocks import Blocks
 from sdgar.engines import host
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
@@ -48,9 +49,21 @@ class Users(Protocol):
         """Keep the ``vectors`` or the ``states`` of the users of a block."""
         ...
 
+    def room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Return room for numbers of all users."""
+        ...
+
+    def state(self) -> Tensor:
+        """Return a tensor by which ``load_state`` goes back to what is kept now."""
+        ...
+
+    def load_state(self, state: Tensor) -> None:
+        """Go back to what was kept when ``state`` returned this."""
+        ...
+
 
 class InMemory:
-    """A place in memory for the users of all blocks."""
+    """A place in memory for the users of all blocks, which no checkpoint can go back to."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, str], Arrays] = {}
@@ -63,6 +76,17 @@ class InMemory:
         """Keep the ``vectors`` or the ``states`` of the users of a block."""
         self._kept[block, kind] = arrays
 
+    def room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Return room for numbers of all users."""
+        return np.empty(shape, np.float32)
+
+    def state(self) -> Tensor:
+        """Return nothing, as users who are in memory are lost with it."""
+        return torch.zeros(0)
+
+    def load_state(self, state: Tensor) -> None:
+        """Do nothing."""
+
 
 class BlockEngine:
     """Run the epochs of a system over blocks of users, by the fused engine of the CPU."""
@@ -73,7 +97,7 @@ class BlockEngine:
         self,
         system: System,
         first: Interactions,
-        blocks: Sequence[Interactions],
+        blocks: Blocks,
         *,
         seed: int,
         for_users: ForUsers,
@@ -82,29 +106,46 @@ class BlockEngine:
         """Lay out the items of ``system``, which is started on the rows ``first``."""
         host.require_covered(self.name, FusedCpuEngine.covers(system, _CPU))
         self._items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
-        self._like, self._first = system, first
-        self._blocks, self._seed = blocks, seed
+        self._like, self._first = system, cast("Interactions | None", first)
+        self.blocks, self._seed = blocks, seed
+        """The rows, which may be exchanged for others of the same users between two epochs."""
         self._for_users, self._users = for_users, users
         self._steps_done = 0
-        self._last: FusedCpuEngine | None = None
-        """The last engine of a block, whose proposals have the items that all share."""
+        self._drawn: Any = None
+        """The tables of items that are drawn from, as the kernels have them; None if they have
+        changed."""
         self._epoch = self._refit_epoch = 0
         """The epoch that runs, and the last one in which states follow the scores."""
-        self.system = replace(system, recommends=self)
+
+    @classmethod
+    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+        """Say whether the engine of a block covers the system."""
+        return FusedCpuEngine.covers(system, device)
+
+    @classmethod
+    def deterministic(cls, device: torch.device) -> bool:
+        """Say yes, as the engine of a block does."""
+        return FusedCpuEngine.deterministic(device)
+
+    @property
+    def system(self) -> System:
         """The system, whose model has the users of all blocks."""
+        return replace(self._like, recommends=self)
 
     def run_epoch(self, epoch: int) -> EpochStats:
         """Make one pass over the positives of all blocks, in a fresh order."""
         start, found = time.perf_counter(), []
         self._epoch = epoch
+        self._forget_first()
         for block in self._order(epoch):
             engine = self._engine(block)
             if self._refit_epoch == epoch and not self._learns_positives(epoch):
                 self._follow(engine, epoch, items_too=False)
             engine.steps_done = self._steps_done
             found.append(engine.run_epoch(epoch))
-            self._steps_done, self._last = engine.steps_done, engine
+            self._steps_done, self._drawn = engine.steps_done, engine.items_drawn()
             self._put(block, engine)
+            del engine  # before the next one is made
         return _together(found, start)
 
     def refit(self, epoch: int) -> Health:
@@ -113,8 +154,8 @@ class BlockEngine:
         Before the first epoch, these are the users that the system was started with. The states of
         the others follow when it is their turn.
         """
-        self._refit_epoch, self._last = epoch, None
-        if epoch == 1:
+        self._refit_epoch, self._drawn = epoch, None
+        if self._first is not None:
             engine = FusedCpuEngine(
                 self._like, self._first, seed=self._seed, device=_CPU, items=self._items
             )
@@ -123,9 +164,16 @@ class BlockEngine:
         return self._follow(engine, epoch, items_too=True)
 
     def learned(self) -> Factors:
-        """Return the vectors of all users, block after block, and of items."""
-        parts = [self.learned_of(block) for block in range(len(self._blocks))]
-        return replace(parts[0], user_UD=torch.cat([part.user_UD for part in parts]))
+        """Return the vectors of all users, in the order of a load in memory, and of items."""
+        room: NDArray[np.float32] | None = None
+        for block in range(len(self.blocks)):
+            model = self.learned_of(block)
+            if room is None:
+                shape = int(self.blocks.start_B1[-1]), model.user_UD.shape[1]
+                room = self._users.room("user_UD", shape)
+            room[self.blocks.rank_U(block)] = model.user_UD.numpy()
+        assert room is not None
+        return replace(model, user_UD=torch.from_numpy(room))
 
     def learned_of(self, block: int) -> Factors:
         """Return the vectors of the users of one block, and of items."""
@@ -135,13 +183,15 @@ class BlockEngine:
         """Return what belongs to items; users are where they were put."""
         tables = {name: torch.from_numpy(array) for name, array in self._items.arrays().items()}
         optimizer = {"steps": torch.tensor(self._steps_done), **tables}
+        optimizer["users"] = self._users.state()
         y = {} if self._generator is None else {"y_mass_KI": self._generator.item_of.mass_RN}
         return host.StateParts({}, optimizer, y).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what ``state`` returned."""
         parts = host.StateParts.of(state)
-        self._steps_done, self._last = int(parts.optimizer["steps"]), None
+        self._steps_done, self._drawn = int(parts.optimizer["steps"]), None
+        self._users.load_state(parts.optimizer["users"])
         for name, table in self._items.arrays().items():
             table[...] = parts.optimizer[name].numpy()
         self._unpack()
@@ -154,8 +204,19 @@ class BlockEngine:
         sampler = self._like.sampler
         return sampler if isinstance(sampler, Decomposable) else None
 
+    def _forget_first(self) -> None:
+        """Let go of the users that the system was started with; they come again in their block."""
+        self._first, like = None, self._like
+        none_UD = torch.empty(0, like.discriminator.item_ID.shape[1])  # type: ignore[attr-defined]
+        sampler = like.sampler
+        if isinstance(sampler, Decomposable):
+            none_UK = torch.empty(0, sampler.state_of.n, dtype=torch.int64)
+            sampler = sampler.for_users(AliasTables(none_UK))
+        discriminator = like.discriminator.for_users(none_UD)  # type: ignore[attr-defined]
+        self._like = replace(like, discriminator=discriminator, sampler=sampler)
+
     def _order(self, epoch: int) -> list[int]:
-        n = len(self._blocks)
+        n = len(self.blocks)
         order = Permutation.of(n, seed=self._seed, stream=Stream.BLOCKS, epoch=epoch)
         return [int(block) for block in order(np.arange(n))]
 
@@ -171,19 +232,19 @@ class BlockEngine:
     def _engine(self, block: int) -> FusedCpuEngine:
         """Make the engine of a block, with its users as they were put."""
         system, seed = self._system_of(block), self._seed_of(block)
-        data = self._blocks[block]
+        data = self.blocks[block]
         engine = FusedCpuEngine(system, data, seed=seed, device=_CPU, items=self._items)
         for name, table in (self._users.take(block, "vectors") or {}).items():
             engine.users()[name][...] = table
-        if self._last is not None:
-            engine.propose_as(self._last)
+        if self._drawn is not None:
+            engine.draw_items(self._drawn)
         return engine
 
     def _system_of(self, block: int) -> System:
         """Return the system with the users of a block, as they were put or where they start."""
         vectors, states = (self._users.take(block, kind) for kind in ("vectors", "states"))
         if vectors is None:
-            return self._for_users(self._like, self._blocks[block], seed=self._seed_of(block))
+            return self._for_users(self._like, self.blocks[block], seed=self._seed_of(block))
         user_UD = torch.from_numpy(vectors["user_UCD"][:, 0])
         sampler = self._like.sampler
         if self._generator is not None and states is not None:
@@ -208,8 +269,8 @@ class BlockEngine:
         health = engine.refit(epoch)
         if items_too and self._generator is not None:
             self._generator.share_items(sampler.item_of)
-        elif self._last is not None:
-            engine.propose_as(self._last)
+        elif self._drawn is not None:
+            engine.draw_items(self._drawn)
         return health
 
     def _unpack(self) -> None:

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
+from sdgar.data.shards import Shards
+from sdgar.engines.choose import choose_device
 from sdgar.errors import DataError, UsageError
 from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import make_optimizer
+from sdgar.maths.rng import check_seed
 from sdgar.parts.register import Ingredients
+from sdgar.parts.users import for_users
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
 from sdgar.training.memory import Memory
+from sdgar.training.protocols import Training
+from sdgar.training.sharded import OnShards, ShardedTraining
+from sdgar.training.trained import OnPhase
+
+if TYPE_CHECKING:
+    from typing import Self
+
+IN_MEMORY = OnShards()
 
 SCHEDULES = ("constant", "linear")
 """The ways in which the learning rate can change."""
@@ -121,6 +135,35 @@ class Learner(Looped):
             seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
         )
+
+    def fit_shards(
+        self,
+        shards: Shards,
+        *,
+        how: OnShards = IN_MEMORY,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Learn from interactions in shards, of which some are in memory at a time.
+
+        ``how`` says where users are while others are trained: in memory, or in a folder. That does
+        not change the model.
+        """
+        rows = cast("Interactions", shards)  # of which only sizes are asked for
+        settled = self.settled(rows)
+        run = Training(
+            recipe=settled,
+            options=settled.fit_options(),
+            seed=check_seed(self.seed),
+            engine=self.engine,
+            device=choose_device("cpu"),
+            checkpoints=checkpoints,
+            memory=self.beside(rows),
+        )
+        with self._told(run, rows, on_epoch, verbose):
+            trained = ShardedTraining(run, shards, how, for_users).run()
+        return self._keep_trained(trained, shards.interactions(how.work), verbose)
 
     def beside(self, data: Interactions) -> Memory | None:
         """Say which memory is added to the trained model, if there is to be one.

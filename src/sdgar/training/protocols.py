@@ -170,13 +170,19 @@ class Training:
         data: Interactions,
     ) -> tuple[float, dict[str, float]]:
         """Choose the memory's weight on held-out rows; return it and the metrics on these rows."""
-        seen, weight = held_out.left_out(data), 0.0
+        return self.judged(chosen.model, memory, held_out, held_out.left_out(data))
+
+    def judged(
+        self, model: Model, memory: LocalItemWeights | None, held_out: HeldOut, seen: History
+    ) -> tuple[float, dict[str, float]]:
+        """Choose the weight of a memory beside a model; return it and what both reach together."""
+        weight = 0.0
         if self.memory is not None and memory is not None:
             before, metric = time.perf_counter(), self.options.metric
-            weight = self.memory.chosen(chosen.model, memory, held_out, seen, metric)
+            weight = self.memory.chosen(model, memory, held_out, seen, metric)
             self.memory_seconds += time.perf_counter() - before
-        judged = beside(chosen.model, memory, weight)
-        return weight, evaluate(judged, held_out, seen=seen, ks=self.ks).means()
+        means = evaluate(beside(model, memory, weight), held_out, seen=seen, ks=self.ks).means()
+        return weight, means
 
     def remember(self, data: Interactions) -> LocalItemWeights | None:
         """Solve for the memory of these rows, if there is to be one."""

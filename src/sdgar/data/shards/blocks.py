@@ -59,6 +59,12 @@ class Blocks(Sequence[Interactions]):
             raise IndexError(f"there is no block {number} of {len(self)}")
         return self.rows(number * self._together, (number + 1) * self._together)
 
+    def rank_U(self, number: int) -> NDArray[np.int64]:
+        """Return the numbers of the users of a block in a load in memory."""
+        first = number * self._together
+        last = min(first + self._together, self.shards.n_shards)
+        return np.concatenate([self.shards[s].rank_U for s in range(first, last)])
+
     def rows(self, first: int, last: int) -> Interactions:
         """Read the rows of shards first … last - 1, as many of these as there are."""
         last = min(last, self.shards.n_shards)

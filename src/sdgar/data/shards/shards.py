@@ -93,6 +93,10 @@ class Shards(printed.Described):
         """The SHA-256 of what the manifest says, and thus of all that the shards hold."""
         return self.described.seal
 
+    @property
+    def fields(self) -> None:
+        """The fields of contexts; None, as a context is a user here."""
+
     @cached_property
     def items(self) -> Ids:
         """The ids of the items, as in a load in memory."""
@@ -122,9 +126,9 @@ class Shards(printed.Described):
         """Go over all shards in order."""
         return (Shard(self, number) for number in range(self.n_shards))
 
-    def interactions(self) -> Interactions:
-        """Return all rows in memory, as reading the files gives them."""
-        return writing.joined(self)
+    def interactions(self, work: Path | None = None) -> Interactions:
+        """Return all rows as reading the files gives them, in memory or in files of ``work``."""
+        return writing.joined(self, work)
 
     def sizes(self) -> str:
         """Return the size of the data in words."""

@@ -167,13 +167,23 @@ def _rows_of(
     return np.arange(indptr_S1[-1]) + np.repeat(shift_S, count_S), indptr_S1
 
 
-def joined(shards: Shards) -> Interactions:
-    """Return the rows of all shards as one load in memory has them."""
+def joined(shards: Shards, work: Path | None = None) -> Interactions:
+    """Return the rows of all shards as one load in memory has them.
+
+    With ``work`` the arrays of rows are mapped from files of that folder, which are written here.
+    """
+
+    def room(name: str, dtype: type) -> NDArray[Any]:
+        if work is None or not shards.n_rows:
+            return np.empty(shards.n_rows, dtype)
+        work.mkdir(parents=True, exist_ok=True)
+        return np.memmap(work / f"{name}-{shards.n_rows}.rows", dtype, "w+", shape=(shards.n_rows,))
+
     indptr_U1 = _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])
     users: list[NDArray[Any]] = [np.empty(0)] * shards.n_shards
-    items_E = np.empty(shards.n_rows, np.int32)
-    weight_E = np.empty(shards.n_rows, np.float32) if shards.has_weights else None
-    time_E = np.empty(shards.n_rows, np.int64) if shards.has_times else None
+    items_E = room("items", np.int32)
+    weight_E = room("weight", np.float32) if shards.has_weights else None
+    time_E = room("time", np.int64) if shards.has_times else None
     for shard in shards:
         users[shard.number] = shard.users.values
         place_E = _rows_of(indptr_U1, shard.rank_U)[0]

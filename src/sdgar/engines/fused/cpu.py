@@ -200,10 +200,13 @@ class FusedCpuEngine:
         vectors = {"user_UCD": getattr(self._tables, "field_VCD", self._tables.user_UCD)}
         return vectors | summed("sum_U", self._steps.user)
 
-    def propose_as(self, other: FusedCpuEngine) -> None:
-        """Share the items that another engine draws, whose generator has the same ones."""
-        if other._proposal is not None:
-            self._proposal = CPU.for_users(other._proposal, self.system)
+    def items_drawn(self) -> Any:
+        """Return the tables of items that negatives are drawn from, without those of users."""
+        return CPU.without_users(self._proposal, self.system)
+
+    def draw_items(self, drawn: Any) -> None:
+        """Draw from the tables of items of another engine, whose generator has the same ones."""
+        self._proposal = CPU.for_users(drawn, self.system)
 
     def _arrays(self) -> dict[str, NDArray[np.float32]]:
         """Return all tables that training changes, by their names in a checkpoint."""

@@ -81,10 +81,16 @@ class Plan:
         return self._lower(self.draws, system.sampler, *args)
 
     def for_users(self, drawn: Any, system: System) -> Any:
-        """Return a lowered sampler with the users of another system, whose items are the same."""
+        """Return a lowered sampler with the users of this system, whose items are the same."""
         if not isinstance(system.sampler, Decomposable):
             return drawn
         return drawn._replace(**_users_of(system.sampler))
+
+    def without_users(self, drawn: Any, system: System) -> Any:
+        """Return a lowered sampler that has room for no user, to be given others later."""
+        if not isinstance(system.sampler, Decomposable):
+            return drawn
+        return drawn._replace(**{name: drawn._asdict()[name][:0].copy() for name in _OF_USERS})
 
     def score(self, system: System, *args: Any) -> Any:
         """Lower the discriminator."""
@@ -149,10 +155,13 @@ def _cpu_decomposable(k: Any, sampler: Decomposable, asked: Asked) -> Any:
     )
 
 
+_OF_USERS = ("state_bins", "x_UK")
+
+
 def _users_of(sampler: Decomposable) -> dict[str, Any]:
     """Return the tables of a generator that have a row for each context."""
-    state_bins = aligned_copy(sampler.state_of.bin_RN.reshape(-1))
-    return {"state_bins": state_bins, "x_UK": aligned_copy(sampler.x_UK)}
+    tables = sampler.state_of.bin_RN.reshape(-1), sampler.x_UK
+    return dict(zip(_OF_USERS, map(aligned_copy, tables), strict=True))
 
 
 def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, asked: Asked) -> Any:

@@ -1,0 +1,185 @@
+"""Train on shards: users pass through memory block by block, items stay.
+
+Validation rows are those of some users, and are set aside as ``protocols`` does with rows in
+memory: they choose the number of epochs, or where that is fixed the weight of the memory half way,
+and are then trained on too.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from sdgar.data.history import History
+from sdgar.data.shards import Shards
+from sdgar.data.shards.blocks import Blocks
+from sdgar.data.shards.held import Held, Without, hold
+from sdgar.engines.blocks import BlockEngine, ForUsers, InMemory, Users
+from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.machine import cores
+from sdgar.maths.rng import Stream
+from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.factors import Factors
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.model import Learned, Model
+from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
+from sdgar.training.memory import beside
+from sdgar.training.protocols import Training
+from sdgar.training.trained import Phase, Trained
+from sdgar.training.users_on_disk import UsersOnDisk
+
+_CPU = torch.device("cpu")
+_NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
+TOGETHER = 8
+"""The number of shards whose users are in memory together."""
+START_ROWS = 4_000_000
+"""The most rows that the vectors and the generator are started on; of more, the first shards."""
+VALID_SHARE = 0.1
+"""The share of the rows of a validation user that is set aside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnShards:
+    """How training on shards goes: what is together, and where users are between two visits."""
+
+    together: int = TOGETHER
+    """The number of shards whose users are in memory together."""
+    work: Path | None = None
+    """The folder for what belongs to users; None keeps all users in memory."""
+
+    def users(self, n_blocks: int) -> Users:
+        """Return the place for users."""
+        return InMemory() if self.work is None else UsersOnDisk(self.work / "users", n_blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """The model of some users, for looks at validation rows."""
+
+    engine: BlockEngine
+    held: Held
+
+    def learned(self) -> Factors:
+        """Return the vectors of these users, and of items."""
+        return learned_of(self.engine, self.held)
+
+
+def learned_of(engine: BlockEngine, held: Held) -> Factors:
+    """Return the model of the users of held-out rows alone, numbered from 0."""
+    start_B1, vectors = engine.blocks.start_B1, []
+    for block in range(len(engine.blocks)):
+        first, last = int(start_B1[block]), int(start_B1[block + 1])
+        own_T = held.users_T[(held.users_T >= first) & (held.users_T < last)] - first
+        if len(own_T):
+            model = engine.learned_of(block)
+            vectors.append(model.user_UD[torch.from_numpy(own_T)])
+    return replace(model, user_UD=torch.cat(vectors))
+
+
+class ShardedTraining:
+    """Training on shards, with the settings and the log of a ``protocols.Training``."""
+
+    def __init__(
+        self, training: Training, shards: Shards, how: OnShards, for_users: ForUsers
+    ) -> None:
+        self._training, self._shards = training, shards
+        self._how, self._for_users = how, for_users
+
+    def run(self) -> Trained:
+        """Choose on validation rows, train on all rows, and return the model of all users."""
+        training, options = self._training, self._training.options
+        valid = hold(
+            self._shards, users=options.valid_users, share=VALID_SHARE, seed=training.seed,
+            stream=Stream.SPLIT_VALID,
+        )  # fmt: skip
+        rest = Without(self._shards, valid.rows_E)
+        weight_II = self._remember(rest)
+        memory = None
+        if weight_II is not None:
+            seen = valid.seen.indptr_U1, valid.seen.items_E, self._shards.n_items
+            memory = LocalItemWeights(SparseMatrix.of(*seen, device=_CPU), weight_II)
+        joined = options.keep_last and options.epochs > 1
+        engine = self._engine(rest)
+        first = replace(options, epochs=options.half) if joined else options
+        chosen = self._pass("choose", engine, first, valid, memory)
+        model = learned_of(engine, valid)
+        weight, means = training.judged(model, memory, valid.held_out, valid.seen)
+        if joined:
+            engine.blocks = Blocks(self._shards, self._how.together)
+            kept = self._pass("final", engine, options, after=chosen)
+            chosen = kept
+        else:
+            engine = self._engine(self._shards)
+            kept = self._pass("final", engine, replace(options, epochs=chosen.best_epoch))
+        data = self._shards.interactions(self._how.work)
+        memory = None
+        if weight_II is not None and weight:
+            seen = data.indptr_U1, data.items_E, data.n_items
+            memory = LocalItemWeights(SparseMatrix.of(*seen, device=_CPU), weight_II)
+        return training.done(kept, chosen, means, memory, weight)
+
+    def _remember(self, shards: Shards) -> SparseMatrix | None:
+        """Solve for the weights between items, if there is to be a memory."""
+        memory = self._training.memory
+        if memory is None:
+            return None
+        before = time.perf_counter()
+        found = memory.of(shards.interactions(self._how.work), _CPU).weight_II
+        self._training.memory_seconds += time.perf_counter() - before
+        return found
+
+    def _engine(self, shards: Shards) -> BlockEngine:
+        """Start a system on the first shards, and lay out its items."""
+        training, blocks = self._training, Blocks(shards, self._how.together)
+        before = time.perf_counter()
+        enough = int((shards.rows_S.cumsum() <= START_ROWS).sum())
+        first = blocks.rows(0, max(1, enough))
+        system = training.recipe.compose(first, seed=training.seed, device=_CPU)
+        training.start_seconds += time.perf_counter() - before
+        training.why = FusedCpuEngine.covers(system, _CPU).why
+        training.chosen_engine, training.deterministic = BlockEngine.name, True
+        return BlockEngine(
+            system, first, blocks, seed=training.seed, for_users=self._for_users,
+            users=self._how.users(len(blocks)),
+        )  # fmt: skip
+
+    @cores.torch_threads()
+    def _pass(
+        self,
+        phase: Phase,
+        engine: BlockEngine,
+        options: FitOptions,
+        valid: Held | None = None,
+        memory: LocalItemWeights | None = None,
+        after: Fitted | None = None,
+    ) -> Fitted:
+        """Run one pass of the loop; looks at validation rows are for their users alone."""
+        training = self._training
+
+        def tell(epoch: EpochRecord) -> None:
+            if training.on_epoch is not None:
+                training.on_epoch(phase, epoch)
+
+        def judged(model: Learned) -> Model:
+            return beside(model, memory, 0.0 if training.memory is None else training.memory.usual)
+
+        system = engine.system
+        if valid is not None:
+            system = replace(system, recommends=_Watched(engine, valid))
+        keeper = None
+        if training.checkpoints is not None:
+            keeper = training.checkpoints.keeper(phase, system.learned)
+        fitted = fit(
+            system, engine, options, held_out=None if valid is None else valid.held_out,
+            seen=_NOBODY if valid is None else valid.seen, on_epoch=tell, judged=judged,
+            keeper=keeper, after=after,
+        )  # fmt: skip
+        if training.checkpoints is not None:
+            training.checkpoints.finish(phase, fitted)
+        training.log += [(phase, epoch) for epoch in fitted.log]
+        training.positives += engine.blocks.shards.n_rows * len(fitted.log)
+        return fitted
