@@ -38,6 +38,8 @@ TOGETHER = 8
 """The number of shards whose users are in memory together."""
 START_ROWS = 4_000_000
 """The most rows that the vectors and the generator are started on; of more, the first shards."""
+FEW = 0.001
+"""The share of all rows that the memory may do without: it is not solved for anew to have them."""
 VALID_SHARE = 0.1
 """The share of the rows of a validation user that is set aside."""
 
@@ -115,6 +117,8 @@ class ShardedTraining:
         else:
             engine = self._engine(self._shards)
             kept = self._pass("final", engine, replace(options, epochs=chosen.best_epoch))
+        if weight and len(valid.rows_E) > FEW * self._shards.n_rows:
+            weight_II = self._remember(self._shards)
         data = self._shards.interactions(self._how.work)
         memory = None
         if weight_II is not None and weight:
