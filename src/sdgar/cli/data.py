@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from sdgar.cli import data_files, data_sets, data_store
+from sdgar.cli import data_files, data_sets, data_shards, data_store
 from sdgar.cli.commands import LINES
 from sdgar.cli.pages import Command, Commands, shown_as
 
 data = typer.Typer(**shown_as(cls=Commands, add_completion=False, help=LINES["data"]))
 data.command(cls=Command)(data_files.stats)
 data.command(cls=Command)(data_files.split)
+data.command(cls=Command)(data_shards.shard)
+data.command(cls=Command)(data_shards.info)
 data.command(cls=Command)(data_sets.prepare)
 data.command(cls=Command)(data_sets.download)
 data.command(cls=Command)(data_sets.synthetic)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,9 @@ from numpy.typing import NDArray
 from sdgar.data import contexts, numbers
 from sdgar.data.account import RowAccount
 from sdgar.data.ids import Ids, held
+from sdgar.data.merging import Duplicates, Merging
 from sdgar.data.order import by_pair, later_last, ranked
 from sdgar.errors import DataError, UsageError, unknown_name
-
-Duplicates = Literal["error", "sum", "max", "last"]
-"""The rule for rows of one (user, item) pair whose weights differ."""
-
-_MAX_WEIGHT_RATIO = 1e12
-_FLOAT32 = np.finfo(np.float32)
 
 
 class Built(NamedTuple):
@@ -127,8 +122,13 @@ def from_indices(
     time_E: Sequence[int] | NDArray[Any] | None = None,
     duplicates: Duplicates = "error",
     account: RowAccount | None = None,
+    merging: Merging | None = None,
 ) -> Built:
-    """Sort rows into CSR order and keep one row a pair: the last one in time."""
+    """Sort rows into CSR order and keep one row a pair: the last one in time.
+
+    ``merging`` collects what is found of the weights, where these are some rows of more; then
+    nothing is refused for it here.
+    """
     if duplicates not in get_args(Duplicates):
         raise unknown_name("duplicates rule", duplicates, get_args(Duplicates))
     weight_E = None if weight_E is None else numbers.weights(weight_E)
@@ -149,8 +149,12 @@ def from_indices(
     kept = order[last_E]
     weight = None
     if weight_E is not None:
+        found = Merging() if merging is None else merging
         with np.errstate(over="ignore"):  # sums beyond float64 are refused as infinite
-            weight = _collapse(weight_E[order], key_E, last_E, duplicates, users, items)
+            merged = found.merge(weight_E[order], key_E, last_E, duplicates, users, items)
+            if merging is None:
+                found.require()
+            weight = merged.astype(np.float32)
     indptr = np.zeros(len(users) + 1, np.int64)
     np.cumsum(np.bincount(users_E[kept], minlength=len(users)), out=indptr[1:])
     n_duplicates = len(key_E) - len(kept)
@@ -190,45 +194,3 @@ def _require_indices(what: str, index_E: NDArray[np.integer[Any]], n: int) -> No
 def _distinct(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.int64]]:
     distinct, index = ranked(held(raw, f"{what} ids"))
     return Ids(distinct), index
-
-
-def _collapse(
-    weight_E: NDArray[np.float64],
-    key_E: NDArray[np.int64],
-    last_E: NDArray[np.bool_],
-    duplicates: Duplicates,
-    users: Ids,
-    items: Ids,
-) -> NDArray[np.float32]:
-    """Return one weight a pair, from rows sorted by pair; ``last_E`` marks the last row of each."""
-    starts = np.concatenate(([0], np.flatnonzero(last_E)[:-1] + 1))
-    if duplicates == "sum":
-        merged = np.add.reduceat(weight_E, starts)
-    elif duplicates == "max":
-        merged = np.maximum.reduceat(weight_E, starts)
-    else:
-        merged = weight_E[last_E]
-        differs = np.maximum.reduceat(weight_E, starts) != np.minimum.reduceat(weight_E, starts)
-        if duplicates == "error" and differs.any():
-            key = int(key_E[last_E][differs][0])
-            user, item = divmod(key, len(items))
-            raise DataError(
-                f"{int(differs.sum()):,} (user, item) pairs occur with different weights, the "
-                f"first is user {users.values[user]!r}, item {items.values[item]!r}. "
-                "Say what is meant with --duplicates sum, max or last (duplicates=… in Python).",
-                code="differing_weights",
-            )
-    positive = merged[merged > 0]
-    if len(positive) and positive.max() > positive.min() * _MAX_WEIGHT_RATIO:
-        raise DataError(
-            f"weights range from {positive.min():g} to {positive.max():g}, more than a factor of "
-            "1e12: the smallest would be lost in rounding. Rescale or clip them.",
-            code="weight_range",
-        )
-    if merged.sum() > _FLOAT32.max or (len(positive) and positive.min() < _FLOAT32.tiny):
-        raise DataError(
-            f"weights from {merged.min():g} to {merged.max():g} that add up to {merged.sum():g} "
-            f"do not fit float32, which ends at {_FLOAT32.max:g}. Rescale or clip them.",
-            code="weight_range",
-        )
-    return merged.astype(np.float32)

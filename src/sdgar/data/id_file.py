@@ -21,9 +21,14 @@ def id_tensors(users: Ids, items: Ids) -> Tensors:
 
 def id_arrays(ids: Ids, side: str) -> Tensors:
     """Give the ids of one side as arrays: integers as they are, texts as bytes with offsets."""
-    if ids.kind != "text":
-        return {side: ids.values}
-    encoded = [value.encode() for value in ids.values]
+    return value_arrays(ids.values, side)
+
+
+def value_arrays(values: NDArray[Any], side: str) -> Tensors:
+    """Give ids in any order as arrays."""
+    if values.dtype.kind in "iu":
+        return {side: values}
+    encoded = [value.encode() for value in values]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     return {
         f"{side}.offsets": ends,

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from sdgar.data import building, contexts, moments
 from sdgar.data.account import RowAccount
-from sdgar.data.building import Duplicates
 from sdgar.data.contexts import Fields, SeenBy
 from sdgar.data.features import Features
 from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
+from sdgar.data.merging import Duplicates
 from sdgar.errors import DataError, UsageError
 from sdgar.show.printed import Described
 
@@ -200,7 +200,18 @@ class Interactions(Described):
         ``time`` says when each pair became known. Users and items that have no row here, and pairs
         that are rows, are left out.
         """
-        users_E, items_E = self.users.index_of(users), self.items.index_of(items)
+        return self.with_seen_pairs(self.users.index_of(users), self.items.index_of(items), time)
+
+    def with_seen_pairs(
+        self,
+        users_E: NDArray[np.int64],
+        items_E: NDArray[np.int64],
+        time: NDArray[np.int64] | None = None,
+    ) -> Interactions:
+        """Return the same rows with pairs by index that users know and do not like.
+
+        An index of -1 stands for a user or an item that has no row here.
+        """
         pairs = users_E * self.n_items + items_E
         known = (users_E >= 0) & (items_E >= 0)
         known &= ~np.isin(pairs, self.users_E * self.n_items + self.items_E)

@@ -6,7 +6,7 @@ is known and not liked: nothing is learned from it, and it is not recommended ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sdgar.errors import did_you_mean
@@ -38,12 +38,15 @@ def against(kinds: Iterable[str | None]) -> list[str]:
     return [kind for kind in kinds if kind is not None and is_against(kind)]
 
 
-def sentence(kind_E: pl.Series, chosen: Sequence[str] | None, notes: list[str]) -> str:
+def counts_of(kind_E: pl.Series) -> dict[str, int]:
+    """Return the number of rows of each kind."""
+    return dict(kind_E.filter(kind_E != "").value_counts().iter_rows())
+
+
+def sentence(counts: Mapping[str, int], chosen: Sequence[str] | None, notes: list[str]) -> str:
     """Return a line on which kinds count; add a note on a chosen one that no row has."""
-    counts: dict[str, int] = dict(
-        kind_E.drop_nulls().value_counts().sort("count", kind_E.name, descending=True).iter_rows()
-    )
-    counts.pop("", None)
+    often = sorted(counts.items(), key=lambda one: (one[1], one[0]), reverse=True)
+    counts = dict(often)
     for kind in chosen or ():
         if kind not in counts:
             notes.append(f"no row has the kind {kind!r}.{did_you_mean(kind, counts)}")

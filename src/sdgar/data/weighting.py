@@ -12,13 +12,16 @@ rows outweigh all others. So a column of counts is not used unless it is asked f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import unknown_name
+from sdgar.maths.sums import exact_sum
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
@@ -31,36 +34,106 @@ _K, _B = 100.0, 0.8
 """The constants of BM25, as the library implicit has them in its tutorial on plays of artists."""
 
 
+class Weighted(Protocol):
+    """Some rows with weights, of whole users: ``Interactions``, or a part of them."""
+
+    @property
+    def indptr_U1(self) -> NDArray[np.int64]:
+        """The rows of user u are ``indptr_U1[u]`` to ``indptr_U1[u + 1] - 1``."""
+
+    @property
+    def items_E(self) -> NDArray[np.int32]:
+        """The item of each row."""
+
+    @property
+    def weight_E(self) -> NDArray[np.float32] | None:
+        """The weight of each row."""
+
+
 def weigh(data: Interactions, how: str) -> tuple[Interactions, str]:
     """Return the same rows with transformed weights, and a sentence that says what was done."""
     if how not in WEIGHTINGS:
         raise unknown_name("weighting", how, WEIGHTINGS)
     if data.weight_E is None:
         return data, "every row counts once"
-    raw_E = data.weight_E.astype(np.float64)
-    chosen = _tame(raw_E) if how == "auto" else how
-    if chosen == "raw":
-        return data, f"weights as they are, {_range(raw_E)}"
-    tamed_E = np.log1p(raw_E) if chosen == "log" else _bm25(data, raw_E)
-    tamed_E = (tamed_E / tamed_E.mean()).astype(np.float32)
-    name = "log(1 + weight)" if chosen == "log" else "BM25 of the weights"
-    why = f" ({_range(raw_E)} is too wide a range as it is)" if how == "auto" else ""
-    return replace(data, weight_E=tamed_E), f"{name} over its mean, {_range(tamed_E)}{why}"
+    chosen = Weighing([data], data.n_items, how)
+    if chosen.is_raw:
+        return data, chosen.sentence()
+    tamed_E = chosen.tamed(data)
+    return replace(data, weight_E=tamed_E), chosen.sentence(_range(tamed_E))
 
 
-def _tame(raw_E: NDArray[np.float64]) -> str:
-    return "raw" if raw_E.max() <= _MOST_OVER_MEAN * raw_E.mean() else "log"
+class Weighing:
+    """A transformation of weights, decided by all rows; they may come in parts.
+
+    Sums are exact, so that parts give the same weights as all rows at once. Only the sums of an
+    item's weights, for BM25, are rounded in the order of the parts.
+    """
+
+    def __init__(self, parts: Sequence[Weighted], n_items: int, how: str) -> None:
+        self._n_items = n_items
+        self._by_rule = how == "auto"
+        n, total, low, high = 0, Fraction(0), np.inf, -np.inf
+        for part in parts:
+            raw_E = _raw(part)
+            n, total = n + len(raw_E), total + exact_sum(raw_E)
+            low, high = raw_E.min(initial=low), raw_E.max(initial=high)
+        self._raw_range = _shown(low, high)
+        auto = "raw" if high <= _MOST_OVER_MEAN * float(total / n) else "log"
+        self._how = auto if self._by_rule else how
+        self._norm_I: NDArray[np.float64] | None = None
+        self._mean = 1.0
+        if self.is_raw:
+            return
+        if self._how == "bm25":
+            length_I = np.zeros(n_items)
+            for part in parts:
+                length_I += np.bincount(part.items_E, _raw(part), minlength=n_items)
+            self._norm_I = 1 - _B + _B * length_I / length_I.mean()
+        self._mean = float(sum((exact_sum(self._each(part)) for part in parts), Fraction(0)) / n)
+
+    @property
+    def is_raw(self) -> bool:
+        """True if weights stay as they are."""
+        return self._how == "raw"
+
+    def tamed(self, part: Weighted) -> NDArray[np.float32]:
+        """Return the transformed weights of a part."""
+        tamed_E: NDArray[np.float64] = self._each(part) / self._mean
+        return tamed_E.astype(np.float32)
+
+    def sentence(self, tamed: str = "") -> str:
+        """Return what was done, given the range of the transformed weights."""
+        if self.is_raw:
+            return f"weights as they are, {self._raw_range}"
+        name = "log(1 + weight)" if self._how == "log" else "BM25 of the weights"
+        why = f" ({self._raw_range} is too wide a range as it is)" if self._by_rule else ""
+        return f"{name} over its mean, {tamed}{why}"
+
+    def _each(self, part: Weighted) -> NDArray[np.float64]:
+        """Return the transformed weights before they are divided by their mean."""
+        raw_E = _raw(part)
+        if self._norm_I is None:
+            logs_E: NDArray[np.float64] = np.log1p(raw_E)
+            return logs_E
+        count_U = np.diff(part.indptr_U1)
+        # A user of nearly all items says nothing of any; the rows still count a little.
+        rarity_U = np.log(self._n_items / (1 + count_U)).clip(min=0.01)
+        tamed_E: NDArray[np.float64] = (_K + 1) * raw_E / (_K * self._norm_I[part.items_E] + raw_E)
+        tamed_E *= np.repeat(rarity_U, count_U)
+        return tamed_E
 
 
-def _bm25(data: Interactions, raw_E: NDArray[np.float64]) -> NDArray[np.float64]:
-    length_I = np.bincount(data.items_E, raw_E, minlength=data.n_items)
-    norm_I = 1 - _B + _B * length_I / length_I.mean()
-    rarity_U = np.log(data.n_items / (1 + np.diff(data.indptr_U1)))
-    # A user of nearly all items says nothing of any; the rows still count a little.
-    rarity_U = rarity_U.clip(min=0.01)
-    tamed_E: NDArray[np.float64] = (_K + 1) * raw_E / (_K * norm_I[data.items_E] + raw_E)
-    return tamed_E * rarity_U[data.users_E]
+def _raw(part: Weighted) -> NDArray[np.float64]:
+    if part.weight_E is None:
+        msg = "rows without weights cannot be weighed"
+        raise AssertionError(msg)
+    return part.weight_E.astype(np.float64)
 
 
 def _range(weight_E: NDArray[Any]) -> str:
-    return f"{weight_E.min():.3g} to {weight_E.max():.3g}"
+    return _shown(weight_E.min(), weight_E.max())
+
+
+def _shown(low: float, high: float) -> str:
+    return f"{low:.3g} to {high:.3g}"

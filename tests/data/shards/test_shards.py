@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdgar
-from sdgar.data.ids import Ids
 from sdgar.data.shards import Shards
-from sdgar.data.shards.hashing import shard_of_ids
+from sdgar.data.shards.hashing import shard_of
 from sdgar.errors import ArtifactError, SdgarError, UsageError
 
 MASK = (1 << 64) - 1
@@ -36,16 +35,16 @@ def hash_of(spelling: str) -> int:
 @settings(max_examples=50, deadline=None)
 def test_the_shard_of_a_text_is_that_of_the_definition(texts, n_shards):
     texts = sorted(t for t in texts if t.isprintable()) or ["a"]
-    ids = Ids(np.array([*texts, None], dtype=object)[:-1])
+    ids = np.array([*texts, None], dtype=object)[:-1]
     wanted = [(hash_of(text) >> 32) * n_shards >> 32 for text in texts]
-    assert shard_of_ids(ids, n_shards).tolist() == wanted
+    assert shard_of(ids, n_shards).tolist() == wanted
 
 
 def test_an_integer_lies_in_the_shard_of_its_spelling():
     numbers = [-(2**63), -7, 0, 7, 2**62]
     texts = sorted(map(str, numbers))
-    of_text = dict(zip(texts, shard_of_ids(Ids(np.array(texts, object)), 97), strict=True))
-    of_numbers = shard_of_ids(Ids(np.array(numbers)), 97)
+    of_text = dict(zip(texts, shard_of(np.array(texts, object), 97), strict=True))
+    of_numbers = shard_of(np.array(numbers), 97)
     assert of_numbers.tolist() == [of_text[str(n)] for n in numbers]
     assert [f"{hash_of(t):016x}" for t in ("7", "ann")] == ["bc46b610e9d3f375", "6cd3912f7806b415"]
 

@@ -187,7 +187,9 @@ def _reading(
         context=tuple(fields.split(",")),
         seen_by=seen_by,
         allow_bad_rows=allow_bad_rows,
-        max_uncompressed=None if max_uncompressed is None else _bytes(max_uncompressed),
+        max_uncompressed=(
+            None if max_uncompressed is None else bytes_of("--max-uncompressed", max_uncompressed)
+        ),
     )
 
 
@@ -242,11 +244,12 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-def _bytes(text: str) -> int:
+def bytes_of(option: str, text: str) -> int:
+    """Return a number of bytes that is written as 2000000000, 8G or 800MiB."""
     found = re.fullmatch(r"(\d+)([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
     if found is None:
         raise UsageError(
-            f"--max-uncompressed must be a number of bytes, such as 8G, got {text!r}.",
+            f"{option} must be a number of bytes, such as 8G, got {text!r}.",
             code="bad_option",
         )
     number, unit = found.groups()

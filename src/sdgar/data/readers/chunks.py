@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -21,6 +21,10 @@ from sdgar.errors import DataError
 
 _YEAR_1 = -62_135_596_800_000_000
 """The beginning of the year 1, in microseconds from 1970."""
+Types = dict[str, pl.DataType]
+"""The type of each used column."""
+FoundTypes = dict[str, dict[pl.DataType, str]]
+"""The types that a column has in several chunks, with the source that has each first."""
 ID_ROLES: tuple[Role, Role] = ("user", "item")
 
 
@@ -44,12 +48,15 @@ class Chunk:
 
 
 class Table:
-    """All chunks as one frame, which still knows where each row came from."""
+    """All chunks as one frame, which still knows where each row came from.
 
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
+    ``types`` are those of the columns, where the chunks are only some of an input.
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], types: Types | None = None) -> None:
         self._chunks = chunks
         self._starts = np.cumsum([0] + [chunk.frame.height for chunk in chunks])
-        types = {role: _common_type(chunks, role) for role in chunks[0].frame.columns}
+        types = common_types(map(types_of, chunks)) if types is None else types
         whole = [pl.col(role).cast(dtype) for role, dtype in types.items()]
         self.frame = pl.concat([chunk.frame.select(whole) for chunk in chunks])
 
@@ -72,14 +79,17 @@ def _value(column: pl.Series, row: int) -> Any:
     return f"{count:,} microseconds from 1970"
 
 
-def typed_chunk(frame: pl.DataFrame, used: dict[str, str], source: str) -> Chunk:
-    """Return a chunk of a source that has types; the columns of ``frame`` still have its names."""
+def typed_chunk(frame: pl.DataFrame, used: dict[str, str], source: str, first: int = 1) -> Chunk:
+    """Return a chunk of a source that has types; the columns of ``frame`` still have its names.
+
+    ``first`` is the number of its first row in the source.
+    """
     columns = [
         _typed_ids(frame[name], source) if is_id(role) else _typed_values(frame[name], source, role)
         for role, name in used.items()
     ]
     parts = pl.DataFrame([column.alias(role) for column, role in zip(columns, used, strict=True)])
-    return Chunk(source, parts, range(1, frame.height + 1), "row")
+    return Chunk(source, parts, range(first, first + frame.height), "row")
 
 
 def id_column(values: Sequence[Any], column: str, source: str) -> pl.Series:
@@ -163,16 +173,34 @@ def _refused(column: str, source: str, kind: str, is_float: bool) -> DataError:
     )
 
 
-def _common_type(chunks: Sequence[Chunk], role: str) -> pl.DataType:
-    """Return the type that holds a column of all chunks exactly; raise if there is none.
+def types_of(chunk: Chunk) -> FoundTypes:
+    """Return the type of each column that has a value in a chunk, and the source of the chunk."""
+    return {
+        column.name: {} if column.null_count() == len(column) else {column.dtype: chunk.source}
+        for column in chunk.frame
+    }
+
+
+def common_types(found: Iterable[FoundTypes]) -> Types:
+    """Return the types that hold the columns of all chunks exactly; raise if there is none.
 
     Integers in one chunk and text in another have none: nobody knows if 7 and '7' are one id.
     """
-    types: dict[pl.DataType, str] = {}
-    for chunk in chunks:
-        column = chunk.frame[role]
-        if column.null_count() < len(column):
-            types.setdefault(column.dtype, chunk.source)
+    return {role: _common_type(role, types) for role, types in all_types(found).items()}
+
+
+def all_types(found: Iterable[FoundTypes]) -> FoundTypes:
+    """Return the types of several chunks, each with the first source that has it."""
+    together: FoundTypes = {}
+    for types in found:
+        for role, sources in types.items():
+            first = together.setdefault(role, {})
+            for dtype, source in sources.items():
+                first.setdefault(dtype, source)
+    return together
+
+
+def _common_type(role: str, types: dict[pl.DataType, str]) -> pl.DataType:
     if len(types) < 2:
         return next(iter(types), pl.String())
     if all(dtype.is_integer() for dtype in types):

@@ -1,27 +1,23 @@
-"""Build interactions from raw columns: every row is kept, filtered or rejected for one reason."""
+"""Judge the rows of an input: every row is kept, filtered or rejected for one reason."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data import contexts, kinds, ratings
-from sdgar.data.ids import MAX_BYTES, Ids, int_overflow
-from sdgar.data.interactions import Interactions, RowAccount
-from sdgar.data.order import ranked
+from sdgar.data import kinds, ratings
+from sdgar.data.account import RowAccount
+from sdgar.data.ids import MAX_BYTES
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.columns import FIELD, Columns, threshold_required
 from sdgar.data.readers.known_names import Role
 from sdgar.data.readers.options import ReadOptions
-from sdgar.data.readers.problems import MAX_PLACES, BadRows, ProblemLog
-from sdgar.data.readers.times import parse_times
+from sdgar.data.readers.problems import MAX_PLACES, BadRows, Place, ProblemLog
+from sdgar.data.readers.times import TimeForm, parse_times
 from sdgar.errors import DataError
 
 _FLOAT32 = np.finfo(np.float32)
@@ -29,20 +25,35 @@ _FLAGS = {"true": 1.0, "false": 0.0}
 """The values that a rating may have beside numbers."""
 
 
-def with_threshold(table: Table, columns: Columns, options: ReadOptions) -> ReadOptions:
-    """Return the options with the least rating that counts as a liking, taken from the ratings."""
-    if options.min_rating != "auto" or columns.rating is None:
-        return options
-    rating_E = table.frame.select(_number(table.frame, "rating"))["rating"].drop_nulls().to_numpy()
+def ratings_of(frame: pl.DataFrame) -> NDArray[np.float64]:
+    """Return the ratings of a frame that are numbers."""
+    return frame.select(_number(frame, "rating"))["rating"].drop_nulls().to_numpy()
+
+
+def with_threshold(
+    columns: Columns,
+    options: ReadOptions,
+    rating_E: NDArray[np.float64],
+    count_E: NDArray[np.int64] | None = None,
+) -> ReadOptions:
+    """Return the options with the least rating that counts as a liking, taken from the ratings.
+
+    ``count_E`` tells how often each rating was given, where that is more than once.
+    """
     if len(rating_E) == 0:  # every rating is missing or no number, which is refused row by row
         return replace(options, min_rating=0.0)
-    least = ratings.threshold(rating_E)
+    least = ratings.threshold(rating_E, count_E)
     if least is None:
         raise threshold_required(
-            columns.rating,
+            str(columns.rating),
             f"its highest value, {rating_E.max():g}, does not tell which are likings",
         )
     return replace(options, min_rating=least)
+
+
+def needs_threshold(columns: Columns, options: ReadOptions) -> bool:
+    """Tell whether the least rating that counts as a liking is taken from the ratings."""
+    return options.min_rating == "auto" and columns.rating is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,106 +67,103 @@ class _Check:
     dislikes: bool = False
 
 
-def to_interactions(
-    table: Table,
-    columns: Columns,
-    options: ReadOptions,
-    log: ProblemLog,
-    notes: list[str],
-    *,
-    untyped: bool,
-) -> Interactions:
-    """Sort out the rows, then turn ids into indices; add to ``log`` and to ``notes``.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of some rows for one reason."""
 
-    Ids of an untyped source are text that may spell integers.
+    reason: str
+    """The reason, a stable word for machines."""
+    count: int
+    """The number of rows."""
+    rejects: bool
+    """True if such rows cannot be used, False if they are left out on request."""
+    places: tuple[Place, ...] = ()
+    """The first places, of rows that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Rows with the numbers that their columns mean, and what becomes of each."""
+
+    frame: pl.DataFrame
+    """The rows; ``weight_number`` and ``time_us`` are what weights and times mean."""
+    is_kept: pl.Series
+    """True for the rows to learn from."""
+    is_disliked: pl.Series
+    """True for the rows that tell of a dislike."""
+    can_dislike: bool
+    """True if there is a reason by which rows tell of dislikes."""
+    verdicts: dict[int, Verdict]
+    """The rows that are left out, by the number of the reason, which ascends."""
+
+
+def judged(
+    table: Table, columns: Columns, options: ReadOptions, form: TimeForm | None = None
+) -> Judged:
+    """Find out what becomes of each row.
+
+    ``form`` is that of all times, where the table has only some rows of an input.
     """
-    frame = _with_parsed(table.frame)
+    frame = _with_parsed(table.frame, form)
     checks = list(_checks(frame, options))
     verdict = frame.select(
         pl.coalesce(
             pl.when(check.applies).then(pl.lit(at, pl.UInt8)) for at, check in enumerate(checks)
         ).alias("verdict")
     )["verdict"]
-    n_read = len(verdict) + sum(log.counts.values())
-    filtered = _sort_out(verdict, checks, table, columns, log)
-    if log.counts and not options.allow_bad_rows:
-        raise BadRows(log.problems(), n_read)
-    is_kept = verdict.is_null()
-    kept = frame if is_kept.all() else frame.filter(is_kept)
-    account = RowAccount(n_read, kept.height, filtered=filtered, rejected=dict(log.counts))
-    if kept.is_empty():
-        raise DataError(f"there is no row to learn from: {account.sentence()}.", code="no_rows")
-    time_E = kept["time_us"].to_numpy() if columns.time else None
     low = [at for at, check in enumerate(checks) if check.dislikes]
-    below = verdict.is_in(low).fill_null(value=False)
-    # Users who rated all of theirs low are known too, with nothing to learn from.
-    named = is_kept | below if options.context == contexts.USER else is_kept
-    users, users_E = _index(frame["user"].filter(named), columns.user, untyped, notes)
-    users_E = users_E[is_kept.filter(named).to_numpy()]
-    items, items_E = _index(kept["item"], columns.item, untyped, notes)
-    people = users
-    if options.context != contexts.USER:
-        fields = {"user": users.at(users_E)}
-        for name in options.context:
-            if name in columns.fields:
-                values, values_E = _index(kept[FIELD + name], name, untyped, notes)
-                fields[name] = values.at(values_E)
-            elif name != "user":
-                fields[name] = contexts.derived(name, time_E)
-        users, users_E = contexts.combined({name: fields[name] for name in options.context})
-    made = Interactions.from_indices(
-        users,
-        items,
-        users_E,
-        items_E,
-        weight_E=kept["weight_number"].to_numpy() if columns.weight else None,
-        time_E=time_E,
-        duplicates=options.duplicates,
-        account=account,
+    return Judged(
+        frame,
+        verdict.is_null(),
+        verdict.is_in(low).fill_null(value=False),
+        bool(low),
+        dict(_left_out(verdict, checks, table, columns)),
     )
-    made = replace(made, context=options.context, seen_by=options.seen_by)
-    if not low or (made.fields is not None and made.seen_by == "context"):
-        return made
-    rated = frame.filter(below)
-    held = {"user": _as_held(rated["user"], people), "item": _as_held(rated["item"], items)}
-    pairs = pl.DataFrame(held | ({"time": rated["time_us"]} if columns.time else {})).drop_nulls()
-    seen_users, seen_items = pairs["user"].to_numpy(), pairs["item"].to_numpy()
-    seen_times = pairs["time"].to_numpy() if columns.time else None
-    if made.fields is not None:  # what one context of a user has seen, all of theirs have
-        ids, first = np.unique(made.user_U, return_index=True)
-        place = Ids(ids).index_of(seen_users)
-        known = place >= 0
-        seen_users, seen_items = made.users.at(first[place[known]]), seen_items[known]
-        seen_times = None if seen_times is None else seen_times[known]
-    return made.with_seen(seen_users, seen_items, seen_times)
 
 
-def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
-    """Return ids in the type of the kept rows' ids; what cannot be one of them is missing."""
-    if like.kind == "text":
-        return ids.cast(pl.String)
-    integers = ids.cast(pl.Int64 if like.kind == "int64" else pl.UInt64, strict=False)
-    if ids.dtype != pl.String:
-        return integers
-    same = integers.cast(pl.String) == ids  # 007 is no 7
-    return pl.select(pl.when(same).then(integers)).to_series()
+def account_of(
+    n_rows: int, verdicts: Iterable[Verdict], log: ProblemLog, *, allow_bad_rows: bool
+) -> RowAccount:
+    """Return the account of rows that were read; raise if some cannot be used and that is not fine.
+
+    ``log`` has what could not be read as a row.
+    """
+    n_read = n_rows + sum(log.counts.values())
+    filtered: dict[str, int] = {}
+    for verdict in verdicts:
+        if verdict.rejects:
+            log.add(verdict.reason, verdict.places, verdict.count)
+        else:
+            filtered[verdict.reason] = filtered.get(verdict.reason, 0) + verdict.count
+    if log.counts and not allow_bad_rows:
+        raise BadRows(log.problems(), n_read)
+    kept = n_read - sum(filtered.values()) - sum(log.counts.values())
+    account = RowAccount(n_read, kept, filtered=filtered, rejected=dict(log.counts))
+    if not kept:
+        raise DataError(f"there is no row to learn from: {account.sentence()}.", code="no_rows")
+    return account
 
 
-def _with_parsed(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add the numbers that the raw columns mean; an empty text is a missing value."""
-    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
-    frame = frame.with_columns(
-        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in texts
-    )
+def _with_parsed(frame: pl.DataFrame, form: TimeForm | None) -> pl.DataFrame:
+    """Add the numbers that the raw columns mean."""
+    frame = without_empty(frame)
     for role in ("weight", "rating"):
         if role in frame.columns:
             frame = frame.with_columns(_number(frame, role).alias(f"{role}_number"))
     if "time" in frame.columns:
-        times = parse_times(frame["time"])
+        times = parse_times(frame["time"], form)
         frame = frame.with_columns(
             times.micros.alias("time_us"), times.out_of_range.alias("time_odd")
         )
     return frame
+
+
+def without_empty(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame in which an empty text is a missing value."""
+    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    return frame.with_columns(
+        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in texts
+    )
 
 
 def _number(frame: pl.DataFrame, role: str) -> pl.Expr:
@@ -232,62 +240,14 @@ def _missing(frame: pl.DataFrame, role: Role) -> pl.Expr:
     return column.is_null() | column.is_nan() if frame[role].dtype.is_float() else column.is_null()
 
 
-def _sort_out(
-    verdict: pl.Series, checks: list[_Check], table: Table, columns: Columns, log: ProblemLog
-) -> dict[str, int]:
-    """Log the rejected rows with their places; return the numbers of filtered rows by reason."""
-    filtered = {}
+def _left_out(
+    verdict: pl.Series, checks: list[_Check], table: Table, columns: Columns
+) -> Iterator[tuple[int, Verdict]]:
+    """Yield the rows that are left out by reason, with the first places of those that are bad."""
     counts = dict(verdict.drop_nulls().value_counts().sort("verdict").iter_rows())
     for at, count in counts.items():
         check = checks[at]
-        if not check.rejects:
-            filtered[check.reason] = count
-            continue
-        rows = (verdict == at).arg_true().head(MAX_PLACES)
+        rows = (verdict == at).arg_true().head(MAX_PLACES) if check.rejects else []
         column = columns.used[check.role]
-        places = [table.place(row, check.role, column) for row in rows]
-        log.add(check.reason, places, count)
-    return filtered
-
-
-def _index(
-    ids: pl.Series, column: str, untyped: bool, notes: list[str]
-) -> tuple[Ids, NDArray[np.integer[Any]]]:
-    """Return the distinct ids in ascending order (by UTF-8 bytes), and the index of each row."""
-    ids = _held(ids, column, untyped)
-    if ids.dtype != pl.String:
-        integers, index = ranked(ids.to_numpy())
-        return Ids(integers), index
-    distinct = ids.unique().sort()
-    notes += _lookalikes(distinct, column)
-    numbered = distinct.to_frame("id").with_row_index("index")
-    rows = ids.to_frame("id").join(numbered, on="id", how="left", maintain_order="left")
-    return Ids(distinct.to_numpy().astype(object)), rows["index"].to_numpy()
-
-
-def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
-    """Return integer ids as int64 or uint64; untyped text counts if all of it spells integers."""
-    is_text = ids.dtype == pl.String
-    if is_text and not untyped:
-        return ids
-    for dtype in (pl.Int64, pl.UInt64):
-        integers = ids.cast(dtype, strict=False)
-        # 007, +7 and -0 are read as integers, but do not come out as they went in.
-        if integers.null_count() == 0 and (not is_text or (integers.cast(pl.String) == ids).all()):
-            return integers
-    if is_text:
-        return ids
-    raise int_overflow(f"integer ids in column {column!r}")
-
-
-def _lookalikes(distinct: pl.Series, column: str) -> list[str]:
-    """Return a note on ids that differ only in how Unicode composes the same characters."""
-    spelled = distinct.filter(distinct.str.len_bytes() != distinct.str.len_chars())
-    same = Counter(unicodedata.normalize("NFC", text) for text in spelled)
-    pairs = sum(count - 1 for count in same.values())
-    if not pairs:
-        return []
-    return [
-        f"{pairs:,} pairs of ids in column {column!r} look the same and differ only in their "
-        "Unicode form (NFC); they are kept as different ids."
-    ]
+        places = tuple(table.place(row, check.role, column) for row in rows)
+        yield at, Verdict(check.reason, count, check.rejects, places)

@@ -65,6 +65,8 @@ class SourceFile:
     """The way it is compressed; None if it is not."""
     stamp: Stamp
     """The stamp of the file when it was found."""
+    partition: tuple[tuple[str, str | None], ...] = ()
+    """The columns in the names of the folders above it, with the value of each."""
 
     @property
     def name(self) -> str:
@@ -79,7 +81,7 @@ def find_files(
     if not paths:
         raise UsageError("no input file was given.", code="no_such_file")
     found = _each_once(
-        [_find(path, separator, notes) for pattern in paths for path in _expand(pattern)], notes
+        [_find(path, separator, notes) for pattern in paths for path in expanded(pattern)], notes
     )
     formats = {file.format: file for file in found}
     if len(formats) > 1:
@@ -142,7 +144,8 @@ def too_large(file: SourceFile, unpacked: str, limit: int) -> ResourceError:
     )
 
 
-def _expand(pattern: str | Path) -> list[Path]:
+def expanded(pattern: str | Path) -> list[Path]:
+    """Return the files and folders that a name or a pattern stands for."""
     if "\0" in str(pattern) or not str(pattern):
         raise UsageError(
             f"{str(pattern)!r} cannot be a file: a name is neither empty nor has a NUL character.",
@@ -198,6 +201,12 @@ def _find(path: Path, separator: str | None, notes: list[str]) -> SourceFile:
             code="unknown_format",
         )
     return SourceFile(path, format_, separator or default, compression, _stamp(path))
+
+
+def is_readable_name(path: Path) -> bool:
+    """Tell whether the name of a file has an extension that is known."""
+    bare = path.with_suffix("") if path.suffix.lower() in _COMPRESSED else path
+    return bare.suffix.lower() in _EXTENSIONS
 
 
 def _format_of(path: Path, separator: str | None) -> tuple[Format, str]:

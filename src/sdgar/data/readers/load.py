@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sdgar.data import kinds
+from sdgar.data.contexts import SeenBy
 from sdgar.data.interactions import Interactions
 from sdgar.data.ratings import SHARE_OF_HIGHEST
 from sdgar.data.readers.chunks import Chunk, Table
-from sdgar.data.readers.cleaning import to_interactions, with_threshold
+from sdgar.data.readers.cleaning import needs_threshold, ratings_of, with_threshold
 from sdgar.data.readers.columns import Columns, resolve
-from sdgar.data.readers.delimited import DelimitedFile
-from sdgar.data.readers.files import SourceFile, find_files, reading
+from sdgar.data.readers.files import find_files, reading
 from sdgar.data.readers.frames import Frame
-from sdgar.data.readers.json_lines import JsonLinesFile
+from sdgar.data.readers.indexing import to_interactions
 from sdgar.data.readers.options import ReadOptions
-from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.problems import ProblemLog
+from sdgar.data.readers.sources import opened
 from sdgar.data.readers.stores import StoredEvents, only_store
 from sdgar.data.weighting import WEIGHTINGS, weigh
 from sdgar.database.address import Address, is_address
-from sdgar.errors import DataError, unknown_name
+from sdgar.errors import unknown_name
 from sdgar.show.progress import tell
 
 _DEFAULTS = ReadOptions()
-_SEEN_BY = {
+_SEEN_BY: dict[SeenBy, str] = {
     "user": "what a user has in one context is left out of their lists in all; --seen-by context "
     "lets it come back in others",
     "context": "what a user has in one context is left out of their lists there, and may come back "
@@ -112,8 +112,7 @@ def read_files(paths: Sequence[str | Path | Address], options: ReadOptions = _DE
     log = ProblemLog()
     names = [path for path in paths if not isinstance(path, Address)]
     files = find_files(names, options.separator, notes)
-    sources = [_open(file, options, notes) for file in files]
-    _check_same_names(files, sources)
+    sources = opened(files, options, notes)
     columns, told = resolve(sources[0].names, options)
     chunks: list[Chunk] = []
     for file, source in zip(files, sources, strict=True):
@@ -154,69 +153,56 @@ def _loaded(
     *,
     untyped: bool,
 ) -> Loaded:
-    decided = with_threshold(table, columns, options)
+    decided = options
+    if needs_threshold(columns, options):
+        decided = with_threshold(columns, options, ratings_of(table.frame))
     interactions = to_interactions(table, columns, decided, log, notes, untyped=untyped)
-    told = kinds.sentence(table.frame["kind"], decided.kinds, notes) if columns.kind else ""
+    told = ""
+    if columns.kind:
+        told = kinds.sentence(kinds.counts_of(table.frame["kind"]), decided.kinds, notes)
     least = decided.min_rating if isinstance(decided.min_rating, int | float) else None
     said = columns.offer()
     if columns.weight is not None:
         interactions, said = weigh(interactions, options.weights or "auto")
-        said = f"{columns.weight}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
+        said = weights_sentence(columns.weight, said)
     return Loaded(
         interactions,
         columns,
         tuple(notes),
         weighting=said,
         kinds=told,
-        seen=_seen(interactions, least, by_rule=options.min_rating == "auto"),
+        seen=seen_sentence(
+            None if interactions.seen is None else len(interactions.seen.items_E),
+            least,
+            by_rule=options.min_rating == "auto",
+            seen_by=None if interactions.fields is None else interactions.seen_by,
+        ),
         min_rating=least,
     )
 
 
-def _seen(data: Interactions, least: float | None, *, by_rule: bool) -> str:
-    """Return a sentence on what was done with contexts and ratings."""
-    parts = [] if data.fields is None else [_SEEN_BY[data.seen_by]]
+def weights_sentence(column: str, said: str) -> str:
+    """Return a sentence on what was done with the weights of a column."""
+    return f"{column}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
+
+
+def seen_sentence(
+    n_seen: int | None, least: float | None, *, by_rule: bool, seen_by: SeenBy | None = None
+) -> str:
+    """Return a sentence on what was done with contexts and ratings.
+
+    ``n_seen`` counts the pairs that users know and do not like, and ``seen_by`` is given where a
+    context has several fields.
+    """
+    parts = [] if seen_by is None else [_SEEN_BY[seen_by]]
     if least is not None and by_rule:
         parts.append(
             f"ratings of {least:g} and above count as likings ({SHARE_OF_HIGHEST:.0%} of the "
             "highest one; --min-rating says otherwise)"
         )
-    if least is not None and data.seen is not None:
+    if least is not None and n_seen is not None:
         parts.append(
-            f"{len(data.seen.items_E):,} pairs rated below {least:g} are not learned from, and not "
-            "recommended again"
+            f"{n_seen:,} pairs rated below {least:g} are not learned from, and not recommended "
+            "again"
         )
     return "; ".join(parts)
-
-
-class _Source(Protocol):
-    """A file whose columns are known and whose rows are not read yet."""
-
-    names: tuple[str, ...]
-
-    def chunks(
-        self, used: dict[str, str], log: ProblemLog, notes: list[str]
-    ) -> Iterator[Chunk]: ...
-
-
-def _open(file: SourceFile, options: ReadOptions, notes: list[str]) -> _Source:
-    with reading(file):
-        if file.format == "delimited":
-            return DelimitedFile(file, options, notes)
-        if file.format == "json_lines":
-            return JsonLinesFile(file, options, notes)
-        return ParquetFile(file, options.unpack_limit)
-
-
-def _check_same_names(files: list[SourceFile], sources: list[_Source]) -> None:
-    """Raise if the columns of the files differ; their order may."""
-    first = sources[0].names
-    for file, source in zip(files, sources, strict=True):
-        if sorted(source.names) != sorted(first):
-            missing = ", ".join(name for name in first if name not in source.names) or "none"
-            extra = ", ".join(name for name in source.names if name not in first) or "none"
-            raise DataError(
-                f"{file.name} and {files[0].name} have different columns: {file.name} lacks "
-                f"{missing}, and has besides {extra}. Load them apart, or make them alike.",
-                code="schema_mismatch",
-            )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sdgar.data import contexts
-from sdgar.data.building import Duplicates
+from sdgar.data.merging import Duplicates
 from sdgar.data.weighting import WEIGHTINGS, Weighting
 from sdgar.errors import UsageError, unknown_name
 

@@ -13,6 +13,9 @@ from sdgar.data.readers.files import SourceFile, too_large
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.errors import DataError
 
+_VALUE_BYTES = 16
+"""The bytes that a value is taken to have when rows are counted off into blocks."""
+
 
 class ParquetFile:
     """A file whose schema is known and whose rows are not read yet."""
@@ -25,19 +28,56 @@ class ParquetFile:
             stream.seek(0)
             self.names = tuple(pl.read_parquet_schema(stream))
 
-    def chunks(self, used: dict[str, str], log: ProblemLog, notes: list[str]) -> Iterator[Chunk]:
-        """Yield the used columns, as one chunk."""
+    def chunks(
+        self,
+        used: dict[str, str],
+        log: ProblemLog,
+        notes: list[str],
+        block_size: int | None = None,
+    ) -> Iterator[Chunk]:
+        """Yield the used columns, as one chunk, or as chunks of about so many bytes."""
         names = list(dict.fromkeys(used.values()))
-        yield typed_chunk(self.frame(names), used, self._file.name)
+        if block_size is None:
+            yield typed_chunk(self.frame(names), used, self._file.name)
+            return
+        self._check(names)
+        for first, n_rows in self._blocks(max(1, block_size // (_VALUE_BYTES * len(names)))):
+            with _damage_named(self._file):
+                rows = pl.scan_parquet(self._file.path, glob=False).select(names)
+                frame = rows.slice(first, n_rows).collect()
+            yield typed_chunk(frame, used, self._file.name, first + 1)
+
+    def _blocks(self, most: int) -> Iterator[tuple[int, int]]:
+        """Yield the first row and the number of rows of each block.
+
+        A block is whole groups of rows, as they are unpacked as a whole, or a part of a large one.
+        """
+        with _damage_named(self._file), self._file.path.open("rb") as stream:
+            groups = parquet_layout.group_rows(stream)
+        first = held = 0
+        for n_rows in groups:
+            if held and held + n_rows > most:
+                yield first, held
+                first, held = first + held, 0
+            held += n_rows
+            while held > most:
+                yield first, most
+                first, held = first + most, held - most
+        if held or not first:
+            yield first, held
 
     def frame(self, names: Collection[str]) -> pl.DataFrame:
         """Return some columns as they are; raise if they unpack to more than is allowed."""
+        self._check(names)
+        with _damage_named(self._file), self._file.path.open("rb") as stream:
+            return pl.read_parquet(stream, columns=list(names))
+
+    def _check(self, names: Collection[str]) -> None:
+        """Raise if sizes cannot be true, or if some columns unpack to more than is allowed."""
         with _damage_named(self._file), self._file.path.open("rb") as stream:
             unpacked = parquet_layout.unpacked_bytes(stream, names)
-            if unpacked > self._limit:
-                raise too_large(self._file, f"{unpacked:,} bytes", self._limit)
-            stream.seek(0)
-            return pl.read_parquet(stream, columns=list(names))
+        if unpacked > self._limit:
+            raise too_large(self._file, f"{unpacked:,} bytes", self._limit)
 
 
 @contextmanager

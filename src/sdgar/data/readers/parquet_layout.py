@@ -57,6 +57,21 @@ class ColumnChunk:
 
 def column_chunks(stream: BinaryIO) -> list[ColumnChunk]:
     """Return what the footer says of the columns."""
+    groups, footer_start = _groups(stream)
+    return [
+        _column_chunk(column, group, footer_start)
+        for group in groups
+        for column in _structs(group, 1)
+    ]
+
+
+def group_rows(stream: BinaryIO) -> list[int]:
+    """Return the number of rows of each group of rows."""
+    return [_whole(group, 3) for group in _groups(stream)[0]]
+
+
+def _groups(stream: BinaryIO) -> tuple[list[Struct], int]:
+    """Return what the footer says of the groups of rows, and its first byte."""
     size = stream.seek(0, os.SEEK_END)
     tail = _bytes_at(stream, max(size - _TAIL, 0), _TAIL)
     footer_end = size - _TAIL
@@ -68,11 +83,7 @@ def column_chunks(stream: BinaryIO) -> list[ColumnChunk]:
     groups = _structs(footer, 4)
     if sum(_whole(group, 3) for group in groups) != _whole(footer, 3):
         raise Damaged("its groups of rows have another number of rows than the file")
-    return [
-        _column_chunk(column, group, footer_start)
-        for group in groups
-        for column in _structs(group, 1)
-    ]
+    return groups, footer_start
 
 
 def unpacked_bytes(stream: BinaryIO, columns: Collection[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
 
@@ -12,6 +13,7 @@ _FINER_FROM = tuple(bound for bound, _ in COUNTS)
 """The count from which on a number is of the next finer unit."""
 _MICROS = (*(micros for _, micros in COUNTS), 1)
 _NANOS = 3
+_NO_UNITS = (0,) * (len(_FINER_FROM) + 1)
 
 YEAR_10000 = 253_402_300_800_000_000
 """The beginning of the year 10000 in microseconds; later times are taken for mistakes."""
@@ -31,28 +33,99 @@ class Times:
     """True for a time that is out of range."""
 
 
-def parse_times(raw: pl.Series) -> Times:
+@dataclass(frozen=True, slots=True)
+class TimeForm:
+    """How the values of a column of times are written, which is decided by most of its rows."""
+
+    written: Literal["dates", "integers", "decimals", "text"]
+    """The way that the values are written; text is ISO 8601."""
+    unit: int = 0
+    """The unit of numbers: 0 for seconds, and one more for each finer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCounts:
+    """Counts of a column of times, or of a part of it, by which its form is decided."""
+
+    rows: int = 0
+    """The number of rows."""
+    missing: int = 0
+    """The number of rows without a value."""
+    no_integer: int = 0
+    """The number of rows that are missing or no integer."""
+    no_decimal: int = 0
+    """The number of rows that are missing or no number."""
+    integer_units: tuple[int, ...] = _NO_UNITS
+    """The number of integers of each unit, by magnitude."""
+    decimal_units: tuple[int, ...] = _NO_UNITS
+    """The number of numbers of each unit, by magnitude."""
+
+    @classmethod
+    def of(cls, raw: pl.Series) -> TimeCounts:
+        """Count a column, or a part of it."""
+        if raw.dtype.is_temporal():
+            return cls(len(raw), raw.null_count(), len(raw), len(raw))
+        integers = raw.cast(pl.Int64, strict=False)
+        whole = not raw.dtype.is_float() and integers.null_count() == raw.null_count()
+        decimals = (integers if whole else raw).cast(pl.Float64, strict=False).fill_nan(None)
+        return cls(
+            len(raw),
+            raw.null_count(),
+            integers.null_count(),
+            decimals.null_count(),
+            _units(integers),
+            _units(decimals),
+        )
+
+    def __add__(self, other: TimeCounts) -> TimeCounts:
+        """Return the counts of two parts together."""
+        return TimeCounts(
+            self.rows + other.rows,
+            self.missing + other.missing,
+            self.no_integer + other.no_integer,
+            self.no_decimal + other.no_decimal,
+            _added(self.integer_units, other.integer_units),
+            _added(self.decimal_units, other.decimal_units),
+        )
+
+    def form(self, dtype: pl.DataType) -> TimeForm:
+        """Decide how a column of this type is written.
+
+        Text holds numbers if most of its values are numbers, else ISO 8601; a column is not both.
+        """
+        if dtype.is_temporal():
+            return TimeForm("dates")
+        decimal = dtype.is_float()
+        if dtype == pl.String:
+            decimal = self.no_integer > self.missing and self.no_decimal < self.no_integer
+            no_number = self.no_decimal if decimal else self.no_integer
+            if no_number * 2 > self.rows + self.missing:
+                return TimeForm("text")
+        units = self.decimal_units if decimal else self.integer_units
+        # The finer unit wins a tie, whatever the order of the rows.
+        usual = max(range(len(units)), key=lambda unit: (units[unit], unit)) if any(units) else 0
+        return TimeForm("decimals" if decimal else "integers", usual)
+
+
+def parse_times(raw: pl.Series, form: TimeForm | None = None) -> Times:
     """Read integers, decimals, dates or ISO 8601 text; text without a zone is UTC.
 
     Integers may count seconds, milliseconds, microseconds or nanoseconds: the unit is that of
     most rows, by magnitude, and a row of another magnitude is out of range. Small integers
-    such as the position in a list count as seconds, which keeps their order.
+    such as the position in a list count as seconds, which keeps their order. ``form`` is that of
+    the whole column, where ``raw`` is a part of it.
     """
-    if raw.dtype == pl.String:
-        return _parse_text(raw)
-    if raw.dtype.is_temporal():
+    form = form or TimeCounts.of(raw).form(raw.dtype)
+    if form.written == "dates":
         return _in_range(raw.cast(pl.Datetime("us")).dt.epoch("us"))
-    return _from_numbers(raw)
+    if form.written == "text":
+        return _parse_text(raw)
+    if form.written == "decimals":
+        return _from_numbers(raw.cast(pl.Float64, strict=False).fill_nan(None), form.unit)
+    return _from_numbers(raw.cast(pl.Int64, strict=False), form.unit)
 
 
 def _parse_text(raw: pl.Series) -> Times:
-    """Read numbers if most values are numbers, else ISO 8601; a column is not both."""
-    numbers: pl.Series = raw.cast(pl.Int64, strict=False)
-    if numbers.null_count() > raw.null_count():
-        decimals = raw.cast(pl.Float64, strict=False).fill_nan(None)
-        numbers = decimals if decimals.null_count() < numbers.null_count() else numbers
-    if numbers.null_count() * 2 <= len(raw) + raw.null_count():
-        return _from_numbers(numbers)
     text = (
         raw.str.replace(r"^(\d{4}-\d\d-\d\d)[Tt]", "$1 ")
         .str.replace(r"\s*(?:[Zz]|UTC|GMT)$", "+00:00")
@@ -68,31 +141,34 @@ def _parse_text(raw: pl.Series) -> Times:
     return _in_range(found)
 
 
-def _from_numbers(counts: pl.Series) -> Times:
-    is_float = counts.dtype.is_float()
-    counts = (
-        counts.cast(pl.Float64).fill_nan(None) if is_float else counts.cast(pl.Int64, strict=False)
-    )
-    unit = pl.sum_horizontal([(counts >= bound).cast(pl.UInt8) for bound in _FINER_FROM])
-    frame = pl.select(counts.alias("count"), unit.alias("unit"))
-    usual = _most_common(frame.filter(pl.col("count") >= 0)["unit"])
+def _unit_of(counts: pl.Series) -> pl.Expr:
+    """Return the unit of each count, by its magnitude."""
+    return pl.sum_horizontal([(counts >= bound).cast(pl.UInt8) for bound in _FINER_FROM])
+
+
+def _units(counts: pl.Series) -> tuple[int, ...]:
+    """Count the numbers of each unit; those below 0 have none."""
+    known = counts.filter(counts >= 0)
+    units = pl.select(_unit_of(known).alias("unit"))["unit"]
+    found = dict(units.drop_nulls().value_counts().iter_rows())
+    return tuple(found.get(unit, 0) for unit in range(len(_NO_UNITS)))
+
+
+def _added(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(mine, theirs, strict=True)))
+
+
+def _from_numbers(counts: pl.Series, usual: int) -> Times:
+    frame = pl.select(counts.alias("count"), _unit_of(counts).alias("unit"))
     divisor = 1000 if usual == _NANOS else 1
     micros = (
         (pl.col("count") * (_MICROS[usual] / divisor)).round().cast(pl.Int64, strict=False)
-        if is_float
+        if counts.dtype.is_float()
         else pl.col("count") // divisor * _MICROS[usual]
     )
     odd = (pl.col("count") < 0) | (pl.col("unit") != usual)
     times = frame.select(micros=pl.when(odd).then(0).otherwise(micros), odd=odd)
     return Times(times["micros"], times["odd"])
-
-
-def _most_common(units: pl.Series) -> int:
-    if units.is_empty():
-        return 0
-    # The finer unit wins a tie, whatever the order of the rows.
-    counts = units.value_counts().sort("count", "unit")
-    return int(counts["unit"][-1])
 
 
 def _in_range(micros: pl.Series) -> Times:

@@ -22,20 +22,24 @@ Files = dict[str, dict[str, Any]]
 
 def write_arrays(folder: Path, arrays: Arrays) -> Files:
     """Write arrays as ``NAME.npy``, wait until the disk has them, and return their sums."""
+    write_plain(folder, arrays)
+    return sums_of(folder)
+
+
+def write_plain(folder: Path, arrays: Arrays) -> None:
+    """Write arrays as ``NAME.npy``, and wait until the disk has them."""
     for name, array in arrays.items():
         with file_of(folder, name).open("xb") as file:
             np.save(file, array)
             file.flush()
             os.fsync(file.fileno())
-    return sums_of(folder, arrays)
 
 
-def sums_of(folder: Path, names: Arrays | list[str]) -> Files:
-    """Return the sizes and the SHA-256 of arrays that are written."""
-    paths = [file_of(folder, name) for name in names]
+def sums_of(folder: Path) -> Files:
+    """Return the sizes and the SHA-256 of the arrays in a folder."""
     return {
         path.name: {"bytes": path.stat().st_size, "sha256": digest(path, "sha256")}
-        for path in sorted(paths)
+        for path in sorted(folder.glob("*.npy"))
     }
 
 

@@ -10,34 +10,37 @@ integer and its spelling thus lie in the same shard.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.id_file import id_arrays
-from sdgar.data.ids import Ids
+from sdgar.data.id_file import value_arrays
 
 NAME = "splitmix64-of-spelling"
 """The name of the hash in a manifest."""
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_A, _MIX_B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _WORD = 8
+_LONGEST = 20
+"""The most characters of an integer of 64 bits."""
 
 
-def shard_of_ids(ids: Ids, n_shards: int) -> NDArray[np.int64]:
-    """Return the shard of each id."""
-    spelled = ids
-    if ids.kind != "text":
-        spelled = Ids(np.array([*map(str, ids.values.tolist()), None], dtype=object)[:-1])
-    arrays = id_arrays(spelled, "users")
-    return shard_of(arrays["users.offsets"], arrays["users.bytes"], n_shards)
+def shard_of(values: NDArray[Any], n_shards: int) -> NDArray[np.uint16]:
+    """Return the shard of each id; ids are integers, or texts as objects."""
+    high_U = hashes(*_spelled(values)) >> np.uint64(32)
+    return (high_U * np.uint64(n_shards) >> np.uint64(32)).astype(np.uint16)
 
 
-def shard_of(
-    offsets_U1: NDArray[np.int64], spelling: NDArray[np.uint8], n_shards: int
-) -> NDArray[np.int64]:
-    """Return the shard of each id, whose spelling lies between two offsets."""
-    high_U = hashes(offsets_U1, spelling) >> np.uint64(32)
-    return (high_U * np.uint64(n_shards) >> np.uint64(32)).astype(np.int64)
+def _spelled(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the spelling of all ids as bytes, and where each begins."""
+    if values.dtype.kind not in "iu":
+        arrays = value_arrays(values, "ids")
+        return arrays["ids.offsets"], arrays["ids.bytes"]
+    digits = values.astype(f"S{_LONGEST}").view(np.uint8).reshape(-1, _LONGEST)
+    used = digits != 0  # the digit 0 is the byte 48
+    offsets = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
+    return offsets, digits[used]
 
 
 def hashes(offsets_U1: NDArray[np.int64], spelling: NDArray[np.uint8]) -> NDArray[np.uint64]:

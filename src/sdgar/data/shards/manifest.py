@@ -98,6 +98,12 @@ def write_part(
     return Part(users, rows, seen, write_manifest(folder, table))
 
 
+def read_part(folder: Path) -> Part:
+    """Return what the manifest of one shard says of it."""
+    table = _read(folder, SHARD_FORMAT)
+    return Part(table["users"], table["rows"], table["seen"], table[folders.SEAL])
+
+
 def write_described(
     folder: Path,
     *,

@@ -16,7 +16,7 @@ from sdgar.data.id_file import id_arrays
 from sdgar.data.ids import Ids, common_kind
 from sdgar.data.interactions import Interactions
 from sdgar.data.shards.files import write_arrays
-from sdgar.data.shards.hashing import shard_of_ids
+from sdgar.data.shards.hashing import shard_of
 from sdgar.data.shards.manifest import (
     FORMAT,
     Part,
@@ -77,7 +77,7 @@ def write(data: Interactions, path: str | Path, n_shards: int, *, overwrite: boo
     require_shards(n_shards)
     require_plain(data)
     place = require_free(path, overwrite=overwrite)
-    shard_U = shard_of_ids(data.users, n_shards)
+    shard_U = shard_of(data.users.values, n_shards)
     try:
         with folders.whole(place, replace=overwrite) as temporary:
             files = write_arrays(temporary, id_arrays(data.items, "items"))

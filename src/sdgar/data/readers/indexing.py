@@ -1,0 +1,151 @@
+"""Build interactions from judged rows: ids become indices."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from sdgar.data import contexts
+from sdgar.data.ids import Ids, int_overflow
+from sdgar.data.interactions import Interactions
+from sdgar.data.order import ranked
+from sdgar.data.readers.chunks import Table
+from sdgar.data.readers.cleaning import account_of, judged
+from sdgar.data.readers.columns import FIELD, Columns
+from sdgar.data.readers.options import ReadOptions
+from sdgar.data.readers.problems import ProblemLog
+
+
+def to_interactions(
+    table: Table,
+    columns: Columns,
+    options: ReadOptions,
+    log: ProblemLog,
+    notes: list[str],
+    *,
+    untyped: bool,
+) -> Interactions:
+    """Sort out the rows, then turn ids into indices; add to ``log`` and to ``notes``.
+
+    Ids of an untyped source are text that may spell integers.
+    """
+    rows = judged(table, columns, options)
+    account = account_of(
+        table.frame.height, rows.verdicts.values(), log, allow_bad_rows=options.allow_bad_rows
+    )
+    frame, is_kept, below = rows.frame, rows.is_kept, rows.is_disliked
+    kept = frame if is_kept.all() else frame.filter(is_kept)
+    time_E = kept["time_us"].to_numpy() if columns.time else None
+    # Users who rated all of theirs low are known too, with nothing to learn from.
+    named = is_kept | below if options.context == contexts.USER else is_kept
+    users, users_E = indexed(frame["user"].filter(named), columns.user, untyped, notes)
+    users_E = users_E[is_kept.filter(named).to_numpy()]
+    items, items_E = indexed(kept["item"], columns.item, untyped, notes)
+    people = users
+    if options.context != contexts.USER:
+        fields = {"user": users.at(users_E)}
+        for name in options.context:
+            if name in columns.fields:
+                values, values_E = indexed(kept[FIELD + name], name, untyped, notes)
+                fields[name] = values.at(values_E)
+            elif name != "user":
+                fields[name] = contexts.derived(name, time_E)
+        users, users_E = contexts.combined({name: fields[name] for name in options.context})
+    made = Interactions.from_indices(
+        users,
+        items,
+        users_E,
+        items_E,
+        weight_E=kept["weight_number"].to_numpy() if columns.weight else None,
+        time_E=time_E,
+        duplicates=options.duplicates,
+        account=account,
+    )
+    made = replace(made, context=options.context, seen_by=options.seen_by)
+    if not rows.can_dislike or (made.fields is not None and made.seen_by == "context"):
+        return made
+    rated = frame.filter(below)
+    held = {"user": _as_held(rated["user"], people), "item": _as_held(rated["item"], items)}
+    pairs = pl.DataFrame(held | ({"time": rated["time_us"]} if columns.time else {})).drop_nulls()
+    seen_users, seen_items = pairs["user"].to_numpy(), pairs["item"].to_numpy()
+    seen_times = pairs["time"].to_numpy() if columns.time else None
+    if made.fields is not None:  # what one context of a user has seen, all of theirs have
+        ids, first = np.unique(made.user_U, return_index=True)
+        place = Ids(ids).index_of(seen_users)
+        known = place >= 0
+        seen_users, seen_items = made.users.at(first[place[known]]), seen_items[known]
+        seen_times = None if seen_times is None else seen_times[known]
+    return made.with_seen(seen_users, seen_items, seen_times)
+
+
+def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
+    """Return ids in the type of the kept rows' ids; what cannot be one of them is missing."""
+    if like.kind == "text":
+        return ids.cast(pl.String)
+    integers = ids.cast(pl.Int64 if like.kind == "int64" else pl.UInt64, strict=False)
+    if ids.dtype != pl.String:
+        return integers
+    same = integers.cast(pl.String) == ids  # 007 is no 7
+    return pl.select(pl.when(same).then(integers)).to_series()
+
+
+def indexed(
+    ids: pl.Series, column: str, untyped: bool, notes: list[str]
+) -> tuple[Ids, NDArray[np.integer[Any]]]:
+    """Return the distinct ids in ascending order (by UTF-8 bytes), and the index of each row."""
+    ids = _held(ids, column, untyped)
+    if ids.dtype != pl.String:
+        integers, index = ranked(ids.to_numpy())
+        return Ids(integers), index
+    distinct = ids.unique().sort()
+    notes += lookalikes(distinct, column)
+    numbered = distinct.to_frame("id").with_row_index("index")
+    rows = ids.to_frame("id").join(numbered, on="id", how="left", maintain_order="left")
+    return Ids(distinct.to_numpy().astype(object)), rows["index"].to_numpy()
+
+
+def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
+    """Return integer ids as int64 or uint64; untyped text counts if all of it spells integers."""
+    is_text = ids.dtype == pl.String
+    if is_text and not untyped:
+        return ids
+    for dtype in (pl.Int64(), pl.UInt64()):
+        if _are(ids, dtype):
+            return ids.cast(dtype)
+    if is_text:
+        return ids
+    raise int_overflow(f"integer ids in column {column!r}")
+
+
+def fits(ids: pl.Series, untyped: bool) -> tuple[bool, bool]:
+    """Tell whether all ids are integers of int64, and of uint64; untyped text may spell them."""
+    is_text = ids.dtype == pl.String
+    if is_text and not untyped:
+        return False, False
+    return _are(ids, pl.Int64()), _are(ids, pl.UInt64())
+
+
+def _are(ids: pl.Series, dtype: pl.DataType) -> bool:
+    integers = ids.cast(dtype, strict=False)
+    # 007, +7 and -0 are read as integers, but do not come out as they went in.
+    whole = integers.null_count() == 0
+    return whole and (ids.dtype != pl.String or bool((integers.cast(pl.String) == ids).all()))
+
+
+def lookalikes(distinct: pl.Series, column: str) -> list[str]:
+    """Return a note on ids that differ only in how Unicode composes the same characters."""
+    spelled = distinct.filter(distinct.str.len_bytes() != distinct.str.len_chars())
+    same = Counter(unicodedata.normalize("NFC", text) for text in spelled)
+    pairs = sum(count - 1 for count in same.values())
+    if not pairs:
+        return []
+    return [
+        f"{pairs:,} pairs of ids in column {column!r} look the same and differ only in their "
+        "Unicode form (NFC); they are kept as different ids."
+    ]

@@ -1,0 +1,178 @@
+"""The folder OUT.partial holds shards in the making; it is removed when OUT is complete.
+
+    plan.json      the files and options that it was begun with, sealed
+    lock           held by the process that works there
+    *.json         what is decided so far
+    runs/          judged rows, a folder for each run
+    items/         the ids of items
+    stages/        merged rows, a folder for each shard
+    whole/         what becomes OUT in one rename
+
+Every piece appears in one rename. The same command goes on from the pieces that are there; with
+other files or options, it begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sdgar.errors import DataError, UsageError
+from sdgar.storage import folders, locks
+from sdgar.storage.folders import DamagedError
+from sdgar.storage.whole_files import disk_error, replacing
+
+_PLAN, _LOCK, _DONE = "plan.json", "lock", "done.json"
+_RUNS, _STAGES, _WHOLE = "runs", "stages", "whole"
+_FORMAT = "sdgar-shards-plan"
+
+
+def partial_of(out: Path) -> Path:
+    """Return the folder of shards in the making."""
+    return folders.place_of(out.with_name(f"{out.name}.partial"))
+
+
+class Workplace:
+    """The folder of shards in the making, while one process works in it."""
+
+    def __init__(self, out: Path, plan: Mapping[str, Any]) -> None:
+        self.folder = partial_of(out)
+        self.whole = self.folder / _WHOLE
+        self.items = self.folder / "items"
+        self.note: str | None = None
+        self._out = out
+        self._plan = json.loads(json.dumps({"format": _FORMAT, **plan}))
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        locks.require()
+        try:
+            with ExitStack() as opening:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._require_ours()
+                lock = opening.enter_context((self.folder / _LOCK).open("a"))
+                try:
+                    locks.take(lock)
+                except BlockingIOError as error:
+                    raise UsageError(
+                        f"another process is writing to {self.folder}. Wait for it, or choose "
+                        "another place.",
+                        code="locked",
+                    ) from error
+                self._begin()
+                self._stack = opening.pop_all()
+        except OSError as error:
+            raise disk_error(self.folder, error) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Keep what is done if the work can go on from it; bad input leaves nothing behind."""
+        with self._stack:
+            if error is None or isinstance(error, DataError | UsageError):
+                with suppress(OSError):
+                    folders.remove(self.folder)
+        if isinstance(error, OSError):
+            raise disk_error(self.folder, error) from error
+
+    def _require_ours(self) -> None:
+        """Raise if the folder holds something else; a killed process may have left half a plan."""
+        names = [entry.name for entry in self.folder.iterdir()]
+        others = [name for name in names if name != _LOCK and not name.startswith(f".{_PLAN}")]
+        if others and _PLAN not in others:
+            raise folders.in_the_way(
+                self.folder, sorted(others), "is not part of unfinished shards"
+            )
+
+    def _begin(self) -> None:
+        """Go on with what is there, or begin anew if that was made from something else."""
+        changed = self._changed()
+        if changed:
+            self.note = (
+                f"{self.folder} was begun with other {' and '.join(changed)}: its work is not "
+                "used, and begins anew."
+            )
+        if changed or not (self.folder / _PLAN).exists():
+            self.keep(_PLAN, {"format": _FORMAT})  # until all that is old is gone
+            for entry in list(self.folder.iterdir()):
+                if entry.name not in (_LOCK, _PLAN):
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            self.keep(_PLAN, self._plan)
+        for name in (_RUNS, _STAGES, _WHOLE):
+            (self.folder / name).mkdir(exist_ok=True)
+
+    def _changed(self) -> list[str]:
+        """Return what the work that is there was begun with, and is not the same now."""
+        try:
+            found = self.kept(_PLAN)
+        except DamagedError:
+            return ["plan"]
+        if found is None:
+            return []
+        return [name for name in self._plan if found.get(name) != self._plan[name]]
+
+    def keep(self, name: str, table: Mapping[str, Any]) -> None:
+        """Write a sealed table, whole or not at all."""
+        with replacing(self.folder / name) as temporary:
+            temporary.write_text(json.dumps(folders.sealed(table)))
+
+    def kept(self, name: str) -> dict[str, Any] | None:
+        """Return a table that was kept; None if there is none."""
+        path = self.folder / name
+        if not path.exists():
+            return None
+        table = folders.read_table(path)
+        folders.require_sealed(path, table, unsealed=())
+        table.pop(folders.SEAL)
+        return table
+
+    def run(self, number: int) -> Path:
+        """Return the folder of a run."""
+        return self.folder / _RUNS / f"{number:06d}"
+
+    def remove_runs(self) -> None:
+        """Remove the runs, which are merged."""
+        shutil.rmtree(self.folder / _RUNS)
+        (self.folder / _RUNS).mkdir()
+
+    def stage(self, number: int) -> Path:
+        """Return the folder of the merged rows of a shard."""
+        return self.folder / _STAGES / f"{number:05d}"
+
+    def is_done(self) -> bool:
+        """Tell whether the same work was done, and killed before it removed this folder."""
+        manifest = self._out / folders.MANIFEST
+        if not (self.folder / _PLAN).exists() or self._changed() or not manifest.exists():
+            return False
+        done = self.kept(_DONE)
+        return done is not None and bool(
+            folders.read_table(manifest).get(folders.SEAL) == done["seal"]
+        )
+
+    def finish(self) -> None:
+        """Make OUT of what is whole."""
+        seal = folders.read_table(self.whole / folders.MANIFEST)[folders.SEAL]
+        self.keep(_DONE, {"seal": seal})
+        folders.sync(self.whole)
+        if self._out.exists() and any(self._out.iterdir()):
+            folders.remove(self._out)
+        self.whole.replace(self._out)
+        folders.sync(self._out.parent)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where a file system has no such names."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
