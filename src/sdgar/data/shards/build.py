@@ -85,7 +85,7 @@ def shard_files(
     }
     work = Workplace(place, plan)
     if work.is_done():
-        folders.remove(work.folder)
+        work.remove()
         return Shards.open(place)
     require_free(place, overwrite=overwrite)
     with work:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,16 @@ def write_plain(folder: Path, arrays: Arrays) -> None:
     """Write arrays as ``NAME.npy``, and wait until the disk has them."""
     for name, array in arrays.items():
         with file_of(folder, name).open("xb") as file:
-            np.save(file, array)
+            save(file, array)
             file.flush()
             os.fsync(file.fileno())
+
+
+def save(file: BinaryIO, array: NDArray[Any]) -> None:
+    """Write an array as ``np.save`` does, which does not say why a disk refuses to take it."""
+    array = np.ascontiguousarray(array)
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+    file.write(array.data)
 
 
 def sums_of(folder: Path) -> Files:

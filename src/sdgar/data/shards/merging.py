@@ -19,7 +19,7 @@ from sdgar.data.ids import Ids, int_overflow, plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.merging import Duplicates, Merging
 from sdgar.data.order import ranked
-from sdgar.data.shards.files import file_of, mapped, write_plain
+from sdgar.data.shards.files import file_of, mapped, save, write_plain
 from sdgar.data.shards.runs import Run, as_column
 from sdgar.data.shards.writing import seen_arrays
 from sdgar.errors import DataError
@@ -64,7 +64,7 @@ def union(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[np.int64
 
 def all_items(runs: Sequence[Run], kind: str) -> Ids:
     """Return the items of all runs, as a load in memory numbers them."""
-    known = as_kind(runs[0].ids("items"), kind)
+    known = union([as_kind(runs[0].ids("items"), kind)])[0]
     for run in runs[1:]:
         known = union([known, as_kind(run.ids("items"), kind)])[0]
     if len(known) > _MOST_ITEMS:
@@ -84,7 +84,7 @@ def write_numbers(run: Run, items: Ids) -> None:
         number_I = items.index_of(_comparable(run.ids(f"{name}s"), items)).astype(np.int32)
         temporary = path.with_suffix(".tmp")
         with temporary.open("wb") as file:
-            np.save(file, number_I)
+            save(file, number_I)
         temporary.replace(path)
 
 

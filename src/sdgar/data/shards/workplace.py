@@ -80,10 +80,17 @@ class Workplace:
         """Keep what is done if the work can go on from it; bad input leaves nothing behind."""
         with self._stack:
             if error is None or isinstance(error, DataError | UsageError):
-                with suppress(OSError):
-                    folders.remove(self.folder)
+                self.remove()
         if isinstance(error, OSError):
             raise disk_error(self.folder, error) from error
+
+    def remove(self) -> None:
+        """Remove the folder; until the last moment it tells that its work is done."""
+        with suppress(OSError):
+            for entry in list(self.folder.iterdir()):
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+            folders.remove(self.folder)
 
     def _require_ours(self) -> None:
         """Raise if the folder holds something else; a killed process may have left half a plan."""
