@@ -68,6 +68,10 @@ class HistoryScores:
         """Give a model of the same weights for contexts that have other items."""
         return replace(self, history=new.matrix(self.n_items, self.device))
 
+    def updated(self, at_U: Tensor, own: NewContexts) -> Self:
+        """Give a model of the same weights for these histories."""
+        return self.fold_in(own)
+
     def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Self:
         """Give the model with these contexts alone, by their numbers."""
         return replace(self, history=self.history.rows(at_T.to(self.device)))

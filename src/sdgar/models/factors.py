@@ -105,6 +105,15 @@ class Factors:
         user_TD = self.rule.vectors(self.item_ID, self.bias_I, known)
         return Factors(user_TD, self.item_ID, self.bias_I, self.rule)
 
+    def updated(self, at_U: Tensor, own: NewContexts) -> Self:
+        """Give the model with the vectors that contexts have; the rule finds those of number -1."""
+        at_U = at_U.to(self.device)
+        user_UD = self.user_UD[at_U.clamp(min=0)]
+        new_T = torch.nonzero(at_U < 0)[:, 0]
+        if len(new_T):
+            user_UD[new_T] = self.fold_in(own.rows(new_T.cpu().numpy())).user_UD
+        return replace(self, user_UD=user_UD)
+
     def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Self:
         """Give the model with these contexts alone, by their numbers."""
         return replace(self, user_UD=self.user_UD[at_T.to(self.device)])

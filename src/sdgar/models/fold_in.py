@@ -49,6 +49,14 @@ class NewContexts:
     in_order_E: NDArray[np.int64] | None = None
     """The same items, those of a context in the order in which they came; None if unknown."""
 
+    def rows(self, contexts_T: NDArray[np.int64]) -> NewContexts:
+        """Give some of the contexts, in this order."""
+        if self.in_order_E is None:
+            return NewContexts(self.history.rows(contexts_T))
+        by_time = History(self.history.indptr_U1, self.in_order_E.astype(np.int32))
+        in_order_E = by_time.rows(contexts_T).items_E.astype(np.int64)
+        return NewContexts(self.history.rows(contexts_T), in_order_E)
+
     def matrix(self, n_items: int, device: torch.device) -> SparseMatrix:
         """X: the items that each context has."""
         own = self.history

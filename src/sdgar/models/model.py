@@ -68,6 +68,14 @@ class Model(Scorer, Protocol):
         """Give a model of the same items for new contexts; only a model with a rule can."""
         ...
 
+    def updated(self, at_U: Tensor, own: NewContexts) -> Model:
+        """Give the model for contexts with these histories.
+
+        Those with a number ``at_U`` keep what the model learned of them; those with -1 are folded
+        in, which only a model with a rule can do.
+        """
+        ...
+
     def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Model:
         """Give the model with these contexts alone, by their numbers.
 

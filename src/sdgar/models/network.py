@@ -144,6 +144,10 @@ class ModuleScores(Network):
         """Fail: the model has no rule."""
         raise NotImplementedError
 
+    def updated(self, at_U: Tensor, own: NewContexts) -> Self:
+        """Give the same model: histories play no part in its scores, and nobody can be new."""
+        return self
+
     def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Self:
         """Give the model with these contexts alone, by their numbers."""
         return replace(self, only_T=at_T if self.only_T is None else self.only_T[at_T])

@@ -98,6 +98,11 @@ class Sum:
         """Give the sum for new contexts, which both models fold in by their own rules."""
         return replace(self, first=self.first.fold_in(new), second=self.second.fold_in(new))
 
+    def updated(self, at_U: Tensor, own: NewContexts) -> Sum:
+        """Give the sum for contexts with these histories."""
+        first, second = (model.updated(at_U, own) for model in (self.first, self.second))
+        return replace(self, first=first, second=second)
+
     def only(self, at_T: Tensor, place_TF: Tensor | None = None) -> Sum:
         """Give the sum for these contexts alone, by their numbers."""
         first, second = (model.only(at_T, place_TF) for model in (self.first, self.second))

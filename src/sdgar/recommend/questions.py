@@ -202,13 +202,7 @@ class Questions:
                 code="empty_history",
             )
         if saved.model.rule is None:
-            raise UsageError(
-                f"new users cannot be folded into a model of system {saved.about.get('system')!r}: "
-                "it has no rule for a vector from a history alone. Systems that have: "
-                f"{', '.join(FOLDING_SYSTEMS)} (with similarity=cosine), and networks with "
-                "fold_in, such as sequence. Or train again with the new users' rows.",
-                code="no_fold_in",
-            )
+            raise no_rule(saved)
         return saved.model.fold_in(NewContexts(new, in_order(rows, saved.items))), new
 
     def blocked(
@@ -290,6 +284,17 @@ class Questions:
                 code="unknown_context",
             )
         return at, places_F
+
+
+def no_rule(saved: Artifact) -> UsageError:
+    """Build the error for new users of a model that cannot fold them in."""
+    return UsageError(
+        f"new users cannot be folded into a model of system {saved.about.get('system')!r}: "
+        "it has no rule for a vector from a history alone. Systems that have: "
+        f"{', '.join(FOLDING_SYSTEMS)} (with similarity=cosine), and networks with "
+        "fold_in, such as sequence. Or train again with the new users' rows.",
+        code="no_fold_in",
+    )
 
 
 def several(raw: Raw, name: str) -> list[Any]:

@@ -53,6 +53,7 @@ from sdgar.recommend.sieve import Sieve, can_be_sieved
 from sdgar.recommend.similar import BY, Kept, Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
+from sdgar.recommend.update import updated, with_rows_of
 from sdgar.settings import KS
 from sdgar.show.printed import Described
 
@@ -386,6 +387,28 @@ class Recommender(Described):
         model, new = self._questions.folded(rows, skip_unknown=skip_unknown)
         about = {**self.about, "context": list(USER), "folded_in": True}
         return Recommender(Artifact(model, rows.users, self.items, new, about))
+
+    def update(self, events: Histories, *, skip_unknown: bool = False) -> Recommender:
+        """Give a model that knows of new events, without training; ``save`` keeps it.
+
+        Events are rows, as ``sdgar.read`` gives them, or lists of items by user. The histories of
+        users grow by them, and users who are new are known afterwards. Whoever has a new item is
+        folded in from all that they have; a model that cannot fold in keeps the vectors of its
+        users and refuses new ones. What users dislike of the events leaves their history. Items
+        that the model does not know are refused, or with ``skip_unknown`` left out: only training
+        brings new items in.
+
+        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> model = sdgar.LocalEASE(l2=1.0).fit(data).recommender_
+        >>> model = model.update({3: ["b"], 4: ["c"]})
+        >>> model.recommend([3, 4], k=1)["item"].to_list()
+        ['c', 'b']
+        """
+        return Recommender(updated(self._saved, events, skip_unknown=skip_unknown))
+
+    def rows_with(self, data: Interactions) -> Interactions:
+        """Give rows together with those that this model was trained on and they lack."""
+        return with_rows_of(data, self._saved)
 
     def similar_items(
         self, items: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"

@@ -1,0 +1,168 @@
+"""A model that learns of new events without training: histories grow, and new users are known.
+
+A user whose history changes is folded in anew from all that they have, as a server does with events
+since training. A model without a rule for that keeps the vectors of its users; their lists leave
+out what is new to them, and whom it does not know it cannot take in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sdgar.data.ids import Ids, common_kind
+from sdgar.data.interactions import History, Interactions
+from sdgar.errors import DataError, UsageError
+from sdgar.models.fold_in import NewContexts
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.histories import Histories, rows_of
+from sdgar.recommend.questions import no_rule
+from sdgar.recommend.unknown import index_of
+
+Pairs = NDArray[np.int64]
+"""Pairs of a context and an item as one number each, context · M + item; they ascend."""
+
+
+def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifact:
+    """Give a model that knows of these events; see ``Recommender.update``."""
+    rows = rows_of(events)
+    require_users(saved, rows)
+    if not skip_unknown:
+        index_of(saved.items, rows.items.values.tolist(), "item", "error")
+    n_items = len(saved.items)
+    item_I = saved.items.index_of(rows.items.values)
+    known_E = item_I[rows.items_E] >= 0
+    users = _together(saved.users, rows.users.at(np.unique(rows.users_E[known_E])))
+    old_U = saved.users.index_of(users.values)
+    of_row_U = users.index_of(rows.users.values)
+
+    def pairs(history: History, item_I: NDArray[Any], user_U: NDArray[np.int64]) -> Pairs:
+        users_E, items_E = user_U[history.users_E], item_I[history.items_E]
+        there_E = (users_E >= 0) & (items_E >= 0)
+        return np.unique(users_E[there_E] * n_items + items_E[there_E])
+
+    everyone_U, every_I = np.arange(len(users)), np.arange(n_items)
+    before = pairs(saved.history.rows(old_U), every_I, everyone_U)
+    liked = pairs(rows.history, item_I, of_row_U)
+    disliked = before[:0] if rows.seen is None else pairs(rows.seen, item_I, of_row_U)
+    new, gone = np.setdiff1d(liked, before), np.intersect1d(before, disliked)
+    history = _history(np.setdiff1d(np.union1d(before, new), gone), n_items, len(users))
+    seen = before[:0]
+    if saved.seen is not None:
+        seen = pairs(saved.seen.rows(old_U), every_I, everyone_U)
+    seen = np.setdiff1d(np.union1d(seen, disliked), liked)
+
+    changed_U = np.bincount(np.append(new, gone) // n_items, minlength=len(users)) > 0
+    rule, at_U = saved.model.rule, old_U.copy()
+    if rule is not None and rule.works:
+        at_U[changed_U & (np.diff(history.indptr_U1) > 0)] = -1
+    elif (old_U < 0).any():
+        raise no_rule(saved)
+    own = NewContexts(history, _in_order(history, rows, item_I, of_row_U, n_items))
+    told = {"users": int(changed_U.sum()), "rows": len(new), "new_users": int((old_U < 0).sum())}
+    return replace(
+        saved,
+        model=saved.model.updated(torch.from_numpy(at_U), own),
+        users=users,
+        history=history,
+        seen=_history(seen, n_items, len(users)) if len(seen) else None,
+        about=saved.about | {"updated": told},
+        version="",
+    )
+
+
+def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:
+    """Return these rows, and those of the model that they lack; dislikes are newer than likings.
+
+    The model holds no times and no weights: its rows come before all others, with their mean
+    weight.
+    """
+    require_users(saved, data)
+    old = saved.history
+    users_E = data.users.index_of(saved.users.values)[old.users_E]
+    items_E = data.items.index_of(saved.items.values)[old.items_E]
+    pair_E = np.where((users_E >= 0) & (items_E >= 0), users_E * data.n_items + items_E, -1)
+    known = data.users_E * data.n_items + data.items_E
+    if data.seen is not None:
+        known = np.append(known, data.seen.users_E * data.n_items + data.seen.items_E)
+    lacking_E = ~np.isin(pair_E, known)
+    if not lacking_E.any():
+        return _with_seen_of(data, saved)
+    n, time_E, weight_E = int(lacking_E.sum()), data.time_E, data.weight_E
+    kept = Interactions.from_arrays(
+        saved.users.at(old.users_E[lacking_E]),
+        saved.items.at(old.items_E[lacking_E]),
+        time=None if time_E is None else np.full(n, time_E.min()),
+        weight=None if weight_E is None else np.full(n, weight_E.mean()),
+    )
+    return _with_seen_of(data.merge(kept), saved)
+
+
+def _with_seen_of(data: Interactions, saved: Artifact) -> Interactions:
+    """Return the same rows with the dislikes of the model, which are older than all of them."""
+    if saved.seen is None:
+        return data
+    time_E = data.seen_time_E if data.seen is not None else data.time_E
+    n = len(saved.seen.items_E)
+    return data.with_seen(
+        saved.users.at(saved.seen.users_E),
+        saved.items.at(saved.seen.items_E),
+        None if time_E is None else np.full(n, time_E.min(initial=0)),
+    )
+
+
+def require_users(saved: Artifact, rows: Interactions) -> None:
+    """Refuse contexts of several fields, on either side."""
+    fields = tuple(saved.about.get("context", ["user"]))
+    if len(fields) > 1 or rows.fields is not None:
+        raise UsageError(
+            f"a context is {', '.join(fields if len(fields) > 1 else rows.context)} here, and only "
+            "models whose context is the user alone take in events later. Train it anew.",
+            code="bad_context",
+        )
+
+
+def _together(mine: Ids, others: NDArray[Any]) -> Ids:
+    """Return the ids of the model and those that are new to it."""
+    new = others[mine.index_of(others) < 0]
+    if len(new) and (mine.kind == "text") != (Ids(new).kind == "text"):
+        raise DataError(
+            f"the ids of users are {mine.kind} in the model and {Ids(new).kind} in the events, "
+            f"such as {new[:3].tolist()!r}. Give both as the same type.",
+            code="schema_mismatch",
+        )
+    return Ids(np.unique(np.concatenate(common_kind(mine.values, new)))) if len(new) else mine
+
+
+def _history(pair_E: Pairs, n_items: int, n_users: int) -> History:
+    users_E, items_E = np.divmod(pair_E, n_items)
+    return History.of_pairs(users_E, items_E, n_users)
+
+
+def _in_order(
+    history: History,
+    rows: Interactions,
+    item_I: NDArray[np.int64],
+    of_row_U: NDArray[np.int64],
+    n_items: int,
+) -> NDArray[np.int64] | None:
+    """Give the items of each context with those of the events last, in the order of their times.
+
+    The model keeps no times: what it has stands first, by number. None without times.
+    """
+    if rows.time_E is None:
+        return None
+    pair_E = history.users_E * n_items + history.items_E
+    there_E = item_I[rows.items_E] >= 0
+    told_E = of_row_U[rows.users_E[there_E]] * n_items + item_I[rows.items_E[there_E]]
+    order = np.argsort(told_E, kind="stable")
+    at_E = np.searchsorted(told_E[order], pair_E).clip(max=max(len(order) - 1, 0))
+    told = len(order) > 0
+    met_E = (told_E[order][at_E] == pair_E) if told else np.zeros(len(pair_E), bool)
+    time_E = rows.time_E[there_E][order][at_E] if told else np.zeros(len(pair_E), np.int64)
+    by = np.lexsort((history.items_E, np.where(met_E, time_E, 0), met_E, history.users_E))
+    return history.items_E[by].astype(np.int64)
