@@ -23,6 +23,8 @@ KS = (10, 20, 50)
 """The lengths of lists that a report has, if no others are asked for."""
 METRIC = "ndcg@50"
 """The metric that epochs and settings are chosen by, if no other is named."""
+VANISHED = ("keep", "drop")
+"""What becomes of rows that an earlier model has and the data of today lacks."""
 CHECKPOINT_SECONDS = 60.0
 """The seconds between two checkpoints of a run."""
 RENAMED: Mapping[str, Mapping[str, str]] = {"sdsoftmax": {"score": "similarity"}}

@@ -75,6 +75,12 @@ class Cosine(Embeddings):
         bias_I = torch.zeros_like(item_ID[:, 0]) if self.bias_I is None else self.bias_I.detach()
         return self._products(user_UD / self.tau, item_ID, bias_I, 1 / self.tau)
 
+    def take(self, model: Factors) -> None:
+        """Set directions and biases to those of a model that ``factors`` gave."""
+        super().take(model)
+        for table in (self.user_UD, self.item_ID):
+            _to_sphere(table, slice(None))
+
     def _angles(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Return the cosines of the directions of rows, so that a gradient is along the sphere."""
         u_BD, v_BND = self._rows(users_B, items_BN)

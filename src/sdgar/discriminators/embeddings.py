@@ -97,6 +97,14 @@ class Embeddings(nn.Module):
         """Return the model of the scores, detached."""
         return self.factors()
 
+    @torch.no_grad()
+    def take(self, model: Factors) -> None:
+        """Set vectors and biases to those of a model that ``factors`` gave."""
+        self.user_UD.copy_(model.user_UD)
+        self.item_ID.copy_(model.item_ID)
+        if self.bias_I is not None:
+            self.bias_I.copy_(model.bias_I)
+
     def score_all(self, users_B: Tensor) -> Tensor:
         """Return s_BI of all items."""
         return self.factors().score_all(users_B)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -62,6 +64,10 @@ class Metric(Embeddings):
         """Return (2u, v, -‖v‖²), detached."""
         user_UD, item_ID = self.user_UD.detach(), self.item_ID.detach()
         return Factors(2 * user_UD, item_ID, -item_ID.square().sum(dim=1))
+
+    def take(self, model: Factors) -> None:
+        """Set the points to those of a model that ``factors`` gave."""
+        super().take(replace(model, user_UD=model.user_UD / 2))
 
 
 def _nearness(u_BD: Tensor, v_BND: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 import sdgar
+from sdgar.arguments import one_of
 from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.report import Report
@@ -27,7 +28,7 @@ from sdgar.recommend.measuring import require_rows
 from sdgar.recommend.questions import Raw
 from sdgar.recommend.recommender import Recommender
 from sdgar.recommend.rules import Reranking, Rules
-from sdgar.settings import KS, described, renamed
+from sdgar.settings import KS, VANISHED, described, renamed
 from sdgar.show import progress
 from sdgar.show.printed import Described
 from sdgar.systems.checks import plain_value, require_kind
@@ -35,7 +36,7 @@ from sdgar.systems.names import SYSTEMS
 from sdgar.systems.spaces import Space
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
-from sdgar.training.trained import OnPhase, Trained
+from sdgar.training.trained import OnPhase, Phase, Trained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -145,6 +146,10 @@ class Estimator(Described):
         """Return how long the model trains and when it looks; None if it is computed at once."""
         return None
 
+    def further_options(self) -> FitOptions | None:
+        """Return how long training goes on from an earlier model; None if all is computed anew."""
+        return None
+
     @property
     def folds_in(self) -> bool:
         """Whether new users can be folded into its models, from their histories."""
@@ -189,6 +194,53 @@ class Estimator(Described):
     ) -> Self:
         """Learn from all rows, after a measurement, for as many epochs as were chosen before."""
         raise NotImplementedError
+
+    def require_goes_on(self) -> None:
+        """Raise if training cannot go on from an earlier model; computed systems begin anew."""
+
+    def fit_further(
+        self,
+        rows: Interactions,
+        before: Recommender,
+        *,
+        phase: Phase = "final",
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Go on from an earlier model, with all rows that are to be learned from."""
+        raise NotImplementedError
+
+    def partial_fit(
+        self,
+        data: Interactions,
+        y: None = None,
+        *,
+        vanished: str = "keep",
+        verbose: bool | None = None,
+    ) -> Self:
+        """Learn from the first rows, and with every later call go on with more of them.
+
+        The first call is ``fit``. Later ones go on from the model that there is: it keeps what it
+        knows of users and items, those that are new are folded in, and a few epochs follow. The
+        rows may be new ones alone or all up to today. Rows that the model has and ``data`` lacks
+        stay; ``vanished="drop"`` leaves them out, with users and items that have no others. Systems
+        without epochs are computed anew. ``y`` is ignored; scikit-learn passes it.
+
+        >>> monday = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> model = sdgar.BPR(dim=2, epochs=3, early_stopping=False).partial_fit(monday)
+        >>> tuesday = sdgar.Interactions.from_arrays([3, 4, 4], ["b", "c", "d"])
+        >>> model = model.partial_fit(tuesday)
+        >>> sorted(model.recommend([3], k=2)["item"])
+        ['c', 'd']
+        """
+        one_of("vanished", vanished, VANISHED)
+        if not self.__sklearn_is_fitted__():
+            return self.fit(data, verbose=verbose)
+        require_rows("data", data)
+        before = self.recommender_
+        rows = before.rows_with(data) if vanished == "keep" else data
+        return self.fit_further(rows, before, verbose=verbose)
 
     @property
     def trained_(self) -> Trained:
@@ -243,6 +295,10 @@ class Estimator(Described):
     def fold_in(self, histories: Histories, *, skip_unknown: bool = False) -> Recommender:
         """Return a model for new users, from their items; see :meth:`Recommender.fold_in`."""
         return self.recommender_.fold_in(histories, skip_unknown=skip_unknown)
+
+    def update(self, events: Histories, *, skip_unknown: bool = False) -> Recommender:
+        """Return a model that knows of new events; see :meth:`Recommender.update`."""
+        return self.recommender_.update(events, skip_unknown=skip_unknown)
 
     def similar_items(
         self, items: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"

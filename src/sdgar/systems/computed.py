@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sdgar.data.interactions import Interactions
 from sdgar.models.model import Model
+from sdgar.recommend.recommender import Recommender
 from sdgar.systems.base import Estimator, estimator
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.trained import OnPhase, computed
+from sdgar.training.trained import OnPhase, Phase, computed
 
 if TYPE_CHECKING:
     from typing import Self
@@ -62,6 +63,19 @@ class Computed(Estimator):
     ) -> Self:
         """Compute the model from ``train``; there is no epoch to choose on the test rows."""
         return self.fit(train, verbose=verbose)
+
+    def fit_further(
+        self,
+        rows: Interactions,
+        before: Recommender,
+        *,
+        phase: Phase = "final",
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Compute the model anew from all rows: an earlier one would save nothing."""
+        return (self.fit_all if phase == "all" else self.fit)(rows, verbose=verbose)
 
     def fit_all(
         self,

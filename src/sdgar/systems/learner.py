@@ -21,6 +21,7 @@ from sdgar.parts.users import for_users
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
+from sdgar.training import further
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
 from sdgar.training.memory import Memory
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from typing import Self
 
 IN_MEMORY = OnShards()
-
 SCHEDULES = ("constant", "linear")
 """The ways in which the learning rate can change."""
 
@@ -64,6 +64,11 @@ class Learner(Looped):
     """The share of negatives that is drawn from what the user dislikes, such as films that were
     rated low, instead of by the sampler; 0 draws none of them."""
 
+    further_epochs: int = 4
+    """The number of epochs with which training goes on from an earlier model."""
+    further_rate: float = 0.3
+    """The learning rate of the first of these epochs over ``learning_rate``; it falls evenly to
+    nothing."""
     memory: float | None = 0.0
     """The weight γ of a memory that is added to the scores: weights between items, found by least
     squares. Without a value it is chosen on validation rows; 0 leaves the memory out."""
@@ -179,6 +184,24 @@ class Learner(Looped):
     def fit_options(self) -> FitOptions:
         """Return the settings of the loop; with a falling rate it keeps the last epoch."""
         return replace(Looped.fit_options(self), keep_last=self.schedule == "linear")
+
+    def going_on(self) -> Self:
+        """Return the system with the epochs and steps by which it goes on from an earlier model."""
+        share = not_negative("further_rate", self.further_rate)
+        return replace(
+            self,
+            epochs=at_least("further_epochs", self.further_epochs, 1),
+            learning_rate=share * self.step()[1],
+            schedule="linear",
+        )
+
+    def require_goes_on(self) -> None:
+        """Raise if training cannot go on from an earlier model."""
+        some = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
+        try:
+            further.tables_of(self.compose(some, seed=0, start=False))
+        except DataError:  # what it needs of the data is not known yet
+            return
 
     def check_settings(self) -> None:
         """Raise if the parts do not go together or a setting is out of range, before data is read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,15 +20,16 @@ from sdgar.evaluation.report import warn_of_known
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.recommend.measuring import require_rows
+from sdgar.recommend.recommender import Recommender
 from sdgar.settings import METRIC
 from sdgar.show import progress
 from sdgar.systems.base import Estimator, estimator
 from sdgar.systems.checks import require_features_used, require_learnable, require_plain
-from sdgar.training import protocols
+from sdgar.training import further, protocols
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
 from sdgar.training.memory import Memory
-from sdgar.training.trained import OnPhase, Trained
+from sdgar.training.trained import OnPhase, Phase, Trained
 
 if TYPE_CHECKING:
     from typing import Self
@@ -73,6 +75,14 @@ class Looped(Estimator):
     def beside(self, data: Interactions) -> Memory | None:
         """Say which memory is added to the trained model; None, as here, without one."""
         return None
+
+    def going_on(self) -> Self:
+        """Return the system with the epochs and steps by which it goes on from an earlier model."""
+        raise NotImplementedError
+
+    def further_options(self) -> FitOptions:
+        """Return the settings of the loop when it goes on from an earlier model: all epochs run."""
+        return replace(self.going_on().fit_options(), early_stopping=False)
 
     def require_composable(self, data: Interactions) -> None:
         """Raise if the settings ask for what the data does not have."""
@@ -177,17 +187,41 @@ class Looped(Estimator):
             run.memory = replace(run.memory, weight=before.memory)
         with self._told(run, everything, on_epoch, verbose):
             after = protocols.fixed(run, everything, "all")
-        seconds = before.seconds.plus(after.seconds)
-        if checkpoints is not None:  # whose clock runs from the beginning of the whole run
-            seconds = replace(seconds, total=after.seconds.total)
-        again = replace(
-            before,
-            model=after.model,
-            log=before.log + after.log,
-            generator=after.generator,
-            seconds=seconds,
-        )
+        again = _once_more(before, after, checkpoints)
         return self._keep_trained(again, everything, verbose)
+
+    def fit_further(
+        self,
+        rows: Interactions,
+        before: Recommender,
+        *,
+        phase: Phase = "final",
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Go on from an earlier model, with all rows that are to be learned from.
+
+        Known users and items keep their vectors, new ones are folded in, and a few epochs follow
+        (``further_epochs``, ``further_rate``). A memory is solved for anew, with the weight that it
+        had. In the phase "all" this follows a measurement, of which ``trained_`` still tells.
+        """
+        self._require_sound(rows, None)
+        run = self._run(rows, checkpoints)
+        settled = self.settled(rows)
+        run.recipe, run.options = settled.going_on(), settled.further_options()
+        run.begin = partial(further.begin, before=before, seed=run.seed)
+        if run.memory is not None and run.memory.weight is None:
+            run.memory = replace(run.memory, weight=further.memory_of(before))
+        measured = self.trained_ if phase == "all" else None
+        with self._told(run, rows, on_epoch, verbose):
+            trained = protocols.fixed(run, rows, phase)
+        if measured is not None:
+            trained = _once_more(measured, trained, checkpoints)
+        times = before.about.get("further", {}).get("times", 0)
+        self._keep_trained(trained, rows, verbose)
+        self.recommender_.about["further"] = {"from": before.version, "times": times + 1}
+        return self
 
     @contextmanager
     def _told(
@@ -256,3 +290,17 @@ class Looped(Estimator):
         )
         self._tell_done(trained.seconds.total, verbose)
         return self
+
+
+def _once_more(measured: Trained, after: Trained, checkpoints: Checkpoints | None) -> Trained:
+    """Tell of a model that was measured and then trained once more, on all rows."""
+    seconds = measured.seconds.plus(after.seconds)
+    if checkpoints is not None:  # whose clock runs from the beginning of the whole run
+        seconds = replace(seconds, total=after.seconds.total)
+    return replace(
+        measured,
+        model=after.model,
+        log=measured.log + after.log,
+        generator=after.generator,
+        seconds=seconds,
+    )

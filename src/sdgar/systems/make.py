@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_type_hints
 
-from sdgar.errors import unknown_name
+from sdgar.errors import UsageError, unknown_name
 from sdgar.settings import of_today, renamed
 from sdgar.systems.base import Estimator
 from sdgar.systems.checks import parsed
@@ -17,6 +17,9 @@ COMMON = (
     "seed", "engine", "device", "metric", "dislikes", "discriminator", "sampler", "objective",
 )  # fmt: skip
 """The settings that commands give to several systems at once, for those that have them."""
+
+
+_PARTS = ("discriminator", "sampler", "objective")
 
 
 def make(
@@ -49,6 +52,31 @@ def make(
         typed = {name: parsed(name, t, made.type_of(name)) for name, t in of_parts.items()}
         made.settings = made.settings | typed
     return made
+
+
+def make_like(
+    model: Mapping[str, Any], settings: Mapping[str, str], *, common: Mapping[str, Any]
+) -> Estimator:
+    """Make the estimator of a saved model, with the settings that it had but for those given.
+
+    ``model`` is what a saved model says of itself.
+    """
+    system, had = model.get("system"), model.get("hyper_parameters")
+    if not isinstance(system, str) or not isinstance(had, dict):
+        raise UsageError(
+            "the earlier model does not say which system and settings made it, so that training "
+            "cannot go on from it. Train anew.",
+            code="cannot_go_on",
+        )
+    again = make_again(system, had)
+    parts = {name: had[name] for name in _PARTS if name in had}
+    given = make(system, settings, common={**parts, **common})
+    own = [name for name in (*settings, *common) if "." not in name]
+    known = again.get_params()
+    again.set_params(**{name: getattr(given, name) for name in own if name in known})
+    if isinstance(again, Composed) and isinstance(given, Composed):
+        again.settings = again.settings | given.settings
+    return again
 
 
 def make_again(system: str, settings: Mapping[str, Any]) -> Estimator:

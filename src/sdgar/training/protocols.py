@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
@@ -60,6 +61,9 @@ class Training:
     """The checkpoints in which the run is kept, and from which it goes on after an interruption."""
     memory: Memory | None = None
     """The memory that is added to the trained model, if there is one."""
+    begin: Callable[[System, Interactions], None] | None = None
+    """The function that brings a composed system to an earlier model, if training goes on from
+    one."""
     ks: tuple[int, ...] = KS
     """The lengths of the lists that are measured on validation rows."""
     log: list[tuple[Phase, EpochRecord]] = field(default_factory=list)
@@ -107,9 +111,11 @@ class Training:
             if self.on_epoch is not None:
                 self.on_epoch(phase, epoch)
 
-        without = {} if after is None else {"start": False}
+        without = {} if after is None and self.begin is None else {"start": False}
         before = time.perf_counter()
         system = self.recipe.compose(data, seed=self.seed, device=self.device, **without)
+        if self.begin is not None:
+            self.begin(system, data)
         self.start_seconds += time.perf_counter() - before
         make_engine, self.why = choose_engine(self.engine, system, self.device)
         self.chosen_engine = make_engine.name
