@@ -57,6 +57,12 @@ class NumericalError(SdgarError):
     exit_code = 6
 
 
+class NotReplacedError(SdgarError):
+    """The error for a new model that does not take the place of the earlier one."""
+
+    exit_code = 7
+
+
 class SdgarWarning(UserWarning):
     """The warning about something that works, but may not be what was meant."""
 

@@ -29,7 +29,8 @@ app = typer.Typer(
         help="Recommendations from implicit feedback with learned negative sampling.",
         epilog=(
             "Exit codes: 0 done · 1 a bug · 2 usage · 3 data · 4 saved model · 5 disk, memory, "
-            "device, network · 6 numbers not finite · 130 interrupted · 143 told to end"
+            "device, network · 6 numbers not finite · 7 model not replaced · 130 interrupted · "
+            "143 told to end"
         ),
     )
 )

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 from sdgar.cli.console import Screen
 from sdgar.cli.reports import tell_report
+from sdgar.errors import NotReplacedError
 from sdgar.settings import METRIC
 from sdgar.show.printed import command
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job
     from sdgar.experiments.run import RunResult
+    from sdgar.experiments.succession import Succession
+    from sdgar.recommend.recommender import Recommender
+    from sdgar.systems.base import Estimator
 
 
 def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, explain: bool) -> None:
@@ -24,6 +28,8 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
         )
         if job.protocol == "paper" and result.log:
             screen.warn("the epoch was chosen on test rows (protocol paper): optimistic numbers.")
+    if result.succession is not None:
+        tell_succession(screen, result.succession)
     seconds = result.summary["seconds"]
     screen.say(
         "time",
@@ -35,12 +41,56 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
         screen.say(
             "memory", f"added to the scores with weight {weight:g}; --set memory=0 leaves it out"
         )
+    if result.refusal is not None:
+        raise NotReplacedError(
+            f"{result.refusal}. Nothing was saved, and {job.earlier} is as it was (--replace-if "
+            f"{job.replace_if}).",
+            code="not_replaced",
+        )
     screen.say("saved", f"{out} ({_what_was_kept(result)})")
     picture = _picture(job, out, result)
     if picture is not None:
         screen.say("drawn", f"{picture}: loss and metric of every epoch")
     screen.say("next", command("sdgar", "recommend", out, *_someone(result)))
     screen.result(result.summary | {"out": str(out)})
+
+
+def tell_earlier(screen: Screen, job: Job, estimator: Estimator, before: Recommender) -> None:
+    """Say what training goes on from, and how; a system without epochs is computed anew."""
+    options = estimator.further_options()
+    said = f"{estimator.system_name} has no epochs and is computed anew from all rows"
+    if options is not None:
+        rate = f"{estimator.get_params()['further_rate']:g}"
+        said = f"goes on for {options.epochs} epochs, from {rate} of the learning rate"
+    screen.say("from", f"{job.earlier} ({before.version}): {said}")
+
+
+def tell_succession(screen: Screen, found: Succession) -> None:
+    """Show both models on the same rows with their intervals, and the difference in pairs."""
+    metrics = [name for name in found.new.means() if name.partition("@")[0] in ("ndcg", "recall")]
+    reports = found.earlier, found.new
+    means, intervals = [r.means() for r in reports], [r.intervals() for r in reports]
+    screen.table(
+        ("metric", "earlier", "interval", "new", "interval"),
+        [
+            (name, *(cell for m, i in zip(means, intervals, strict=True) for cell in
+                     (f"{m[name]:.4f}", f"[{i[name][0]:.4f}, {i[name][1]:.4f}]")))
+            for name in metrics
+        ],
+    )  # fmt: skip
+    paired = found.paired
+    change = "" if paired.relative is None else f" ({paired.relative:+.1%})"
+    screen.say(
+        "beside",
+        f"{paired.metric} of the new model {paired.mean_a:.4f}, of the earlier one "
+        f"{paired.mean_b:.4f}: {paired.difference:+.4f}{change}, 95 % interval over the same "
+        f"{paired.users:,} users [{paired.low:+.4f}, {paired.high:+.4f}]",
+        style="bold",
+    )
+    if found.left_out:
+        screen.say(
+            "note", f"{found.left_out:,} test users whom one of both does not know count not"
+        )
 
 
 def _picture(job: Job, out: Path, result: RunResult) -> Path | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sdgar.data.splits import Split
     from sdgar.database.address import Address
     from sdgar.experiments.job import Job, Rows
+    from sdgar.recommend.recommender import Recommender
 
 
 def absolute(files: Sequence[Path | Address] | None) -> list[str]:
@@ -58,13 +59,22 @@ def read_rows(
     Where the inputs were given just now, their addresses still have passwords.
     """
     from sdgar.experiments.job import Rows
+    from sdgar.experiments.succession import NEW, newest
+    from sdgar.recommend.recommender import load
 
     files, tests = files or _sources(job.files), test or _sources(job.test)
     data, reading = read_events(screen, "data", files, job.read_options())
     data = _with_features(screen, job, data)
+    before = None if job.earlier is None else load(job.earlier)
+    if before is not None and job.vanished == "keep":
+        data = _with_vanished(screen, data, before)
     held_out, histories, train = None, None, data
     if tests:
         held_out, _ = read_events(screen, "test", tests, reading)
+    elif job.split != "none" and before is not None:
+        parts = newest(data, before, job.split or NEW, seed=job.seed)
+        tell_split(screen, parts)
+        train, held_out = parts.train, parts.held_out
     elif job.split != "none":
         parts = split_off(screen, data, job.split, job.seed)
         train, held_out, histories = parts.train, parts.held_out, parts.histories
@@ -75,7 +85,22 @@ def read_rows(
         valid=read_events(screen, "valid", chosen_on, reading)[0] if chosen_on else None,
         everything=data if job.keep == "all" else None,
         histories=histories,
+        before=before,
     )
+
+
+def _with_vanished(screen: Screen, data: Interactions, before: Recommender) -> Interactions:
+    """Add what the earlier model has and the files lack, and say how much that is."""
+    whole = before.rows_with(data)
+    more = len(whole) - len(data)
+    if more:
+        users, items = whole.n_users - data.n_users, whole.n_items - data.n_items
+        screen.say(
+            "kept",
+            f"{more:,} rows of the earlier model that the files lack, with {users:,} users and "
+            f"{items:,} items; --vanished drop leaves them out",
+        )
+    return whole
 
 
 def read_events(

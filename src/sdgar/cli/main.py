@@ -1,7 +1,8 @@
 """The entry of the command ``sdgar``: it imports nothing heavy, so that Ctrl-C is heard at once.
 
 Exit codes: 0 done, 1 a bug, 2 usage, 3 data, 4 saved model, 5 disk, memory, device or
-network, 6 numbers that are not finite, 130 interrupted, 143 told to end.
+network, 6 numbers that are not finite, 7 a model that is not replaced, 130 interrupted, 143 told
+to end.
 """
 
 from __future__ import annotations

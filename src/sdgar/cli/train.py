@@ -11,11 +11,11 @@ import typer
 from sdgar.cli import inputs, options
 from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
-from sdgar.cli.finished import tell_finished
+from sdgar.cli.finished import tell_earlier, tell_finished
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
-from sdgar.settings import CHECKPOINT_SECONDS
+from sdgar.settings import CHECKPOINT_SECONDS, VANISHED
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job, Rows
@@ -50,6 +50,9 @@ def train(
     dislikes: options.Dislikes = False,
     metric: options.Metric = None,
     ks: options.Ks = None,
+    earlier: options.From = None,
+    vanished: options.Vanished = "keep",
+    replace_if: options.ReplaceIf = "always",
     resume: options.Resume = None,
     checkpoint_every: options.CheckpointEvery = CHECKPOINT_SECONDS,
     overwrite: options.Overwrite = False,
@@ -67,15 +70,22 @@ def train(
     --fast gives a good model in seconds, and --thorough takes several times as long for the last
     percent.
 
+    --from RUN goes on from the model of yesterday: known users and items keep their vectors, new
+    ones are folded in, and a few epochs follow. Both models are measured on the newest rows that
+    RUN has not seen. Without --out the new model takes the place of RUN.
+
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
+    from sdgar.arguments import one_of
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments.job import Job
     from sdgar.experiments.run import check_settings
+    from sdgar.experiments.succession import require_condition, require_rule
     from sdgar.experiments.workspace import require_free
+    from sdgar.recommend.manifest import read_manifest
     from sdgar.systems.checks import require_looks_at_features
-    from sdgar.systems.make import make
+    from sdgar.systems.make import make, make_like
 
     screen, given = Screen(as_json=as_json), options.given(context)
     if resume is not None:
@@ -86,29 +96,47 @@ def train(
         rows = inputs.read_rows(screen, job)
         _train(screen, job, rows, job.estimator(), resume, verbose, explain, resume=True)
         return
+    if out is None and earlier is not None:
+        out, overwrite = earlier, True
     if not files or out is None:
         raise UsageError(
-            "sdgar train needs files of events and --out RUN; or --resume RUN, to go on with an "
-            "interrupted run.",
+            "sdgar train needs files of events and --out RUN, or --from RUN to replace it; or "
+            "--resume RUN, to go on with an interrupted run.",
             code="missing_argument",
         )
     require_free(out, overwrite=overwrite)
     options.require_one_test(test, split)
     options.require_one_split(split, "sdgar train", "measures on")
-    system = options.effort_of(system, given, fast=fast, thorough=thorough)
-    system, parts = options.composed_of(
-        system, is_named="system" in given,
-        discriminator=discriminator, sampler=sampler, objective=objective,
-    )  # fmt: skip
-    common = {"seed": seed, "engine": engine, "device": device, **parts}
+    common = {"seed": seed, "engine": engine, "device": device}
+    about = None
+    if earlier is None:
+        options.require_from(given)
+        system = options.effort_of(system, given, fast=fast, thorough=thorough)
+        system, parts = options.composed_of(
+            system, is_named="system" in given,
+            discriminator=discriminator, sampler=sampler, objective=objective,
+        )  # fmt: skip
+        common |= parts
+    else:
+        about = read_manifest(earlier)["about"]
+        options.require_further(given, system, about.get("system"))
+        require_rule(split)
+        require_condition(replace_if, measures=bool(test) or split != "none")
+        one_of("--vanished", vanished, VANISHED)
+        common = options.shared(given, **common)
     common |= options.drawn_dislikes(dislikes)
-    own = options.settings_of(settings, {*common, "metric"})
+    own = options.settings_of(settings, {"seed", "engine", "device", "metric", *common})
     own = {**(options.THOROUGH if thorough else {}), **own}
     lists = options.lists_of(ks)
     if metric is not None:
         common["metric"] = metric
         lists = tuple(dict.fromkeys((*lists, check_metric(metric)[1])))
-    estimator = make(system, own, common=common)
+    if about is None:
+        estimator = make(system, own, common=common)
+    else:
+        estimator = make_like(about, own, common=common)
+        system = estimator.system_name
+        estimator.require_goes_on()
     options.require_heeded(given, [estimator], protocol=protocol, settings=own)
     options.require_draws(screen, dislikes, [estimator])
     if user_features or item_features:
@@ -123,7 +151,8 @@ def train(
         overwrite=overwrite, checkpoint_every=checkpoint_every,
         user_features=str(user_features.absolute()) if user_features else None,
         item_features=str(item_features.absolute()) if item_features else None,
-        metric=metric, keep=kept,
+        metric=metric, keep=kept, earlier=str(earlier.absolute()) if earlier else None,
+        vanished=vanished, replace_if=replace_if,
     )  # fmt: skip
     rows = inputs.read_rows(screen, job, files, test, valid)
     _train(screen, job, rows, estimator, out, verbose, explain)
@@ -138,6 +167,9 @@ def _train(
 
     tell_system(screen, estimator, rows.train)
     loop = loop_of(estimator.settled(rows.train), job.protocol)
+    if rows.before is not None:
+        tell_earlier(screen, job, estimator, rows.before)
+        loop = estimator.settled(rows.train).further_options()
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = job.run(
             estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,

@@ -14,6 +14,7 @@ from sdgar.errors import UsageError
 from sdgar.experiments.run import RunResult, run
 from sdgar.experiments.watch import Stop, never
 from sdgar.experiments.workspace import partial_of, read_run
+from sdgar.recommend.recommender import Recommender
 from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.storage.folders import read_record
 from sdgar.systems.base import Estimator
@@ -39,6 +40,8 @@ class Rows:
     """The rows that the saved model learns from; None saves the measured model."""
     histories: Interactions | None = None
     """The rows from which test users are folded in; None if the model knows the test users."""
+    before: Recommender | None = None
+    """The model that training goes on from; None begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,12 @@ class Job:
     system."""
     keep: str = "measured"
     """The model that is saved: the measured one, or with ``all`` one trained on all rows."""
+    earlier: str | None = None
+    """The absolute path of the model that training goes on from; None begins anew."""
+    vanished: str = "keep"
+    """Whether rows that the earlier model has and the files lack are kept, or with ``drop`` not."""
+    replace_if: str = "always"
+    """The condition under which the model takes the place of the earlier one."""
 
     def estimator(self) -> Estimator:
         """Make the system with the settings that were decided; an unknown setting is an error."""
@@ -124,6 +133,8 @@ class Job:
             tell=tell,
             everything=rows.everything,
             histories=rows.histories,
+            before=rows.before,
+            replace_if=self.replace_if,
         )
 
 

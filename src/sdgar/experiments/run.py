@@ -14,12 +14,13 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError, unknown_name
-from sdgar.evaluation.metrics import DEFINITIONS
+from sdgar.evaluation.metrics import DEFINITIONS, check_metric
 from sdgar.evaluation.report import Report
+from sdgar.experiments.succession import Succession, compared, require_succession
 from sdgar.experiments.workspace import Workspace
 from sdgar.recommend.questions import FOLDING_SYSTEMS
 from sdgar.recommend.recommender import Recommender, most_popular
-from sdgar.settings import CHECKPOINT_SECONDS, KS
+from sdgar.settings import CHECKPOINT_SECONDS, KS, METRIC
 from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
 from sdgar.training.checkpoints import Checkpoints
@@ -45,6 +46,10 @@ class RunResult:
     """The object that ``sdgar train --json`` prints."""
     log: tuple[tuple[Phase, EpochRecord], ...]
     """The record of every epoch, with the pass that it belongs to."""
+    succession: Succession | None = None
+    """The comparison with the earlier model; None if there is none, or nothing was measured."""
+    refusal: str | None = None
+    """The reason why the model was not saved in the place of the earlier one; None if it was."""
 
 
 def run(
@@ -65,6 +70,8 @@ def run(
     tell: Callable[[str], None] = _LOGGER.info,
     everything: Interactions | None = None,
     histories: Interactions | None = None,
+    before: Recommender | None = None,
+    replace_if: str = "always",
 ) -> RunResult:
     """Train by a protocol, read the test rows once, save.
 
@@ -78,6 +85,9 @@ def run(
     ``sdgar train --resume`` will read.
 
     With ``histories`` the test users are new to the model, and folded in from these rows.
+
+    With ``before`` training goes on from that model, and both are measured on the test rows. A new
+    one that is not as good as ``replace_if`` asks is not saved, and what was there stays.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
@@ -91,6 +101,9 @@ def run(
         require_folding([estimator], protocol)
     identity = identity_of(estimator, train, test, valid, protocol, ks, histories)
     identity["all data"] = None if everything is None else everything.fingerprint()
+    if before is not None:
+        require_succession(estimator, before, test, protocol, replace_if)
+        identity["earlier model"] = before.version
     with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
 
         def watch(phase: Phase, epoch: EpochRecord) -> None:
@@ -112,7 +125,10 @@ def run(
             )
             for note in checkpoints.resume() if resume else ():
                 tell(note)
-        fit_by(protocol, estimator, train, test, valid, watch, checkpoints)
+        if before is None:
+            fit_by(protocol, estimator, train, test, valid, watch, checkpoints)
+        else:
+            estimator.fit_further(train, before, on_epoch=watch, checkpoints=checkpoints)
         model = estimator.recommender_
         before_test = time.perf_counter()
         popular = report = None
@@ -121,8 +137,19 @@ def run(
         evaluate_seconds = time.perf_counter() - before_test
         if test is not None:
             popular = most_popular(model).evaluate(test, ks=tuple(ks), histories=histories)
-        if everything is not None:
-            estimator.fit_all(everything, on_epoch=watch, checkpoints=checkpoints)
+        succession = refusal = None
+        if before is not None and test is not None:
+            metric = estimator.get_params().get("metric", METRIC)
+            lists = tuple(sorted({*ks, check_metric(metric)[1]}))
+            succession = compared(model, before, train, test, ks=lists, metric=metric)
+            refusal = succession.refusal(replace_if)
+        if everything is not None and refusal is None:
+            if before is None:
+                estimator.fit_all(everything, on_epoch=watch, checkpoints=checkpoints)
+            else:
+                estimator.fit_further(
+                    everything, before, phase="all", on_epoch=watch, checkpoints=checkpoints
+                )
             model = estimator.recommender_
         summary = _summary(estimator, train, report, popular, protocol)
         summary["kept"] = {
@@ -133,8 +160,12 @@ def run(
         seconds["evaluate"] = round(seconds["evaluate"] + evaluate_seconds, 3)
         if everything is None:  # else the pass on all rows came after the test, and has counted it
             seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
-        workspace.commit(model, {"report": summary})
-    return RunResult(model, report, popular, summary, estimator.trained_.log)
+        if succession is not None:
+            summary["succession"] = succession.as_dict() | {"refusal": refusal}
+        if refusal is None:
+            workspace.commit(model, {"report": summary})
+    log = estimator.trained_.log
+    return RunResult(model, report, popular, summary, log, succession, refusal)
 
 
 def identity_of(

@@ -187,7 +187,7 @@ class Looped(Estimator):
             run.memory = replace(run.memory, weight=before.memory)
         with self._told(run, everything, on_epoch, verbose):
             after = protocols.fixed(run, everything, "all")
-        again = _once_more(before, after, checkpoints)
+        again = before.once_more(after, one_clock=checkpoints is not None)
         return self._keep_trained(again, everything, verbose)
 
     def fit_further(
@@ -217,7 +217,7 @@ class Looped(Estimator):
         with self._told(run, rows, on_epoch, verbose):
             trained = protocols.fixed(run, rows, phase)
         if measured is not None:
-            trained = _once_more(measured, trained, checkpoints)
+            trained = measured.once_more(trained, one_clock=checkpoints is not None)
         times = before.about.get("further", {}).get("times", 0)
         self._keep_trained(trained, rows, verbose)
         self.recommender_.about["further"] = {"from": before.version, "times": times + 1}
@@ -290,17 +290,3 @@ class Looped(Estimator):
         )
         self._tell_done(trained.seconds.total, verbose)
         return self
-
-
-def _once_more(measured: Trained, after: Trained, checkpoints: Checkpoints | None) -> Trained:
-    """Tell of a model that was measured and then trained once more, on all rows."""
-    seconds = measured.seconds.plus(after.seconds)
-    if checkpoints is not None:  # whose clock runs from the beginning of the whole run
-        seconds = replace(seconds, total=after.seconds.total)
-    return replace(
-        measured,
-        model=after.model,
-        log=measured.log + after.log,
-        generator=after.generator,
-        seconds=seconds,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sdgar.models.model import Model
@@ -77,6 +77,22 @@ class Trained(Described):
     def chosen_epoch(self) -> int | None:
         """The epoch that was chosen; None for a model that was computed at once."""
         return self.best_epoch or None
+
+    def once_more(self, after: Trained, *, one_clock: bool) -> Trained:
+        """Tell of a model that was measured, as this says, and then trained once more on all rows.
+
+        With ``one_clock`` the seconds of the second training run from the beginning of the first.
+        """
+        seconds = self.seconds.plus(after.seconds)
+        if one_clock:
+            seconds = replace(seconds, total=after.seconds.total)
+        return replace(
+            self,
+            model=after.model,
+            log=self.log + after.log,
+            generator=after.generator,
+            seconds=seconds,
+        )
 
     def _lines(self) -> list[str]:
         if not self.epochs:

@@ -47,6 +47,14 @@ from sdgar.cli.options.columns import (
     reading_of,
     reads_files,
 )
+from sdgar.cli.options.further import (
+    From,
+    ReplaceIf,
+    Vanished,
+    require_from,
+    require_further,
+    shared,
+)
 from sdgar.cli.options.parts import (
     Discriminator,
     ItemFeatures,
@@ -153,6 +161,7 @@ __all__ = [
     "Fixed",
     "Folder",
     "Folds",
+    "From",
     "Header",
     "Histories",
     "History",
@@ -186,6 +195,7 @@ __all__ = [
     "Rating",
     "RatingColumn",
     "Reading",
+    "ReplaceIf",
     "Resume",
     "RulesFile",
     "RunFolder",
@@ -214,6 +224,7 @@ __all__ = [
     "Users",
     "UsersFile",
     "Valid",
+    "Vanished",
     "Verbose",
     "Weight",
     "Weights",
@@ -232,6 +243,8 @@ __all__ = [
     "reading_of",
     "reads_files",
     "require_draws",
+    "require_from",
+    "require_further",
     "require_heeded",
     "require_new",
     "require_new_table",
@@ -240,6 +253,7 @@ __all__ = [
     "rules_of",
     "seeds_of",
     "settings_of",
+    "shared",
     "source",
     "store",
 ]
