@@ -103,6 +103,8 @@ class SDSoftmax(Learner):
     """How many steps of EM learn from the positives, before the generator follows the scores."""
     sweeps: int = 6
     """How many sweeps of iALS give the directions that cosines start from; 0 starts at random."""
+    further_epochs: int = 3
+    """The number of epochs with which training goes on from an earlier model."""
     memory: float | None = None
     """The weight γ of a memory that is added to the scores: weights between items, found by least
     squares. Without a value it is chosen on validation rows; 0 leaves the memory out."""

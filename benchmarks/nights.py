@@ -1,0 +1,211 @@
+"""Ten nights: a model that goes on from the one of the night before, beside one trained anew.
+
+    python benchmarks/nights.py choose [--sets movielens-100k] [--json FILE]
+    python benchmarks/nights.py measure [--sets movielens-100k] [--systems sdsoftmax] [--json FILE]
+
+The last tenth of the rows by time is ten nights. Each night both models learn all rows before it,
+and are measured by NDCG@50 on the rows of the night, for users with rows before it. The chain
+begins with a model that was trained anew the night before the first one.
+
+Only movielens-100k has moments. The other sets have the order of each user's rows: there every user
+begins at a moment that is drawn, and their rows follow evenly until the end. Of movielens-1m-ordered
+every fourth user takes part.
+
+``choose`` tries numbers of epochs and learning rates on eight of the ten nights before those ten,
+which ``measure`` has as training rows alone. FILE has one JSON object a line and is added to.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sdgar
+from common import machine, options_of
+from sdgar.data.interactions import Interactions
+from sdgar.data.splits.single import Split
+from sdgar.errors import SdgarWarning
+from sdgar.evaluation.report import Report, compare
+from sdgar.systems.base import Estimator
+from sdgar.systems.names import SYSTEMS
+
+METRIC, K = "ndcg@50", 50
+SETS = ("movielens-100k", "amazon-videogames", "movielens-1m-ordered", "amazon-beauty")
+A_QUARTER = ("movielens-1m-ordered",)
+"""The sets of whose users every fourth takes part, as training anew takes long."""
+NIGHTS = 10
+SHARE = 0.1
+"""The share of the rows that the ten nights have."""
+CHAIN = 4
+"""The number of nights after which ``choose`` looks."""
+TRIED = {
+    "sdsoftmax": ((1, 0.3), (2, 0.1), (2, 0.3), (2, 0.6), (3, 0.3)),
+    "bpr": ((5, 0.3), (10, 0.1), (10, 0.3), (10, 1.0), (20, 0.3)),
+    "sdgar": ((5, 0.3), (10, 0.1), (10, 0.3), (10, 1.0), (20, 0.3)),
+}
+"""The numbers of epochs and shares of the learning rate that ``choose`` tries."""
+PROTOCOL = (
+    "the last tenth of the rows by time in ten nights; each night both models learn all rows "
+    "before it and rank all items for users with rows before it"
+)
+
+
+def rows_of(name: str, folder: Path, *, quick: bool) -> Interactions:
+    """Return the rows of a data set with times; made-up ones to see that it runs."""
+    if quick:
+        return sdgar.synthetic("demo")[::4]
+    import polars as pl
+
+    path = folder / name / "interactions.parquet"
+    frame = pl.read_parquet(path)
+    if name in A_QUARTER:
+        frame = frame.filter(pl.col("user") % 4 == 0)
+    if "position" not in frame.columns:
+        return sdgar.read(path, verbose=False)
+    user_E, item_E = frame["user"].to_numpy(), frame["item"].to_numpy()
+    _, at_E, count_U = np.unique(user_E, return_inverse=True, return_counts=True)
+    rng = np.random.default_rng(0)
+    begin_U, within_U = rng.random(len(count_U)), rng.random(len(count_U))
+    passed_E = (frame["position"].to_numpy() + within_U[at_E]) / count_U[at_E]
+    clock_E = begin_U[at_E] + (1 - begin_U[at_E]) * passed_E
+    return Interactions.from_arrays(user_E, item_E, time=(clock_E * 1e9).astype(np.int64))
+
+
+def nights(data: Interactions, *, last: bool) -> Iterator[Split]:
+    """Yield the night before the first one, then ten nights: the last ones, or those before."""
+    assert data.time_E is not None
+    order_E = np.argsort(data.time_E, kind="stable")
+    rank_E = np.empty(len(data), np.int64)
+    rank_E[order_E] = np.arange(len(data))
+    first = 1 - SHARE if last else 1 - 2 * SHARE
+    length = SHARE / NIGHTS
+    for night in range(-1, NIGHTS):
+        start, stop = (int((first + length * n) * len(data)) for n in (night, night + 1))
+        yield Split(
+            data.subset(rank_E < start, "later"),
+            data.subset((rank_E >= start) & (rank_E < stop), "other nights"),
+            f"night {night + 1}",
+        )
+
+
+def measured(model: Estimator, part: Split) -> Report:
+    """Measure a model on the rows of a night."""
+    return model.evaluate(part.held_out, ks=(K,))
+
+
+class Clock:
+    """Counts the seconds of a block: on the clock, and those that the processor spent on it."""
+
+    def __enter__(self) -> Clock:
+        self._start = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self._start[0]
+        self.cpu_seconds = time.process_time() - self._start[1]
+
+    def as_dict(self) -> dict[str, float]:
+        """Return rounded values, for JSON."""
+        return {"seconds": round(self.seconds, 3), "cpu_seconds": round(self.cpu_seconds, 3)}
+
+
+def trained(system: str, part: Split, **settings: Any) -> tuple[Estimator, Clock]:
+    """Train anew, and say how long it took."""
+    model = SYSTEMS[system](**settings)
+    with Clock() as clock:
+        model.fit(part.train, verbose=False)
+    return model, clock
+
+
+def gone_on(
+    system: str, part: Split, before: Estimator, **settings: Any
+) -> tuple[Estimator, Clock]:
+    """Go on from a model, and say how long it took."""
+    model = SYSTEMS[system](**settings)
+    with Clock() as clock:
+        model.fit_further(part.train, before.recommender_, verbose=False)
+    return model, clock
+
+
+def measure(system: str, name: str, data: Interactions, **short: Any) -> Iterator[dict[str, Any]]:
+    """Yield a line for each of the ten nights."""
+    parts = nights(data, last=True)
+    chain, _ = trained(system, next(parts), **short)
+    for number, part in enumerate(parts, 1):
+        chain, going_on = gone_on(system, part, chain, **short)
+        anew, all_epochs = trained(system, part, **short)
+        one, two = measured(chain, part), measured(anew, part)
+        paired = compare(one, two, METRIC)
+        yield {
+            "data": name,
+            "system": system,
+            "night": number,
+            "train_rows": len(part.train),
+            "rows": one.counts.rows,
+            "users": one.counts.users,
+            "new_users": part.held_out.n_users - one.counts.users,
+            "going_on": {METRIC: paired.mean_a, **going_on.as_dict()},
+            "anew": {METRIC: paired.mean_b, **all_epochs.as_dict()},
+            "low": paired.low,
+            "high": paired.high,
+        }
+
+
+def choose(system: str, name: str, data: Interactions, **short: Any) -> Iterator[dict[str, Any]]:
+    """Yield a line for each number of epochs and rate: what chains of nights are worth at the end.
+
+    These are nights before the ten that are measured, the first four and the next four of them.
+    """
+    parts = list(nights(data, last=False))
+    for begin in (0, CHAIN):
+        first, _ = trained(system, parts[begin], **short)
+        last = parts[begin + CHAIN]
+        anew, all_epochs = trained(system, last, **short)
+        wanted = measured(anew, last).means()[METRIC]
+        for epochs, rate in TRIED[system]:
+            own = short | {"further_epochs": epochs, "further_rate": rate}
+            chain, clock = first, Clock()
+            for part in parts[begin + 1 : begin + CHAIN + 1]:
+                chain, clock = gone_on(system, part, chain, **own)
+            yield {
+                "data": name,
+                "system": system,
+                "further_epochs": epochs,
+                "further_rate": rate,
+                "night": begin + CHAIN,
+                "going_on": {METRIC: measured(chain, last).means()[METRIC], **clock.as_dict()},
+                "anew": {METRIC: wanted, **all_epochs.as_dict()},
+            }
+
+
+def main() -> None:
+    parser = options_of(
+        __doc__,
+        sets={"default": ",".join(SETS), "help": "names of data sets, with commas"},
+        systems={"default": "sdsoftmax", "help": "names of systems, with commas"},
+    )
+    parser.add_argument("what", choices=("choose", "measure"))
+    given = parser.parse_args()
+    work = {"choose": choose, "measure": measure}[given.what]
+    sets = given.sets.split(",")[:1] if given.quick else given.sets.split(",")
+    about = machine() | {"seed": 0, "protocol": PROTOCOL, "what": given.what}
+    warnings.simplefilter("ignore", SdgarWarning)
+    for name in sets:
+        data = rows_of(name, given.data, quick=given.quick)
+        for system in given.systems.split(","):
+            short = {"dim": 8, "epochs": 2} if given.quick else {}
+            for line in work(system, name, data, **short):
+                print(json.dumps(line), flush=True)
+                if given.json is not None:
+                    with given.json.open("a") as file:
+                        file.write(json.dumps(line | {"about": about}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
