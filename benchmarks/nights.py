@@ -8,8 +8,8 @@ and are measured by NDCG@50 on the rows of the night, for users with rows before
 begins with a model that was trained anew the night before the first one.
 
 Only movielens-100k has moments. The other sets have the order of each user's rows: there every user
-begins at a moment that is drawn, and their rows follow evenly until the end. Of movielens-1m-ordered
-every fourth user takes part.
+begins at a moment that is drawn, and their rows follow evenly until the end. Every fourth user of
+movielens-1m-ordered takes part.
 
 ``choose`` tries numbers of epochs and learning rates on eight of the ten nights before those ten,
 which ``measure`` has as training rows alone. FILE has one JSON object a line and is added to.
@@ -17,6 +17,7 @@ which ``measure`` has as training rows alone. FILE has one JSON object a line an
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 import warnings
@@ -25,17 +26,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import sdgar
 from common import machine, options_of
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits.single import Split
 from sdgar.errors import SdgarWarning
-from sdgar.evaluation.report import Report, compare
 from sdgar.systems.base import Estimator
 from sdgar.systems.names import SYSTEMS
 
 METRIC, K = "ndcg@50", 50
+SUM = "sum of ndcg@50"
+"""The sum over the users of a night; a night may have any number of them, none too."""
 SETS = ("movielens-100k", "amazon-videogames", "movielens-1m-ordered", "amazon-beauty")
 A_QUARTER = ("movielens-1m-ordered",)
 """The sets of whose users every fourth takes part, as training anew takes long."""
@@ -94,9 +97,10 @@ def nights(data: Interactions, *, last: bool) -> Iterator[Split]:
         )
 
 
-def measured(model: Estimator, part: Split) -> Report:
-    """Measure a model on the rows of a night."""
-    return model.evaluate(part.held_out, ks=(K,))
+def measured(model: Estimator, part: Split) -> NDArray[np.float64]:
+    """Return NDCG@50 on the rows of a night for each user who has rows before it."""
+    known_U = part.train.users.index_of(part.held_out.users.values) >= 0
+    return model.evaluate(part.held_out, ks=(K,)).per_user[METRIC] if known_U.any() else np.zeros(0)
 
 
 class Clock:
@@ -140,20 +144,17 @@ def measure(system: str, name: str, data: Interactions, **short: Any) -> Iterato
     for number, part in enumerate(parts, 1):
         chain, going_on = gone_on(system, part, chain, **short)
         anew, all_epochs = trained(system, part, **short)
-        one, two = measured(chain, part), measured(anew, part)
-        paired = compare(one, two, METRIC)
+        one_T, two_T = measured(chain, part), measured(anew, part)
         yield {
             "data": name,
             "system": system,
+            "seed": short.get("seed", 0),
             "night": number,
             "train_rows": len(part.train),
-            "rows": one.counts.rows,
-            "users": one.counts.users,
-            "new_users": part.held_out.n_users - one.counts.users,
-            "going_on": {METRIC: paired.mean_a, **going_on.as_dict()},
-            "anew": {METRIC: paired.mean_b, **all_epochs.as_dict()},
-            "low": paired.low,
-            "high": paired.high,
+            "users": len(one_T),
+            "new_users": part.held_out.n_users - len(one_T),
+            "going_on": {SUM: float(one_T.sum()), **going_on.as_dict()},
+            "anew": {SUM: float(two_T.sum()), **all_epochs.as_dict()},
         }
 
 
@@ -167,7 +168,7 @@ def choose(system: str, name: str, data: Interactions, **short: Any) -> Iterator
         first, _ = trained(system, parts[begin], **short)
         last = parts[begin + CHAIN]
         anew, all_epochs = trained(system, last, **short)
-        wanted = measured(anew, last).means()[METRIC]
+        wanted = float(measured(anew, last).mean())
         for epochs, rate in TRIED[system]:
             own = short | {"further_epochs": epochs, "further_rate": rate}
             chain, clock = first, Clock()
@@ -179,7 +180,7 @@ def choose(system: str, name: str, data: Interactions, **short: Any) -> Iterator
                 "further_epochs": epochs,
                 "further_rate": rate,
                 "night": begin + CHAIN,
-                "going_on": {METRIC: measured(chain, last).means()[METRIC], **clock.as_dict()},
+                "going_on": {METRIC: float(measured(chain, last).mean()), **clock.as_dict()},
                 "anew": {METRIC: wanted, **all_epochs.as_dict()},
             }
 
@@ -189,17 +190,18 @@ def main() -> None:
         __doc__,
         sets={"default": ",".join(SETS), "help": "names of data sets, with commas"},
         systems={"default": "sdsoftmax", "help": "names of systems, with commas"},
+        seeds={"default": "0", "help": "seeds, with commas"},
     )
     parser.add_argument("what", choices=("choose", "measure"))
     given = parser.parse_args()
     work = {"choose": choose, "measure": measure}[given.what]
     sets = given.sets.split(",")[:1] if given.quick else given.sets.split(",")
-    about = machine() | {"seed": 0, "protocol": PROTOCOL, "what": given.what}
+    about = machine() | {"protocol": PROTOCOL, "what": given.what}
     warnings.simplefilter("ignore", SdgarWarning)
     for name in sets:
         data = rows_of(name, given.data, quick=given.quick)
-        for system in given.systems.split(","):
-            short = {"dim": 8, "epochs": 2} if given.quick else {}
+        for system, seed in itertools.product(given.systems.split(","), given.seeds.split(",")):
+            short = {"seed": int(seed)} | ({"dim": 8, "epochs": 2} if given.quick else {})
             for line in work(system, name, data, **short):
                 print(json.dumps(line), flush=True)
                 if given.json is not None:

@@ -576,6 +576,65 @@ def going_on() -> str:
     )
 
 
+NIGHT_SETS = {
+    "movielens-100k": "MovieLens-100K",
+    "amazon-videogames": "Amazon Video Games",
+    "amazon-beauty": "Amazon Beauty",
+    "movielens-1m-ordered": "MovieLens-1M",
+}
+
+
+def _nights() -> dict[str, list[dict[str, Any]]]:
+    """Collect the nights of SD-Softmax by data set."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in _lines("nights.jsonl"):
+        if line["system"] == "sdsoftmax":
+            found.setdefault(NIGHT_SETS[line["data"]], []).append(line)
+    return found
+
+
+def _night_mean(lines: list[dict[str, Any]], how: str) -> float:
+    """Return the mean of NDCG@50 over all users of some nights."""
+    return sum(n[how]["sum of ndcg@50"] for n in lines) / sum(n["users"] for n in lines)
+
+
+def nights() -> str:
+    """A model that goes on every night beside one that is trained anew, over ten nights."""
+    rows = []
+    for title, lines in _nights().items():
+        on, anew = (_night_mean(lines, how) for how in ("going_on", "anew"))
+        fast, slow = (mean(n[how]["cpu_seconds"] for n in lines) for how in ("going_on", "anew"))
+        seeds = len({n["seed"] for n in lines})
+        rows.append(
+            [title, f"{mean(n['train_rows'] for n in lines):,.0f}",
+             f"{sum(n['users'] for n in lines) / seeds:,.0f}", str(seeds), f"{on:.4f}",
+             f"{anew:.4f}", f"{100 * (on / anew - 1):+.1f} %", f"{fast:.1f} s", f"{slow:.1f} s",
+             f"{fast / slow:.2f}"]
+        )  # fmt: skip
+    head = ["", "training rows", "users", "seeds", "goes on", "anew", "difference",
+            "goes on", "anew", "ratio"]  # fmt: skip
+    about = _lines("nights.jsonl")[0]["about"]
+    return markdown(head, rows) + (
+        f"\n\nNDCG@50 over all users of ten nights, and the mean seconds that one thread computes a "
+        f"night; commit `{about['commit'][:7]}` on {about['cpu']}; "
+        "`python benchmarks/nights.py measure`."
+    )
+
+
+def nights_each() -> str:
+    """The same night by night."""
+    found = _nights()
+    rows = []
+    for number in range(1, 11):
+        cells = []
+        for lines in found.values():
+            own = [n for n in lines if n["night"] == number]
+            pair = (f"{_night_mean(own, how):.4f}" for how in ("going_on", "anew"))
+            cells.append(" / ".join(pair) if sum(n["users"] for n in own) else "–")
+        rows.append([str(number), *cells])
+    return markdown(["night", *found], rows)
+
+
 def effort() -> str:
     """The three efforts of sdgar train on every data set."""
     quick: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -1266,6 +1325,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "schedule": ("docs/systems.md", schedule),
     "going-on": ("docs/systems.md", going_on),
     "effort": ("docs/systems.md", effort),
+    "nights": ("docs/every-night.md", nights),
+    "nights-each": ("docs/every-night.md", nights_each),
     "command": ("docs/benchmarks.md", command),
     "yardsticks": ("docs/systems.md", yardsticks),
     "dislikes": ("docs/systems.md", dislikes),

@@ -38,6 +38,7 @@ CASES = {
     "memory seconds": (),
     "memory parts": (),
     "memory items": (),
+    "nights measure": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
     "serving": (),

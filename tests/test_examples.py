@@ -37,7 +37,7 @@ def run():
 def test_every_example_is_tested():
     tested = {
         "contexts", "own_model", "own_sampler", "own_system", "sequences", "search_proposals",
-        "item_features",
+        "item_features", "every_night",
     }  # fmt: skip
     assert {file.stem for file in EXAMPLES.glob("*.py")} == tested
 
@@ -64,6 +64,13 @@ def test_a_sequence_model_sees_an_order_that_a_vector_a_user_does_not(run):
 def test_features_help_where_items_are_rare(run):
     found = run("item_features")
     assert found["with genres"] > 1.5 * found["ids only"], found
+
+
+def test_a_model_is_told_of_events_by_day_and_trained_further_by_night(run):
+    found = run("every_night")
+    assert found["told of events"] > found["monday"], found
+    assert found["trained further"] > found["told of events"], found
+    assert found["users in the end"] > found["users on monday"], found
 
 
 def test_proposals_at_the_very_top_are_worse_than_some_exploring(run):
