@@ -37,8 +37,8 @@ def test_an_id_with_two_rows_and_a_short_column_are_refused():
         ([1, None], ["x", "y"], "all text or all integers"),
         ([1.5], ["x"], "all text or all integers"),
         ([], [], "no row of features"),
-        ([1], [2.5], "a feature is a text"),
-        ([1], [float("nan")], "a feature is a text"),
+        ([1], [[2.5, "x"]], "holds numbers"),
+        ([1], [float("nan")], "holds numbers"),
         ([1], [pl.Series(["a"])], "a feature is a text"),
     ],
 )
@@ -95,13 +95,11 @@ def test_a_table_of_any_format_gives_the_same_features(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.csv", "film,price\n1,2.5\n2,3\n", "column 'price' of .* holds fractions"),
         ("a.csv", "film\n1\n", "has one column, 'film'"),
         ("a.csv", "film,genre\n1,a\n,b\n", "row 2 of .* has no id"),
         ("a.csv", "film,genre\n1,a\n1,b\n", "several rows"),
         ("a.csv", "film,genre\n1,a,b\n", "not a table that can be read"),
         ("a.jsonl", '{"film": 1, "size": {"w": 2}}\n', "column 'size' of .* is of type Struct"),
-        ("a.jsonl", '{"film": 1, "size": 2.5}\n', "column 'size' of .* holds fractions"),
         ("a.parquet", "film,genre\n1,a\n", "not a table that can be read"),
         ("a.csv", "1,drama\n2,war\n", "looks like data"),
         ("a.csv", "film,genre,genre\n1,a,b\n", "more than one column named 'genre'"),

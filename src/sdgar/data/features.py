@@ -1,4 +1,4 @@
-"""Bags of features: what is known of users or items beside their ids."""
+"""Features: what is known of users or items beside their ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids, held, plain
-from sdgar.errors import DataError
+from sdgar.data.measures import Block, block_of, kind_of
+from sdgar.errors import DataError, unknown_name
 from sdgar.show.printed import Described
 
 
@@ -33,14 +34,27 @@ class Features(Described):
     """The features of row r begin at ``start_R1[r]``."""
     feature_E: NDArray[np.int64]
     """The numbers of the features, row by row."""
+    value_E: NDArray[np.float32] | None = None
+    """How much of each feature there is; None if all are categories, which are there or not."""
 
     @classmethod
     def from_columns(
-        cls, ids: Sequence[Any] | NDArray[Any], columns: Mapping[str, Sequence[Any]]
+        cls,
+        ids: Sequence[Any] | NDArray[Any],
+        columns: Mapping[str, Sequence[Any] | NDArray[Any]],
+        *,
+        kinds: Mapping[str, str] | None = None,
     ) -> Features:
-        """Build features from columns with one cell an id.
+        """Build features from columns with one cell an id; a cell may be None for nothing.
 
-        A cell is a text, a whole number, several of these, or None for nothing.
+        A cell is a text, a whole number, or several of these: each of them is a category. Numbers
+        with a fraction are measures, which are standardised. An array with a row an id, or a list
+        of fractions in each cell, is an embedding. ``kinds`` says it otherwise, by column:
+        "category", "number", "embedding", or "text", whose words are counted by tf-idf.
+
+        >>> films = {"title": ["Red Sun", "Red Moon"], "length": [90.5, 120.0]}
+        >>> sdgar.Features.from_columns([7, 8], films, kinds={"title": "text"}).names
+        ('title:red', 'length')
         """
         try:
             raw = held(ids)
@@ -59,16 +73,42 @@ class Features(Described):
                 code="features_twice",
             )
         bags: list[set[str]] = [set() for _ in distinct]
+        blocks: list[Block] = []
+        for name in kinds or ():
+            if name not in columns:
+                raise unknown_name("column of features", name, columns)
         for name, cells in columns.items():
             if len(cells) != len(raw):
                 raise DataError(f"column {name!r} has {len(cells)} cells for {len(raw)} ids.")
+            kind = kind_of(name, cells, (kinds or {}).get(name))
+            if kind != "category":
+                blocks.append(block_of(kind, name, raw, cells).placed(row_R))
+                continue
             for row, cell in zip(row_R, cells, strict=True):
                 bags[row] |= {f"{name}={value}" for value in _values(name, cell)}
         names = tuple(sorted(set().union(*bags)))
         number = {name: place for place, name in enumerate(names)}
         feature_E = [number[name] for bag in bags for name in sorted(bag)]
         start_R1 = np.cumsum([0, *map(len, bags)], dtype=np.int64)
-        return cls(Ids(distinct), names, start_R1, np.array(feature_E, np.int64))
+        made = cls(Ids(distinct), names, start_R1, np.array(feature_E, np.int64))
+        return made._followed_by(blocks) if blocks else made
+
+    def _followed_by(self, blocks: Sequence[Block]) -> Features:
+        """Return the features with measures behind the categories, each of which counts 1."""
+        names = list(self.names)
+        rows = [np.repeat(np.arange(len(self.ids)), np.diff(self.start_R1))]
+        places, values = [self.feature_E], [np.ones(len(self.feature_E), np.float32)]
+        for block in blocks:
+            rows.append(block.row_E)
+            places.append(block.place_E + len(names))
+            values.append(block.value_E)
+            names += block.names
+        row_E, place_E = np.concatenate(rows), np.concatenate(places)
+        value_E = np.concatenate(values)
+        order_E = np.lexsort((place_E, row_E))
+        counts_R = np.bincount(row_E, minlength=len(self.ids))
+        start_R1 = np.concatenate(([0], np.cumsum(counts_R)))
+        return Features(self.ids, tuple(names), start_R1, place_E[order_E], value_E[order_E])
 
     @property
     def n_features(self) -> int:
@@ -85,16 +125,31 @@ class Features(Described):
     def digest(self) -> bytes:
         """Return the SHA-256 of ids, names and who has what."""
         words = (*map(str, self.ids.values.tolist()), "", *self.names)
-        arrays = (self.start_R1.tobytes(), self.feature_E.tobytes())
+        values = b"" if self.value_E is None else self.value_E.tobytes()
+        arrays = (self.start_R1.tobytes(), self.feature_E.tobytes() + values)
         return hashlib.sha256(b"\0".join(("\0".join(words).encode(), *arrays))).digest()
 
     def of(self, ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the CSR arrays of other ids; an id that has no row here has no features."""
+        start_R1, at_E = self._entries(ids)
+        return start_R1, self.feature_E[at_E]
+
+    def matrix(self, ids: NDArray[Any]) -> Any:
+        """Return how much of each feature other ids have, as a sparse matrix of scipy."""
+        from scipy.sparse import csr_array
+
+        start_R1, at_E = self._entries(ids)
+        value_E = np.ones(len(at_E)) if self.value_E is None else self.value_E[at_E]
+        shape = (len(ids), self.n_features)
+        return csr_array((value_E.astype(np.float64), self.feature_E[at_E], start_R1), shape)
+
+    def _entries(self, ids: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the entries of other ids begin, and which entries they are."""
         row_R = self.ids.index_of(ids.tolist())
         length_R = np.where(row_R >= 0, np.diff(self.start_R1)[row_R], 0)
         start_R1 = np.concatenate(([0], np.cumsum(length_R)))
         place_E = np.repeat(self.start_R1[row_R] - start_R1[:-1], length_R)
-        return start_R1, self.feature_E[place_E + np.arange(len(place_E))]
+        return start_R1, place_E + np.arange(len(place_E))
 
 
 def _values(column: str, cell: Any) -> list[str | int]:

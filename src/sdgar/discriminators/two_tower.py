@@ -40,6 +40,12 @@ class Tower(nn.Module):
         """Take the features of the rows."""
         if features is None:
             return
+        if features.value_E is not None:
+            raise DataError(
+                "two-tower looks at categories, and some columns of the features hold numbers, "
+                "texts or embeddings. Sort numbers into ranges, or leave these columns out.",
+                code="measured_features",
+            )
         start_R1, feature_E = features.of(ids)
         if not len(feature_E):
             raise DataError(

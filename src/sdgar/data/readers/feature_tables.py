@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,18 @@ _SEVERAL = "|"
 
 
 def read_features(
-    path: str | Path, *, delimiter: str | None = None, max_uncompressed: int | None = None
+    path: str | Path,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    delimiter: str | None = None,
+    max_uncompressed: int | None = None,
 ) -> Features:
     r"""Read features from a CSV, TSV, JSON Lines or Parquet file, plain or compressed.
 
-    Every value is a feature, ``column=value``; a cell may hold several, as a list or as text with
-    ``|`` between them, or none. Numbers are names here: fractions are refused.
+    Texts and whole numbers are categories: every value is a feature, ``column=value``, and a cell
+    may hold several, as a list or as text with ``|`` between them, or none. A column with fractions
+    holds numbers, and one with lists of fractions embeddings. ``kinds`` says otherwise by column,
+    as in ``kinds={"title": "text", "year": "number"}``; a text is a bag of its words.
 
     >>> from pathlib import Path
     >>> _ = Path("people.csv").write_text("user,city\nann,Rome\nbob,Oslo\n")
@@ -57,8 +63,26 @@ def read_features(
             code="missing_id",
         )
     json_lines = file.format == "json_lines"
-    cells = {name: _cells(frame[name], file.name, json_lines=json_lines) for name in columns}
-    return Features.from_columns(frame[key].to_list(), cells)
+    said = dict(kinds or {})
+    cells = {}
+    for name in columns:
+        said[name] = said.get(name) or _kind(frame[name])
+        cells[name] = _cells(frame[name], file.name, said[name], json_lines=json_lines)
+    return Features.from_columns(frame[key].to_list(), cells, kinds=said)
+
+
+def _kind(column: pl.Series) -> str:
+    """Return what a column looks like: categories, numbers, or embeddings."""
+    if isinstance(column.dtype, pl.List | pl.Array):
+        return "embedding" if _inner(column).is_float() else "category"
+    fractions = column.dtype.is_float() or column.dtype == pl.Decimal or _fractions(column)
+    return "number" if fractions else "category"
+
+
+def _inner(column: pl.Series) -> pl.DataType:
+    """Return the type of the values of a column, which may stand in lists."""
+    kind = column.dtype
+    return kind.inner if isinstance(kind, pl.List | pl.Array) else kind  # type: ignore[return-value]
 
 
 def whole_table(path: str | Path, options: ReadOptions) -> tuple[SourceFile, pl.DataFrame]:
@@ -109,21 +133,26 @@ def _require_header(names: Sequence[str], file: str) -> None:
     check_distinct(names)
 
 
-def _cells(column: pl.Series, name: str, *, json_lines: bool) -> list[Any]:
-    inner = column.dtype.inner if isinstance(column.dtype, pl.List) else column.dtype
-    if isinstance(inner, pl.Struct | pl.List | pl.Array) or inner == pl.Object:
+def _cells(column: pl.Series, name: str, kind: str, *, json_lines: bool) -> list[Any]:
+    """Return the cells of a column as its kind has them."""
+    inner = _inner(column)
+    if isinstance(inner, pl.Struct | pl.List | pl.Array) or inner in (pl.Object, pl.Binary):
         raise DataError(
             f"column {column.name!r} of {name} is of type {column.dtype}: a feature is a text, a "
-            "whole number, or a list of these.",
+            "number, or a list of these.",
             code="unsupported_type",
         )
-    if inner.is_float() or inner == pl.Decimal or _fractions(column):
+    if kind == "category" and (inner.is_float() or inner == pl.Decimal or _fractions(column)):
         raise DataError(
-            f"column {column.name!r} of {name} holds fractions, and every value would be a feature "
-            "of its own. Sort them into ranges first, or leave the column out.",
+            f"column {column.name!r} of {name} holds fractions, and every value would be a "
+            "category of its own. Sort them into ranges first, or let them be numbers.",
             code="float_features",
         )
-    if column.dtype == pl.String:
+    if kind == "number" and column.dtype == pl.String:
+        return [_number(cell) for cell in column.to_list()]
+    if kind == "number" and column.dtype == pl.Decimal:
+        return column.cast(pl.Float64).to_list()
+    if kind == "category" and column.dtype == pl.String:
         if json_lines and column.str.contains(r"^\[.*\]$").any():
             raise DataError(
                 f"column {column.name!r} of {name} has lists in some rows and text in others. "
@@ -132,6 +161,16 @@ def _cells(column: pl.Series, name: str, *, json_lines: bool) -> list[Any]:
             )
         return [_several(cell) for cell in column.to_list()]
     return column.to_list()
+
+
+def _number(cell: str | None) -> float | str | None:
+    """Return the number that a text is, nothing for an empty one, and another text as it is."""
+    if not cell:
+        return None
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
 
 
 def _several(cell: str | None) -> list[str]:
