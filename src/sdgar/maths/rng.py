@@ -62,7 +62,9 @@ class Stream(IntEnum):
     SPLIT_USERS = 18
     DISLIKES = 19
     EXPLORE = 20
-    BLOCKS = 21
+    SPLIT_ITEMS = 21
+    CALIBRATE = 22
+    BLOCKS = 22
 
 
 def check_seed(seed: object) -> int:

@@ -17,6 +17,7 @@ from sdgar.data.splits.single import (
     leave_last_out,
     per_user,
     random_rows,
+    whole_items,
     whole_users,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "random_rows",
     "split",
     "validation",
+    "whole_items",
     "whole_users",
     "windows",
 ]

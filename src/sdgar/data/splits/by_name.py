@@ -5,6 +5,8 @@
     leave-last-out    the last row of each user
     date:2024-03-01   all rows from that moment on
     users:0.1         whole users, a tenth of them: part of their rows is folded in, the rest found
+    items:0.1         whole items, a tenth of them, and a fifth of each user's other rows: the
+                      items can be found by their features
     windows:7d:3      three windows of seven days one after the other, the last one ends with the
                       data; each is found from all rows before it
     folds:5           the rows of each user dealt into five parts, each found from the others
@@ -31,6 +33,7 @@ from sdgar.data.splits.single import (
     leave_last_out,
     per_user,
     random_rows,
+    whole_items,
     whole_users,
 )
 from sdgar.errors import UsageError, unknown_name
@@ -39,10 +42,11 @@ Rule = Literal["paper", "time", "leave-last-out"]
 """The name of a rule that needs nothing after a colon."""
 RULES: tuple[Rule, ...] = ("paper", "time", "leave-last-out")
 """The names of the rules that need nothing after a colon."""
-_TOLD = ("date:2024-03-01", "users:0.1", "windows:7d:3", "folds:5")
+_TOLD = ("date:2024-03-01", "users:0.1", "items:0.1", "windows:7d:3", "folds:5")
 _SEVERAL = ("windows", "folds")
-_SHARES = {"paper": 0.2, "time": 0.1, "users": 0.1}
-"""The default shares: of each user's rows, of all rows in time, and of users."""
+_SHARES = {"paper": 0.2, "time": 0.1, "users": 0.1, "items": 0.1}
+"""The default shares: of each user's rows, of all rows in time, of users, and of items."""
+_WHOLE = {"users": whole_users, "items": whole_items}
 
 
 def default_rule(data: Interactions) -> Rule:
@@ -61,9 +65,10 @@ def split(
     """Hold test rows out by a named rule; without one, by time if the data has times.
 
     The rules are "time", "paper" (a share of each user's rows at random), "leave-last-out",
-    "date:2024-03-01" (all rows from that moment on) and "users:0.1" (whole users: part of their
-    rows are the ``histories`` to fold in, the rest is to be found). A share is ``share``, or
-    follows a colon, as in "time:0.2".
+    "date:2024-03-01" (all rows from that moment on), "users:0.1" (whole users: part of their
+    rows are the ``histories`` to fold in, the rest is to be found) and "items:0.1" (whole items,
+    and a fifth of each user's other rows). A share is ``share``, or follows a colon, as in
+    "time:0.2".
 
     >>> rows = {"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"], "time": [10, 20, 30, 40]}
     >>> train, test = sdgar.split(sdgar.read(rows))
@@ -77,7 +82,9 @@ def split(
         of = _share(rule, share)
         if name == "paper":
             return per_user(data, share=of, seed=seed)
-        return by_time(data, share=of) if name == "time" else whole_users(data, share=of, seed=seed)
+        return (
+            by_time(data, share=of) if name == "time" else _WHOLE[name](data, share=of, seed=seed)
+        )
     if name == "leave-last-out" and not told:
         _no_share(name, share, "which holds out one row of each user")
         return leave_last_out(data)
@@ -157,7 +164,7 @@ def _no_share(name: str, share: float | None, why: str) -> None:
 def _number(rule: str, told: str) -> int:
     if not told.isdecimal() or len(told) > 6:
         raise UsageError(
-            f"{rule!r} should end with a number, as in {' or '.join(_TOLD[2:])}.", code="bad_rule"
+            f"{rule!r} should end with a number, as in {' or '.join(_TOLD[3:])}.", code="bad_rule"
         )
     return int(told)
 

@@ -157,6 +157,30 @@ def whole_users(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Spl
     )
 
 
+def whole_items(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Split:
+    """Hold out a share of items with all their rows, and ⌈0.2 n⌉ of each user's n other rows.
+
+    The other rows are the last ones where there is a time, else some at random. They are what lists
+    can lose by items that nobody has had to do with.
+    """
+    _check_share(share)
+    key_I = sort_keys(check_seed(seed), Stream.SPLIT_ITEMS, 0, np.arange(data.n_items))
+    wanted = math.ceil(round(share * data.n_items, 9))
+    held_I = np.zeros(data.n_items, bool)
+    held_I[np.argsort(key_I, kind="stable")[:wanted]] = True
+    cold_E = held_I[data.items_E]
+    how = f"{held_I.sum():,} whole items, seed {seed}"
+    rest = parted(data, cold_E, how).train
+    if rest.time_E is None:
+        key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(rest)))
+        rank_E, which = _rank_within_user(rest, key_E), f"{_TO_FIND:.0%} at random"
+    else:
+        rank_E, which = _latest_first(rest), f"the last {_TO_FIND:.0%}"
+    held_E = cold_E.copy()
+    held_E[~cold_E] = rank_E < _quota(rest, _TO_FIND)[rest.users_E]
+    return parted(data, held_E, f"{how}; of each user's other rows {which}")
+
+
 def parted(
     data: Interactions, held_E: NDArray[np.bool_], how: str, warning: str | None = None
 ) -> Split:
