@@ -144,11 +144,19 @@ class Report(Described):
         }
 
 
-def evaluate(scorer: Scorer, held_out: HeldOut, *, seen: History, ks: Sequence[int] = KS) -> Report:
+def evaluate(
+    scorer: Scorer,
+    held_out: HeldOut,
+    *,
+    seen: History,
+    ks: Sequence[int] = KS,
+    blocked_I: NDArray[np.bool_] | None = None,
+) -> Report:
     """Rank the whole catalogue for every held-out user and measure the lists.
 
     ``seen`` are the items left out of a user's list, as ``held_out.left_out`` gives them: the
-    training items, and the validation items too when the model was trained on them.
+    training items, and the validation items too when the model was trained on them. ``blocked_I``
+    are items that are not ranked for anyone.
     """
     ks = check_ks(ks)
     ranked_T, unseen = np.ones(len(held_out), bool), 0
@@ -159,12 +167,13 @@ def evaluate(scorer: Scorer, held_out: HeldOut, *, seen: History, ks: Sequence[i
         ranked_T, scorer = ~unseen_T | (with_unseen is not None), with_unseen or scorer
     longest = min(ks[-1], max(1, scorer.n_items))
     items_TK = np.full((len(held_out), longest), -1, np.int32)
-    items_TK[ranked_T] = top_k(scorer, held_out.users_T[ranked_T], longest, seen=seen).items_TK
+    users_T = held_out.users_T[ranked_T]
+    items_TK[ranked_T] = top_k(scorer, users_T, longest, seen=seen, blocked_I=blocked_I).items_TK
     return Report(
         users_T=held_out.users_T,
         per_user=per_user(items_TK, held_out, ks, scorer.device, n_items=scorer.n_items),
         counts=Counts(
-            items=scorer.n_items,
+            items=scorer.n_items if blocked_I is None else int((~blocked_I).sum()),
             users=len(held_out),
             rows=len(held_out.items_E),
             unknown_users=held_out.unknown_users,

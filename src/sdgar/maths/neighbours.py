@@ -42,8 +42,55 @@ class Neighbourhoods:
     beta: float
     """The power β by which users with long histories count less: d_u ∝ |I_u|^-β."""
 
+    @classmethod
+    def beside_vectors(cls, n_items: int, *, neighbours: int, l2: float) -> Neighbourhoods:
+        """Return the settings of a memory beside vectors: long histories and rare items count less.
+
+        An item cannot have more neighbours than there are other items.
+        """
+        return cls(k=min(neighbours, max(1, n_items - 1)), l2=l2, shrink=10.0, beta=0.5)
+
     def weights(self, history: SparseMatrix) -> SparseMatrix:
         """Return W, whose row j is what having item j says for every item; its diagonal is 0."""
+        solver = _OnDevice if _kernels(history.device.type) is None else _OnThreads
+        near_IK, weight_IK = solver(self, *self._counts(history)).solved()
+        self._require_finite(weight_IK)
+        return _by_speaker(near_IK, weight_IK)
+
+    def weights_with(
+        self, history: SparseMatrix, before: SparseMatrix, new_N: Tensor
+    ) -> SparseMatrix:
+        """Return W for a history in which some items are new, from the W without them.
+
+        A column of W is solved anew if it is that of a new item, or if a new item is among the
+        neighbours of its item; it is then the one that ``weights`` finds. All others stay.
+        """
+        users_of, items_of, root_I = self._counts(history)
+        solver = _OnDevice(self, users_of, items_of, root_I)
+        new_I = torch.zeros(history.n_columns, dtype=torch.bool, device=history.device)
+        new_I[new_N] = True
+        met_I = new_I.index_fill(0, items_of.rows(users_of.rows(new_N).column_E).column_E, True)
+        met_M = torch.nonzero(met_I)[:, 0]
+        near_MK, both_MK = solver.nearest(met_M)
+        beside_new_M = (new_I[near_MK.clamp(min=0)] & (near_MK >= 0)).any(dim=1)
+        anew_M = new_I[met_M] | beside_new_M
+        near_BK = near_MK[anew_M]
+        weight_BK = solver.systems(near_BK, both_MK[anew_M])
+        self._require_finite(weight_BK)
+        spoken_for = before.transposed()
+        at_B, there_BK = met_M[anew_M], near_BK >= 0
+        stays_E = torch.ones(history.n_columns, dtype=torch.bool, device=history.device)
+        stays_E = stays_E.index_fill(0, at_B, False)[spoken_for.row_E]
+        item_E = torch.cat((spoken_for.row_E[stays_E], at_B[:, None].expand_as(near_BK)[there_BK]))
+        speaker_E = torch.cat((spoken_for.column_E[stays_E], near_BK[there_BK]))
+        weight_E = torch.cat((spoken_for.weights()[stays_E], weight_BK[there_BK]))
+        order_E = torch.argsort(speaker_E * history.n_columns + item_E)
+        start_I1 = torch.bincount(speaker_E, minlength=history.n_columns).cumsum(0)
+        start_I1 = pad(start_I1, (1, 0))
+        return SparseMatrix(start_I1, item_E[order_E], history.n_columns, weight_E[order_E])
+
+    def _counts(self, history: SparseMatrix) -> tuple[SparseMatrix, SparseMatrix, Tensor]:
+        """Return d_u x_u by items, x_u by users, and √G_ii."""
         items_of = replace(history, weight_E=history.weights())
         users_of = items_of.transposed()
         own_E = users_of.weights()
@@ -51,15 +98,15 @@ class Neighbourhoods:
         users_of = replace(users_of, weight_E=own_E * d_U[users_of.column_E])
         zeros_I = torch.zeros(users_of.n_rows, device=history.device)
         root_I = zeros_I.index_add_(0, users_of.row_E, users_of.weights() * own_E).sqrt_()
-        solver = _OnDevice if _kernels(history.device.type) is None else _OnThreads
-        near_IK, weight_IK = solver(self, users_of, items_of, root_I).solved()
+        return users_of, items_of, root_I
+
+    def _require_finite(self, weight_IK: Tensor) -> None:
         if not torch.isfinite(weight_IK).all():
             raise NumericalError(
                 f"the weights of some items are not finite with l2={self.l2:g}. Use a larger l2, "
                 "such as 10.",
                 code="singular",
             )
-        return _by_speaker(near_IK, weight_IK)
 
 
 def user_weights(history: SparseMatrix, beta: float) -> Tensor:
@@ -153,13 +200,15 @@ class _OnDevice:
     def _counted(self, items_B: Tensor) -> Tensor:
         return self._users_of.rows(items_B) @ self._items_of
 
-    def _all_items(self) -> Any:
-        return torch.arange(self._n, device=self._device).split(self._rows)  # type: ignore[no-untyped-call]
-
     def solved(self) -> tuple[Tensor, Tensor]:
+        near_IK, both_IK = self.nearest(torch.arange(self._n, device=self._device))
+        return near_IK, self.systems(near_IK, both_IK)
+
+    def nearest(self, items_R: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the neighbours of some items, ascending, and how often each occurs with them."""
         k, n, root_I = self._rule.k, self._n, self._root_I
         near, both = [], []
-        for items_B in self._all_items():
+        for items_B in items_R.split(self._rows):  # type: ignore[no-untyped-call]
             g_BI = self._counted(items_B)
             value_BI = g_BI / (root_I[items_B, None] * root_I + self._rule.shrink)
             value_BI[torch.arange(len(items_B), device=self._device), items_B] = 0
@@ -168,22 +217,24 @@ class _OnDevice:
             there_BK = near_BK < n
             both.append(g_BI.gather(1, near_BK.clamp(max=n - 1)) * there_BK)
             near.append(torch.where(there_BK, near_BK, -1))
-        near_IK, both_IK = torch.cat(near), torch.cat(both)
-        at_once = max(1, _ROOM // near_IK.shape[1] ** 2)
-        pieces = zip(near_IK.split(at_once), both_IK.split(at_once), strict=True)  # type: ignore[no-untyped-call]
-        return near_IK, torch.cat([self._solve(*piece) for piece in pieces])
+        return torch.cat(near), torch.cat(both)
+
+    def systems(self, near_RK: Tensor, both_RK: Tensor) -> Tensor:
+        """Return the weights of the neighbours of each item."""
+        at_once = max(1, _ROOM // near_RK.shape[1] ** 2)
+        pieces = zip(near_RK.split(at_once), both_RK.split(at_once), strict=True)  # type: ignore[no-untyped-call]
+        return torch.cat([self._solve(*piece) for piece in pieces])
 
     def _solve(self, near_BK: Tensor, both_BK: Tensor) -> Tensor:
         k = near_BK.shape[1]
         from_I1, of_R, at_R = _inverse(near_BK, self._n)
         g_BKK = torch.zeros(len(near_BK), k, k, device=self._device)
-        for items_J in self._all_items():
+        needed_J = torch.nonzero(from_I1.diff())[:, 0]
+        for items_J in needed_J.split(self._rows) if len(needed_J) else ():  # type: ignore[no-untyped-call]
             first, last = from_I1[items_J[0]], from_I1[items_J[-1] + 1]
-            if first == last:
-                continue
             g_JI = self._counted(items_J)
             b_R, p_R = of_R[first:last], at_R[first:last]
-            row_R = near_BK[b_R, p_R] - items_J[0]
+            row_R = torch.searchsorted(items_J, near_BK[b_R, p_R])
             other_RK = near_BK[b_R]
             g_BKK[b_R, p_R] = g_JI[row_R[:, None], other_RK.clamp(min=0)] * (other_RK >= 0)
         # A neighbour that is not there is a row of the unit matrix, and its weight 0.

@@ -64,7 +64,7 @@ class Stream(IntEnum):
     EXPLORE = 20
     SPLIT_ITEMS = 21
     CALIBRATE = 22
-    BLOCKS = 22
+    BLOCKS = 23
 
 
 def check_seed(seed: object) -> int:

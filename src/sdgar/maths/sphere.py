@@ -83,6 +83,68 @@ def directions(
     return torch.cat(found)
 
 
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """The contexts of a model as new items meet them: the mirror of ``directions``.
+
+    As a function of one item i, and with b_i at its best, the objective of the softmax is
+
+        f(v̂) = v̂ · m / τ - log Σ_{c ∉ U_i} exp(û_c · v̂ / τ + a_c),   m = mean_{c ∈ U_i} û_c / ρ
+        a_c = log |I_c| - log Σ_j exp(û_c · v̂_j / τ + b_j)
+        b_i = log |U_i| - log Σ_c exp(û_c · v̂ / τ + a_c)
+
+    so that items are found among contexts as contexts are among items.
+    """
+
+    unit_UD: Tensor
+    """The directions û of the contexts."""
+    offset_U: Tensor
+    """The offset a of each context; -inf for one without items."""
+    stand_in: Support
+    """The contexts that stand for all of them."""
+    tau: float
+    """The temperature τ of cosines."""
+    rho: float
+    """The temperature ρ of positives over that of negatives."""
+
+    @classmethod
+    def of(
+        cls,
+        unit_UD: Tensor,
+        length_U: Tensor,
+        unit_ID: Tensor,
+        bias_I: Tensor,
+        items: Support,
+        *,
+        tau: float,
+        rho: float = 1.0,
+    ) -> Contexts:
+        """Sum up the softmax of each context over the items that stand for the catalogue."""
+        v_SD = unit_ID[items.item_S]
+        offset_S = bias_I[items.item_S] + items.log_weight_S
+        blocks = unit_UD.split(_BLOCK)  # type: ignore[no-untyped-call]
+        log_z = [torch.addmm(offset_S, u_BD, v_SD.T, alpha=1 / tau).logsumexp(1) for u_BD in blocks]
+        offset_U = length_U.to(unit_UD).log() - torch.cat(log_z)
+        return cls(unit_UD, offset_U, Support.of(length_U), tau, rho)
+
+    def directions(self, known: SparseMatrix) -> Tensor:
+        """Return v̂ of each item, from the contexts that are known to have it."""
+        return directions(
+            known, self.unit_UD, self.offset_U, self.stand_in, tau=self.tau, rho=self.rho
+        )
+
+    def biases(self, unit_ND: Tensor, count_N: Tensor) -> Tensor:
+        """Return b of items with these directions, which so many contexts have."""
+        at_S = self.stand_in.item_S
+        offset_S = self.offset_U[at_S] + self.stand_in.log_weight_S
+        blocks = unit_ND.split(_BLOCK)  # type: ignore[no-untyped-call]
+        u_SD = self.unit_UD[at_S]
+        sums = [
+            torch.addmm(offset_S, v_BD, u_SD.T, alpha=1 / self.tau).logsumexp(1) for v_BD in blocks
+        ]
+        return count_N.to(unit_ND).log() - torch.cat(sums)
+
+
 def support(popularity_I: Tensor) -> tuple[Tensor, Tensor]:
     """Choose items that stand for the catalogue, and log of how many each stands for.
 

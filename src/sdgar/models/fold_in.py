@@ -1,7 +1,8 @@
 """How a model takes in contexts that are new to it, from their histories alone.
 
-Items stay as they are. A model carries a rule, which is a record of a few numbers and is saved with
-the model as ``{"rule": name, …}``:
+Items stay as they are; ``items`` is the mirror of it, for new items of contexts that stay. A model
+carries a rule, which is a record of a few numbers and is saved with the model as
+``{"rule": name, …}``:
 
     sphere           û of the softmax objective of cosines, for the items as they are
     least squares    u of half a sweep of alternating least squares
@@ -13,7 +14,7 @@ the model as ``{"rule": name, …}``:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,12 +28,14 @@ from sdgar.data.interactions import History
 from sdgar.errors import UsageError
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.maths.sphere import Support, directions
+from sdgar.maths.sphere import Contexts, Support, directions
 from sdgar.models.saved import expect
 from sdgar.storage.folders import DamagedError, Tensors
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sdgar.models.factors import Factors
 
 POPULARITY = "popularity_I"
 """The name of the popularity of items in training, where a saved model holds it."""
@@ -108,6 +111,17 @@ class VectorRule(Rule):
         """u_TD of contexts that have these items."""
         raise NotImplementedError
 
+    def items(self, model: Factors, known: SparseMatrix, length_U: Tensor) -> tuple[Tensor, Tensor]:
+        """v_ND and b_N of new items, from the contexts that have them and stay as they are.
+
+        ``length_U`` says how many items each context of the model was trained with.
+        """
+        raise NotImplementedError
+
+    def grown(self, place_I: Tensor, added_J: Tensor) -> Self:
+        """Give the rule for a model with more items: where its own stand, and counts to add."""
+        return self
+
 
 @dataclass(frozen=True)
 class OnSphere(VectorRule):
@@ -136,6 +150,33 @@ class OnSphere(VectorRule):
         """u_TD of contexts that have these items."""
         support = self.support.to(item_ID.device)
         return directions(known, item_ID, bias_I, support, tau=self.tau, rho=self.rho) / self.tau
+
+    def items(self, model: Factors, known: SparseMatrix, length_U: Tensor) -> tuple[Tensor, Tensor]:
+        """v̂ climbs the same objective as û does; b is on the line of the biases of other items.
+
+        The best b without a penalty is known for every item. Training holds biases by a penalty,
+        and least squares over the items that were trained say what becomes of the best b by that.
+        """
+        items = self.support.to(model.device)
+        contexts = Contexts.of(
+            self.tau * model.user_UD, length_U, model.item_ID, model.bias_I, items,
+            tau=self.tau, rho=self.rho,
+        )  # fmt: skip
+        count_S = self.popularity_I.to(model.device)[items.item_S]
+        at_S = items.item_S[count_S > 0]
+        best_S = contexts.biases(model.item_ID[at_S], count_S[count_S > 0]).double()
+        own_S = model.bias_I[at_S].double()
+        spread = (best_S - best_S.mean()).square().sum()
+        slope = ((best_S - best_S.mean()) * own_S).sum() / spread if spread > 0 else 0.0 * spread
+        v_ND = contexts.directions(known)
+        best_N = contexts.biases(v_ND, known.length_R).double()
+        return v_ND, (own_S.mean() + slope * (best_N - best_S.mean())).to(v_ND)
+
+    def grown(self, place_I: Tensor, added_J: Tensor) -> Self:
+        """Give the rule for a model with more items: where its own stand, and counts to add."""
+        count_J = added_J.cpu().clone()
+        count_J[place_I.cpu()] += self.popularity_I.cpu()
+        return replace(self, popularity_I=count_J)
 
     def tensors(self, history: History) -> Tensors:
         """Give the popularity, unless it is that of the model's own history."""
@@ -176,6 +217,11 @@ class LeastSquares(VectorRule):
         """u_TD of contexts that have these items."""
         return HalfSweep(self.alpha, self.l2, self.power)(known, item_ID)
 
+    def items(self, model: Factors, known: SparseMatrix, length_U: Tensor) -> tuple[Tensor, Tensor]:
+        """v minimises α Σ_c (u_c · v)² + Σ_{c ∈ U_i} (1 - u_c · v)² + λ (|U_i| + α N)^ν ‖v‖²."""
+        v_ND = HalfSweep(self.alpha, self.l2, self.power)(known, model.user_UD)
+        return v_ND, torch.zeros_like(v_ND[:, 0])
+
 
 class NoVector(VectorRule):
     """u has no numbers, as in a model that gives everyone the same scores."""
@@ -185,6 +231,10 @@ class NoVector(VectorRule):
     def vectors(self, item_ID: Tensor, bias_I: Tensor, known: SparseMatrix) -> Tensor:
         """u_TD of contexts that have these items: D = 0."""
         return torch.empty(known.n_rows, 0, device=item_ID.device)
+
+    def items(self, model: Factors, known: SparseMatrix, length_U: Tensor) -> tuple[Tensor, Tensor]:
+        """v has no numbers, and b is how many contexts have the item."""
+        return model.item_ID.new_empty(known.n_rows, 0), known.length_R.to(model.bias_I)
 
 
 class ByHistory(Rule):

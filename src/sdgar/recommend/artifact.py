@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sdgar.data.id_file import id_tensors, read_ids
 from sdgar.data.ids import Ids
@@ -43,11 +44,12 @@ from sdgar.recommend.manifest import (
     version_of,
 )
 from sdgar.storage import folders
-from sdgar.storage.folders import MANIFEST, Tensors
+from sdgar.storage.folders import MANIFEST, DamagedError, Tensors
 
 _RULE = "fold_in:"
 """Begins the names of the arrays of a rule among those of a model."""
 _SEEN_ROWS, _SEEN = "seen_indptr_U1", "seen_items_E"
+_COLD = "cold_items_N"
 _ATTACHED = ("log.jsonl", "training.png")
 """The files that commands put beside a model, which manifests did not always name."""
 
@@ -68,6 +70,8 @@ class Artifact:
     """How the model was made: system, hyper-parameters, engine, seed, data, metrics."""
     seen: History | None = None
     """The items that users know beside their history and do not like: not recommended either."""
+    cold: NDArray[np.bool_] | None = None
+    """Whether each item is cold, known by its features alone; None if there is no such item."""
     version: str = ""
     """The name of exactly this model, if it was loaded: it depends on all that the folder holds."""
 
@@ -182,6 +186,7 @@ def load(path: str | Path) -> Artifact:
     n_users, n_items, n_rows = (sizes[name] for name in ("users", "items", "interactions"))
     history = tensors[HISTORY]
     seen = _take_seen(folder / HISTORY, history, n_users, n_items)
+    cold = _take_cold(folder / HISTORY, history, n_items)
     expect(
         folder / HISTORY,
         history,
@@ -204,7 +209,7 @@ def load(path: str | Path) -> Artifact:
         else rule_of_earlier(about, own, n_items)
     )
     return Artifact(
-        model.ruled_by(rule), users, items, own, about, seen, version=version_of(manifest)
+        model.ruled_by(rule), users, items, own, about, seen, cold, version_of(manifest)
     )
 
 
@@ -218,6 +223,8 @@ def _history_tensors(artifact: Artifact) -> Tensors:
     tensors: Tensors = {"indptr_U1": own.indptr_U1, "items_E": own.items_E}
     if artifact.seen is not None:
         tensors |= {_SEEN_ROWS: artifact.seen.indptr_U1, _SEEN: artifact.seen.items_E}
+    if artifact.cold is not None:
+        tensors[_COLD] = np.flatnonzero(artifact.cold)
     return tensors
 
 
@@ -231,3 +238,16 @@ def _take_seen(path: Path, tensors: Tensors, n_users: int, n_items: int) -> Hist
     expect(path, found, {_SEEN_ROWS: rows, _SEEN: items})
     check_csr(path, _SEEN_ROWS, found[_SEEN_ROWS], found[_SEEN], n_items)
     return History(found[_SEEN_ROWS], found[_SEEN])
+
+
+def _take_cold(path: Path, tensors: Tensors, n_items: int) -> NDArray[np.bool_] | None:
+    """Take out which items are known by their features alone, if the model says so."""
+    found = tensors.pop(_COLD, None)
+    if found is None:
+        return None
+    expect(path, {_COLD: found}, {_COLD: (np.int64, (found.size,))})
+    if len(found) and not 0 <= found.min() <= found.max() < n_items:
+        raise DamagedError(path, f"{_COLD} holds an item that lies outside the catalogue")
+    cold_I = np.zeros(n_items, bool)
+    cold_I[found] = True
+    return cold_I

@@ -39,6 +39,8 @@ class Lists:
     none; None if nobody asked why."""
     notes: tuple[tuple[tuple[str, ...], ...], ...] | None = None
     """What the rules of the house did to each entry of each list, in words; None without rules."""
+    cold_I: NDArray[np.bool_] | None = None
+    """Whether each item is cold, known by its features alone; None if there is no such item."""
 
     def __len__(self) -> int:
         return len(self.items_TK)
@@ -61,6 +63,7 @@ class Lists:
             array.tolist() for array in (self.scores_TK, self.short_T, self.basis_T)
         )
         why_TK = None if self.why_TK is None else self._because().tolist()
+        cold_TK = None if self.cold_I is None else self.cold_I[self.items_TK].tolist()
         return [
             {
                 **{name: values[t] for name, values in asked.items()},
@@ -69,6 +72,7 @@ class Lists:
                         self.what: one,
                         **({} if names is None else {"name": names.get(str(one), str(one))}),
                         "score": score,
+                        **({} if cold_TK is None else {"cold": cold_TK[t][at]}),
                         **({} if why_TK is None else {"because": why_TK[t][at]}),
                         **({} if self.notes is None else {"rules": list(self.notes[t][at])}),
                     }
@@ -90,6 +94,12 @@ class Lists:
             said_R[at] = "; ".join(self.notes[row][place]) if place < len(self.notes[row]) else ""
         return said_R
 
+    def _cold(self, row_R: NDArray[np.int64], place_R: NDArray[np.int64]) -> NDArray[Any]:
+        """Say of each entry whether it is cold."""
+        assert self.cold_I is not None
+        listed_R = self.items_TK[row_R, place_R]
+        return self.cold_I[listed_R] & (listed_R >= 0)
+
     def _because(self) -> NDArray[Any]:
         """Give the ids of the reasons, and None where there is none."""
         assert self.why_TK is not None
@@ -99,9 +109,9 @@ class Lists:
     def frame(self, like: object = None) -> Any:
         """Give a table with a row for each entry, in Polars, or in pandas if ``like`` is pandas.
 
-        The columns say who was asked about, then rank, item, score, short and basis, because if it
-        was asked why, and rules if there were some. A list without any entry is a row without an
-        item.
+        The columns say who was asked about, then rank, item, score, short and basis, cold if some
+        items of the model are, because if it was asked why, and rules if there were some. A list
+        without any entry is a row without an item.
         """
         found_TK = self.items_TK >= 0
         shown_TK = found_TK.copy()
@@ -117,6 +127,7 @@ class Lists:
                 "score": _where(has_R, self.scores_TK[row_R, place_R]),
                 "short": self.short_T[row_R],
                 "basis": self.basis_T[row_R],
+                **({} if self.cold_I is None else {"cold": self._cold(row_R, place_R)}),
                 **({} if self.why_TK is None else {"because": self._because()[row_R, place_R]}),
                 **({} if self.notes is None else {"rules": self._said(row_R, place_R)}),
             },
@@ -131,7 +142,7 @@ def table(
     """Give a frame whose columns have the same types however many rows there are."""
     from sdgar.data.tables import to_table
 
-    said = {"score": "float64", "short": "bool", "basis": "text", **(types or {})}
+    said = {"score": "float64", "short": "bool", "basis": "text", "cold": "bool", **(types or {})}
     return to_table(
         {name: values.tolist() for name, values in columns.items()},
         types={name: said.get(name) or _kind(values) for name, values in columns.items()},

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, length, of_kind, one_of
 from sdgar.data.contexts import USER, Fields, SeenBy
+from sdgar.data.features import Features
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import SdgarWarning, UsageError
@@ -29,6 +30,7 @@ from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model, Side
 from sdgar.models.sum import Sum
 from sdgar.recommend import artifact
+from sdgar.recommend.adding import Events, grown
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.explain import One, explain
 from sdgar.recommend.histories import Histories, rows_of
@@ -135,6 +137,16 @@ class Recommender(Described):
     def version(self) -> str:
         """The name of exactly this model; empty if it was not loaded from a folder."""
         return self._saved.version
+
+    @property
+    def cold_I(self) -> NDArray[np.bool_] | None:
+        """Whether each item is cold, known by its features alone; None if there is no such item."""
+        return self._saved.cold
+
+    @property
+    def cold_items(self) -> NDArray[Any]:
+        """The ids of items that the model knows by their features alone."""
+        return self.items.values[:0] if self.cold_I is None else self.items.values[self.cold_I]
 
     @property
     def popularity_I(self) -> NDArray[np.float32]:
@@ -320,14 +332,17 @@ class Recommender(Described):
         if rules is not None:
             own = Reranking.from_any(rules)
             facts = facts_of(own, self.model, self.history, self.items)
-            return reranked_in_pieces(
+            pieces = reranked_in_pieces(
                 asked, k, self.items, rows, own, facts, blocked_I=blocked_I, popular=popular,
                 why=why,
             )  # fmt: skip
-        return ranked_in_pieces(
-            asked, k, self.items, rows, blocked_I=blocked_I, popular=popular, why=why,
-            index=self._finder,
-        )  # fmt: skip
+        else:
+            pieces = ranked_in_pieces(
+                asked, k, self.items, rows, blocked_I=blocked_I, popular=popular, why=why,
+                index=self._finder,
+            )  # fmt: skip
+        cold_I = self.cold_I
+        return pieces if cold_I is None else (replace(one, cold_I=cold_I) for one in pieces)
 
     def explain(
         self,
@@ -386,7 +401,33 @@ class Recommender(Described):
         rows = rows_of(histories)
         model, new = self._questions.folded(rows, skip_unknown=skip_unknown)
         about = {**self.about, "context": list(USER), "folded_in": True}
-        return Recommender(Artifact(model, rows.users, self.items, new, about))
+        return Recommender(Artifact(model, rows.users, self.items, new, about, cold=self.cold_I))
+
+    def add_items(
+        self,
+        events: Events | None = None,
+        *,
+        features: Features | None = None,
+        skip_unknown: bool = False,
+    ) -> Recommender:
+        """Give a model that knows new items too, without training; users stay as they are.
+
+        ``events`` say who had to do with each new item: ``sdgar.read(file)``, or lists of users by
+        item. The item then gets the vector and the bias that suit the objective of the model, and
+        its weights from and to other items, and it belongs to the histories of its users. Users
+        whom the model does not know are refused, or with ``skip_unknown`` left out.
+
+        ``features`` are those of known items and of new ones, in one table. New items without
+        events are cold: their vectors are predicted from their features, and lists mark them.
+        Where a cold item gets events, now or later, both count: n events n / (n + κ), and the
+        prediction the rest.
+
+        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> model = sdgar.IALS(dim=2).fit(data).add_items({"new": [1, 2]})
+        >>> model.recommend([3], k=1, items=["new"])["item"].to_list()
+        ['new']
+        """
+        return Recommender(grown(self._saved, events, features, skip_unknown=skip_unknown))
 
     def update(self, events: Histories, *, skip_unknown: bool = False) -> Recommender:
         """Give a model that knows of new events, without training; ``save`` keeps it.
@@ -491,14 +532,16 @@ class Recommender(Described):
         ks: tuple[int, ...] = KS,
         seen: Interactions | None = None,
         histories: Interactions | None = None,
+        among: Iterable[Any] | None = None,
     ) -> Report:
         """Rank the whole catalogue for every test user and compare with the test rows.
 
         Items a user is known to have are left out of the list: the model's own training
         rows, or ``seen`` if it is given. With ``histories`` the test users are new ones, who are
-        folded in from these rows, which are then what they are known to have.
+        folded in from these rows, which are then what they are known to have. With ``among``, such
+        as ``model.cold_items``, only these items are ranked, and only their test rows count.
         """
-        report = measured(self, test, ks=ks, seen=seen, histories=histories)
+        report = measured(self, test, ks=ks, seen=seen, histories=histories, among=among)
         if report.warning and histories is None:
             warnings.warn(report.warning, SdgarWarning, stacklevel=2)
         return report
@@ -534,4 +577,6 @@ def most_popular(model: Recommender) -> Recommender:
     factors = popularity(model.history, len(model.items), model.fields)
     context = model.about.get("context", list(USER))
     about = {"system": "popular", "context": context, "seen_by": model.seen_by}
-    return Recommender(Artifact(factors, model.users, model.items, model.history, about))
+    return Recommender(
+        Artifact(factors, model.users, model.items, model.history, about, cold=model.cold_I)
+    )

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, g
 
 import sdgar
 from sdgar.arguments import one_of
+from sdgar.data.features import Features
 from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError, unknown_name
 from sdgar.evaluation.report import Report
-from sdgar.models.fold_in import Rule
+from sdgar.models.fold_in import Rule, VectorRule
 from sdgar.models.model import Model
+from sdgar.recommend.adding import Events
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.explain import One
 from sdgar.recommend.histories import Histories
@@ -153,8 +155,12 @@ class Estimator(Described):
     @property
     def folds_in(self) -> bool:
         """Whether new users can be folded into its models, from their histories."""
-        some = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
-        return self.fold_rule(some) is not None
+        return self.fold_rule(_some()) is not None
+
+    @property
+    def places_items(self) -> bool:
+        """Whether its models can have a place for items without events, by their features."""
+        return isinstance(self.fold_rule(_some()), VectorRule)
 
     def fit(
         self,
@@ -300,6 +306,16 @@ class Estimator(Described):
         """Return a model that knows of new events; see :meth:`Recommender.update`."""
         return self.recommender_.update(events, skip_unknown=skip_unknown)
 
+    def add_items(
+        self,
+        events: Events | None = None,
+        *,
+        features: Features | None = None,
+        skip_unknown: bool = False,
+    ) -> Recommender:
+        """Return a model that knows new items too; see :meth:`Recommender.add_items`."""
+        return self.recommender_.add_items(events, features=features, skip_unknown=skip_unknown)
+
     def similar_items(
         self, items: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"
     ) -> Any:
@@ -375,7 +391,7 @@ class Estimator(Described):
             )
 
     def _keep(self, model: Model, train: Interactions, about: dict[str, Any]) -> None:
-        self.__dict__["_recommender"] = Recommender(
+        made = Recommender(
             Artifact(
                 model=model.ruled_by(self.fold_rule(train)),
                 users=train.users,
@@ -394,3 +410,11 @@ class Estimator(Described):
                 seen=train.seen,
             )
         )
+        if train.item_features is not None and not self.looks_at_features:
+            made = made.add_items(features=train.item_features)
+        self.__dict__["_recommender"] = made
+
+
+def _some() -> Interactions:
+    """Return a few rows, by which a system says what its models can do."""
+    return Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])

@@ -7,6 +7,7 @@ from numbers import Real
 from types import NoneType
 from typing import Any, get_args
 
+from sdgar.data.contexts import USER
 from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
@@ -91,16 +92,30 @@ def require_learnable(train: Interactions) -> None:
 
 
 def require_features_used(estimator: Any, data: Interactions) -> None:
-    """Raise if features were given and no part of the system looks at them."""
-    if data.user_features is not None or data.item_features is not None:
-        require_looks_at_features(estimator)
-
-
-def require_looks_at_features(estimator: Any) -> None:
-    """Raise if the system looks at no features."""
-    if not estimator.looks_at_features:
+    """Raise if features were given and nothing looks at them."""
+    of_users, of_items = data.user_features is not None, data.item_features is not None
+    require_looks_at_features(estimator, of_users=of_users, of_items=of_items)
+    if of_items and not estimator.looks_at_features and data.context != USER:
         raise UsageError(
-            f"system {estimator.system_name} looks at no features. Use discriminator two-tower "
-            "(--discriminator two-tower), or leave the features out.",
+            f"features of items let {estimator.system_name} recommend items without events, which "
+            "is not possible where a context has several fields. Leave the features out.",
+            code="unused_features",
+        )
+
+
+def require_looks_at_features(estimator: Any, *, of_users: bool, of_items: bool) -> None:
+    """Raise if features were given to a system that makes nothing of them.
+
+    Features of items are of use to a system that can place new items among its vectors: those
+    without events are recommended by them.
+    """
+    if estimator.looks_at_features or not (of_users or of_items):
+        return
+    if of_users or not estimator.places_items:
+        whose = " of users" if of_users and estimator.places_items else ""
+        raise UsageError(
+            f"system {estimator.system_name} looks at no features{whose}. Use discriminator "
+            "two-tower (--discriminator two-tower), or leave the features out. Features of items "
+            "that have no events yet are used by ials, quick and sdsoftmax.",
             code="unused_features",
         )

@@ -52,13 +52,10 @@ class Memory:
     def beside_vectors(
         cls, data: Interactions, weight: float | None, *, neighbours: int, l2: float
     ) -> Memory:
-        """Make the memory that vectors have beside them: long histories and rare items count less.
-
-        An item cannot have more neighbours than there are other items.
-        """
-        k = min(at_least("neighbours", neighbours, 1), max(1, data.n_items - 1))
-        l2 = not_negative("memory_l2", l2)
-        return cls(Neighbourhoods(k=k, l2=l2, shrink=10.0, beta=0.5), weight)
+        """Make the memory that vectors have beside them; see ``Neighbourhoods.beside_vectors``."""
+        k, l2 = at_least("neighbours", neighbours, 1), not_negative("memory_l2", l2)
+        rule = Neighbourhoods.beside_vectors(data.n_items, neighbours=k, l2=l2)
+        return cls(rule, weight)
 
     @property
     def usual(self) -> float:

@@ -1,0 +1,252 @@
+"""New items of a saved model: by their events, by their features, or by both."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sdgar.arguments import of_kind
+from sdgar.data.contexts import USER
+from sdgar.data.features import Features
+from sdgar.data.ids import Ids, common_kind, is_column
+from sdgar.data.interactions import History, Interactions
+from sdgar.errors import ArtifactError, DataError, SdgarWarning, UsageError
+from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.fold_in import GREATEST, VectorRule
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.model import Model
+from sdgar.models.new_items import (
+    factors_of,
+    has_vectors,
+    parts_of,
+    renumbered,
+    require_growing,
+    with_vectors,
+    with_weights,
+)
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.cold import predicted
+from sdgar.recommend.unknown import index_of
+from sdgar.settings import of_today
+
+Events = Interactions | Mapping[Any, Iterable[Any]]
+"""Who had to do with new items: rows, or a list of users by item."""
+ABOUT = "new_items"
+"""The name under which a model says what became of its new items."""
+
+
+def grown(
+    saved: Artifact, events: Events | None, features: Features | None, *, skip_unknown: bool
+) -> Artifact:
+    """Give a model that knows new items too; see ``Recommender.add_items``."""
+    if events is None and features is None:
+        raise UsageError(
+            "there is nothing to add: give events of new items, features, or both.",
+            code="no_items",
+        )
+    if tuple(saved.about.get("context", USER)) != USER:
+        raise UsageError(
+            "new items cannot be added where a context has several fields. Train again with their "
+            "rows.",
+            code="no_new_items",
+        )
+    require_growing(saved.model, saved.about.get("system"))
+    rows = None if events is None else _rows_of(saved, events, skip_unknown=skip_unknown)
+    if features is not None:
+        of_kind("features", features, Features, "Read a table with sdgar.read_features(path).")
+        saved = _with_cold(saved, features)
+    return saved if rows is None else _with_events(saved, rows)
+
+
+def _rows_of(saved: Artifact, events: Events, *, skip_unknown: bool) -> Interactions:
+    """Give the rows of new items, of users whom the model knows."""
+    rows = events if isinstance(events, Interactions) else _listed(events)
+    if rows.weight_E is not None:
+        warnings.warn(
+            "add_items does not use the weights of rows: every user of an item counts alike.",
+            SdgarWarning,
+            stacklevel=4,
+        )
+    known_I = saved.items.index_of(rows.items.values)
+    warm = known_I >= 0
+    if saved.cold is not None:
+        warm &= ~saved.cold[known_I]
+    if warm.any():
+        raise UsageError(
+            f"{int(warm.sum()):,} items are known to the model, with events of their own: "
+            f"{rows.items.values[warm][:3].tolist()!r}. Give events of new items alone, or train "
+            "again with all rows.",
+            code="known_items",
+        )
+    fallback = "skip" if skip_unknown else "error"
+    at_U = index_of(saved.users, rows.users.values.tolist(), "user", fallback)
+    kept_E = (at_U >= 0)[rows.users_E]
+    bare = np.bincount(rows.items_E[kept_E], minlength=rows.n_items) == 0
+    if bare.any():
+        raise UsageError(
+            f"{int(bare.sum()):,} new items have no event of a user whom the model knows: "
+            f"{rows.items.values[bare][:3].tolist()!r}. Leave them out, or give their features.",
+            code="empty_item",
+        )
+    return rows.subset(kept_E, "unknown_users") if not kept_E.all() else rows
+
+
+def _listed(events: Any) -> Interactions:
+    """Give one row for every user of every new item."""
+    if not isinstance(events, Mapping) or not all(is_column(users) for users in events.values()):
+        raise UsageError(
+            "events of new items are sdgar.read(file), or lists of users by item, such as "
+            f"{{'new item': ['ann', 'bob']}}; got {events!r:.60}.",
+            code="bad_events",
+        )
+    lists = {item: list(users) for item, users in events.items()}
+    bare = [item for item, users in lists.items() if not users]
+    if bare or not lists:
+        raise UsageError(
+            f"{len(bare):,} new items have no event, the first are {bare[:3]!r}. Leave them out, "
+            "or give their features.",
+            code="empty_item",
+        )
+    users = [user for users in lists.values() for user in users]
+    items = [item for item, users in lists.items() for _ in users]
+    return Interactions.from_arrays(users, items, duplicates="last")
+
+
+def _with_cold(saved: Artifact, features: Features) -> Artifact:
+    """Give the model with all items of the features, those that it does not know as cold ones."""
+    new = features.ids.values[saved.items.index_of(features.ids.values) < 0]
+    if not len(new):
+        return saved
+    more, place_I = _united(saved, new)
+    cold_J = np.ones(len(more.items), bool)
+    cold_J[place_I] = False if saved.cold is None else saved.cold
+    about = {"cold": int(cold_J.sum())}
+    model = more.model
+    if has_vectors(model):
+        found = predicted(model, more.history, more.items, ~cold_J, features)
+        at_N, v_ND, b_N = (
+            torch.from_numpy(one) for one in (np.flatnonzero(cold_J), found.v_ND, found.b_N)
+        )
+        model = with_vectors(model, at_N, v_ND, b_N)
+        about |= found.about
+    elif factors_of(model) is None:
+        raise UsageError(
+            f"a model of system {saved.about.get('system')!r} has no vectors, so that features say "
+            "nothing of its items. Add items by their events, or use ials, quick or sdsoftmax.",
+            code="no_vectors",
+        )
+    return replace(more, model=model, cold=cold_J, about={**more.about, ABOUT: about})
+
+
+def _with_events(saved: Artifact, rows: Interactions) -> Artifact:
+    """Give the model with the items of some rows, by their vectors and weights."""
+    new = rows.items.values[saved.items.index_of(rows.items.values) < 0]
+    before = saved.history
+    more, _ = _united(saved, new)
+    n_items = len(more.items)
+    user_E = more.users.index_of(rows.users.values)[rows.users_E]
+    item_E = more.items.index_of(rows.items.values)[rows.items_E]
+    history = more.history.union(History.of_pairs(user_E, item_E, len(more.users)))
+    at_N, own_E = np.unique(item_E, return_inverse=True)
+    of_item = History.of_pairs(own_E, user_E, len(at_N))
+    device = more.model.device
+    known = SparseMatrix.of(of_item.indptr_U1, of_item.items_E, len(more.users), device=device)
+    model, about = more.model, dict(more.about.get(ABOUT, {}))
+    where_N = torch.from_numpy(at_N).to(device)
+    factors = factors_of(model)
+    if factors is not None:
+        rule = factors.rule
+        assert isinstance(rule, VectorRule)
+        length_U = torch.from_numpy(np.diff(before.indptr_U1)).to(device)
+        v_ND, b_N = rule.items(factors, known, length_U)
+        if more.cold is not None and has_vectors(model):
+            worth_N = _kappa(about) * torch.from_numpy(more.cold[at_N]).to(v_ND)
+            share_N = known.length_R / (known.length_R + worth_N)
+            v_ND = share_N[:, None] * v_ND + (1 - share_N)[:, None] * factors.item_ID[where_N]
+            b_N = share_N * b_N + (1 - share_N) * factors.bias_I[where_N]
+        model = with_vectors(model, where_N, v_ND, b_N)
+    everything = SparseMatrix.of(history.indptr_U1, history.items_E, n_items, device=device)
+    added_J = torch.zeros(n_items, dtype=torch.long)
+    added_J[torch.from_numpy(at_N)] = known.length_R.cpu()
+    model = renumbered(model, torch.arange(n_items, device=device), everything, added_J)
+    if any(isinstance(part, LocalItemWeights) for part in parts_of(model)):
+        model = with_weights(model, _neighbourhoods(more.about, n_items), where_N)
+    cold = more.cold
+    if cold is not None:
+        cold = cold.copy()
+        cold[at_N] = False
+        about["cold"] = int(cold.sum())
+    about["by_events"] = about.get("by_events", 0) + len(at_N)
+    return replace(
+        more, model=model, history=history, cold=cold, about={**more.about, ABOUT: about}
+    )
+
+
+def _united(saved: Artifact, new: NDArray[Any]) -> tuple[Artifact, NDArray[np.int64]]:
+    """Give the model with room for new ids, and where its own items stand from now on."""
+    own = saved.items
+    if len(new) and (Ids(np.sort(new)).kind == "text") != (own.kind == "text"):
+        raise DataError(
+            f"ids of items of this model are {own.kind}, such as {own.values[:3].tolist()!r}, and "
+            f"those of new items are such as {new[:3].tolist()!r}. Write both alike.",
+            code="schema_mismatch",
+        )
+    items = Ids(np.unique(np.concatenate(common_kind(own.values, new))))
+    place_I = items.index_of(own.values)
+    history = _placed(saved.history, place_I)
+    matrix = SparseMatrix.of(
+        history.indptr_U1, history.items_E, len(items), device=saved.model.device
+    )
+    model: Model = renumbered(saved.model, torch.from_numpy(place_I).to(saved.model.device), matrix)
+    cold_J = None
+    if saved.cold is not None:
+        cold_J = np.zeros(len(items), bool)
+        cold_J[place_I] = saved.cold
+    seen = None if saved.seen is None else _placed(saved.seen, place_I)
+    more = replace(
+        saved, model=model, items=items, history=history, seen=seen, cold=cold_J, version=""
+    )
+    return more, place_I
+
+
+def _placed(history: History, place_I: NDArray[np.int64]) -> History:
+    return History(history.indptr_U1, place_I[history.items_E].astype(np.int32))
+
+
+def _kappa(about: Mapping[str, Any]) -> float:
+    kappa = about.get("kappa")
+    if not isinstance(kappa, int | float) or not 0 <= kappa <= GREATEST:
+        raise ArtifactError(
+            f"the model is damaged: {ABOUT}.kappa is {kappa!r:.40}. Restore the folder from a "
+            "copy, or add the items again.",
+            code="damaged",
+        )
+    return float(kappa)
+
+
+def _neighbourhoods(about: Mapping[str, Any], n_items: int) -> Neighbourhoods:
+    """Give the settings by which the weights of a model were found, as the model tells them."""
+    given = about.get("hyper_parameters")
+    settings = of_today(about.get("system"), given if isinstance(given, dict) else {})
+    match about.get("system"), settings:
+        case "local-ease", {
+            "neighbours": int() as k, "l2": int() | float() as l2,
+            "shrink": int() | float() as shrink, "beta": int() | float() as beta,
+        } if k > 0 and min(l2, shrink, beta) >= 0:  # fmt: skip
+            k = min(k, max(1, n_items - 1))
+            return Neighbourhoods(k=k, l2=float(l2), shrink=float(shrink), beta=float(beta))
+        case _, {"neighbours": int() as k, "memory_l2": int() | float() as l2} if k > 0 and l2 >= 0:
+            return Neighbourhoods.beside_vectors(n_items, neighbours=k, l2=float(l2))
+    raise UsageError(
+        f"new items cannot be added to this model of system {about.get('system')!r}, as it does "
+        "not tell how its weights between items were found. Add them to the models that it was "
+        "made of, or train again.",
+        code="no_new_items",
+    )

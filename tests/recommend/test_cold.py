@@ -1,0 +1,152 @@
+"""Items without events are found by their features, and others lose nothing by them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import sdgar
+from sdgar.data.held_out import HeldOut
+from sdgar.errors import DataError, UsageError
+from sdgar.evaluation.metrics import per_user
+from sdgar.maths.ridge import ridges
+from sdgar.recommend import exposure
+from sdgar.recommend.exposure import offset_of
+
+
+@pytest.fixture(scope="module")
+def films():
+    """Users who like two of six genres; the last thirty of three hundred films have no events."""
+    rng = np.random.default_rng(0)
+    genre = rng.integers(0, 6, 300)
+    tastes = rng.integers(0, 6, (150, 2))
+    pairs = [
+        (user, item)
+        for user, liked in enumerate(tastes)
+        for item in rng.choice(np.flatnonzero(np.isin(genre, liked)), 12, replace=False)
+    ]
+    events = sdgar.Interactions.from_arrays(*zip(*pairs, strict=True))
+    features = sdgar.Features.from_columns(list(range(300)), {"genre": genre.tolist()})
+    cold_E = events.items.values[events.items_E] >= 270
+    return events[~cold_E], events[cold_E], features
+
+
+@pytest.fixture(scope="module")
+def model(films):
+    return sdgar.IALS(dim=8, sweeps=6).fit(films[0]).recommender_
+
+
+@pytest.fixture(scope="module")
+def grown(films, model):
+    return model.add_items(features=films[2])
+
+
+def test_cold_items_are_told_apart_by_their_features(films, grown):
+    _, test, _ = films
+    assert grown.cold_items.tolist() == list(range(270, 300))
+    by_features = grown.evaluate(test, ks=(20,), among=grown.cold_items)
+    assert by_features.counts.items == 30
+    popular = sdgar.MostPopular().fit(films[0]).add_items(features=films[2])
+    by_chance = popular.evaluate(test, ks=(20,), among=grown.cold_items)
+    assert by_features.means()["ndcg@20"] > by_chance.means()["ndcg@20"] + 0.15
+
+
+def test_predictions_are_a_ridge_with_the_strengths_that_the_model_tells(films, model, grown):
+    chosen = grown.about["new_items"]
+    trained = np.isin(np.arange(300), model.items.values)
+    x_IF = films[2].matrix(np.arange(300)).toarray()
+    y_RT = np.column_stack((model.factors.item_ID.double(), model.factors.bias_I.double()))
+    n_R = np.bincount(model.history.items_E)
+    found = ridges(x_IF[trained], y_RT, n_R / (n_R + 10), chosen["l2"])
+    at_N = grown.items.index_of(np.arange(270, 300))
+    wanted_ND = found[0](x_IF[270:])[:, :-1]
+    assert_allclose(grown.factors.item_ID[at_N], wanted_ND, rtol=1e-4, atol=1e-5)
+    wanted_N = found[1](x_IF[270:])[:, -1] - chosen["offset"]
+    assert_allclose(grown.factors.bias_I[at_N], wanted_N, rtol=1e-4, atol=1e-5)
+    kept = grown.items.index_of(model.items.values)
+    assert torch.equal(grown.factors.item_ID[kept], model.factors.item_ID)
+
+
+def test_events_of_a_cold_item_count_more_the_more_there_are(films, model, grown):
+    kappa = grown.about["new_items"]["kappa"]
+    at = grown.items.find(280)
+    for n in (1, 9):
+        users = np.unique(films[1].users.values)[:n].tolist()
+        later = grown.add_items({280: users})
+        own = model.add_items({280: users})
+        share = n / (n + kappa)
+        wanted = share * own.factors.item_ID[own.items.find(280)]
+        wanted = wanted + (1 - share) * grown.factors.item_ID[at]
+        assert_allclose(later.factors.item_ID[at], wanted, rtol=1e-4, atol=1e-5)
+        at_once = model.add_items({280: users}, features=films[2])
+        assert_allclose(at_once.factors.item_ID[at], wanted, rtol=1e-4, atol=1e-5)
+        assert len(later.cold_items) == 29
+        with pytest.raises(UsageError, match="known to the model"):
+            later.add_items({280: [0]})
+
+
+def test_lists_mark_cold_items_and_so_does_a_saved_model(grown, tmp_path):
+    frame = grown.recommend([0], k=2, items=[280, 3])
+    assert dict(zip(frame["item"], frame["cold"], strict=True)) == {280: True, 3: False}
+    told = grown.recommend_lists([0], k=2, items=[280, 3]).dicts()[0]["items"]
+    assert {one["item"]: one["cold"] for one in told} == {280: True, 3: False}
+    grown.save(tmp_path / "grown")
+    again = sdgar.load(tmp_path / "grown")
+    assert again.cold_items.tolist() == grown.cold_items.tolist()
+    assert again.recommend(k=3).equals(grown.recommend(k=3))
+    assert again.fold_in({"new": [0, 1]}).recommend(k=30, items=[280])["cold"].to_list() == [True]
+
+
+def test_a_model_without_cold_items_has_no_such_column(model):
+    assert "cold" not in model.recommend([0], k=1).columns
+    assert "cold" not in model.recommend_lists([0], k=1).dicts()[0]["items"][0]
+
+
+def test_training_with_features_of_items_gives_the_same_model(films, grown):
+    events, _, features = films
+    fitted = sdgar.IALS(dim=8, sweeps=6).fit(events.with_features(None, features))
+    assert fitted.recommend(k=3).equals(grown.recommend(k=3))
+
+
+def test_features_that_nothing_can_be_learned_from_are_refused(films, model):
+    with pytest.raises(DataError, match="features are those of 0 items") as refused:
+        model.add_items(features=sdgar.Features.from_columns([900], {"genre": ["x"]}))
+    assert refused.value.code == "no_common_ids"
+    few = sdgar.Features.from_columns([*range(5), 900], {"genre": ["x"] * 6})
+    with pytest.raises(DataError, match="20 are the fewest"):
+        model.add_items(features=few)
+    with pytest.raises(UsageError, match="features must be"):
+        model.add_items(features={"genre": ["x"]})
+    with pytest.raises(UsageError, match="no vectors"):
+        sdgar.LocalEASE().fit(films[0]).add_items(features=films[2])
+
+
+def test_features_without_a_new_item_leave_the_model_as_it_is(films, model):
+    known = sdgar.Features.from_columns(model.items.values, {"genre": [1] * len(model.items)})
+    assert model.add_items(features=known).recommend(k=2).equals(model.recommend(k=2))
+
+
+def test_cold_items_that_promise_too_much_are_lowered(films, model):
+    trained_I = np.ones(len(model.items), bool)
+    at_H = np.arange(0, len(model.items), 5)
+    y_HT = np.column_stack((model.factors.item_ID[at_H], model.factors.bias_I[at_H])).astype(float)
+    low = offset_of(model.model, model.history, trained_I, at_H, y_HT)
+    y_HT[:, -1] += 3.0
+    high = offset_of(model.model, model.history, trained_I, at_H, y_HT)
+    assert low < 1 < high
+    assert offset_of(model.model, model.history, trained_I, at_H[:0], y_HT[:0]) == 0
+
+
+def test_the_ndcg_of_ranks_is_that_of_lists():
+    rng = np.random.default_rng(0)
+    scores_TI = torch.from_numpy(rng.random((4, 50)))
+    items = [np.sort(rng.choice(50, n, replace=False)) for n in (1, 3, 25, 2)]
+    row_E = torch.from_numpy(np.repeat(np.arange(4), [len(own) for own in items]))
+    own_E = scores_TI[row_E, torch.from_numpy(np.concatenate(items))]
+    found = exposure._ndcg(row_E, exposure._ahead(scores_TI, row_E, own_E), 4)
+    indptr_T1 = np.cumsum([0, *map(len, items)])
+    held_out = HeldOut(np.arange(4), indptr_T1, np.concatenate(items), 0, 0, 0, 0)
+    lists_TK = np.argsort(-scores_TI.numpy(), axis=1).astype(np.int32)
+    assert found == pytest.approx(per_user(lists_TK, held_out, (20,))["ndcg@20"].mean())
