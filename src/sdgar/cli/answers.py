@@ -26,6 +26,7 @@ def show(
         return
     frame, what = lists.frame(), lists.what
     others = set(frame["basis"]) - {"model"}
+    cold = lists.cold_I is not None and bool(frame["cold"].any())
     rows = [
         (
             *(str(row[key]) for key in keys),
@@ -33,6 +34,7 @@ def show(
             _found(row, what),
             *(() if titles is None else (_title(titles, row[what]),)),
             "" if row["score"] is None else f"{row['score']:.4f}",
+            *(("by features" if row["cold"] else "",) if cold else ()),
             *((_reason(row["because"], titles),) if "because" in row else ()),
             *((row["basis"],) if others else ()),
             *((row["rules"],) if "rules" in row else ()),
@@ -43,7 +45,8 @@ def show(
     why = () if lists.why_TK is None else ("because of",)
     basis = ("basis",) if others else ()
     rules = () if lists.notes is None else ("rules",)
-    screen.table((*keys, "rank", what, *name, "score", *why, *basis, *rules), rows)
+    known = ("known",) if cold else ()
+    screen.table((*keys, "rank", what, *name, "score", *known, *why, *basis, *rules), rows)
 
 
 def with_names(frame: pl.DataFrame, titles: Mapping[str, str] | None) -> pl.DataFrame:

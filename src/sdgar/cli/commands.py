@@ -26,6 +26,7 @@ LINES = {
     "blend": (
         "Add the scores of two models of the same events: the sum is a model like any other."
     ),
+    "add-items": "Add new items to a saved model, by their events, their features, or both.",
     "recommend": "Recommend items that a user does not have yet.",
     "explain": "Say which items of a user's history speak for each item, and how much.",
     "similar": "Find the items most similar to an item, or the users most similar to a user.",
@@ -37,7 +38,7 @@ LINES = {
     "systems": "Show the systems there are; with a name, its settings and what it can do.",
     "doctor": "Show versions, devices, engines and what is missing.",
 }
-"""The one line of each command; a command ``x`` is the function, or the group, in ``cli/x.py``."""
+"""The one line of each command; ``x-y`` is the function, or group, ``x_y`` in ``cli/x_y.py``."""
 
 
 class ByName(Commands):
@@ -58,7 +59,8 @@ class ByName(Commands):
 
 def command_of(name: str) -> Any:
     """Import the command of this name, and return it in the form that Typer runs."""
-    made = getattr(import_module(f"sdgar.cli.{name}"), name)
+    module = name.replace("-", "_")
+    made = getattr(import_module(f"sdgar.cli.{module}"), module)
     if not isinstance(made, typer.Typer):
         app = typer.Typer(**shown_as(add_completion=False))
         app.command(name, cls=Command)(made)

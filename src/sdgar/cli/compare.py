@@ -9,7 +9,7 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
-from sdgar.cli.inputs import read_events
+from sdgar.cli.inputs import read_events, read_features
 from sdgar.cli.reports import tell_left_out, tell_measured, tell_split
 from sdgar.cli.signals import HeldBack
 from sdgar.cli.train_line import train_line
@@ -37,6 +37,8 @@ def compare(
     device: options.Device = "auto",
     settings: options.OfSystems = None,
     dislikes: options.Dislikes = False,
+    item_features: options.ItemFeatures = None,
+    feature_kinds: options.FeatureKinds = None,
     metric: options.Metric = None,
     ks: options.Ks = None,
     overwrite: options.Overwrite = False,
@@ -77,7 +79,10 @@ def compare(
     options.require_draws(screen, dislikes, estimators)
     if metric is not None:
         check_metric(metric)
+    kinds = options.kinds_of(feature_kinds, item_features)
     data, reading = read_events(screen, "data", files, reading)
+    items = read_features(screen, "item", item_features, data.items.values, kinds)
+    data = data if items is None else data.with_features(None, items)
     if test:
         folds = [splits.Split(data, read_events(screen, "test", test, reading)[0], "given")]
     else:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
-from sdgar.cli.reports import tell_effect, tell_loaded, tell_report
+from sdgar.cli.reports import tell_cold, tell_effect, tell_loaded, tell_report
 from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.evaluation.report import Report
 
 
 @options.reads_files
@@ -55,6 +58,7 @@ def evaluate(
     from sdgar.data.contexts import USER
     from sdgar.data.readers import read_files
     from sdgar.recommend.effect import as_dict, effect_of
+    from sdgar.recommend.measuring import among_cold
     from sdgar.recommend.recommender import load, most_popular
 
     reranking = options.rules_of(rules, item_facts, diversity, popularity, exclude_category)
@@ -87,6 +91,8 @@ def evaluate(
     )
     system = str(model.about.get("system", "model"))
     tell_report(screen, report, popular, system, explain=explain)
+    cold = None if train else among_cold(model, held_out.interactions, ks=lists, histories=known)
+    tell_cold(screen, cold)
     effect = None
     if reranking is not None:
         effect = effect_of(
@@ -103,6 +109,12 @@ def evaluate(
             "counts": asdict(report.counts),
             "most_popular": popular.means(),
             "definition": report.definition,
+            **({} if cold is None else {"among_cold": _told(cold)}),
             **({} if effect is None else {"rules": as_dict(effect)}),
         }
     )
+
+
+def _told(cold: Report) -> dict[str, Any]:
+    """Return what was measured among cold items alone, for JSON."""
+    return {**asdict(cold.counts), "test": cold.means(), "intervals": cold.intervals()}

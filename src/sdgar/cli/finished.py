@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdgar.cli.console import Screen
-from sdgar.cli.reports import tell_report
+from sdgar.cli.reports import tell_cold, tell_report
 from sdgar.errors import NotReplacedError
 from sdgar.settings import METRIC
 from sdgar.show.printed import command
@@ -26,6 +26,7 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
         tell_report(
             screen, result.test, result.popular, job.system, metric=job.metric, explain=explain
         )
+        tell_cold(screen, result.cold, metric=job.metric)
         if job.protocol == "paper" and result.log:
             screen.warn("the epoch was chosen on test rows (protocol paper): optimistic numbers.")
     if result.succession is not None:

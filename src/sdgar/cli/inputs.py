@@ -12,7 +12,7 @@ from sdgar.cli.reports import tell_loaded, tell_split
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -140,20 +140,27 @@ def _with_features(screen: Screen, job: Job, data: Interactions) -> Interactions
 
     most = job.reading.get("max_uncompressed")
     return data.with_features(
-        _features(screen, "user", job.user_features, np.unique(data.user_U), most),
-        _features(screen, "item", job.item_features, data.items.values, most),
+        read_features(screen, "user", job.user_features, np.unique(data.user_U), {}, most),
+        read_features(
+            screen, "item", job.item_features, data.items.values, job.feature_kinds, most
+        ),
     )
 
 
-def _features(
-    screen: Screen, what: str, file: str | None, ids: NDArray[Any], max_uncompressed: int | None
+def read_features(
+    screen: Screen,
+    what: str,
+    file: str | Path | None,
+    ids: NDArray[Any],
+    kinds: Mapping[str, str],
+    max_uncompressed: int | None = None,
 ) -> Features | None:
     """Read a table of features, and say for how many ids of the events it has a row."""
-    from sdgar.data.readers.feature_tables import read_features
+    from sdgar.data.readers import feature_tables
 
     if file is None:
         return None
-    features = read_features(file, max_uncompressed=max_uncompressed)
+    features = feature_tables.read_features(file, kinds=kinds, max_uncompressed=max_uncompressed)
     met = int((features.ids.index_of(ids.tolist()) >= 0).sum())
     if not met:
         raise UsageError(
@@ -164,6 +171,7 @@ def _features(
         )
     screen.say(
         f"{what} features",
-        f"{features.n_features:,} of {Path(file).name}, for {met:,} of {len(ids):,} {what}s",
+        f"{features.n_features:,} of {Path(file).name}, for {met:,} of {len(ids):,} {what}s"
+        + (f", and for {len(features.ids) - met:,} without events" if what == "item" else ""),
     )
     return features

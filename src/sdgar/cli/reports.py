@@ -94,6 +94,21 @@ def tell_report(
     tell_measured(screen, test.definition, explain=explain)
 
 
+def tell_cold(screen: Screen, cold: Report | None, *, metric: str | None = None) -> None:
+    """Say how well cold items are told apart, if there are some with test rows."""
+    if cold is None:
+        return
+    means = cold.means()
+    main = metric or [name for name in means if name.startswith("ndcg@")][-1]
+    low, high = cold.intervals()[main]
+    screen.say(
+        "cold",
+        f"among {cold.counts.items:,} cold items alone: {main} {means[main]:.4f}, 95 % interval "
+        f"over users [{low:.4f}, {high:.4f}], {cold.counts.rows:,} test rows of "
+        f"{cold.counts.users:,} users",
+    )
+
+
 def tell_measured(screen: Screen, definition: str, *, explain: bool) -> None:
     """Say how lists were made, and what each metric means if that is wanted."""
     from sdgar.evaluation.metrics import DEFINITIONS

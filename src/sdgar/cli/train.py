@@ -40,6 +40,7 @@ def train(
     objective: options.Objective = None,
     user_features: options.UserFeatures = None,
     item_features: options.ItemFeatures = None,
+    feature_kinds: options.FeatureKinds = None,
     seed: options.Seed = 0,
     protocol: options.Protocol = "validated",
     split: options.Split = None,
@@ -139,8 +140,10 @@ def train(
         estimator.require_goes_on()
     options.require_heeded(given, [estimator], protocol=protocol, settings=own)
     options.require_draws(screen, dislikes, [estimator])
-    if user_features or item_features:
-        require_looks_at_features(estimator)
+    kinds = options.kinds_of(feature_kinds, item_features)
+    require_looks_at_features(
+        estimator, of_users=user_features is not None, of_items=item_features is not None
+    )
     kept = options.kept_rows(keep, test, split, protocol)
     check_settings(estimator, protocol)
     files, test, valid = map(inputs.bounded, (files, test, valid))
@@ -151,7 +154,8 @@ def train(
         overwrite=overwrite, checkpoint_every=checkpoint_every,
         user_features=str(user_features.absolute()) if user_features else None,
         item_features=str(item_features.absolute()) if item_features else None,
-        metric=metric, keep=kept, earlier=str(earlier.absolute()) if earlier else None,
+        feature_kinds=kinds, metric=metric, keep=kept,
+        earlier=str(earlier.absolute()) if earlier else None,
         vanished=vanished, replace_if=replace_if,
     )  # fmt: skip
     rows = inputs.read_rows(screen, job, files, test, valid)

@@ -33,7 +33,7 @@ from sdgar.errors import (
 )
 from sdgar.evaluation.metrics import check_metric
 from sdgar.experiments.candidates import Candidate
-from sdgar.experiments.comparison import Comparison, Failure, Measured
+from sdgar.experiments.comparison import COLD, Comparison, Failure, Measured
 from sdgar.experiments.figures import draw_comparison
 from sdgar.experiments.results import Results
 from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of, require_folding
@@ -50,6 +50,7 @@ from sdgar.experiments.watch import (
     stoppable,
 )
 from sdgar.maths.rng import check_seed
+from sdgar.recommend.measuring import among_cold
 from sdgar.settings import KS
 from sdgar.storage.whole_files import replacing
 from sdgar.systems.base import Estimator
@@ -279,6 +280,10 @@ def _measure(
     )
     seconds = time.perf_counter() - start
     report = estimator.evaluate(fold.held_out, ks=conditions.lists, histories=fold.histories)
+    cold = among_cold(
+        estimator.recommender_, fold.held_out, ks=conditions.lists, histories=fold.histories
+    )
+    of_cold = {} if cold is None else {f"{n}{COLD}": mean for n, mean in cold.means().items()}
     users = None
     if len(conditions.folds) > 1:
         users = measured_users(fold.held_out, estimator.recommender_).tolist()
@@ -287,7 +292,7 @@ def _measure(
         system=estimator.system_name,
         seed=seed,
         settings=estimator.get_params(),
-        metrics=report.means(),
+        metrics=report.means() | of_cold,
         per_user=report.per_user[conditions.sorted_by].tolist(),
         counts=asdict(report.counts),
         definition=report.definition,

@@ -24,6 +24,8 @@ ONE_SEED = (
     "and says nothing of how far another seed of either system would move the difference. Run "
     "three seeds or more before you believe a small one."
 )
+COLD = " among cold"
+"""Ends the name of a metric that was measured among cold items alone."""
 _OVER_FOLDS = (
     "All values are means over {} folds, which weigh alike; in the test a user of several folds "
     "counts once, with all of them."
@@ -198,20 +200,25 @@ class Comparison:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the table for people."""
         p = "p" if len(self.seeds) > 1 else "p of these runs"
-        head = ["system", self.metric, f"vs {self.against}", p, "seconds", "engine", "settings"]
+        cold = self.metric + COLD
+        has_cold = [cold] if any(cold in standing.means for standing in self.standings) else []
+        head = ["system", self.metric, f"vs {self.against}", p, *has_cold, "seconds"]
+        head += ["engine", "settings"]
         rows = [
             [
                 standing.system,
                 _mean_and_sd(standing, self.metric),
                 "" if standing.versus is None else f"{standing.versus.difference:+.4f}",
                 "" if standing.versus is None else _p(standing.versus.sign_flip_p),
+                *(_mean_and_sd(standing, name) for name in has_cold),
                 f"{standing.seconds:.1f}",
                 standing.engine,
                 standing.settings,
             ]
             for standing in self.standings
         ]
-        rows += [[f.system, "failed", "", "", "", "", f.message] for f in self.failures]
+        blank = [""] * (len(head) - 3)
+        rows += [[f.system, "failed", *blank, f.message] for f in self.failures]
         return head, rows
 
     def _row(self, standing: Standing) -> dict[str, Any]:
@@ -277,6 +284,8 @@ def _as_dict(standing: Standing, metric: str) -> dict[str, Any]:
 
 
 def _mean_and_sd(standing: Standing, metric: str) -> str:
+    if metric not in standing.means:
+        return ""
     mean = f"{standing.means[metric]:.4f}"
     return mean if standing.sds is None else f"{mean} ± {standing.sds[metric]:.4f}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,8 @@ class Job:
     """The absolute path of a table of users' features; None if there is none."""
     item_features: str | None = None
     """The absolute path of a table of items' features; None if there is none."""
+    feature_kinds: dict[str, str] = field(default_factory=dict)
+    """The kinds of columns of items' features, where they are not what they look like."""
     metric: str | None = None
     """The metric that epochs are chosen by, which also leads the report; None is that of the
     system."""

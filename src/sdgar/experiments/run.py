@@ -18,6 +18,7 @@ from sdgar.evaluation.metrics import DEFINITIONS, check_metric
 from sdgar.evaluation.report import Report
 from sdgar.experiments.succession import Succession, compared, require_succession
 from sdgar.experiments.workspace import Workspace
+from sdgar.recommend.measuring import among_cold
 from sdgar.recommend.questions import FOLDING_SYSTEMS
 from sdgar.recommend.recommender import Recommender, most_popular
 from sdgar.settings import CHECKPOINT_SECONDS, KS, METRIC
@@ -50,6 +51,8 @@ class RunResult:
     """The comparison with the earlier model; None if there is none, or nothing was measured."""
     refusal: str | None = None
     """The reason why the model was not saved in the place of the earlier one; None if it was."""
+    cold: Report | None = None
+    """The report among cold items alone; None if there are none with test rows."""
 
 
 def run(
@@ -131,9 +134,10 @@ def run(
             estimator.fit_further(train, before, on_epoch=watch, checkpoints=checkpoints)
         model = estimator.recommender_
         before_test = time.perf_counter()
-        popular = report = None
+        popular = report = cold = None
         if test is not None:
             report = model.evaluate(test, ks=tuple(ks), histories=histories)
+            cold = among_cold(model, test, ks=tuple(ks), histories=histories)
         evaluate_seconds = time.perf_counter() - before_test
         if test is not None:
             popular = most_popular(model).evaluate(test, ks=tuple(ks), histories=histories)
@@ -152,6 +156,8 @@ def run(
                 )
             model = estimator.recommender_
         summary = _summary(estimator, train, report, popular, protocol)
+        if cold is not None:
+            summary["among_cold"] = {**asdict(cold.counts), "test": cold.means()}
         summary["kept"] = {
             "rows": "measured" if everything is None and test is not None else "all",
             **_sizes(everything or train),
@@ -165,7 +171,7 @@ def run(
         if refusal is None:
             workspace.commit(model, {"report": summary})
     log = estimator.trained_.log
-    return RunResult(model, report, popular, summary, log, succession, refusal)
+    return RunResult(model, report, popular, summary, log, succession, refusal, cold)
 
 
 def identity_of(

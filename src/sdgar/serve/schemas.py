@@ -233,6 +233,9 @@ class Listed(Details):
     item: Id
     score: Share
     rank: int
+    cold: bool | None = Field(
+        default=None, description="True for an item that the model knows by its features alone."
+    )
     because: list[Reason] | None = None
     rules: list[str] | None = None
 

@@ -39,9 +39,12 @@ def told(
 ) -> list[dict[str, Any]]:
     """Return the entries of a list as JSON has them."""
     ids = snapshot.model.items.at(np.array(listed.items, np.int64)).tolist()
+    cold_I = snapshot.model.cold_I
     items: list[dict[str, Any]] = []
     for place, (item, score) in enumerate(zip(ids, listed.scores, strict=True)):
         one: dict[str, Any] = {"item": item, "score": score, "rank": place + 1}
+        if cold_I is not None and cold_I[listed.items[place]]:
+            one["cold"] = True
         if entries is not None:
             one |= details(entries.get(str(item)))
         if because is not None:

@@ -57,12 +57,14 @@ from sdgar.cli.options.further import (
 )
 from sdgar.cli.options.parts import (
     Discriminator,
+    FeatureKinds,
     ItemFeatures,
     Objective,
     Sampler,
     System,
     UserFeatures,
     composed_of,
+    kinds_of,
 )
 from sdgar.cli.options.places import folder_for_files, new_file, require_new, require_new_table
 from sdgar.cli.options.refusals import (
@@ -156,6 +158,7 @@ __all__ = [
     "Explain",
     "Fallback",
     "Fast",
+    "FeatureKinds",
     "Fields",
     "Files",
     "Fixed",
@@ -236,6 +239,7 @@ __all__ = [
     "folder_for_files",
     "given",
     "kept_rows",
+    "kinds_of",
     "lists_of",
     "names_of",
     "new_file",

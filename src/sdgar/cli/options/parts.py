@@ -55,10 +55,39 @@ ItemFeatures = Annotated[
     typer.Option(
         "--item-features",
         metavar="TABLE",
-        help="Read features of items from such a table; --discriminator two-tower looks at both.",
+        help="Read features of items from such a table: items without events are recommended by "
+        "them, or --discriminator two-tower looks at both tables.",
         rich_help_panel=_COMPOSE,
     ),
 ]
+FeatureKinds = Annotated[
+    str | None,
+    typer.Option(
+        "--feature-kinds",
+        metavar="COLUMN=KIND,…",
+        help="Say what columns of --item-features are, as title=text,year=number: category, "
+        "number, text or embedding.",
+        rich_help_panel=_COMPOSE,
+    ),
+]
+
+
+def kinds_of(said: str | None, table: Path | None) -> dict[str, str]:
+    """Return the kind of each column of features that is named."""
+    if said is None:
+        return {}
+    if table is None:
+        raise UsageError("--feature-kinds goes with --item-features.", code="unused_option")
+    found = {}
+    for pair in said.split(","):
+        column, equals, kind = pair.partition("=")
+        if not column or not equals or not kind:
+            raise UsageError(
+                f"--feature-kinds takes COLUMN=KIND, as title=text,year=number; got {pair!r}.",
+                code="bad_option",
+            )
+        found[column] = kind
+    return found
 
 
 def composed_of(system: str, *, is_named: bool, **parts: str | None) -> tuple[str, dict[str, str]]:
