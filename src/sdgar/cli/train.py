@@ -140,10 +140,7 @@ def train(
         estimator.require_goes_on()
     options.require_heeded(given, [estimator], protocol=protocol, settings=own)
     options.require_draws(screen, dislikes, [estimator])
-    kinds = options.kinds_of(feature_kinds, item_features)
-    require_looks_at_features(
-        estimator, of_users=user_features is not None, of_items=item_features is not None
-    )
+    require_looks_at_features(estimator, of_users=bool(user_features), of_items=bool(item_features))
     kept = options.kept_rows(keep, test, split, protocol)
     check_settings(estimator, protocol)
     files, test, valid = map(inputs.bounded, (files, test, valid))
@@ -154,7 +151,7 @@ def train(
         overwrite=overwrite, checkpoint_every=checkpoint_every,
         user_features=str(user_features.absolute()) if user_features else None,
         item_features=str(item_features.absolute()) if item_features else None,
-        feature_kinds=kinds, metric=metric, keep=kept,
+        feature_kinds=options.kinds_of(feature_kinds, item_features), metric=metric, keep=kept,
         earlier=str(earlier.absolute()) if earlier else None,
         vanished=vanished, replace_if=replace_if,
     )  # fmt: skip
