@@ -26,7 +26,8 @@ import numpy as np
 import torch
 
 import sdgar
-from common import THREADS, machine, options_of
+from common import THREADS, device_name, machine, options_of
+from sdgar.data.ids import Ids
 from sdgar.models.factors import Factors
 
 TEXTS = {"movielens-1m-ordered": {"title": "text"}}
@@ -36,14 +37,33 @@ METRIC = f"ndcg@{K}"
 SYSTEMS = {"quick": sdgar.Quick, "sdsoftmax": sdgar.SDSoftmax, "ials": sdgar.IALS}
 
 
-def rows_of(folder: Path, name: str) -> tuple[sdgar.Interactions, sdgar.Features]:
-    """Read the events and the features of a data set."""
+def rows_of(
+    folder: Path, name: str, packed: Path | None
+) -> tuple[sdgar.Interactions, sdgar.Features]:
+    """Read the events and the features of a data set, or what ``pack`` has made of them."""
+    if packed is not None:
+        with np.load(packed / f"new-items-{name}.npz", allow_pickle=False) as file:
+            values = file["value"] if len(file["value"]) else None
+            own = tuple(file["names"].tolist()), file["start"], file["feature"], values
+            features = sdgar.Features(Ids(file["ids"]), *own)
+            return sdgar.Interactions.from_arrays(file["user"], file["item"]), features
     import polars as pl
 
     frame = pl.read_parquet(folder / name / "interactions.parquet")
     users, items = (frame[column].to_numpy() for column in ("user", "item"))
     events = sdgar.Interactions.from_arrays(users, items, duplicates="last")
     return events, sdgar.read_features(folder / name / "items.parquet", kinds=TEXTS.get(name))
+
+
+def pack(folder: Path, name: str, packed: Path) -> None:
+    """Write a data set for a machine that reads no Parquet."""
+    events, known = rows_of(folder, name, None)
+    np.savez_compressed(
+        packed / f"new-items-{name}.npz", allow_pickle=False,
+        user=events.users.at(events.users_E), item=events.items.at(events.items_E),
+        ids=known.ids.values, names=np.array(known.names), start=known.start_R1,
+        feature=known.feature_E, value=[] if known.value_E is None else known.value_E,
+    )  # fmt: skip
 
 
 def made_up() -> tuple[sdgar.Interactions, sdgar.Features]:
@@ -160,16 +180,23 @@ def main() -> None:
         set={"default": "movielens-1m-ordered", "help": "the name of the data set"},
         system={"default": "sdsoftmax", "choices": sorted(SYSTEMS), "help": "the system"},
         seed={"type": int, "default": 0, "help": "of the split, the choice and the training"},
+        packed={"type": Path, "help": "read the data set from this folder of packed ones"},
+        pack={"type": Path, "help": "only write the data set to this folder, and end"},
     )
     options = parser.parse_args()
+    if options.pack is not None:
+        pack(options.data, options.set, options.pack)
+        return
     torch.set_num_threads(THREADS)
     name, system = ("made up", "quick") if options.quick else (options.set, options.system)
-    events, features = made_up() if options.quick else rows_of(options.data, options.set)
+    events, features = (
+        made_up() if options.quick else rows_of(options.data, options.set, options.packed)
+    )
     line = {
         "data": name,
         "system": system,
         "seed": options.seed,
-        "about": machine(),
+        "about": {**machine(), "device": device_name()},
         "cold": cold(events, features, system, options.seed),
         "few": few(events, features, system, options.seed),
     }

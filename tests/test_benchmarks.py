@@ -39,6 +39,7 @@ CASES = {
     "memory parts": (),
     "memory items": (),
     "nights measure": (),
+    "new_items": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
     "serving": (),

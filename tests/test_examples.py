@@ -37,7 +37,7 @@ def run():
 def test_every_example_is_tested():
     tested = {
         "contexts", "own_model", "own_sampler", "own_system", "sequences", "search_proposals",
-        "item_features", "every_night",
+        "item_features", "every_night", "new_items",
     }  # fmt: skip
     assert {file.stem for file in EXAMPLES.glob("*.py")} == tested
 
@@ -71,6 +71,10 @@ def test_a_model_is_told_of_events_by_day_and_trained_further_by_night(run):
     assert found["told of events"] > found["monday"], found
     assert found["trained further"] > found["told of events"], found
     assert found["users in the end"] > found["users on monday"], found
+def test_new_items_are_found_by_their_genre_and_better_by_their_events(run):
+    found = run("new_items")
+    assert found["by genre"] > found["at random"] + 0.1, found
+    assert found["by genre and five events"] > found["by genre"], found
 
 
 def test_proposals_at_the_very_top_are_worse_than_some_exploring(run):

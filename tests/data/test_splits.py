@@ -350,3 +350,28 @@ def test_rows_can_take_the_ids_of_more_rows():
     assert wide.users.at(wide.users_E).tolist() == [1, 2]
     assert wide.items.at(wide.items_E).tolist() == ["a", "c"]
     assert wide.weight_E.tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_whole_items_are_held_out_with_a_fifth_of_the_other_rows(timed):
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((30, 20)) < 0.5)
+    time = rng.permutation(len(users)) if timed else None
+    data = Interactions.from_arrays(users, items, time=time)
+    part = splits.split(data, "items:0.25", seed=3)
+    cold = np.setdiff1d(data.items.values, part.train.items.values)
+    assert len(cold) == 5
+    held = part.held_out
+    is_cold_E = np.isin(held.items.values[held.items_E], cold)
+    assert is_cold_E.sum() == np.isin(items, cold).sum()
+    assert len(part.train) + len(held) == len(data)
+    warm = held[~is_cold_E]
+    for user in data.users.values:
+        others = int(((users == user) & ~np.isin(items, cold)).sum())
+        own = warm.users.values[warm.users_E] == user
+        assert own.sum() == min(-(-others // 5), others - 1)
+        if timed and own.any():
+            kept = part.train.users.values[part.train.users_E] == user
+            assert warm.time_E[own].min() > part.train.time_E[kept].max()
+    again = splits.split(data, "items:0.25", seed=4)
+    assert not np.array_equal(again.train.items.values, part.train.items.values)

@@ -212,3 +212,17 @@ def test_a_bug_is_told_without_its_secrets(
 
 def client_user(client: Client) -> Any:
     return client.state.service.models.current.first.snapshot.model.users.values.tolist()[0]
+
+
+def test_items_without_events_are_marked_in_lists(serving, data, tmp_path):
+    kind = [["red", "blue"][n % 2] for n in range(len(data.items))]
+    ids = [*data.items.values.tolist(), "a new one"]
+    features = sdgar.Features.from_columns(ids, {"kind": [*kind, "red"]})
+    sdgar.Quick(dim=8).fit(data).add_items(features=features).save(tmp_path / "grown")
+    client = serving(tmp_path / "grown")
+    user, other = data.users.values[0], data.items.values[0]
+    wanted = {"items": ["a new one", other], "exclude_seen": False}
+    (one,) = client.post("/v1/recommend", users=[user], k=2, **wanted)["lists"]
+    assert {entry["item"]: entry.get("cold") for entry in one["items"]} == {
+        "a new one": True, other: None,
+    }  # fmt: skip

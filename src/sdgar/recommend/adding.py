@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sdgar.arguments import of_kind
 from sdgar.data.contexts import USER
 from sdgar.data.features import Features
-from sdgar.data.ids import Ids, common_kind, is_column
+from sdgar.data.ids import Ids, common_kind, held, is_column
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import ArtifactError, DataError, SdgarWarning, UsageError
 from sdgar.maths.neighbours import Neighbourhoods
@@ -192,13 +192,7 @@ def _with_events(saved: Artifact, rows: Interactions) -> Artifact:
 def _united(saved: Artifact, new: NDArray[Any]) -> tuple[Artifact, NDArray[np.int64]]:
     """Give the model with room for new ids, and where its own items stand from now on."""
     own = saved.items
-    if len(new) and (Ids(np.sort(new)).kind == "text") != (own.kind == "text"):
-        raise DataError(
-            f"ids of items of this model are {own.kind}, such as {own.values[:3].tolist()!r}, and "
-            f"those of new items are such as {new[:3].tolist()!r}. Write both alike.",
-            code="schema_mismatch",
-        )
-    items = Ids(np.unique(np.concatenate(common_kind(own.values, new))))
+    items = Ids(np.unique(np.concatenate(common_kind(own.values, _spelt_as(own, new)))))
     place_I = items.index_of(own.values)
     history = _placed(saved.history, place_I)
     matrix = SparseMatrix.of(
@@ -214,6 +208,22 @@ def _united(saved: Artifact, new: NDArray[Any]) -> tuple[Artifact, NDArray[np.in
         saved, model=model, items=items, history=history, seen=seen, cold=cold_J, version=""
     )
     return more, place_I
+
+
+def _spelt_as(own: Ids, new: NDArray[Any]) -> NDArray[Any]:
+    """Give new ids in the type of the model's: an integer and its plain spelling are the same."""
+    if own.kind == "text":
+        return np.array([*map(str, new.tolist()), None], dtype=object)[:-1]
+    if new.dtype.kind in "iu":
+        return new
+    odd = [one for one in new.tolist() if not one.lstrip("-").isdecimal() or str(int(one)) != one]
+    if odd:
+        raise DataError(
+            f"ids of items of this model are {own.kind}, such as {own.values[:3].tolist()!r}, and "
+            f"those of new items are such as {odd[:3]!r}. Write both alike.",
+            code="schema_mismatch",
+        )
+    return held([int(one) for one in new.tolist()])
 
 
 def _placed(history: History, place_I: NDArray[np.int64]) -> History:

@@ -1,0 +1,121 @@
+"""New items on the command line: trained with features, added by events, measured and marked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from .test_cli import result_of, sdgar
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    """Users who like one of three genres, films with a genre, and five films without events."""
+    folder = tmp_path_factory.mktemp("films")
+    rng = np.random.default_rng(0)
+    pairs = [(u, i) for u in range(60) for i in range(60) if u % 3 == i % 3 and rng.random() < 0.5]
+    users, items = zip(*pairs, strict=True)
+    pl.DataFrame({"user": users, "item": items}).write_csv(folder / "events.csv")
+    ids = [*range(60), *range(900, 905)]
+    genres = [["war", "noir", "love"][i % 3] for i in ids]
+    films = {"item": ids, "genre": genres, "title": [f"A film of {g}" for g in genres]}
+    pl.DataFrame(films).write_csv(folder / "films.csv")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(world) -> Path:
+    out = world / "run"
+    words = ("train", world / "events.csv", "--system", "ials", "--set", "dim=8", "--out", out)
+    result_of(sdgar(*words, "--json"))
+    return out
+
+
+def test_training_with_features_measures_cold_items_and_marks_them(world):
+    out = world / "cold"
+    done = sdgar(
+        "train", world / "events.csv", "--system", "ials", "--set", "dim=8", "--split", "items:0.2",
+        "--item-features", world / "films.csv", "--feature-kinds", "title=text", "--keep",
+        "measured", "--k", 20, "--out", out,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "12 whole items, seed 0; of each user's other rows 20% at random" in done.stdout
+    assert "for 60 of 60 items, and for 5 without events" in done.stdout
+    assert "among 17 cold items alone: ndcg@20" in done.stdout
+    listed = sdgar("recommend", out, "--user", 0, "--allow", "900,1", "--json")
+    items = result_of(listed)["recommendations"][0]["items"]
+    assert {one["item"]: one["cold"] for one in items} == {900: True, 1: False}
+    shown = sdgar("recommend", out, "--user", 0, "--allow", "900,1").stdout
+    assert "by features" in shown
+    test = world / "test.csv"
+    pl.DataFrame({"user": [0, 1], "item": [900, 904]}).write_csv(test)
+    told = result_of(sdgar("evaluate", out, "--test", test, "--k", 5, "--json"))
+    assert told["among_cold"]["items"] == 17
+    assert told["among_cold"]["rows"] == 2
+    assert told["among_cold"]["test"]["ndcg@5"] > 0.3
+
+
+def test_a_comparison_has_a_column_of_cold_items(world):
+    words = (
+        "compare", world / "events.csv", "--systems", "popular,ials,ease", "--split", "items:0.2",
+        "--item-features", world / "films.csv", "--feature-kinds", "title=text", "--k", 10,
+    )  # fmt: skip
+    told = sdgar(*words, "--json")
+    assert told.returncode == 2  # as EASE makes nothing of features
+    found = json.loads(told.stdout.splitlines()[-1])
+    cold = {one["system"]: one["metrics"]["ndcg@10 among cold"]["mean"] for one in found["systems"]}
+    assert cold["ials"] > cold["popular"] + 0.2
+    assert [one["code"] for one in found["failed"]] == ["unused_features"]
+    assert "ndcg@10 among cold" in sdgar(*words).stdout
+
+
+def test_items_are_added_by_events_by_features_and_by_both(world, run):
+    events = world / "new.csv"
+    pl.DataFrame({"user": [0, 3, 6, 1], "item": [900, 900, 900, 77]}).write_csv(events)
+    out = world / "added"
+    words = ("add-items", run, "--out", out, "--json")
+    by_events = result_of(sdgar(*words, "--events", events))
+    assert (by_events["added"], by_events["cold"]) == (2, 0)
+    both = sdgar(*words, "--events", events, "--item-features", world / "films.csv", "--overwrite")
+    told = result_of(both)
+    assert (told["added"], told["with_events"], told["cold"]) == (6, 2, 4)
+    assert told["about"]["by_events"] == 2
+    refused = sdgar("add-items", out, "--events", events, "--out", world / "again")
+    assert refused.returncode == 2
+    assert "2 items are known to the model" in refused.stderr
+    assert not (world / "again").exists()
+    taken = sdgar("add-items", run, "--events", events, "--out", out)
+    assert taken.returncode == 2
+    assert "--overwrite" in taken.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "say --events FILE, --item-features TABLE, or both"),
+        (("--feature-kinds", "title=text"), "say --events FILE"),
+        (("--item-features", "films.csv", "--feature-kinds", "title"), "COLUMN=KIND"),
+        (
+            ("--item-features", "films.csv", "--feature-kinds", "tittle=text"),
+            "Did you mean 'title'",
+        ),
+    ],
+)
+def test_a_call_that_adds_nothing_says_why(world, run, words, said):
+    done = sdgar("add-items", run, "--out", world / "nothing", *words, cwd=world)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (world / "nothing").exists()
+
+
+def test_systems_without_vectors_refuse_features_before_data_is_read(world):
+    done = sdgar(
+        "train", world / "absent.csv", "--system", "ease", "--item-features", world / "films.csv",
+        "--out", world / "none",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "system ease looks at no features" in done.stderr
