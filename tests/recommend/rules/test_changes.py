@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import kstest
 
 from sdgar.errors import UsageError
 from sdgar.recommend.rules import Dials, Facts, Rules
+from sdgar.recommend.rules.changes import Exploration
 
 DAY = 86_400.0
 
@@ -157,6 +159,24 @@ def test_what_is_explored_first_is_a_draw_from_the_softmax():
     first = [listed(rules, scores, k=1, seed=seed)[0] for seed in range(n)]
     share = np.bincount(first, minlength=4) / n
     assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n)).all()
+
+
+def test_thompson_adds_normal_noise_of_the_stated_size():
+    """A right program fails in one of a million seeds; the seed is fixed."""
+    n = 4000
+    rule = Exploration(0.8, method="thompson")
+    z = np.linspace(-1, 1, n)
+    noise = (rule.change(z, np.arange(n), [[] for _ in z], 3) - z) / 0.8
+    assert kstest(noise, "norm").pvalue > 1e-6
+    other = Exploration(0.8).change(z, np.arange(n), [[] for _ in z], 3)
+    assert kstest((other - z) / 0.8, "norm").pvalue < 1e-6  # the other noise is Gumbel's
+
+
+def test_thompson_is_stable_for_equal_seeds():
+    rules = Rules.of({"exploration": {"temperature": 0.8, "method": "thompson"}})
+    lists = [listed(rules, np.linspace(3, 0, 30), k=5, seed=seed) for seed in range(20)]
+    assert lists == [listed(rules, np.linspace(3, 0, 30), k=5, seed=seed) for seed in range(20)]
+    assert len(set(map(tuple, lists))) > 10
 
 
 def test_a_draw_depends_on_the_item_and_not_on_the_other_candidates():

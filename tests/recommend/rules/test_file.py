@@ -146,6 +146,7 @@ MISTAKES = [
     ('[calibration]\nstrength = -1', "strength is -1"),
     ('[exploration]\ntemperature = 0', "temperature is 0"),
     ('[exploration]\ntemperature = 1\nseed = -1', "seed is -1"),
+    ('[exploration]\ntemperature = 1\nmethod = "tompson"', "Did you mean 'thompson'"),
     ('candidates = 0', "candidates is 0. Write a whole number from 1 to 100,000."),
     ('now = "soon"', "now is 'soon', which is no moment"),
     ('[[block]\nitems = 1', "is not TOML"),

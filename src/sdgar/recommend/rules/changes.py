@@ -11,6 +11,7 @@ adding one, changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from sdgar.maths.rng import Stream, check_seed, uniform
 from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, no_basis, taken
 from sdgar.recommend.rules.which import Which
 
+Method = Literal["softmax", "thompson"]
+"""The two ways to explore."""
 Notes = list[list[str]]
 """The words about each of the N candidates."""
 
@@ -105,16 +108,21 @@ class Popularity:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """z_i ← z_i + temperature · g_i, with g_i = -log(-log u_i) and u_i uniform on (0, 1).
+    """z_i ← z_i + temperature · g_i, with noise g_i by one of two methods.
 
-    The k best are then k draws without replacement from softmax(z / temperature) (Gumbel top-k).
-    u_i is a function of the seed and the number of the item alone.
+    With ``softmax`` g_i = -log(-log u_i) and u_i is uniform on (0, 1): the k best are then k draws
+    without replacement from softmax(z / temperature) (Gumbel top-k). With ``thompson`` g_i is
+    standard normal: each list is the best one for scores that were drawn from N(z_i, temperature²),
+    as if that were what is known of them. g_i is a function of the seed and the number of the item
+    alone.
     """
 
     temperature: float
     """The size of the noise, in units of the spread of the candidates' scores."""
     seed: int = 0
     """The seed of the draws, where a request has none of its own."""
+    method: Method = "softmax"
+    """The distribution of the noise."""
 
     def change(
         self, z_N: NDArray[np.float64], items_N: NDArray[np.int64], notes: Notes, seed: int | None
@@ -122,9 +130,17 @@ class Exploration:
         """Return the changed scores, and note which items moved up."""
         seed = self.seed if seed is None else check_seed(seed)
         u_N = uniform(seed, Stream.EXPLORE, 0, items_N)
-        new_N: NDArray[np.float64] = z_N - self.temperature * np.log(-np.log(u_N))
+        noise_N = _normal(u_N) if self.method == "thompson" else -np.log(-np.log(u_N))
+        new_N: NDArray[np.float64] = z_N + self.temperature * noise_N
         note_rises(z_N, new_N, notes, "moved up to explore")
         return new_N
+
+
+def _normal(u_N: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Φ^-1(u): the standard normal number that a share u of all lies below."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(u_N), np.float64)
 
 
 def in_spreads(values_N: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -182,7 +182,11 @@ def _diversity(section: Section) -> Diversity:
 
 def _exploration(section: Section) -> Exploration:
     temperature = section.number("temperature", 0, _MOST, open_=True)
-    return Exploration(temperature, section.integer("seed", 0, 2**63 - 1, 0))
+    return Exploration(
+        temperature,
+        section.integer("seed", 0, 2**63 - 1, 0),
+        section.choice("method", ("softmax", "thompson")),
+    )
 
 
 def _field(section: Section) -> str:
