@@ -37,7 +37,7 @@ def run():
 def test_every_example_is_tested():
     tested = {
         "contexts", "own_model", "own_sampler", "own_system", "sequences", "search_proposals",
-        "item_features", "every_night", "new_items",
+        "item_features", "every_night", "new_items", "export",
     }  # fmt: skip
     assert {file.stem for file in EXAMPLES.glob("*.py")} == tested
 
@@ -81,3 +81,8 @@ def test_proposals_at_the_very_top_are_worse_than_some_exploring(run):
     pytest.importorskip("faiss")
     found = run("search_proposals")
     assert found["50% uniform"] > found["0% uniform"], found
+
+
+def test_exports_give_the_same_lists_elsewhere(run):
+    pytest.importorskip("onnxruntime")
+    assert run("export") == {"numpy": 1.0, "parquet": 1.0, "onnx": 1.0}

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from sdgar.data.synthetic import synthetic as synthetic
     from sdgar.errors import SdgarError as SdgarError
     from sdgar.evaluation.report import compare as compare
+    from sdgar.exchange.export import export as export
+    from sdgar.exchange.factors import import_factors as import_factors
     from sdgar.experiments.blend import blend as blend
     from sdgar.parts.register import register_discriminator as register_discriminator
     from sdgar.parts.register import register_objective as register_objective
@@ -64,7 +66,9 @@ _HOME = {
     "Shards": "sdgar.data.shards",
     "blend": "sdgar.experiments.blend",
     "compare": "sdgar.evaluation.report",
+    "export": "sdgar.exchange.export",
     "folds": "sdgar.data.splits",
+    "import_factors": "sdgar.exchange.factors",
     "load": "sdgar.recommend.recommender",
     "read": "sdgar.data.readers",
     "read_facts": "sdgar.data.readers.fact_tables",

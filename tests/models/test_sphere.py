@@ -49,7 +49,7 @@ def slope_along_the_sphere(u_D, own, unit_ID, bias_I, tau, rho) -> torch.Tensor:
 
 @pytest.mark.parametrize(("seed", "tau", "rho"), [(0, 0.1, 1.0), (1, 0.3, 1.0), (2, 0.2, 1.3)])
 def test_enough_steps_end_where_the_objective_is_flat(seed, tau, rho, monkeypatch):
-    monkeypatch.setattr(module, "_LOOKS", 300)
+    monkeypatch.setattr(module, "LOOKS", 300)
     known, unit_ID, bias_I, popularity_I = problem(seed)
     u_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau, rho=rho)
     for user, u_D in enumerate(u_BD):
@@ -65,7 +65,7 @@ def test_a_few_looks_never_lose_and_get_half_of_the_way_or_more(seed, tau):
     u_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau)
     assert_close(u_BD.norm(dim=1), torch.ones(len(u_BD)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_LOOKS", 100)
+        patch.setattr(module, "LOOKS", 100)
         best_BD = directions(known, unit_ID, bias_I, Support.of(popularity_I), tau=tau)
     total = torch.zeros(3, dtype=torch.float64)
     for user in range(len(u_BD)):

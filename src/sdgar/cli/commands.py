@@ -6,6 +6,7 @@ A command's module is imported when that command runs: ``sdgar --help`` needs no
 from __future__ import annotations
 
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import typer
@@ -32,13 +33,18 @@ LINES = {
     "similar": "Find the items most similar to an item, or the users most similar to a user.",
     "serve": "Answer over HTTP: recommendations, similar items, reasons, feedback, and a page.",
     "ab": "Compare the variants of a server by what users did with their lists.",
+    "export": "Write a model for other programs: tables, arrays, an index, a graph, or SQL.",
+    "import": "Make a model of vectors that implicit or another library has learned.",
     "info": "Say what a saved model is, after verifying its files.",
     "data": "Look at data, prepare it, make it up, move it in and out of a store.",
     "keys": "Make, list and revoke the API keys of a store.",
     "systems": "Show the systems there are; with a name, its settings and what it can do.",
     "doctor": "Show versions, devices, engines and what is missing.",
 }
-"""The one line of each command; ``x-y`` is the function, or group, ``x_y`` in ``cli/x_y.py``."""
+"""The one line of each command; ``x-y`` is the function, or group, ``x_y`` in ``cli/x_y.py``.
+
+A word that Python keeps for itself has ``_`` behind it there.
+"""
 
 
 class ByName(Commands):
@@ -59,8 +65,8 @@ class ByName(Commands):
 
 def command_of(name: str) -> Any:
     """Import the command of this name, and return it in the form that Typer runs."""
-    module = name.replace("-", "_")
-    made = getattr(import_module(f"sdgar.cli.{module}"), module)
+    home = f"{name}_" if iskeyword(name) else name.replace("-", "_")
+    made = getattr(import_module(f"sdgar.cli.{home}"), home)
     if not isinstance(made, typer.Typer):
         app = typer.Typer(**shown_as(add_completion=False))
         app.command(name, cls=Command)(made)

@@ -13,12 +13,13 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import ResourceError, UsageError
 from sdgar.storage.whole_files import disk_error, replacing
 
-_TYPES = {
+_TYPES: dict[str, Any] = {
     "int64": pl.Int64,
     "uint64": pl.UInt64,
     "float64": pl.Float64,
     "bool": pl.Boolean,
     "text": pl.String,
+    "vector": pl.List(pl.Float32),
 }
 
 

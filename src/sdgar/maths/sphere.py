@@ -13,7 +13,7 @@ from torch.nn.functional import normalize, pad
 
 from sdgar.maths.sparse import SparseMatrix
 
-_LOOKS, _STEP_SIZE = 5, 3.0
+LOOKS, STEP_SIZE = 5, 3.0
 """How many points are tried, and η of the first steps; docs/results-sdsoftmax.md measures both."""
 _SUPPORT = 2048
 """How many items at most stand for all of them."""
@@ -177,8 +177,8 @@ def _climb(
     u_BD = best_BD = normalize(m_BD, dim=1)
     slope_BD = torch.zeros_like(u_BD)
     best_B = torch.full_like(u_BD[:, 0], -torch.inf)
-    step_B = torch.full_like(best_B, _STEP_SIZE)
-    for _ in range(_LOOKS):
+    step_B = torch.full_like(best_B, STEP_SIZE)
+    for _ in range(LOOKS):
         s_BS = torch.addmm(offset_S, u_BD, v_SD.T, alpha=1 / tau)
         s_BS[row_E, at_E] = -torch.inf
         log_z_B = s_BS.logsumexp(dim=1)
@@ -213,7 +213,7 @@ def _climb_each(
     at_E = stand_in.place_I.index_select(0, known.column_E)
     arrays = [t.numpy() for t in (m_BD, v_SD, offset_S, known.start_R1, at_E)]
     kernels.climb(
-        0, known.n_rows, *arrays, np.float32(tau), _LOOKS, np.float32(_STEP_SIZE),
+        0, known.n_rows, *arrays, np.float32(tau), LOOKS, np.float32(STEP_SIZE),
         *(t.numpy() for t in (*room, best_BD)),
     )  # fmt: skip
     return best_BD

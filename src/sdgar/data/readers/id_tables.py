@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from numpy.typing import NDArray
 
 from sdgar.data.contexts import USER
+from sdgar.data.ids import held
 from sdgar.data.readers.columns import column_of
 from sdgar.data.readers.feature_tables import whole_table
 from sdgar.data.readers.files import find_files, reading, unpacked
@@ -17,6 +20,8 @@ from sdgar.errors import DataError, UsageError
 
 _NAMES = ("name", "title", "label", "description")
 """The names of a column of names, alone or as an ending; the first that is there counts."""
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 
 
 def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
@@ -42,6 +47,13 @@ def read_users(path: str | Path, options: ReadOptions) -> list[Any]:
     for name in options.context:
         require_ids(found[name], columns[name], file.name)
     return found["user"].to_list() if options.context == USER else found.to_dicts()
+
+
+def read_ids(path: str | Path) -> NDArray[Any]:
+    """Return the ids of a text file in their order, one a line; integers if all are written so."""
+    lines = _lines(path, ReadOptions())
+    whole = all(_INTEGER.fullmatch(line) for line in lines)
+    return held([int(line) for line in lines] if whole else lines)
 
 
 def read_names(path: str | Path, column: str | None, options: ReadOptions) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Models out and in: exports for other programs, and factors that other libraries learned."""

@@ -1,0 +1,206 @@
+"""What is exported gives the same lists in the hands of other programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import sdgar
+from sdgar.errors import DataError, ResourceError, UsageError
+from sdgar.exchange import contents, graphs
+from sdgar.recommend.recommender import Recommender
+
+from .. import postgresql
+
+K = 6
+KINDS = ("memory", "least squares", "popular", "ease", "item-knn", "elsa", "sum", "two vectors")
+VECTORS = ("memory", "least squares", "popular", "elsa", "sum", "two vectors")
+
+
+def require_same(model: Recommender, theirs: list[list], users: list) -> None:
+    """Lists have the model's own scores at every rank, so that only ties may change places."""
+    number_of = {item: number for number, item in enumerate(model.items.values.tolist())}
+    for user, found in zip(users, theirs, strict=True):
+        at = model.users.find(user)
+        scores_I = model.model.score_all(torch.tensor([at]))[0].double().numpy().copy()
+        scores_I[model.known.of(at)] = -np.inf
+        best = np.sort(scores_I[scores_I > -np.inf])[::-1][:K]
+        assert len(set(found)) == len(found) == len(best), user
+        own = scores_I[[number_of[item] for item in found]]
+        np.testing.assert_allclose(own, best, rtol=1e-4, atol=1e-5, err_msg=str(user))
+
+
+def users_of(model: Recommender) -> list:
+    return model.users.values.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_arrays_give_the_same_lists(kind, models, read, tmp_path):
+    model = models[kind]
+    made = sdgar.export(model, "numpy", tmp_path / "out")
+    require_same(model, read.from_numpy(made.path, users_of(model), K), users_of(model))
+    told = json.loads((tmp_path / "out" / "about.json").read_text())
+    assert {*told["files"], "about.json"} == {file.name for file in made.path.iterdir()}
+    assert told["score"] == made.score
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_tables_give_the_same_lists(kind, models, read, tmp_path):
+    model = models[kind]
+    made = sdgar.export(model, "parquet", tmp_path / "out")
+    require_same(model, read.from_parquet(made.path, users_of(model), K), users_of(model))
+    assert pl.read_parquet_schema(made.path / "users.parquet")["vector"] == pl.List(pl.Float32)
+
+
+def test_tables_have_all_weights_between_items(models, tmp_path):
+    sdgar.export(models["ease"], "parquet", tmp_path / "out")
+    table = pl.read_parquet(tmp_path / "out" / "weights.parquet")
+    items, weight_II = models["ease"].items, models["ease"].model.weight_II.numpy()
+    found = np.zeros_like(weight_II)
+    found[items.index_of(table["item"].to_list()), items.index_of(table["for"].to_list())] = table[
+        "weight"
+    ]
+    assert np.array_equal(found, weight_II)
+    assert "vector" not in pl.read_parquet_schema(tmp_path / "out" / "users.parquet")
+
+
+@pytest.mark.parametrize("kind", ["least squares", "popular", "elsa"])
+def test_an_index_gives_the_same_lists(kind, models, read, tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed (extra export)")
+    model = models[kind]
+    made = sdgar.export(model, "faiss", tmp_path / "out")
+    require_same(model, read.from_faiss(made.path, users_of(model), K), users_of(model))
+
+
+def test_an_index_does_not_lose_a_memory_unless_told_to(models, read, tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed (extra export)")
+    model = models["memory"]
+    with pytest.raises(UsageError, match="--vectors-only") as refused:
+        sdgar.export(model, "faiss", tmp_path / "out")
+    assert refused.value.code == "memory_lost"
+    assert not (tmp_path / "out").exists()
+    made = sdgar.export(model, "faiss", tmp_path / "out", vectors_only=True)
+    assert any("weights between items are left out" in said for said in made.left_out)
+    vectors = model.with_model(model.factors, model.about)
+    require_same(vectors, read.from_faiss(made.path, users_of(model), K), users_of(model))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_graph_gives_the_same_lists_to_users_and_to_histories(kind, models, read, tmp_path):
+    pytest.importorskip("onnx", reason="onnx is not installed (extra export)")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra export)")
+    model = models[kind]
+    made = sdgar.export(model, "onnx", tmp_path / "out")
+    require_same(model, read.from_onnx(made.path, users_of(model), K), users_of(model))
+    taught = [u for u in users_of(model) if len(model.history.of(model.users.find(u)))]
+    own = {u: model.items.at(model.history.of(model.users.find(u))).tolist() for u in taught}
+    folded = model.fold_in(own)
+    theirs = read.from_onnx_histories(made.path, [own[u] for u in users_of(folded)], K)
+    require_same(folded, theirs, users_of(folded))
+    assert made.left_out == ()
+
+
+def test_numbers_of_a_large_graph_lie_beside_it(models, read, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra export)")
+    monkeypatch.setattr(graphs, "_MOST_BYTES", 100)
+    model = models["memory"]
+    made = sdgar.export(model, "onnx", tmp_path / "out")
+    assert (made.path / "users.onnx.data").exists()
+    assert "users.onnx.data" in made.files
+    require_same(model, read.from_onnx(made.path, users_of(model), K), users_of(model))
+
+
+def test_a_graph_of_histories_is_missing_with_a_reason(models, tmp_path):
+    pytest.importorskip("onnx", reason="onnx is not installed (extra export)")
+    model = models["least squares"]
+    bare = model.with_model(replace(model.factors, rule=None), {})
+    made = sdgar.export(bare, "onnx", tmp_path / "out")
+    assert not (made.path / "histories.onnx").exists()
+    assert "a graph for histories is not written" in made.left_out[0]
+
+
+@pytest.fixture(scope="module")
+def server():
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra serve)")
+    programs = postgresql.programs_with_vector()
+    with postgresql.server(programs) as address:
+        with psycopg.connect(f"{address}postgres", autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION vector")
+            try:
+                connection.execute("SELECT '[1]'::vector <#> '[1]'::vector")
+            except psycopg.OperationalError:
+                pytest.skip("this build of pgvector is for other processors")
+        yield programs, address
+
+
+@pytest.mark.parametrize("kind", VECTORS)
+def test_a_database_gives_the_same_lists(kind, models, read, server, tmp_path):
+    import psycopg
+
+    programs, address = server
+    model = models[kind]
+    made = sdgar.export(model, "pgvector", tmp_path / "out")
+    with postgresql.database(address) as url:
+        loaded = postgresql.script(programs, url, made.path / "load.sql")
+        assert loaded.returncode == 0, loaded.stderr
+        asked = postgresql.script(programs, url, made.path / "queries.sql")
+        assert asked.returncode == 0, asked.stderr
+        again = postgresql.script(programs, url, made.path / "load.sql")
+        assert "already exists" in again.stderr
+        with psycopg.connect(url) as connection:
+            theirs = read.from_postgresql(connection, users_of(model), K)
+    require_same(model, theirs, users_of(model))
+
+
+@pytest.mark.parametrize("to", ["faiss", "pgvector"])
+def test_a_model_without_vectors_is_refused_where_vectors_are_needed(to, models, tmp_path):
+    with pytest.raises(UsageError, match="has weights from item to item and no vectors") as found:
+        sdgar.export(models["ease"], to, tmp_path / "out")
+    assert found.value.code == "no_vectors"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_network_is_refused(data, tmp_path):
+    class Own:
+        holds, n_items = "a network", data.n_items
+
+    model = sdgar.MostPopular().fit(data).recommender_.with_model(Own(), {})
+    with pytest.raises(UsageError, match="a model that has a network cannot be exported"):
+        sdgar.export(model, "numpy", tmp_path / "out")
+
+
+def test_only_exports_are_replaced_and_only_on_request(models, tmp_path):
+    model, place = models["popular"], tmp_path / "out"
+    sdgar.export(model, "numpy", place)
+    with pytest.raises(UsageError, match="--overwrite"):
+        sdgar.export(model, "parquet", place)
+    sdgar.export(model, "parquet", place, overwrite=True)
+    assert not list(place.glob("*.npy"))
+    (place / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"mine\.txt"):
+        sdgar.export(model, "parquet", place, overwrite=True)
+    assert (place / "users.parquet").exists()
+    with pytest.raises(UsageError, match="unknown to 'csv'"):
+        sdgar.export(model, "csv", tmp_path / "other")
+
+
+def test_ids_that_a_format_would_change_are_refused(models, tmp_path):
+    odd = sdgar.Interactions.from_arrays(["a", "b\0"], [1, 2])
+    model = sdgar.MostPopular().fit(odd)
+    for to in ("numpy", "pgvector"):
+        with pytest.raises(DataError, match="NUL character"):
+            sdgar.export(model, to, tmp_path / to)
+        assert not (tmp_path / to).exists()
+    sdgar.export(model, "parquet", tmp_path / "parquet")
+    assert pl.read_parquet(tmp_path / "parquet" / "users.parquet")["user"].to_list() == ["a", "b\0"]
+
+
+def test_a_missing_package_is_named():
+    error = contents.missing_package("onnx", "onnx")
+    assert isinstance(error, ResourceError)
+    assert 'pip install "sdgar[export]"' in str(error)
