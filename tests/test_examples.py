@@ -71,6 +71,8 @@ def test_a_model_is_told_of_events_by_day_and_trained_further_by_night(run):
     assert found["told of events"] > found["monday"], found
     assert found["trained further"] > found["told of events"], found
     assert found["users in the end"] > found["users on monday"], found
+
+
 def test_new_items_are_found_by_their_genre_and_better_by_their_events(run):
     found = run("new_items")
     assert found["by genre"] > found["at random"] + 0.1, found
