@@ -27,6 +27,10 @@ VANISHED = ("keep", "drop")
 """What becomes of rows that an earlier model has and the data of today lacks."""
 CHECKPOINT_SECONDS = 60.0
 """The seconds between two checkpoints of a run."""
+TOGETHER = 8
+"""The number of shards whose users are in memory together."""
+TEST_USERS = 20_000
+"""The most users on whose rows a model that is trained on shards is measured."""
 RENAMED: Mapping[str, Mapping[str, str]] = {"sdsoftmax": {"score": "similarity"}}
 """The settings of each system that had another name once: the old name, and the one of today."""
 

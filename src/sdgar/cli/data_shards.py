@@ -47,7 +47,7 @@ def shard(
         typer.Option(
             "--shards",
             metavar="N",
-            help="Make so many shards; the default is one for each 8 million rows that are read.",
+            help="Make so many shards; the default is one for each million rows that are read.",
         ),
     ] = None,
     memory: Annotated[

@@ -14,8 +14,9 @@ from sdgar.cli.console import Screen
 from sdgar.cli.finished import tell_earlier, tell_finished
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
+from sdgar.cli.train_shards import train_on_shards
 from sdgar.errors import UsageError
-from sdgar.settings import CHECKPOINT_SECONDS, VANISHED
+from sdgar.settings import CHECKPOINT_SECONDS, TEST_USERS, TOGETHER, VANISHED
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job, Rows
@@ -54,6 +55,9 @@ def train(
     earlier: options.From = None,
     vanished: options.Vanished = "keep",
     replace_if: options.ReplaceIf = "always",
+    memory: options.Memory = "4GiB",
+    together: options.Together = TOGETHER,
+    test_users: options.TestUsers = TEST_USERS,
     resume: options.Resume = None,
     checkpoint_every: options.CheckpointEvery = CHECKPOINT_SECONDS,
     overwrite: options.Overwrite = False,
@@ -75,6 +79,8 @@ def train(
     ones are folded in, and a few epochs follow. Both models are measured on the newest rows that
     RUN has not seen. Without --out the new model takes the place of RUN.
 
+    A folder that `sdgar data shard` wrote is trained on within --memory, however large it is.
+
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
@@ -94,6 +100,9 @@ def train(
         if "checkpoint_every" in given:
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
+        if job.shards is not None:
+            train_on_shards(screen, job, job.estimator(), resume, verbose, explain, resume=True)
+            return
         rows = inputs.read_rows(screen, job)
         _train(screen, job, rows, job.estimator(), resume, verbose, explain, resume=True)
         return
@@ -106,6 +115,8 @@ def train(
             code="missing_argument",
         )
     require_free(out, overwrite=overwrite)
+    folder = options.shards_among(files)
+    options.require_for_shards(given, sharded=folder is not None)
     options.require_one_test(test, split)
     options.require_one_split(split, "sdgar train", "measures on")
     common = {"seed": seed, "engine": engine, "device": device}
@@ -154,7 +165,14 @@ def train(
         feature_kinds=options.kinds_of(feature_kinds, item_features), metric=metric, keep=kept,
         earlier=str(earlier.absolute()) if earlier else None,
         vanished=vanished, replace_if=replace_if,
+        shards=None if folder is None else {
+            "memory": options.bytes_of("--memory", memory), "together": together,
+            "test_users": test_users,
+        },
     )  # fmt: skip
+    if folder is not None:
+        train_on_shards(screen, job, estimator, out, verbose, explain)
+        return
     rows = inputs.read_rows(screen, job, files, test, valid)
     _train(screen, job, rows, estimator, out, verbose, explain)
 

@@ -93,6 +93,8 @@ class Job:
     """Whether rows that the earlier model has and the files lack are kept, or with ``drop`` not."""
     replace_if: str = "always"
     """The condition under which the model takes the place of the earlier one."""
+    shards: dict[str, int] | None = None
+    """How training on shards goes: memory, together and test_users; None for files of events."""
 
     def estimator(self) -> Estimator:
         """Make the system with the settings that were decided; an unknown setting is an error."""

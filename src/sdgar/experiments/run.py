@@ -155,7 +155,7 @@ def run(
                     everything, before, phase="all", on_epoch=watch, checkpoints=checkpoints
                 )
             model = estimator.recommender_
-        summary = _summary(estimator, train, report, popular, protocol)
+        summary = summary_of(estimator, train, report, popular, protocol)
         if cold is not None:
             summary["among_cold"] = {**asdict(cold.counts), "test": cold.means()}
         summary["kept"] = {
@@ -259,13 +259,14 @@ def _sizes(data: Interactions) -> dict[str, int]:
     return {"users": data.n_users, "items": data.n_items, "interactions": len(data)}
 
 
-def _summary(
+def summary_of(
     estimator: Estimator,
     train: Interactions,
     report: Report | None,
     popular: Report | None,
     protocol: str,
 ) -> dict[str, Any]:
+    """Say how a model was trained and what it reached, as ``sdgar train --json`` prints it."""
     trained = estimator.trained_
     summary: dict[str, Any] = {
         "system": estimator.system_name,

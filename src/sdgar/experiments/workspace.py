@@ -4,6 +4,7 @@
     lock            held by the process that trains
     log.jsonl       one line an epoch
     checkpoint-*    see ``training.checkpoint_file``
+    work/           what does not fit in memory, if the run is on shards
 
 RUN itself exists only once the model in it is whole. A run that fails before its first epoch
 leaves nothing; one that ends later without a model leaves RUN.partial, to go on from. Where RUN is
@@ -37,6 +38,8 @@ from sdgar.training.trained import Phase
 FORMAT = "sdgar-run"
 FORMAT_VERSION = 1
 _RUN, _LOCK, _LOG = "run.json", "lock", "log.jsonl"
+WORK = "work"
+"""The name of the folder for what a run keeps in files because it does not fit in memory."""
 _RUN_ID = "run_id"
 _UNSEALED = ("format", "format_version", _RUN_ID, "command", "identity")
 """The entries that run.json could have before it was sealed by a checksum."""
@@ -209,7 +212,7 @@ def _foreign(folder: Path) -> list[str]:
     return sorted(
         entry.name
         for entry in folder.iterdir()
-        if entry.name not in (_RUN, _LOCK, _LOG) and not is_checkpoint(entry.name)
+        if entry.name not in (_RUN, _LOCK, _LOG, WORK) and not is_checkpoint(entry.name)
     )
 
 

@@ -55,7 +55,7 @@ from sdgar.recommend.sieve import Sieve, can_be_sieved
 from sdgar.recommend.similar import BY, Kept, Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
-from sdgar.recommend.update import updated, with_rows_of
+from sdgar.recommend.update import knowing, updated, with_rows_of
 from sdgar.settings import KS
 from sdgar.show.printed import Described
 
@@ -446,6 +446,10 @@ class Recommender(Described):
         ['c', 'b']
         """
         return Recommender(updated(self._saved, events, skip_unknown=skip_unknown))
+
+    def knowing(self, data: Interactions) -> Recommender:
+        """Give a model that knows these rows of its users, whose vectors stay as they are."""
+        return Recommender(knowing(self._saved, data))
 
     def rows_with(self, data: Interactions) -> Interactions:
         """Give rows together with those that this model was trained on and they lack."""

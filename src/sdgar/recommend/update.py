@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 from sdgar.data.ids import Ids, common_kind
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import DataError, UsageError
+from sdgar.maths.sparse import SparseMatrix
+from sdgar.models.by_history import HistoryScores
 from sdgar.models.fold_in import NewContexts
+from sdgar.models.model import Model
+from sdgar.models.sum import Sum
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.histories import Histories, rows_of
 from sdgar.recommend.questions import no_rule
@@ -73,6 +77,21 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
         about=saved.about | {"updated": told},
         version="",
     )
+
+
+def knowing(saved: Artifact, data: Interactions) -> Artifact:
+    """Give a model that knows these rows of its users; their vectors stay as they are."""
+    return replace(saved, model=_with_history(saved.model, data), history=data.history, version="")
+
+
+def _with_history(model: Model, data: Interactions) -> Model:
+    if isinstance(model, Sum):
+        first, second = (_with_history(part, data) for part in (model.first, model.second))
+        return replace(model, first=first, second=second)
+    if isinstance(model, HistoryScores):
+        rows = data.indptr_U1, data.items_E, data.n_items
+        return replace(model, history=SparseMatrix.of(*rows, device=model.device))
+    return model
 
 
 def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:

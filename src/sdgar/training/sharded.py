@@ -26,6 +26,7 @@ from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Learned, Model
+from sdgar.settings import TOGETHER
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
 from sdgar.training.memory import beside
 from sdgar.training.protocols import Training
@@ -34,8 +35,6 @@ from sdgar.training.users_on_disk import UsersOnDisk
 
 _CPU = torch.device("cpu")
 _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
-TOGETHER = 8
-"""The number of shards whose users are in memory together."""
 START_ROWS = 4_000_000
 """The most rows that the vectors and the generator are started on; of more, the first shards."""
 FEW = 0.001

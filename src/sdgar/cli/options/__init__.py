@@ -98,6 +98,13 @@ from sdgar.cli.options.searching import (
     Tune,
     Tuned,
 )
+from sdgar.cli.options.sharding import (
+    Memory,
+    TestUsers,
+    Together,
+    require_for_shards,
+    shards_among,
+)
 from sdgar.cli.options.sources import PATH, Files, OfStore, Store, source, store
 from sdgar.cli.options.training import (
     DEFAULT_SYSTEM,
@@ -184,6 +191,7 @@ __all__ = [
     "Marking",
     "MaxUncompressed",
     "MaybeTrain",
+    "Memory",
     "Metric",
     "MinRating",
     "NameColumn",
@@ -214,9 +222,11 @@ __all__ = [
     "System",
     "Systems",
     "Test",
+    "TestUsers",
     "Thorough",
     "Time",
     "TimeColumn",
+    "Together",
     "Train",
     "Trials",
     "Tune",
@@ -247,6 +257,7 @@ __all__ = [
     "reading_of",
     "reads_files",
     "require_draws",
+    "require_for_shards",
     "require_from",
     "require_further",
     "require_heeded",
@@ -257,6 +268,7 @@ __all__ = [
     "rules_of",
     "seeds_of",
     "settings_of",
+    "shards_among",
     "shared",
     "source",
     "store",

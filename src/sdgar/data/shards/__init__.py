@@ -9,7 +9,8 @@ Items have the numbers that they have in a load in memory. Users are numbered sh
 ``rank_U`` of a shard tells the number that each of its users has in a load in memory.
 """
 
+from sdgar.data.shards.manifest import is_shards
 from sdgar.data.shards.shard import Shard
 from sdgar.data.shards.shards import Shards
 
-__all__ = ["Shard", "Shards"]
+__all__ = ["Shard", "Shards", "is_shards"]

@@ -45,7 +45,7 @@ from sdgar.data.shards.writing import require_free, require_shards
 from sdgar.errors import SdgarWarning, UsageError
 from sdgar.storage import folders
 
-_ROWS_EACH = 8_000_000
+_ROWS_EACH = 1_000_000
 """The rows that a shard has about, unless a number of shards is asked for."""
 
 Progress = Callable[[str, int, int], None]

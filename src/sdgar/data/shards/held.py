@@ -90,7 +90,7 @@ class Without(Shards):
         if first == last:
             return whole
         before = int(self._whole.rows_S[: whole.number].sum())
-        return _Rest(self._whole, whole.number, self._rows_E[first:last] - before)
+        return _Rest(whole, self._rows_E[first:last] - before)
 
     def __iter__(self) -> Iterator[Shard]:
         """Go over all shards in order."""
@@ -100,9 +100,8 @@ class Without(Shards):
 class _Rest(Shard):
     """One shard without some of its rows; what is left is in memory."""
 
-    def __init__(self, shards: Shards, number: int, rows_E: NDArray[np.int64]) -> None:
-        super().__init__(shards, number)
-        whole = Shard(shards, number)
+    def __init__(self, whole: Shard, rows_E: NDArray[np.int64]) -> None:
+        super().__init__(whole.of, whole.number)
         self._rows = len(whole) - len(rows_E)
         before_U1 = np.searchsorted(rows_E, whole.indptr_U1)
         self.indptr_U1 = whole.indptr_U1 - before_U1

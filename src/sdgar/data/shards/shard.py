@@ -35,7 +35,8 @@ class Shard:
     """
 
     def __init__(self, shards: Shards, number: int) -> None:
-        self._of = shards
+        self.of = shards
+        """The shards that this is one of."""
         self._part = shards.described.parts[number]
         self.number = number
         self.folder = folder_of(shards.folder, number)
@@ -48,7 +49,7 @@ class Shard:
     @property
     def n_items(self) -> int:
         """The number of items of all shards."""
-        return self._of.n_items
+        return self.of.n_items
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -67,12 +68,12 @@ class Shard:
     @cached_property
     def weight_E(self) -> NDArray[np.float32] | None:
         """The weight of each row, if there are weights."""
-        return mapped(self.folder, WEIGHT, "float32", len(self)) if self._of.has_weights else None
+        return mapped(self.folder, WEIGHT, "float32", len(self)) if self.of.has_weights else None
 
     @cached_property
     def time_E(self) -> NDArray[np.int64] | None:
         """The time of each row, if there are times."""
-        return mapped(self.folder, TIME, "int64", len(self)) if self._of.has_times else None
+        return mapped(self.folder, TIME, "int64", len(self)) if self.of.has_times else None
 
     @cached_property
     def rank_U(self) -> NDArray[np.int64]:
@@ -82,7 +83,7 @@ class Shard:
     @property
     def users(self) -> Ids:
         """The ids of the users, read anew each time."""
-        return ids_in(self.folder, "users", self._of.described.kinds["users"], self.n_users)
+        return ids_in(self.folder, "users", self.of.described.kinds["users"], self.n_users)
 
     @cached_property
     def seen(self) -> History | None:
@@ -109,7 +110,7 @@ class Shard:
         """
         return Interactions(
             users=self.users,
-            items=self._of.items if items is None else items,
+            items=self.of.items if items is None else items,
             indptr_U1=self.indptr_U1,
             items_E=self.items_E,
             account=RowAccount(read=len(self), kept=len(self)),

@@ -1,0 +1,57 @@
+"""``sdgar train`` on a folder of shards."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from sdgar.cli.bars import training
+from sdgar.cli.console import Screen
+from sdgar.cli.finished import tell_finished
+from sdgar.cli.reports import tell_system
+from sdgar.cli.signals import HeldBack
+from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.experiments.job import Job
+    from sdgar.systems.base import Estimator
+
+
+def train_on_shards(
+    screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
+    *, resume: bool = False,
+) -> None:  # fmt: skip
+    """Run a job on its folder of shards, and tell what came of it."""
+    from sdgar.data.shards import Shards
+    from sdgar.experiments.run import loop_of
+    from sdgar.experiments.sharded_run import bytes_needed, run_shards
+    from sdgar.systems.learner import Learner
+
+    if not isinstance(estimator, Learner):
+        raise UsageError(
+            f"{estimator.system_name} cannot be trained on shards. Train sdsoftmax, sdgar or bpr, "
+            "or read the events into memory.",
+            code="not_by_blocks",
+        )
+    assert job.shards is not None
+    shards = Shards.open(job.files[0])
+    rows = cast("Interactions", shards)
+    screen.say("data", f"{Path(job.files[0]).name}: {shards.sizes()}")
+    tell_system(screen, estimator, rows)
+    items, block = (
+        size / 2**30 for size in bytes_needed(estimator, shards, job.shards["together"])
+    )
+    screen.say(
+        "memory",
+        f"{items:.2f} GiB for items and {block:.2f} GiB for the users of a block of shards",
+    )
+    loop = loop_of(estimator.settled(rows), job.protocol)
+    with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
+        result = run_shards(
+            estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
+            on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
+            command=asdict(job), tell=lambda note: screen.say("resume", note), **job.shards,
+        )  # fmt: skip
+    tell_finished(screen, job, out, result, explain=explain)

@@ -1,0 +1,157 @@
+"""One run from a folder of shards to a saved, measured model, in bounded memory.
+
+Test rows are those of some users, as ranking every item for every user of large data would take
+longer than training. What is saved is the model that was measured: it has learned from all other
+rows, and its lists leave out the test rows of these users too, as it knows that they have them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from signal import Signals
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from sdgar.data.interactions import Interactions
+from sdgar.data.shards import Shards
+from sdgar.data.shards.held import Held, Without, hold
+from sdgar.errors import ResourceError
+from sdgar.experiments.run import RunResult, summary_of
+from sdgar.experiments.workspace import WORK, Workspace
+from sdgar.recommend.recommender import most_popular
+from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS
+from sdgar.show.printed import command as command_line
+from sdgar.systems.learner import Learner
+from sdgar.training.checkpoints import Checkpoints
+from sdgar.training.fit import EpochRecord
+from sdgar.training.sharded import OnShards
+from sdgar.training.trained import OnPhase, Phase
+
+TEST_SHARE = 0.2
+"""The share of the rows of a test user that is set aside."""
+_CPU = torch.device("cpu")
+_LOGGER = logging.getLogger("sdgar")
+
+
+def run_shards(
+    estimator: Learner,
+    shards: Shards,
+    *,
+    out: Path,
+    overwrite: bool = False,
+    memory: int,
+    together: int,
+    test_users: int = TEST_USERS,
+    ks: tuple[int, ...] = KS,
+    on_epoch: OnPhase | None = None,
+    resume: bool = False,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
+    stop: Callable[[], Signals | None] = lambda: None,
+    command: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = _LOGGER.info,
+) -> RunResult:
+    """Train on shards, read the test rows once, and save; see ``experiments.run.run``."""
+    require_within(memory, estimator, shards, together)
+    identity = {
+        "system": estimator.system_name,
+        **estimator.plain_params(),
+        "data": shards.digest,
+        "together": together,
+        "test users": test_users,
+        "k": list(ks),
+    }
+    with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
+
+        def watch(phase: Phase, epoch: EpochRecord) -> None:
+            workspace.record(phase, epoch)
+            if on_epoch is not None:
+                on_epoch(phase, epoch)
+
+        checkpoints = Checkpoints(
+            workspace.folder,
+            identity,
+            device=_CPU,
+            every=checkpoint_every,
+            stop=stop,
+            go_on=command_line("sdgar", "train", "--resume", out) if command else "resume=True",
+        )
+        for note in checkpoints.resume() if resume else ():
+            tell(note)
+        work = workspace.folder / WORK
+        seed = int(estimator.get_params()["seed"])
+        test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
+        train = Without(shards, test.rows_E)
+        how = OnShards(together=together, work=work)
+        estimator.fit_shards(train, how=how, on_epoch=watch, checkpoints=checkpoints, verbose=False)
+        model = estimator.recommender_
+        before = time.perf_counter()
+        rows = rows_of(shards, test)
+        report, popular = (one.evaluate(rows, ks=ks) for one in (model, most_popular(model)))
+        summary = summary_of(estimator, cast("Interactions", train), report, popular, "validated")
+        summary["kept"] = {
+            "rows": "measured",
+            "users": shards.n_users,
+            "items": shards.n_items,
+            "interactions": train.n_rows,
+        }
+        summary["seconds"]["evaluate"] += round(time.perf_counter() - before, 3)
+        model = model.knowing(shards.interactions(work))
+        workspace.commit(model, {"report": summary})
+    return RunResult(model, report, popular, summary, estimator.trained_.log)
+
+
+def rows_of(shards: Shards, held: Held) -> Interactions:
+    """Return rows that were set aside, with the ids of their users and items."""
+    users, first = [], 0
+    for shard in shards:
+        start, last = int(shards.start_S1[shard.number]), first
+        while last < len(held.users_T) and held.users_T[last] < start + shard.n_users:
+            last += 1
+        if last > first:
+            users.append(shard.users.at(held.users_T[first:last] - start))
+        first = last
+    raw = np.concatenate(users)
+    users_E = np.repeat(np.arange(len(raw)), np.diff(held.held_out.indptr_T1))
+    items = shards.items.at(held.held_out.items_E)
+    return Interactions.from_arrays(raw[users_E], items)
+
+
+def require_within(memory: int, estimator: Learner, shards: Shards, together: int) -> int:
+    """Return the bytes of memory that training takes; raise if they are more than may be used."""
+    items, block = bytes_needed(estimator, shards, together)
+    if items + block <= memory:
+        return items + block
+    fewer = max(1, together * max(0, memory - items) // max(1, block))
+    cure = (
+        f"Put fewer shards together, such as --together {fewer}"
+        if items < memory and together > fewer
+        else "Use a smaller dim or states, or leave rare items out"
+    )
+    raise ResourceError(
+        f"{estimator.system_name} needs {_gib(items)} for {shards.n_items:,} items and "
+        f"{_gib(block)} for the users of {together} shards, and --memory allows {_gib(memory)}. "
+        f"{cure}, or allow more memory.",
+        code="out_of_memory",
+    )
+
+
+def bytes_needed(estimator: Learner, shards: Shards, together: int) -> tuple[int, int]:
+    """Return the bytes for all items, and for the users and rows of the shards of a block."""
+    settled = estimator.settled(shards)  # type: ignore[arg-type]
+    dim, states = int(settled.dim), settled.n_states()
+    starts = np.arange(0, shards.n_shards, together)
+    users = int(np.add.reduceat(np.diff(shards.start_S1), starts).max())
+    rows = int(np.add.reduceat(shards.rows_S, starts).max())
+    # Vectors are held twice, for the kernels and for the model; of tables there are copies while
+    # they are built or changed.
+    items = shards.n_items * (8 * dim + 32 * states + 64)
+    return items, users * (8 * dim + 32 * states + 64) + 40 * rows
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
