@@ -20,6 +20,7 @@ from sdgar.data.shards.blocks import Blocks
 from sdgar.data.shards.held import Held, Without, hold
 from sdgar.engines.blocks import BlockEngine, ForUsers, InMemory, Users
 from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.maths.rng import Stream
 from sdgar.maths.sparse import SparseMatrix
@@ -87,6 +88,12 @@ class ShardedTraining:
     def __init__(
         self, training: Training, shards: Shards, how: OnShards, for_users: ForUsers
     ) -> None:
+        if training.checkpoints is not None and how.work is None:
+            raise UsageError(
+                "a run on shards that is kept in checkpoints needs a folder for its users. Set "
+                "work to one.",
+                code="no_work",
+            )
         self._training, self._shards = training, shards
         self._how, self._for_users = how, for_users
 
@@ -107,8 +114,7 @@ class ShardedTraining:
         engine = self._engine(rest)
         first = replace(options, epochs=options.half) if joined else options
         chosen = self._pass("choose", engine, first, valid, memory)
-        model = learned_of(engine, valid)
-        weight, means = training.judged(model, memory, valid.held_out, valid.seen)
+        weight, means = training.judged(chosen.model, memory, valid.held_out, valid.seen)
         if joined:
             engine.blocks = Blocks(self._shards, self._how.together)
             kept = self._pass("final", engine, options, after=chosen)
@@ -173,16 +179,19 @@ class ShardedTraining:
         system = engine.system
         if valid is not None:
             system = replace(system, recommends=_Watched(engine, valid))
-        keeper = None
-        if training.checkpoints is not None:
-            keeper = training.checkpoints.keeper(phase, system.learned)
-        fitted = fit(
-            system, engine, options, held_out=None if valid is None else valid.held_out,
-            seen=_NOBODY if valid is None else valid.seen, on_epoch=tell, judged=judged,
-            keeper=keeper, after=after,
-        )  # fmt: skip
-        if training.checkpoints is not None:
-            training.checkpoints.finish(phase, fitted)
+        kept = training.checkpoints
+        fitted = None if kept is None else kept.finished(phase, system.learned)
+        if fitted is None:
+            fitted = fit(
+                system, engine, options, held_out=None if valid is None else valid.held_out,
+                seen=_NOBODY if valid is None else valid.seen, on_epoch=tell, judged=judged,
+                keeper=None if kept is None else kept.keeper(phase, system.learned), after=after,
+            )  # fmt: skip
+            if kept is not None:
+                kept.finish(phase, fitted)
+        else:
+            for epoch in fitted.log:
+                tell(epoch)
         training.log += [(phase, epoch) for epoch in fitted.log]
         training.positives += engine.blocks.shards.n_rows * len(fitted.log)
         return fitted

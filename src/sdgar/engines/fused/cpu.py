@@ -116,8 +116,7 @@ class FusedCpuEngine:
         self._scratch.totals_3[:] = 0
         self._steps = at_rate(self._steps, self.system.optimizer.rate(epoch))
         if self._proposal is None:
-            asked = Asked(self.system.n_negatives, np.uint64(self._seed), self._model.n_items)
-            self._proposal = CPU.draw(self.system, asked)
+            self._proposal = CPU.draw(self.system, self._asked)
         self._run_batches(
             np.array(keys, np.uint64),
             tail(Stream.NEGATIVES, epoch),
@@ -140,6 +139,10 @@ class FusedCpuEngine:
         if not math.isfinite(loss):
             raise host.diverged(f"the loss became {loss / self._n_rows}", self.system, epoch)
         return host.mean_stats(self.system, self._n_rows, start, loss, effective, unanswered)
+
+    @property
+    def _asked(self) -> Asked:
+        return Asked(self.system.n_negatives, np.uint64(self._seed), self._model.n_items)
 
     @property
     def _batches(self) -> int:
@@ -206,7 +209,7 @@ class FusedCpuEngine:
 
     def draw_items(self, drawn: Any) -> None:
         """Draw from the tables of items of another engine, whose generator has the same ones."""
-        self._proposal = CPU.for_users(drawn, self.system)
+        self._proposal = CPU.for_users(drawn, self.system, self._asked)
 
     def _arrays(self) -> dict[str, NDArray[np.float32]]:
         """Return all tables that training changes, by their names in a checkpoint."""

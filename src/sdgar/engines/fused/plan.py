@@ -80,11 +80,10 @@ class Plan:
         """Lower the sampler, with its tables as they are now."""
         return self._lower(self.draws, system.sampler, *args)
 
-    def for_users(self, drawn: Any, system: System) -> Any:
+    def for_users(self, drawn: Any, system: System, asked: Asked) -> Any:
         """Return a lowered sampler with the users of this system, whose items are the same."""
-        if not isinstance(system.sampler, Decomposable):
-            return drawn
-        return drawn._replace(**_users_of(system.sampler))
+        users = _users_of(system.sampler) if isinstance(system.sampler, Decomposable) else {}
+        return drawn._replace(**asked._asdict(), **users)
 
     def without_users(self, drawn: Any, system: System) -> Any:
         """Return a lowered sampler that has room for no user, to be given others later."""

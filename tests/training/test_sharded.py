@@ -1,0 +1,185 @@
+"""Training on shards: users pass through memory in blocks, wherever they are in between."""
+
+from pathlib import Path
+from signal import SIGTERM
+
+import numpy as np
+import pytest
+import torch
+
+import sdgar
+from sdgar.data.shards import Shards
+from sdgar.data.shards.blocks import Blocks
+from sdgar.data.shards.held import Without, hold
+from sdgar.data.synthetic import Shape, generate
+from sdgar.errors import ArtifactError, ResourceError, StoppedError, UsageError
+from sdgar.experiments.sharded_run import bytes_needed, run_shards
+from sdgar.training.sharded import OnShards
+from sdgar.training.users_on_disk import UsersOnDisk
+
+SHAPE = Shape(users=90, items=40, interactions=900, concentration=0.15)
+FILES = ("model.safetensors", "ids.safetensors", "history.safetensors")
+SMALL = {
+    "sdsoftmax": {"dim": 4, "states": 3, "epochs": 4, "generator_samples": 4, "refit_every": 2},
+    "sdgar": {"dim": 4, "states": 3, "epochs": 4, "evaluate_every": 2},
+    "bpr": {"dim": 4, "epochs": 4, "evaluate_every": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    return Shards.write(generate(SHAPE, seed=3), tmp_path_factory.mktemp("data") / "shards", 5)
+
+
+def model_of(system):
+    return {"sdsoftmax": sdgar.SDSoftmax, "sdgar": sdgar.SDGAR, "bpr": sdgar.BPR}[system](
+        **SMALL[system]
+    )
+
+
+def saved(model, path: Path):
+    model.save(path)
+    return [(path / name).read_bytes() for name in FILES]
+
+
+@pytest.mark.parametrize("system", SMALL)
+def test_users_in_memory_and_in_files_give_the_same_bytes(shards, system, tmp_path):
+    found = [
+        saved(
+            model_of(system).fit_shards(shards, how=OnShards(together=2, work=work), verbose=False),
+            tmp_path / f"model{number}",
+        )
+        for number, work in enumerate((None, tmp_path / "work"))
+    ]
+    assert found[0] == found[1]
+
+
+def test_the_number_of_threads_changes_no_byte(shards, tmp_path, monkeypatch):
+    found = []
+    for threads in (1, 3):
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            how = OnShards(together=2)
+            model = model_of("sdsoftmax").fit_shards(shards, how=how, verbose=False)
+        finally:
+            torch.set_num_threads(before)
+        found.append(saved(model, tmp_path / f"by{threads}"))
+    assert found[0] == found[1]
+
+
+def test_every_user_and_every_row_is_known_to_the_model(shards):
+    data = shards.interactions()
+    model = model_of("bpr").fit_shards(shards, how=OnShards(together=3), verbose=False)
+    assert model.recommender_.users.values.tolist() == data.users.values.tolist()
+    assert np.array_equal(model.recommender_.history.items_E, data.items_E)
+    assert len(model.recommend(data.users.values.tolist(), k=1)) == data.n_users
+
+
+def test_vectors_from_shards_find_what_groups_of_users_like(tmp_path):
+    rng = np.random.default_rng(0)
+    group_U, liked = np.arange(120) % 4, 6
+    items = np.concatenate([10 * g + rng.choice(10, liked, replace=False) for g in group_U])
+    data = sdgar.Interactions.from_arrays(np.repeat(np.arange(120), liked), items)
+    shards = Shards.write(data, tmp_path / "shards", 4)
+    told = {"memory": 1 << 30, "together": 2, "test_users": 100}
+    model = sdgar.SDSoftmax(dim=8, states=4, memory=0)
+    result = run_shards(model, shards, out=tmp_path / "run", **told)
+    assert result.test.means()["ndcg@10"] > 2 * result.popular.means()["ndcg@10"]
+
+
+@pytest.mark.parametrize(
+    ("system", "epochs"), [("sdsoftmax", 1), ("sdsoftmax", 3), ("sdgar", 3), ("bpr", 2), ("bpr", 5)]
+)
+def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs, tmp_path):
+    told = {"memory": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
+    asked = []
+
+    def stop():
+        asked.append(True)
+        return SIGTERM if len(asked) == epochs else None
+
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    run_shards(model_of(system), shards, out=whole, **told)
+    with pytest.raises(StoppedError):
+        run_shards(model_of(system), shards, out=stopped, stop=stop, **told)
+    run_shards(model_of(system), shards, out=stopped, resume=True, **told)
+    for name in FILES:
+        assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
+    assert not stopped.with_name("stopped.partial").exists()
+
+
+def test_rows_are_set_aside_alike_for_any_number_of_shards(tmp_path):
+    data = generate(SHAPE, seed=4)
+    found = []
+    for n in (1, 3, 7):
+        shards = Shards.write(data, tmp_path / f"{n}", n)
+        held = hold(shards, users=25, share=0.3, seed=5)
+        rank_U = np.concatenate([shard.rank_U for shard in shards])
+        counts = np.diff(held.held_out.indptr_T1)
+        pairs = zip(np.repeat(rank_U[held.users_T], counts), held.held_out.items_E, strict=True)
+        found.append(sorted((int(user), int(item)) for user, item in pairs))
+        assert len(held.users_T) == 25
+        assert (counts >= 1).all()
+        assert (np.diff(held.seen.indptr_U1) >= 1).all()
+    assert found[0] == found[1] == found[2]
+
+
+def test_the_newest_rows_are_set_aside_where_there_are_times(tmp_path):
+    users, items = np.repeat(np.arange(6), 5), np.tile(np.arange(5), 6)
+    time = np.tile([3, 9, 1, 7, 5], 6)
+    data = sdgar.Interactions.from_arrays(users, items, time=time)
+    held = hold(Shards.write(data, tmp_path / "s", 2), users=6, share=0.4, seed=0)
+    assert held.held_out.items_E.reshape(6, 2).tolist() == [[1, 3]] * 6
+
+
+def test_shards_without_some_rows_are_those_rows_left_out(shards):
+    rows_E = np.array([0, 3, 4, 200, 201, len(shards) - 1])
+    whole, rest = Blocks(shards, 5)[0], Blocks(Without(shards, rows_E), 5)[0]
+    assert np.array_equal(rest.items_E, np.delete(whole.items_E, rows_E))
+    assert np.array_equal(rest.users_E, np.delete(whole.users_E, rows_E))
+    twice = Without(Without(shards, rows_E), np.array([0, 7]))
+    left = np.delete(np.delete(whole.items_E, rows_E), [0, 7])
+    assert np.array_equal(Blocks(twice, 5)[0].items_E, left)
+    assert twice.n_rows == len(left) == sum(len(shard) for shard in twice)
+
+
+def test_blocks_have_all_rows_once(shards):
+    blocks = Blocks(shards, 2)
+    assert len(blocks) == 3
+    assert sum(map(len, blocks)) == len(shards)
+    assert [len(block.users) for block in blocks] == np.diff(blocks.start_B1).tolist()
+    with pytest.raises(IndexError):
+        blocks[3]
+
+
+def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_path):
+    model = model_of("sdsoftmax")
+    items, block = bytes_needed(model, shards, 4)
+    with pytest.raises(ResourceError, match="--together 1"):
+        run_shards(model, shards, out=tmp_path / "run", memory=items + block // 3, together=4)
+    with pytest.raises(ResourceError, match="smaller dim or states"):
+        run_shards(model, shards, out=tmp_path / "run", memory=items // 2, together=4)
+    assert not list(tmp_path.iterdir())
+
+
+def test_parts_that_cannot_be_split_by_users_are_refused(shards):
+    with pytest.raises(UsageError, match="Metric cannot be trained on users in blocks"):
+        sdgar.CML(dim=4, epochs=2).fit_shards(shards, verbose=False)
+
+
+def test_versions_that_no_state_has_are_removed(tmp_path):
+    users = UsersOnDisk(tmp_path, 2)
+    users.put(0, "vectors", {"x": np.array([1.0])})
+    first = users.state()
+    users.put(0, "vectors", {"x": np.array([2.0])})
+    users.put(1, "states", {"x": np.array([3.0])})
+    assert len(list(tmp_path.iterdir())) == 3
+    again = UsersOnDisk(tmp_path, 2)
+    again.load_state(first)
+    assert again.take(0, "vectors")["x"].tolist() == [1.0]
+    assert again.take(1, "states") is None
+    assert len(list(tmp_path.iterdir())) == 1
+    next(tmp_path.iterdir()).unlink()
+    with pytest.raises(ArtifactError, match="is missing, so the run cannot go on"):
+        UsersOnDisk(tmp_path, 2).load_state(first)
