@@ -78,14 +78,21 @@ def split(
 ) -> None:
     """Write train.parquet and test.parquet, so that several runs share one split.
 
-    With --rule users:0.1 the test users are new, and histories.parquet has what they are folded in
+    A folder of shards becomes train.shards and test.shards, by the rules time and paper. With
+    --rule users:0.1 the test users are new, and histories.parquet has what they are folded in
     from.
     """
     from sdgar.data.readers import read_files
+    from sdgar.data.shards.manifest import is_shards
     from sdgar.data.splits import split as hold_out
     from sdgar.data.tables import events, write_table
 
     options.require_one_split(rule, "sdgar data split", "writes")
+    if len(files) == 1 and isinstance(files[0], Path) and is_shards(files[0]):
+        _split_shards(
+            files[0], out, rule, share=share, seed=seed, overwrite=overwrite, json=as_json
+        )
+        return
     targets = [out / f"{name}.parquet" for name in ("train", "test", "histories")]
     for target in targets:
         options.require_new(target, overwrite=overwrite)
@@ -113,4 +120,29 @@ def split(
         words = ("sdgar", "evaluate", "RUN", "--test", test, "--histories", histories)
         screen.say("next", command(*words))
     sizes = {name.stem: len(rows) for name, rows in written.items() if rows is not None}
+    screen.result(sizes | {"how": parts.how, "out": str(out)})
+
+
+def _split_shards(
+    folder: Path,
+    out: Path,
+    rule: str | None,
+    *,
+    share: float | None,
+    seed: int,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    """Split shards into shards."""
+    from sdgar.data.shards import Shards
+    from sdgar.data.shards.splitting import split_shards
+
+    screen = Screen(as_json=json)
+    shards = Shards.open(folder)
+    screen.say("data", f"{folder}: {shards.sizes()}")
+    parts = split_shards(shards, out, rule, seed=seed, share=share, overwrite=overwrite)
+    for part in (parts.train, parts.held_out):
+        screen.say("saved", f"{part.folder}: {part.sizes()}")
+    screen.say("split", parts.how)
+    sizes = {"train": len(parts.train), "test": len(parts.held_out)}
     screen.result(sizes | {"how": parts.how, "out": str(out)})

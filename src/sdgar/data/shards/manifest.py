@@ -25,7 +25,7 @@ from typing import Any
 from sdgar.data.account import RowAccount
 from sdgar.data.shards import hashing
 from sdgar.data.shards.files import Files, require_files, write_manifest
-from sdgar.errors import ArtifactError
+from sdgar.errors import ArtifactError, ResourceError
 from sdgar.storage import folders
 from sdgar.storage.folders import MANIFEST, DamagedError, read_record
 
@@ -96,6 +96,14 @@ def write_part(
         "files": files,
     }
     return Part(users, rows, seen, write_manifest(folder, table))
+
+
+def is_shards(folder: Path) -> bool:
+    """Tell whether a folder says that it holds shards, whole or not."""
+    try:
+        return folders.read_table(folder / MANIFEST).get("format") == FORMAT
+    except (ArtifactError, ResourceError):
+        return False
 
 
 def read_part(folder: Path) -> Part:

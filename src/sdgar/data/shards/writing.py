@@ -18,15 +18,14 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.shards.files import write_arrays
 from sdgar.data.shards.hashing import shard_of
 from sdgar.data.shards.manifest import (
-    FORMAT,
     Part,
     folder_of,
+    is_shards,
     write_described,
     write_part,
 )
 from sdgar.errors import UsageError
 from sdgar.storage import folders
-from sdgar.storage.folders import MANIFEST, DamagedError
 from sdgar.storage.whole_files import disk_error
 
 if TYPE_CHECKING:
@@ -51,13 +50,7 @@ def require_free(path: str | Path, *, overwrite: bool) -> Path:
     place = folders.place_of(path)
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return place
-    ours = False
-    if (place / MANIFEST).is_file():
-        try:
-            ours = folders.read_table(place / MANIFEST).get("format") == FORMAT
-        except DamagedError:
-            ours = False
-    if not ours:
+    if not is_shards(place):
         raise UsageError(
             f"{place} is there and is no folder of shards, so it is left as it is. Choose another "
             "place.",
@@ -206,6 +199,11 @@ def joined(shards: Shards, work: Path | None = None) -> Interactions:
         seen=seen,
         seen_time_E=seen_time_E,
     )
+
+
+def row_numbers(shards: Shards) -> NDArray[np.int64]:
+    """Return the number that the first row of each user has in a load in memory, by rank."""
+    return _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])[:-1]
 
 
 def _joined_seen(shards: Shards) -> tuple[History | None, NDArray[np.int64] | None]:

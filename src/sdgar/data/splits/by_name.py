@@ -79,7 +79,7 @@ def split(
     rule = str(rule or default_rule(data))
     name, _, told = rule.partition(":")
     if name in _SHARES:
-        of = _share(rule, share)
+        of = share_of(rule, share)
         if name == "paper":
             return per_user(data, share=of, seed=seed)
         return (
@@ -133,7 +133,7 @@ def validation(
     return random_rows(data, share=share, seed=seed, most_users=most_users)
 
 
-def _share(rule: str, share: float | None) -> float:
+def share_of(rule: str, share: float | None) -> float:
     """Return the share that is held out: from the rule, from ``share``, or the rule's default."""
     name, _, told = rule.partition(":")
     if not told:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data import moments
+from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Stream, check_seed, sort_keys
@@ -57,11 +58,30 @@ class Split(Described):
 
 def per_user(data: Interactions, *, share: float = 0.2, seed: int = 0) -> Split:
     """Hold out ⌈share · n⌉ of each user's n rows at random, but not all: the paper's rule."""
-    _check_share(share)
-    key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(data)))
-    rank_E = _rank_within_user(data, key_E)
-    how = f"per user, ceil({share:g} n) rows at random, seed {seed}"
-    return parted(data, rank_E < _quota(data, share)[data.users_E], how)
+    held_E = held_per_user(data.history, np.arange(len(data)), share=share, seed=seed)
+    return parted(data, held_E, per_user_in_words(share, seed))
+
+
+def held_per_user(
+    rows: History, number_E: NDArray[np.int64], *, share: float, seed: int
+) -> NDArray[np.bool_]:
+    """Mark ⌈share · n⌉ of each user's n rows at random, but not all.
+
+    ``number_E`` is the number of each row among all data, which decides on it: these may be the
+    rows of some users.
+    """
+    check_share(share)
+    key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, number_E)
+    users_E = rows.users_E
+    held_E: NDArray[np.bool_] = (
+        _rank_within_user(rows, users_E, key_E) < _quota(rows, share)[users_E]
+    )
+    return held_E
+
+
+def per_user_in_words(share: float, seed: int) -> str:
+    """Return the rule of ``per_user`` in words."""
+    return f"per user, ceil({share:g} n) rows at random, seed {seed}"
 
 
 def random_rows(
@@ -71,7 +91,7 @@ def random_rows(
 
     With ``most_users`` it is a share of the rows of so many users, who are chosen at random.
     """
-    _check_share(share)
+    check_share(share)
     seed = check_seed(seed)
     row_C, how = np.arange(len(data)), f"{share:.0%} of the rows at random, seed {seed}"
     if most_users is not None and most_users < data.n_users:
@@ -91,13 +111,28 @@ def random_rows(
 
 def by_time(data: Interactions, *, share: float = 0.1) -> Split:
     """Hold out the last rows in time, over all users; rows of one moment stay together."""
-    _check_share(share)
     time_E = time_of(data)
-    cut = np.sort(time_E)[min(math.ceil((1 - share) * len(data)), len(data) - 1)]
-    parts = parted(
-        data, (time_E >= cut) & ~only_rows(data), f"by time, last {share:.0%} of the rows"
-    )
+    cut = np.sort(time_E)[place_of_cut(len(data), share)]
+    held_E = held_by_time(data.history, time_E, int(cut))
+    parts = parted(data, held_E, by_time_in_words(share))
     return replace(parts, train=parts.train.seen_before(int(cut)))
+
+
+def place_of_cut(n_rows: int, share: float) -> int:
+    """Return the place, among all rows in the order of time, of the first one to hold out."""
+    check_share(share)
+    return min(math.ceil((1 - share) * n_rows), n_rows - 1)
+
+
+def held_by_time(rows: History, time_E: NDArray[np.int64], cut: int) -> NDArray[np.bool_]:
+    """Mark the rows at a moment or later, but not the only row of a user."""
+    held_E: NDArray[np.bool_] = (time_E >= cut) & ~only_rows(rows)
+    return held_E
+
+
+def by_time_in_words(share: float) -> str:
+    """Return the rule of ``by_time`` in words."""
+    return f"by time, last {share:.0%} of the rows"
 
 
 def leave_last_out(data: Interactions) -> Split:
@@ -128,7 +163,7 @@ def whole_users(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Spl
     Of a held-out user's n rows, ⌈0.2 n⌉ are to be found from the others, which are folded in: the
     last ones where there is a time, else some at random. Users with a single row are not held out.
     """
-    _check_share(share)
+    check_share(share)
     if data.fields is not None:
         raise UsageError(
             f"whole users cannot be held out where a context is {', '.join(data.context)}: nobody "
@@ -143,7 +178,8 @@ def whole_users(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Spl
     held_E = held_U[data.users_E]
     if data.time_E is None:
         key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(data)))
-        rank_E, which = _rank_within_user(data, key_E), f"{_TO_FIND:.0%} at random"
+        rank_E = _rank_within_user(data.history, data.users_E, key_E)
+        which = f"{_TO_FIND:.0%} at random"
     else:
         rank_E, which = _latest_first(data), f"the last {_TO_FIND:.0%}"
     found_E = held_E & (rank_E < _quota(data, _TO_FIND)[data.users_E])
@@ -185,17 +221,23 @@ def parted(
     data: Interactions, held_E: NDArray[np.bool_], how: str, warning: str | None = None
 ) -> Split:
     """Return the split that holds the marked rows out; raise if either part would be empty."""
-    if not held_E.any() or held_E.all():
-        side = "held out" if not held_E.any() else "left to train on"
-        raise DataError(
-            f"the split ({how}) leaves no row {side} of {len(data):,}. "
-            f"Give a test file with --test, or more data.{_times(data)}",
-            code="empty_split",
-        )
+    require_both(int(held_E.sum()), len(data), how, data.time_E)
     return Split(data.subset(~held_E, "held out"), data.subset(held_E, "training"), how, warning)
 
 
-def only_rows(data: Interactions) -> NDArray[np.bool_]:
+def require_both(n_held: int, n_rows: int, how: str, time_E: NDArray[np.int64] | None) -> None:
+    """Raise if a split leaves no row to train on, or none held out."""
+    if 0 < n_held < n_rows:
+        return
+    side = "left to train on" if n_held else "held out"
+    raise DataError(
+        f"the split ({how}) leaves no row {side} of {n_rows:,}. "
+        f"Give a test file with --test, or more data.{_times(time_E)}",
+        code="empty_split",
+    )
+
+
+def only_rows(data: Interactions | History) -> NDArray[np.bool_]:
     """Mark the rows that are the only ones of their users."""
     only_E: NDArray[np.bool_] = (np.diff(data.indptr_U1) == 1)[data.users_E]
     return only_E
@@ -203,10 +245,10 @@ def only_rows(data: Interactions) -> NDArray[np.bool_]:
 
 def _latest_first(data: Interactions) -> NDArray[np.int64]:
     """Return the place of each row among its user's rows, from the last in time to the first."""
-    return _rank_within_user(data, -time_of(data), later_first=True)
+    return _rank_within_user(data.history, data.users_E, -time_of(data), later_first=True)
 
 
-def _quota(data: Interactions, share: float) -> NDArray[np.int64]:
+def _quota(data: Interactions | History, share: float) -> NDArray[np.int64]:
     """Return ⌈share · n⌉ for each user's n rows, but at most n - 1."""
     n_U = np.diff(data.indptr_U1)
     # The product is rounded first: 0.1 · 30 is 3.0000000000000004 in floating point.
@@ -214,13 +256,17 @@ def _quota(data: Interactions, share: float) -> NDArray[np.int64]:
 
 
 def _rank_within_user(
-    data: Interactions, key_E: NDArray[np.int64], *, later_first: bool = False
+    rows: History,
+    users_E: NDArray[np.int64],
+    key_E: NDArray[np.int64],
+    *,
+    later_first: bool = False,
 ) -> NDArray[np.int64]:
     """Return the place of each row among its user's rows, by ascending key; ties go by item."""
-    tie_E = -data.items_E if later_first else data.items_E
-    order = np.lexsort((tie_E, key_E, data.users_E))
-    rank_E = np.empty(len(data), np.int64)
-    rank_E[order] = np.arange(len(data)) - data.indptr_U1[data.users_E]
+    tie_E = -rows.items_E if later_first else rows.items_E
+    order = np.lexsort((tie_E, key_E, users_E))
+    rank_E = np.empty(len(order), np.int64)
+    rank_E[order] = np.arange(len(order)) - rows.indptr_U1[users_E]
     return rank_E
 
 
@@ -235,16 +281,17 @@ def time_of(data: Interactions) -> NDArray[np.int64]:
     return data.time_E
 
 
-def _check_share(share: Any) -> None:
+def check_share(share: Any) -> None:
+    """Raise if this cannot be the share of rows or users to hold out."""
     if isinstance(share, bool) or not isinstance(share, Real) or not 0 < float(share) < 1:
         raise UsageError(
             f"the held-out share must lie between 0 and 1, got {share!r}.", code="bad_share"
         )
 
 
-def _times(data: Interactions) -> str:
+def _times(time_E: NDArray[np.int64] | None) -> str:
     """Return a sentence about when the data begins and ends; nothing if it has no times."""
-    if data.time_E is None:
+    if time_E is None:
         return ""
-    first, last = moments.shown(data.time_E.min()), moments.shown(data.time_E.max())
+    first, last = moments.shown(time_E.min()), moments.shown(time_E.max())
     return f" Its times go from {first} to {last}."
