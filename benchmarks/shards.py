@@ -1,6 +1,6 @@
 """Measure how long it takes to shard events, and in how much memory and disk.
 
-    python benchmarks/shards.py --rows 1e8 --work FOLDER --json benchmarks/reports/shards.json
+    python benchmarks/shards.py --rows 1e8 --json benchmarks/reports/shards.json
 
 makes events up as Parquet files, shards them with ``sdgar data shard``, and opens the result with
 all sums. Each step is a process of its own, whose memory is looked at every 50 ms: anonymous memory
@@ -16,11 +16,17 @@ with a density that falls with the square root.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +125,15 @@ def _histories(
     return counts, (pair_E % n_items).astype(np.int32)
 
 
-def watched(command: list[str]) -> dict[str, float]:
-    """Run a command, and return its seconds and the most memory that it had at any look."""
+def watched(command: list[str], *, quick: bool) -> dict[str, float]:
+    """Run a command, and return its seconds and the most memory that it had at any look.
+
+    A quick one runs in this process, and its memory is not looked at.
+    """
     start = time.perf_counter()
+    if quick:
+        _run_here(command)
+        return {"seconds": round(time.perf_counter() - start, 1)}
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     most = {"VmRSS": 0, "RssAnon": 0, "RssFile": 0}
     while process.poll() is None:
@@ -142,6 +154,23 @@ def watched(command: list[str]) -> dict[str, float]:
         "peak_anonymous": most["RssAnon"],
         "peak_of_files": most["RssFile"],
     }
+
+
+def _run_here(command: list[str]) -> None:
+    """Run what a command of Python runs."""
+    before = sys.argv
+    try:
+        if command[1] == "-m":
+            from sdgar.cli import main as line
+
+            sys.argv = command[2:]
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+                line.run()
+        else:
+            sys.argv = command[1:]
+            main()
+    finally:
+        sys.argv = before
 
 
 def bytes_in(folder: Path) -> int:
@@ -204,31 +233,46 @@ PEERS: dict[str, Callable[[Path, Path, int, str], None]] = {
 }
 
 
-def measure(args: Any) -> dict[str, Any]:
+def measure(args: Any, work: Path) -> dict[str, Any]:
     """Make events up, shard them, and open the shards, each in a process of its own."""
-    rows, work = int(args.rows), args.work
-    sizes = {"rows": rows, "users": args.users, "items": args.items}
+    from sdgar.data.shards import Shards
+
+    sizes = {"rows": int(args.rows), "users": args.users, "items": args.items}
     events, out = work / "events", work / "out.shards"
     found: dict[str, Any] = {**sizes, "memory": args.memory}
     if not events.exists():
-        found["make"] = watched(_itself("make", **sizes, work=work))
+        found["make"] = watched(_itself("make", **sizes, work=work), quick=args.quick)
     found["event_bytes"] = bytes_in(events)
-    print("made", found, flush=True)
     shard = [sys.executable, "-m", "sdgar", "data", "shard", str(events), "--out", str(out)]
-    found["shard"] = watched([*shard, "--memory", args.memory, "--overwrite", "--json"])
+    shard += ["--memory", args.memory, "--overwrite", "--json"]
+    found["shard"] = watched(shard, quick=args.quick)
     found["shard_bytes"] = bytes_in(out)
-    print("sharded", found["shard"], flush=True)
-    from sdgar.data.shards import Shards
-
     shards = Shards.open(out)
     found |= {"shards": shards.n_shards, "account": shards.account.as_dict()}
-    found["verify"] = watched(_itself("verify", work=work))
+    found["verify"] = watched(_itself("verify", work=work), quick=args.quick)
     shutil.rmtree(out)
     for name in PEERS if args.peers else ():
-        found[name] = watched(_itself(name, work=work, shards=shards.n_shards, memory=args.memory))
-        print(name, found[name], flush=True)
+        step = _itself(name, work=work, shards=shards.n_shards, memory=args.memory)
+        found[name] = watched(step, quick=args.quick)
         shutil.rmtree(work / f"{name}.out")
     return found
+
+
+def added(path: Path | None, run: dict[str, Any]) -> dict[str, Any]:
+    """Return a report with this run, and those of other sizes that are in it already."""
+    words = sys.argv[1:]
+    if "--work" in words:  # a place that others do not have
+        del words[words.index("--work") : words.index("--work") + 2]
+    about = machine("polars", "duckdb") | {"command": " ".join(["benchmarks/shards.py", *words])}
+    before = json.loads(path.read_text())["runs"] if path and path.exists() else []
+    others = [one for one in before if one["rows"] != run["rows"]]
+    runs = sorted([*others, {**about, "load": os.getloadavg()[1], **run}], key=itemgetter("rows"))
+    return {
+        "protocol": "each step is a process of its own, looked at every 50 ms",
+        "seed": 0,
+        "cores": os.cpu_count(),
+        "runs": runs,
+    }
 
 
 def main() -> None:
@@ -240,7 +284,7 @@ def main() -> None:
         items={"type": int, "default": 1_000_000},
         shards={"type": int, "default": 16, "help": "with --direct"},
         memory={"default": "4GiB"},
-        work={"type": Path, "help": "a folder for events and shards"},
+        work={"type": Path, "help": "a folder for events, which are kept, and shards"},
         out={"type": Path, "help": "with --direct, the folder of shards"},
         direct={"action": "store_true"},
         peers={"action": "store_true"},
@@ -260,7 +304,8 @@ def main() -> None:
         out = args.work / f"{args.step}.out"
         PEERS[args.step](args.work / "events", out, args.shards, args.memory)
     else:
-        write_report(args.json, {**machine("polars", "duckdb"), "runs": [measure(args)]})
+        with tempfile.TemporaryDirectory() as folder:
+            write_report(args.json, added(args.json, measure(args, args.work or Path(folder))))
 
 
 if __name__ == "__main__":

@@ -1289,6 +1289,51 @@ def _millions(run: dict[str, Any]) -> str:
     return f"{run['positives_per_second'] / 1e6:.0f} million positives/s"
 
 
+def shards() -> str:
+    """Say what it takes to shard events, step by step."""
+    rows = []
+    for run in _report("shards.json")["runs"]:
+        for step, name in (
+            ("make", "make up"),
+            ("shard", "`sdgar data shard`"),
+            ("verify", "open, all sums"),
+        ):
+            if step not in run:
+                continue
+            took = run[step]
+            size = {"make": run["event_bytes"], "shard": run["shard_bytes"]}.get(step)
+            rows.append(
+                [
+                    f"{run['rows']:,}",
+                    name,
+                    f"{took['seconds']:,.0f}",
+                    f"{took['peak_rss'] / 2**30:.2f}",
+                    f"{took['peak_anonymous'] / 2**30:.2f}",
+                    f"{took['peak_of_files'] / 2**30:.2f}",
+                    "" if size is None else f"{size / 1e9:.2f}",
+                ]
+            )
+    head = ["rows", "step", "seconds", "peak GiB", "of it anonymous", "of it files", "GB written"]
+    return markdown(head, rows)
+
+
+def shards_beside() -> str:
+    """Compare sharding with the core of the work in DuckDB and Polars."""
+    names = {"shard": "`sdgar data shard`", "duckdb": "DuckDB", "polars": "Polars, streaming"}
+    runs = [run for run in _report("shards.json")["runs"] if "duckdb" in run]
+    rows = [
+        [
+            f"{run['rows']:,}",
+            name,
+            f"{run[key]['seconds']:,.0f}",
+            f"{run[key]['peak_rss'] / 2**30:.2f}",
+        ]
+        for run in runs
+        for key, name in names.items()
+    ]
+    return markdown(["rows", "by", "seconds", "peak GiB"], rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "accuracy": ("README.md", accuracy),
     "paper-table1": ("docs/results.md", paper("table1")),
@@ -1343,6 +1388,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "answers-index": ("docs/benchmarks.md", answers_index),
     "serving": ("docs/benchmarks.md", serving),
     "sequence-epochs": ("docs/benchmarks.md", sequence_epochs),
+    "shards": ("docs/scale.md", shards),
+    "shards-beside": ("docs/scale.md", shards_beside),
 }
 """The page of every table, and what makes it."""
 

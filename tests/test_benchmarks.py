@@ -43,6 +43,7 @@ CASES = {
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
     "serving": (),
+    "shards": (),
 }
 NEEDS = {
     "answers index": "faiss",

@@ -193,6 +193,18 @@ def test_a_folder_without_events_is_refused(tmp_path):
         shard_files([tmp_path / "events"], tmp_path / "s")
 
 
+def test_a_store_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="sdgar data export"):
+        shard_files(["sqlite:///store.db"], tmp_path / "s")
+
+
+def test_a_column_is_taken_by_its_name_and_not_as_a_pattern(tmp_path):
+    rows().rename({"user": "*"}).write_parquet(tmp_path / "t.parquet")
+    options = ReadOptions(user="*")
+    wanted = in_memory(tmp_path / "t.parquet", options)
+    assert in_shards(tmp_path / "t.parquet", tmp_path / "s", options, 2, SMALL) == wanted
+
+
 def test_a_context_of_several_fields_is_refused(file, tmp_path):
     with pytest.raises(UsageError, match="shards hold the rows of users"):
         shard_files([file], tmp_path / "s", ReadOptions(context=("user", "hour")))

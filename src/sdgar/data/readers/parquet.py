@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import polars as pl
+from polars.selectors import by_name
 
 from sdgar.data.readers import parquet_layout
 from sdgar.data.readers.chunks import Chunk, typed_chunk
@@ -43,7 +44,8 @@ class ParquetFile:
         self._check(names)
         for first, n_rows in self._blocks(max(1, block_size // (_VALUE_BYTES * len(names)))):
             with _damage_named(self._file):
-                rows = pl.scan_parquet(self._file.path, glob=False).select(names)
+                # By selectors, as a plain name such as "*" would stand for other columns.
+                rows = pl.scan_parquet(self._file.path, glob=False).select(by_name(*names))
                 frame = rows.slice(first, n_rows).collect()
             yield typed_chunk(frame, used, self._file.name, first + 1)
 

@@ -14,6 +14,8 @@ from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.partitions import with_folders
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.sources import Source, opened
+from sdgar.database.address import is_address
+from sdgar.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Inputs:
     @classmethod
     def find(cls, paths: Sequence[str | Path], options: ReadOptions) -> Inputs:
         """Find the files of names, patterns and folders, and look at their columns."""
+        if any(is_address(path) for path in paths):
+            raise UsageError(
+                "shards are made of files, and a store is none. Write its events to a file with "
+                "`sdgar data export`.",
+                code="bad_store",
+            )
         notes: list[str] = []
         partitions = with_folders(paths)
         files = [
