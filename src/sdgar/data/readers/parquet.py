@@ -44,7 +44,7 @@ class ParquetFile:
         self._check(names)
         for first, n_rows in self._blocks(max(1, block_size // (_VALUE_BYTES * len(names)))):
             with _damage_named(self._file):
-                # By selectors, as a plain name such as "*" would stand for other columns.
+                # Columns are taken by place or selector: a name such as "*" stands for others.
                 rows = pl.scan_parquet(self._file.path, glob=False).select(by_name(*names))
                 frame = rows.slice(first, n_rows).collect()
             yield typed_chunk(frame, used, self._file.name, first + 1)
@@ -72,7 +72,8 @@ class ParquetFile:
         """Return some columns as they are; raise if they unpack to more than is allowed."""
         self._check(names)
         with _damage_named(self._file), self._file.path.open("rb") as stream:
-            return pl.read_parquet(stream, columns=list(names))
+            places = [self.names.index(name) for name in names]
+            return pl.read_parquet(stream, columns=places).select(by_name(*names))
 
     def _check(self, names: Collection[str]) -> None:
         """Raise if sizes cannot be true, or if some columns unpack to more than is allowed."""
