@@ -119,10 +119,26 @@ def write_as(kind: str, table: dict[str, list[str]], folder: Path) -> Path:
     return folder / "t.jsonl"
 
 
-@given(tables(), st.sampled_from(["csv", "jsonl", "parquet"]), st.integers(1, 4))
+FORMATS = st.sampled_from(["csv", "jsonl", "parquet"])
+
+
+@given(tables(), FORMATS, st.integers(1, 4))
 @settings(max_examples=25)
 def test_shards_hold_what_a_load_in_memory_gives(tmp_path_factory, table, kind, n_shards):
-    folder = tmp_path_factory.mktemp("any")
+    require_equal(tmp_path_factory.mktemp("any"), table, kind, n_shards)
+
+
+@pytest.mark.exhaustive
+@given(tables(), FORMATS, st.integers(1, 4))
+@settings(max_examples=500, derandomize=False)
+def test_shards_of_many_files_hold_what_a_load_in_memory_gives(
+    tmp_path_factory, table, kind, n_shards
+):
+    require_equal(tmp_path_factory.mktemp("any"), table, kind, n_shards)
+
+
+def require_equal(folder: Path, table, kind: str, n_shards: int) -> None:
+    """Shard a table in small and in large pieces, and hold both against a load in memory."""
     file = write_as(kind, table[0], folder)
     wanted = in_memory(file, table[1])
     found = [

@@ -123,7 +123,7 @@ def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
     raise int_overflow(f"integer ids in column {column!r}")
 
 
-def fits(ids: pl.Series, untyped: bool) -> tuple[bool, bool]:
+def fits(ids: pl.Series, *, untyped: bool) -> tuple[bool, bool]:
     """Tell whether all ids are integers of int64, and of uint64; untyped text may spell them."""
     is_text = ids.dtype == pl.String
     if is_text and not untyped:

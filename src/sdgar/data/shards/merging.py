@@ -19,6 +19,7 @@ from sdgar.data.ids import Ids, int_overflow, plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.merging import Duplicates, Merging
 from sdgar.data.order import ranked
+from sdgar.data.readers.indexing import fits
 from sdgar.data.shards.files import file_of, mapped, save, write_plain
 from sdgar.data.shards.runs import Run, as_column
 from sdgar.data.shards.writing import seen_arrays
@@ -92,9 +93,8 @@ def _comparable(values: NDArray[Any], items: Ids) -> NDArray[Any]:
     """Return ids as integers if all of them spell integers, as the items do: that is quicker."""
     if items.kind == "text" or values.dtype != object:
         return values
-    integers = as_column(values).cast(pl.Int64, strict=False)
-    whole = integers.null_count() == 0 and (integers.cast(pl.String) == as_column(values)).all()
-    return integers.to_numpy() if whole else values
+    column = as_column(values)
+    return column.cast(pl.Int64).to_numpy() if fits(column, untyped=True)[0] else values
 
 
 @dataclass(frozen=True)

@@ -141,8 +141,8 @@ def write_run(
         "kinds": kinds.counts_of(frame["kind"]) if columns.kind else {},
         "held": held,
         "fits": {
-            "users": fits(as_column(users.values), untyped),
-            "items": fits(as_column(items.values), untyped),
+            "users": fits(as_column(users.values), untyped=untyped),
+            "items": fits(as_column(items.values), untyped=untyped),
         },
     }
     with folders.whole(place, replace=False) as temporary:
