@@ -59,7 +59,7 @@ def dense(found: SparseMatrix) -> torch.Tensor:
 @pytest.fixture(params=["compiled", "torch"])
 def path(request, monkeypatch):
     if request.param == "torch":
-        monkeypatch.setattr(neighbours, "_kernels", lambda _: None)
+        monkeypatch.setattr(neighbours, "_compiled", lambda _: False)
     return request.param
 
 
@@ -100,9 +100,10 @@ def test_more_neighbours_than_items_is_the_least_squares_of_all(path):
 def test_pieces_and_threads_change_no_bit(monkeypatch):
     history = rows(300, 200, 0.1, 2)
     whole = RULE.weights(history)
-    monkeypatch.setattr(neighbours, "_ROOM", 7 * RULE.k**2)
+    monkeypatch.setattr(neighbours, "_ROOM", 7 * RULE.k * (RULE.k + 1) // 2)
     assert torch.equal(RULE.weights(history).weights(), whole.weights())
-    with cores.torch_threads(1):
+    for threads in (1, 3):
+        monkeypatch.setattr(cores, "threads", lambda n=threads: n)
         assert torch.equal(RULE.weights(history).weights(), whole.weights())
 
 
@@ -112,6 +113,23 @@ def test_any_shape_gives_finite_weights(users, items, seed, k):
     history = rows(users, items, 0.5, seed)
     if len(history.column_E):
         assert torch.isfinite(rule.weights(history).weights()).all()
+
+
+def test_rows_that_count_nothing_are_as_if_they_were_not_there(path):
+    # One item of many users, whose other rows all have faded to 0.
+    whole = rows(40, 5, 0.7, 3)
+    weight_E = np.where(whole.column_E.numpy() == 0, 1, 0).astype(np.float32)
+    found = RULE.weights(SparseMatrix(whole.start_R1, whole.column_E, 5, torch.tensor(weight_E)))
+    assert len(found.weights()) == 0
+
+
+def test_the_weight_of_users_is_that_of_the_definition():
+    history = rows(500, 40, 0.1, 4)
+    length_U = history.length_R.double()
+    for beta in (0.0, 0.3, 1.0):
+        wanted_U = length_U.clamp(min=1) ** -beta
+        wanted_U /= wanted_U[length_U > 0].mean()
+        assert_close(neighbours.user_weights(history, beta), wanted_U.float())
 
 
 def test_a_system_without_a_solution_says_what_to_raise(path):

@@ -5,23 +5,25 @@
     w_i  = (G_SS + λ I)^-1 G_Si                              one k × k system an item
 
 Time is linear in the number of items for a given number of rows, and memory is bounded: G is never
-held as a whole. A row of it is counted twice, once to find the neighbours of its item and once for
-all items that it is a neighbour of.
+held as a whole. A row of it is counted once to find the neighbours of its item, and once for each
+block of items that it is a neighbour of.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from sdgar.errors import NumericalError
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.transposing import Rows
 
 _ROOM = 1 << 28
 """The most numbers of the systems G_SS that are held at once, in 1 GiB."""
@@ -52,10 +54,18 @@ class Neighbourhoods:
 
     def weights(self, history: SparseMatrix) -> SparseMatrix:
         """Return W, whose row j is what having item j says for every item; its diagonal is 0."""
-        solver = _OnDevice if _kernels(history.device.type) is None else _OnThreads
-        near_IK, weight_IK = solver(self, *self._counts(history)).solved()
-        self._require_finite(weight_IK)
-        return _by_speaker(near_IK, weight_IK)
+        if not _compiled(history.device.type):
+            near_IK, weight_IK = _OnDevice(self, history).solved()
+            if not torch.isfinite(weight_IK).all():
+                raise self.not_finite()
+            return _by_speaker(near_IK, weight_IK)
+        from sdgar.maths.neighbours_on_threads import OnThreads
+
+        arrays = (history.start_R1, history.column_E.to(torch.int32), history.weight_E)
+        items_of = Rows(*(t.contiguous().numpy() for t in arrays if t is not None))
+        block = max(1, 2 * _ROOM // (self.k * (self.k + 1)))
+        found = OnThreads(self, items_of, history.n_columns, block=block).weights()
+        return as_matrix(found, history.n_columns)
 
     def weights_with(
         self, history: SparseMatrix, before: SparseMatrix, new_N: Tensor
@@ -65,8 +75,8 @@ class Neighbourhoods:
         A column of W is solved anew if it is that of a new item, or if a new item is among the
         neighbours of its item; it is then the one that ``weights`` finds. All others stay.
         """
-        users_of, items_of, root_I = self._counts(history)
-        solver = _OnDevice(self, users_of, items_of, root_I)
+        solver = _OnDevice(self, history)
+        users_of, items_of = solver.users_of, solver.items_of
         new_I = torch.zeros(history.n_columns, dtype=torch.bool, device=history.device)
         new_I[new_N] = True
         met_I = new_I.index_fill(0, items_of.rows(users_of.rows(new_N).column_E).column_E, True)
@@ -76,7 +86,8 @@ class Neighbourhoods:
         anew_M = new_I[met_M] | beside_new_M
         near_BK = near_MK[anew_M]
         weight_BK = solver.systems(near_BK, both_MK[anew_M])
-        self._require_finite(weight_BK)
+        if not torch.isfinite(weight_BK).all():
+            raise self.not_finite()
         spoken_for = before.transposed()
         at_B, there_BK = met_M[anew_M], near_BK >= 0
         stays_E = torch.ones(history.n_columns, dtype=torch.bool, device=history.device)
@@ -89,30 +100,41 @@ class Neighbourhoods:
         start_I1 = pad(start_I1, (1, 0))
         return SparseMatrix(start_I1, item_E[order_E], history.n_columns, weight_E[order_E])
 
-    def _counts(self, history: SparseMatrix) -> tuple[SparseMatrix, SparseMatrix, Tensor]:
-        """Return d_u x_u by items, x_u by users, and √G_ii."""
-        items_of = replace(history, weight_E=history.weights())
-        users_of = items_of.transposed()
-        own_E = users_of.weights()
-        d_U = user_weights(items_of, self.beta)
-        users_of = replace(users_of, weight_E=own_E * d_U[users_of.column_E])
-        zeros_I = torch.zeros(users_of.n_rows, device=history.device)
-        root_I = zeros_I.index_add_(0, users_of.row_E, users_of.weights() * own_E).sqrt_()
-        return users_of, items_of, root_I
+    def length_weights(self, count_L: Tensor) -> Tensor:
+        """Return d of a user with 0, 1, 2 … items, if so many users have each number of them."""
+        return _length_weights(count_L, self.beta)
 
-    def _require_finite(self, weight_IK: Tensor) -> None:
-        if not torch.isfinite(weight_IK).all():
-            raise NumericalError(
-                f"the weights of some items are not finite with l2={self.l2:g}. Use a larger l2, "
-                "such as 10.",
-                code="singular",
-            )
+    def not_finite(self) -> NumericalError:
+        """Build the error for systems that have no solution."""
+        return NumericalError(
+            f"the weights of some items are not finite with l2={self.l2:g}. Use a larger l2, "
+            "such as 10.",
+            code="singular",
+        )
+
+
+def as_matrix(rows: Rows, n_columns: int) -> SparseMatrix:
+    """Return rows as a matrix of the same memory."""
+    start_R1, column_E = torch.from_numpy(rows.start_R1), torch.from_numpy(rows.column_E)
+    weight_E = torch.from_numpy(rows.weight_E) if len(rows.weight_E) else None
+    return SparseMatrix(start_R1, column_E, n_columns, weight_E)
 
 
 def user_weights(history: SparseMatrix, beta: float) -> Tensor:
     """d_u ∝ |I_u|^-β, with a mean of 1 over users with items."""
-    d_U = history.length_R.clamp(min=1).double().pow(-beta)
-    return (d_U / d_U[history.length_R > 0].mean()).float()
+    d_L = _length_weights(torch.bincount(history.length_R).cpu(), beta)
+    return d_L.to(history.device)[history.length_R]
+
+
+def _length_weights(count_L: Tensor, beta: float) -> Tensor:
+    """d_l ∝ l^-β with a mean of 1, if count_l users have l items; those without items have d_1."""
+    d_L = torch.arange(len(count_L)).clamp(min=1).double().pow(-beta)
+    there = count_L.nonzero()[:, 0]
+    there = there[there > 0]
+    users = int(count_L[there].sum())
+    # An exact sum, whose last bit does not depend on its order.
+    total = math.fsum((count_L[there] * d_L[there]).tolist())
+    return (d_L / (total / users) if users else d_L).float()
 
 
 def _by_speaker(near_IK: Tensor, weight_IK: Tensor) -> SparseMatrix:
@@ -132,73 +154,24 @@ def _inverse(near_BK: Tensor, n_items: int) -> tuple[Tensor, Tensor, Tensor]:
     return pad(count_I.cumsum(0), (1, 0)), order_R // k, order_R % k
 
 
-class _OnThreads:
-    """The weights by compiled kernels; see ``kernels/numba/neighbours.py``."""
-
-    def __init__(
-        self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix, root_I: Tensor
-    ) -> None:
-        self._rule, self._n = rule, users_of.n_rows
-        self._arrays = [
-            t.contiguous().numpy()
-            for m in (users_of, items_of)
-            for t in (m.start_R1, m.column_E.to(torch.int32), m.weights())
-        ]
-        self._root_I = root_I.numpy()
-        length_U = items_of.length_R
-        self._terms = int((length_U * length_U).sum())
-
-    def solved(self) -> tuple[Tensor, Tensor]:
-        kernels, share = _kernels("cpu")
-        n, k = self._n, self._rule.k
-        near_IK = np.empty((n, k), np.int32)
-        both_IK, weight_IK = np.empty((n, k), np.float32), np.empty((n, k), np.float32)
-
-        def neighbours(first: int, last: int) -> None:
-            kernels.nearest(
-                first, last, *self._arrays, self._root_I, np.float32(self._rule.shrink), near_IK,
-                both_IK, np.zeros(n, np.float32), np.empty(n, np.int32), np.empty(k, np.float32),
-                np.empty(k, np.int32),
-            )  # fmt: skip
-
-        share(neighbours, n, self._terms)
-        at_once = max(1, _ROOM // (k * k))
-        for start in range(0, n, at_once):
-            block = slice(start, min(start + at_once, n))
-            self._solve(near_IK[block], both_IK[block], weight_IK[block])
-        return torch.from_numpy(near_IK).long(), torch.from_numpy(weight_IK)
-
-    def _solve(self, near_BK: Any, both_BK: Any, weight_BK: Any) -> None:
-        kernels, share = _kernels("cpu")
-        k = near_BK.shape[1]
-        where = [t.numpy() for t in _inverse(torch.from_numpy(near_BK).long(), self._n)]
-        g_BKK = np.empty((len(near_BK), k, k), np.float32)
-
-        def rows(first: int, last: int) -> None:
-            scratch = np.zeros(self._n, np.float32), np.empty(self._n, np.int32)
-            kernels.between(first, last, *self._arrays, near_BK, *where, g_BKK, *scratch)
-
-        def systems(first: int, last: int) -> None:
-            scratch = np.empty((k, k)), np.empty(k)
-            l2 = float(self._rule.l2)
-            kernels.solve(first, last, near_BK, both_BK, g_BKK, l2, weight_BK, *scratch)
-
-        share(rows, self._n, self._terms)
-        share(systems, len(near_BK), len(near_BK) * k**3)
-
-
 class _OnDevice:
     """The weights by torch alone, on any device: dense blocks of G, batches of systems."""
 
-    def __init__(
-        self, rule: Neighbourhoods, users_of: SparseMatrix, items_of: SparseMatrix, root_I: Tensor
-    ) -> None:
-        self._rule, self._users_of, self._items_of, self._root_I = rule, users_of, items_of, root_I
+    def __init__(self, rule: Neighbourhoods, history: SparseMatrix) -> None:
+        items_of = replace(history, weight_E=history.weights())
+        users_of = items_of.transposed()
+        own_E = users_of.weights()
+        d_U = user_weights(items_of, rule.beta)
+        users_of = replace(users_of, weight_E=own_E * d_U[users_of.column_E])
+        zeros_I = torch.zeros(users_of.n_rows, device=history.device)
+        self._root_I = zeros_I.index_add_(0, users_of.row_E, users_of.weights() * own_E).sqrt_()
+        self._rule, self.users_of, self.items_of = rule, users_of, items_of
+        """Users of items, weighed by d_u, and items of users."""
         self._n, self._device = users_of.n_rows, users_of.device
         self._rows = max(1, _DENSE // self._n)
 
     def _counted(self, items_B: Tensor) -> Tensor:
-        return self._users_of.rows(items_B) @ self._items_of
+        return self.users_of.rows(items_B) @ self.items_of
 
     def solved(self) -> tuple[Tensor, Tensor]:
         near_IK, both_IK = self.nearest(torch.arange(self._n, device=self._device))
@@ -247,13 +220,6 @@ class _OnDevice:
 
 
 @cache
-def _kernels(device_type: str) -> Any:
-    """The compiled kernels and what shares them out, or None where there are none."""
-    if device_type != "cpu":
-        return None
-    try:
-        from sdgar.kernels.numba import neighbours
-        from sdgar.kernels.numba.threads import share
-    except ImportError:
-        return None
-    return neighbours, share
+def _compiled(device_type: str) -> bool:
+    """Tell whether there are compiled kernels for a device."""
+    return device_type == "cpu" and find_spec("numba") is not None

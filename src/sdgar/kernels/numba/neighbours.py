@@ -15,20 +15,42 @@ from sdgar.kernels.compiled import inner, outer
 
 @inner
 def _count(
-    item: Any, start_I1: Any, user_E: Any, left_E: Any, start_U1: Any, item_E: Any, right_E: Any,
-    sum_I: Any, met_I: Any,
+    item: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, item_E: Any, weight_E: Any,
+    d_L: Any, sum_I: Any, met_I: Any,
 ) -> Any:  # fmt: skip
-    """sum_j += Σ_u left_iu right_uj; list the items j that were met, and give their number."""
-    met = 0
+    """sum_j += Σ_u x_ui d_u x_uj; list the items j that were met, and give their number.
+
+    d_u is that of a user with so many items. If all x are 1, there are no weights to read.
+    """
+    met, weighted = 0, len(weight_E) > 0
     for e in range(start_I1[item], start_I1[item + 1]):
-        user, left = user_E[e], left_E[e]
-        for f in range(start_U1[user], start_U1[user + 1]):
-            other = item_E[f]
-            if sum_I[other] == 0:
+        begin, end = start_U1[user_E[e]], start_U1[user_E[e] + 1]
+        left = d_L[end - begin]
+        if weighted:
+            left *= own_E[e]
+        for f in range(begin, end):
+            other, term = item_E[f], left * weight_E[f] if weighted else left
+            if sum_I[other] == 0 and term > 0:
                 met_I[met] = other
                 met += 1
-            sum_I[other] += left * right_E[f]
+            sum_I[other] += term
     return met
+
+
+@outer
+def roots(
+    first: Any, last: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, d_L: Any,
+    root_I: Any,
+) -> Any:  # fmt: skip
+    """√G_ii = √(Σ_u x_ui d_u x_ui)."""
+    weighted = len(own_E) > 0
+    for i in range(first, last):
+        total = np.float32(0)
+        for e in range(start_I1[i], start_I1[i + 1]):
+            left = d_L[start_U1[user_E[e] + 1] - start_U1[user_E[e]]]
+            total += left * own_E[e] * own_E[e] if weighted else left
+        root_I[i] = np.sqrt(total)
+    return None
 
 
 @inner
@@ -53,9 +75,9 @@ def _sink(value_K: Any, item_K: Any, size: Any, value: Any, item: Any) -> Any:
 
 @outer
 def nearest(
-    first: Any, last: Any, start_I1: Any, user_E: Any, left_E: Any, start_U1: Any, item_E: Any,
-    right_E: Any, root_I: Any, shrink: Any, near_IK: Any, both_IK: Any, sum_I: Any, met_I: Any,
-    value_K: Any, heap_K: Any,
+    first: Any, last: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, item_E: Any,
+    weight_E: Any, d_L: Any, root_I: Any, shrink: Any, near_IK: Any, both_IK: Any, sum_I: Any,
+    met_I: Any, value_K: Any, heap_K: Any,
 ) -> Any:  # fmt: skip
     """Find the k items j with the largest G_ij / (√(G_ii G_jj) + shrink), and their G_ij.
 
@@ -65,7 +87,7 @@ def nearest(
     """
     k = near_IK.shape[1]
     for i in range(first, last):
-        met = _count(i, start_I1, user_E, left_E, start_U1, item_E, right_E, sum_I, met_I)
+        met = _count(i, start_I1, user_E, own_E, start_U1, item_E, weight_E, d_L, sum_I, met_I)
         size = 0
         for m in range(met):
             j = met_I[m]
@@ -99,23 +121,32 @@ def nearest(
     return None
 
 
+@inner
+def _place(p: Any, n: Any, k: Any) -> Any:
+    """The place of G_pn, p ≤ n < k, among the numbers of a triangle that are kept row by row."""
+    return p * k - p * (p + 1) // 2 + n
+
+
 @outer
 def between(
-    first: Any, last: Any, start_I1: Any, user_E: Any, left_E: Any, start_U1: Any, item_E: Any,
-    right_E: Any, near_BK: Any, from_I1: Any, of_R: Any, at_R: Any, g_BKK: Any, sum_I: Any,
+    first: Any, last: Any, start_I1: Any, user_E: Any, own_E: Any, start_U1: Any, item_E: Any,
+    weight_E: Any, d_L: Any, near_BK: Any, from_I1: Any, of_R: Any, g_BP: Any, sum_I: Any,
     met_I: Any,
 ) -> Any:  # fmt: skip
-    """Fill row p of G_SS of every item whose p-th neighbour is j, for the items j of a range."""
+    """Fill row p of the upper half of G_SS of every item whose p-th neighbour is j, for some j."""
     k = near_BK.shape[1]
     for j in range(first, last):
         if from_I1[j] == from_I1[j + 1]:
             continue
-        met = _count(j, start_I1, user_E, left_E, start_U1, item_E, right_E, sum_I, met_I)
+        met = _count(j, start_I1, user_E, own_E, start_U1, item_E, weight_E, d_L, sum_I, met_I)
         for r in range(from_I1[j], from_I1[j + 1]):
-            b, p = of_R[r], at_R[r]
-            for n in range(k):
-                other = near_BK[b, n]
-                g_BKK[b, p, n] = sum_I[other] if other >= 0 else 0.0
+            b, p = of_R[r], 0
+            while near_BK[b, p] != j:
+                p += 1
+            for n in range(p, k):
+                if near_BK[b, n] < 0:
+                    break
+                g_BP[b, _place(p, n, k)] = sum_I[near_BK[b, n]]
         for m in range(met):
             sum_I[met_I[m]] = 0.0
     return None
@@ -123,7 +154,7 @@ def between(
 
 @outer
 def solve(
-    first: Any, last: Any, near_BK: Any, both_BK: Any, g_BKK: Any, l2: Any, weight_BK: Any,
+    first: Any, last: Any, near_BK: Any, both_BK: Any, g_BP: Any, l2: Any, weight_BK: Any,
     a_KK: Any, x_K: Any,
 ) -> Any:  # fmt: skip
     """w_b = (G_SS + λ I)^-1 G_Sb by Cholesky: U'U = A, then U'y = G_Sb and U w = y, in float64."""
@@ -135,7 +166,7 @@ def solve(
         for p in range(size):
             x_K[p] = both_BK[b, p]
             for n in range(p, size):
-                a_KK[p, n] = g_BKK[b, p, n]
+                a_KK[p, n] = g_BP[b, _place(p, n, k)]
             a_KK[p, p] += l2
         for p in range(size):
             pivot = np.sqrt(a_KK[p, p])

@@ -1,0 +1,74 @@
+"""The rows of a sparse matrix as arrays of NumPy, and its columns, by compiled kernels.
+
+The arrays may lie in memory or in mapped files. Columns are filled a window at a time: what is
+written in random order then fits in memory, whatever the size of the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sdgar.maths.places import Place
+
+
+def _none() -> NDArray[np.float32]:
+    return np.empty(0, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """x_rc = weight_E[e] where c = column_E[e], for e = start_R1[r] … start_R1[r + 1] - 1."""
+
+    start_R1: NDArray[np.int64]
+    """The entries of row r are ``start_R1[r]`` to ``start_R1[r + 1] - 1``."""
+    column_E: NDArray[Any]
+    """The column of each entry; a negative one stands for no entry."""
+    weight_E: NDArray[np.float32] = field(default_factory=_none)
+    """The weight of each entry; empty if all are 1."""
+
+
+def transposed(
+    rows: Rows,
+    n_columns: int,
+    place: Place,
+    name: str,
+    *,
+    dtype: DTypeLike = np.int32,
+    window: int | None = None,
+) -> Rows:
+    """Return the columns as rows; entries of a column are in the order of the old rows.
+
+    ``name`` is where the arrays are put in their place, and ``dtype`` the type of a row's number.
+    ``window`` is the number of entries that are written at a time; None writes all at once.
+    """
+    from sdgar.kernels.numba import transposing
+
+    start_C1 = place.array(f"{name}.start", n_columns + 1, np.int64)
+    start_C1[:] = 0
+    transposing.count(rows.column_E, start_C1[1:])
+    np.cumsum(start_C1, out=start_C1)
+    n_entries = int(start_C1[-1])
+    row_E, weight_E = place.array(f"{name}.row", n_entries, dtype), _none()
+    if len(rows.weight_E):
+        weight_E = place.array(f"{name}.weight", n_entries, np.float32)
+    next_C = start_C1[:-1].copy()
+    for first, last in _windows(start_C1, window or n_entries):
+        transposing.gather(
+            first, last, rows.start_R1, rows.column_E, rows.weight_E, next_C, row_E, weight_E
+        )
+    return Rows(start_C1, row_E, weight_E)
+
+
+def _windows(start_C1: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Yield runs of columns with at most so many entries together, or of one column with more."""
+    first, n_columns = 0, len(start_C1) - 1
+    while first < n_columns:
+        last = int(np.searchsorted(start_C1, start_C1[first] + most, side="right")) - 1
+        last = min(max(last, first + 1), n_columns)
+        yield first, last
+        first = last
