@@ -169,3 +169,18 @@ def test_a_fitted_model_can_be_copied(data):
     model = sdgar.BPR(**QUICK).fit(data)
     again = pickle.loads(pickle.dumps(model))  # noqa: S301
     assert again.recommend(["cid"], k=1).equals(model.recommend(["cid"], k=1))
+
+
+def test_work_in_steps_tells_how_far_it_is(monkeypatch, as_users_have_it, capsys):
+    monkeypatch.setattr(progress, "_SECONDS", 0.0)
+    with progress.working("weights between items", verbose=None) as told:
+        told("rows", 1, 3)
+        told("neighbours", 0, 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "sdgar: weights between items: rows, 33%",
+        "sdgar: weights between items: neighbours, 0%",
+    ]
+    with progress.working("weights between items", verbose=False) as told:
+        told("rows", 1, 3)
+    assert capsys.readouterr().err == ""

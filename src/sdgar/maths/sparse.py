@@ -33,7 +33,8 @@ class SparseMatrix:
     start_R1: Tensor
     """The entries of row r are ``start_R1[r]`` to ``start_R1[r + 1] - 1``."""
     column_E: Tensor
-    """The column of each entry."""
+    """The column of each entry; of 32 bits where a large matrix lies in a file, else of 64. Rows
+    that are taken out of it have 64."""
     n_columns: int
     """The number of columns."""
     weight_E: Tensor | None = None
@@ -97,7 +98,7 @@ class SparseMatrix:
         place_E = torch.repeat_interleave(shift_B, length_B)
         place_E += torch.arange(len(place_E), device=self.device)
         # index_select, because [] takes several times as long here.
-        column_E = self.column_E.index_select(0, place_E)
+        column_E = self.column_E.index_select(0, place_E).long()
         weight_E = None if self.weight_E is None else self.weight_E.index_select(0, place_E)
         return SparseMatrix(start_B1, column_E, self.n_columns, weight_E)
 

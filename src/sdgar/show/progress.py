@@ -33,7 +33,7 @@ _BAR = 24
 """The number of characters of the bar in a notebook."""
 
 Show = Callable[[str, int, int], None]
-"""A function that shows a text, the epochs that are done, and their number in all."""
+"""A function that shows a text, the epochs or parts that are done, and their number in all."""
 
 
 class _Setting:
@@ -124,6 +124,26 @@ def training(
                 on_epoch(phase, epoch)
 
         yield both
+
+
+@contextmanager
+def working(what: str, *, verbose: bool | None) -> Iterator[Show]:
+    """Tell of work in steps while it lasts.
+
+    The caller passes the name of a step, what is done of it and all of it to what this yields.
+    """
+    said = time.monotonic()
+    with _screen(_is_shown(verbose)) as show:
+
+        def step(name: str, done: int, total: int) -> None:
+            nonlocal said
+            if show is not None:
+                show(f"{what}: {name}", done, total)
+            elif time.monotonic() - said >= _SECONDS:
+                said = time.monotonic()
+                tell(f"{what}: {name}, {done / max(total, 1):.0%}", verbose=verbose)
+
+        yield step
 
 
 class _Watch:

@@ -1,0 +1,231 @@
+"""Item weights from shards on disk have the bytes of those in memory, within any limit."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+import sdgar
+from sdgar.data.interactions import Interactions
+from sdgar.data.shards import Shards
+from sdgar.data.shards.blocks import Blocks
+from sdgar.errors import DataError, NumericalError, ResourceError, UsageError
+from sdgar.machine import cores
+from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.maths.neighbours_on_threads import least_memory
+from sdgar.maths.sparse import SparseMatrix
+from sdgar.models import from_shards
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.storage.folders import DamagedError
+
+from ..maths.test_neighbours import dense, oracle
+
+CPU = torch.device("cpu")
+RULE = Neighbourhoods(k=4, l2=2.0, shrink=1.5, beta=0.5)
+MUCH = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def some(users: int, items: int, share: float, seed: int) -> Interactions:
+    """Rows of random users and items, with weights; every item has a row."""
+    rng = np.random.default_rng(seed)
+    x_UI = rng.random((users, items)) < share
+    x_UI[rng.integers(users, size=items), np.arange(items)] = True
+    user_E, item_E = np.nonzero(x_UI)
+    weight_E = rng.uniform(0.5, 2, len(user_E)).astype(np.float32)
+    return Interactions.from_arrays(user_E, item_E, weight=weight_E)
+
+
+def in_memory(shards: Shards) -> Interactions:
+    """All rows, with the users of one shard after the other."""
+    return Blocks(shards, shards.n_shards)[0]
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory) -> Shards:
+    folder = tmp_path_factory.mktemp("rows") / "shards"
+    return Shards.write(some(60, 30, 0.2, 0), folder, 3)
+
+
+def weight_of(shard):
+    return shard.weight_E
+
+
+def same(found: LocalItemWeights, wanted: LocalItemWeights) -> None:
+    for matrix, other in (
+        (found.weight_II, wanted.weight_II),
+        (found.history.rows(torch.arange(found.history.n_rows)), wanted.history),
+    ):
+        assert torch.equal(matrix.start_R1, other.start_R1)
+        assert torch.equal(matrix.column_E, other.column_E)
+        assert torch.equal(matrix.weights(), other.weights())
+
+
+@settings(max_examples=30)
+@given(
+    st.tuples(st.integers(1, 25), st.integers(2, 20), st.sampled_from([0.1, 0.4])),
+    st.tuples(st.integers(0, 99), st.integers(1, 4), st.integers(1, 6)),
+    st.tuples(st.integers(0, 3000), st.integers(1, 2), st.booleans(), st.sampled_from([0, 0.5])),
+)
+def test_any_limit_gives_the_bytes_of_the_solution_in_memory(tmp_path_factory, shape, how, limits):
+    (seed, n_shards, k), (more, threads, weighted, beta) = how, limits
+    folder = tmp_path_factory.mktemp("rows")
+    shards = Shards.write(some(*shape, seed), folder / "shards", n_shards)
+    rule = Neighbourhoods(k=k, l2=0.5, shrink=1.0, beta=beta)
+    data = in_memory(shards)
+    wanted = LocalItemWeights.solved(data, rule, data.weight_E if weighted else None, device=CPU)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cores, "threads", lambda: threads)
+        patch.setattr("sdgar.kernels.numba.threads._WORTH_THREADS", 0)
+        patch.setattr("sdgar.maths.neighbours_on_threads._LEAST", 1)
+        memory = least_memory(shards.n_items, k) + more
+        own = weight_of if weighted else None
+        found = LocalItemWeights.from_shards(shards, rule, own, work=folder, memory=memory)
+    same(found, wanted)
+
+
+@pytest.mark.parametrize("more", [0, 400, MUCH])
+def test_weights_are_those_of_the_equations(shards, tmp_path, more):
+    # Random weights leave no ties, at which a neighbour could be another one.
+    memory = least_memory(shards.n_items, RULE.k) + more
+    found = LocalItemWeights.from_shards(shards, RULE, weight_of, work=tmp_path, memory=memory)
+    data = in_memory(shards)
+    history = SparseMatrix.of(data.indptr_U1, data.items_E, 30, data.weight_E, device=CPU)
+    wanted = oracle(history, RULE)
+    assert_close(dense(found.weight_II).double(), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_the_model_scores_and_is_saved_as_one_in_memory(shards, tmp_path):
+    found = LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    wanted = LocalItemWeights.solved(in_memory(shards), RULE, device=CPU)
+    users_B = torch.tensor([5, 0, 59, 5])
+    assert torch.equal(found.score_all(users_B), wanted.score_all(users_B))
+    assert torch.equal(found.only(users_B).score_all(torch.arange(4)), wanted.score_all(users_B))
+    history_H = wanted.history.rows(users_B[:1]).column_E
+    assert torch.equal(
+        found.weight_II.block(history_H, users_B[:2]),
+        wanted.weight_II.block(history_H, users_B[:2]),
+    )
+    pairs = users_B, torch.tensor([0, 29, 3, 4])
+    assert torch.equal(found.score_pairs(*pairs), wanted.score_pairs(*pairs))
+    saved = wanted.to_saved()
+    assert found.to_saved().keys() == saved.keys()
+    for name, tensor in found.to_saved().items():
+        assert tensor.dtype == saved[name].dtype
+        assert (tensor == saved[name]).all()
+
+
+def test_what_is_allocated_stays_within_the_limit(tmp_path):
+    data = some(300, 4_000, 0.005, 1)
+    shards = Shards.write(data, tmp_path / "shards", 2)
+    rule = Neighbourhoods(k=30, l2=1.0, shrink=1.0, beta=0.5)
+    memory = least_memory(4_000, 30) + (1 << 20)
+    LocalItemWeights.from_shards(shards, rule, work=tmp_path, memory=MUCH)  # compiles
+    tracemalloc.start()
+    try:
+        LocalItemWeights.from_shards(shards, rule, work=tmp_path, memory=memory)
+        few = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        LocalItemWeights.from_shards(shards, rule, work=tmp_path, memory=MUCH)
+        many = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert few < memory < many
+
+
+def test_too_little_memory_is_refused_before_anything_is_written(shards, tmp_path):
+    least = least_memory(30, 4)
+    with pytest.raises(ResourceError, match=f"at least {least:,} bytes.*{least - 1:,} bytes are"):
+        LocalItemWeights.from_shards(shards, RULE, work=tmp_path / "work", memory=least - 1)
+    assert not (tmp_path / "work").exists()
+
+
+def test_an_interruption_leaves_what_was_there_before(shards, tmp_path):
+    before = LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*.npy")}
+    assert len(files) == 5
+
+    def solve(stop: str | None) -> list[str]:
+        steps = []
+
+        def told(name, done, total):
+            steps.append(name)
+            if name == stop:
+                raise KeyboardInterrupt
+
+        how = {"work": tmp_path, "memory": MUCH, "progress": told}
+        from_shards.solved(shards, replace(RULE, l2=9.0), None, **how)
+        return steps
+
+    for stop in ("rows", "users of items", "neighbours", "weights", "weights by item"):
+        with pytest.raises(KeyboardInterrupt):
+            solve(stop)
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*.npy")} == files
+        assert [path.name for path in tmp_path.iterdir()] == ["item-weights"]
+    solve(None)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.npy")} != files
+    same(before, LocalItemWeights.solved(in_memory(shards), RULE, device=CPU))
+
+
+def test_a_folder_with_something_else_is_left_alone(shards, tmp_path):
+    (tmp_path / "item-weights").mkdir()
+    own = tmp_path / "item-weights" / "thesis.txt"
+    own.write_text("mine")
+    with pytest.raises(UsageError, match=r"holds 'thesis\.txt', which is no part of item weights"):
+        LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    assert own.read_text() == "mine"
+
+
+def test_a_full_disk_is_told_before_a_page_is_missing(shards, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(ResourceError, match="the disk is full"):
+        LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shard_with_an_item_that_is_not_there_is_damaged(tmp_path):
+    shards = Shards.write(some(20, 6, 0.3, 0), tmp_path / "shards", 1)
+    np.save(shards[0].folder / "items.npy", shards[0].items_E + np.int32(1))
+    with pytest.raises(DamagedError, match="outside the catalogue"):
+        LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+def test_rows_cannot_count_less_than_nothing(shards, tmp_path, bad):
+    def own(shard):
+        return np.full(len(shard), bad, np.float32)
+
+    with pytest.raises(DataError, match="finite numbers of at least 0"):
+        LocalItemWeights.from_shards(shards, RULE, own, work=tmp_path, memory=MUCH)
+
+
+def test_a_system_without_a_solution_says_what_to_raise(tmp_path):
+    data = Interactions.from_arrays([1, 1, 1], [1, 2, 3])
+    shards = Shards.write(data, tmp_path / "shards", 1)
+    rule = Neighbourhoods(k=2, l2=0.0, shrink=0.0, beta=0.0)
+    with pytest.raises(NumericalError, match="Use a larger l2"):
+        LocalItemWeights.from_shards(shards, rule, work=tmp_path / "work", memory=MUCH)
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_other_things_than_shards_and_bytes_are_refused(shards, tmp_path):
+    with pytest.raises(UsageError, match="shards must be Shards"):
+        LocalItemWeights.from_shards(sdgar.synthetic("demo"), RULE, work=tmp_path, memory=MUCH)
+    with pytest.raises(UsageError, match="memory must be int"):
+        LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory="4GiB")
