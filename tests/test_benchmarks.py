@@ -40,6 +40,7 @@ CASES = {
     "memory items": (),
     "nights measure": (),
     "new_items": (),
+    "memory_on_disk": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
     "serving": (),

@@ -1,0 +1,140 @@
+"""The memory beside the vectors from shards on disk: seconds, and how much memory it takes.
+
+    python benchmarks/memory_on_disk.py [--rows 1e7,1e8] [--limits 1,4] [--json FILE]
+
+The weights between a million items are solved from shards on disk within limits in GiB, and from
+the same rows in memory. There are twenty times as many rows as users; they are made up as for
+``scale.py``. Each is a process of its own, whose memory is looked at every 50 ms: what it has
+allocated, and pages of mapped files, apart. The limit is for all that the process has allocated.
+The bytes of the weights are compared by their SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing as mp
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import torch
+
+from common import CPU, THREADS, machine, options_of, write_report
+from scale import interactions
+from sdgar.data.shards import Shards
+from sdgar.data.shards.blocks import Blocks
+from sdgar.data.synthetic import synthetic
+from sdgar.maths.neighbours import Neighbourhoods
+from sdgar.models.item_weights import LocalItemWeights
+
+RULE = Neighbourhoods(k=50, l2=20.0, shrink=10.0, beta=0.5)
+
+
+def shards(options: Any) -> dict[str, Any]:
+    """Report seconds and memory of the weights from shards, and whether bytes are the same."""
+    found: list[dict[str, Any]] = []
+    sizes = [(2_000, 200)] if options.quick else [(int(n), 1_000_000) for n in options.rows]
+    for rows, n_items in sizes:
+        with tempfile.TemporaryDirectory(dir=options.work) as work:
+            folder = Path(work)
+            _alone(_write_shards, folder, rows, n_items, quick=options.quick)
+            for limit in [*options.limits, None]:
+                one = _alone(_solve_shards, folder, limit, quick=options.quick)
+                found.append({"rows": rows, "items": n_items, "limit_gib": limit, **one})
+                print(json.dumps(found[-1]), flush=True)
+    return {**machine(), "threads": THREADS, "neighbours": RULE.k, "runs": found}
+
+
+def _alone(work: Any, *args: Any, quick: bool) -> Any:
+    """Call a function in a process of its own, except to see that it runs."""
+    if quick:
+        return work(*args)
+    with mp.get_context("spawn").Pool(1) as pool:
+        return pool.apply(work, args)
+
+
+def _write_shards(folder: Path, rows: int, n_items: int) -> None:
+    Shards.write(interactions(max(1, rows // 20), n_items, rows), folder / "shards", 16)
+
+
+def _solve_shards(folder: Path, limit: float | None) -> dict[str, Any]:
+    torch.set_num_threads(THREADS)
+    rule, opened = RULE, Shards.open(folder / "shards")
+    small = Shards.write(synthetic("demo"), folder / "small", 2, overwrite=True)
+    LocalItemWeights.from_shards(small, rule, work=folder, memory=1 << 30)  # compiles
+    before = _resident()
+    with _watched() as peak:
+        start = time.perf_counter()
+        if limit is None:
+            data = Blocks(opened, opened.n_shards)[0]
+            read = time.perf_counter() - start
+            model = LocalItemWeights.solved(data, rule, device=CPU)
+        else:
+            read, memory = 0.0, int(limit * 2**30) - before["anonymous"]
+            model = LocalItemWeights.from_shards(opened, rule, work=folder, memory=memory)
+        seconds = time.perf_counter() - start
+    digest = hashlib.sha256()
+    for tensor in (model.weight_II.start_R1, model.weight_II.column_E, model.weight_II.weights()):
+        digest.update(memoryview(tensor.numpy()).cast("B"))
+    return {
+        "users": opened.n_users,
+        "seconds": seconds,
+        "read_seconds": read,
+        "before_gib": {name: n / 2**30 for name, n in before.items()},
+        "peak_gib": {name: n / 2**30 for name, n in peak.items()},
+        "weights": len(model.weight_II.column_E),
+        "sha256": digest.hexdigest(),
+    }
+
+
+def _resident() -> dict[str, int]:
+    """Return the bytes that this process has in memory: allocated, and of mapped files."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    of = {name: int(rest.split()[0]) << 10 for name, _, rest in (x.partition(":") for x in lines)
+          if name in ("RssAnon", "RssFile")}  # fmt: skip
+    return {"anonymous": of["RssAnon"], "files": of["RssFile"]}
+
+
+@contextmanager
+def _watched() -> Iterator[dict[str, int]]:
+    """Look at the memory every 50 ms, and keep the most of each kind."""
+    peak, ended = _resident(), Event()
+
+    def watch() -> None:
+        while not ended.wait(0.05):
+            for name, n in _resident().items():
+                peak[name] = max(peak[name], n)
+
+    watcher = Thread(target=watch)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(number) for number in text.split(",")]
+
+
+def main() -> None:
+    """Measure all sizes within all limits."""
+    parser = options_of(
+        __doc__,
+        rows={"type": _numbers, "default": [1e7]},
+        limits={"type": _numbers, "default": [1.0, 4.0]},
+        work={"type": Path, "help": "a folder on a disk with room"},
+    )
+    options = parser.parse_args()
+    report = shards(options)
+    write_report(options.json, report)
+
+
+if __name__ == "__main__":
+    main()
