@@ -86,7 +86,7 @@ def run_shards(
         seed = int(estimator.get_params()["seed"])
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
-        how = OnShards(together=together, work=work)
+        how = OnShards(together=together, work=work, memory=memory)
         estimator.fit_shards(train, how=how, on_epoch=watch, checkpoints=checkpoints, verbose=False)
         model = estimator.recommender_
         before = time.perf_counter()

@@ -52,6 +52,8 @@ class OnShards:
     """The number of shards whose users are in memory together."""
     work: Path | None = None
     """The folder for what belongs to users; None keeps all users in memory."""
+    memory: int = 4 << 30
+    """The bytes that the weights between items may take while they are solved for."""
 
     def users(self, n_blocks: int) -> Users:
         """Return the place for users."""
@@ -137,9 +139,14 @@ class ShardedTraining:
         if memory is None:
             return None
         before = time.perf_counter()
-        found = memory.of(shards.interactions(self._how.work), _CPU).weight_II
+        if self._how.work is None:
+            found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
+        else:
+            found = LocalItemWeights.from_shards(
+                shards, memory.neighbourhoods, work=self._how.work, memory=self._how.memory
+            )
         self._training.memory_seconds += time.perf_counter() - before
-        return found
+        return found.weight_II
 
     def _engine(self, shards: Shards) -> BlockEngine:
         """Start a system on the first shards, and lay out its items."""

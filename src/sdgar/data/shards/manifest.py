@@ -145,16 +145,6 @@ def write_described(
     write_manifest(folder, table)
 
 
-def is_shards(path: Path) -> bool:
-    """Tell whether a folder says of itself that it holds shards."""
-    if not (path / folders.MANIFEST).is_file():
-        return False
-    try:
-        return folders.read_table(path / folders.MANIFEST).get("format") == FORMAT
-    except folders.DamagedError:
-        return False
-
-
 def read_described(folder: Path, *, verify: bool) -> Described:
     """Read what a folder of shards says of itself; raise if a shard is not what it should be."""
     path = folder / MANIFEST

@@ -199,7 +199,7 @@ def whole_items(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Spl
     The other rows are the last ones where there is a time, else some at random. They are what lists
     can lose by items that nobody has had to do with.
     """
-    _check_share(share)
+    check_share(share)
     key_I = sort_keys(check_seed(seed), Stream.SPLIT_ITEMS, 0, np.arange(data.n_items))
     wanted = math.ceil(round(share * data.n_items, 9))
     held_I = np.zeros(data.n_items, bool)
@@ -209,7 +209,8 @@ def whole_items(data: Interactions, *, share: float = 0.1, seed: int = 0) -> Spl
     rest = parted(data, cold_E, how).train
     if rest.time_E is None:
         key_E = sort_keys(check_seed(seed), Stream.SPLIT_TEST, 0, np.arange(len(rest)))
-        rank_E, which = _rank_within_user(rest, key_E), f"{_TO_FIND:.0%} at random"
+        rank_E = _rank_within_user(rest.history, rest.users_E, key_E)
+        which = f"{_TO_FIND:.0%} at random"
     else:
         rank_E, which = _latest_first(rest), f"the last {_TO_FIND:.0%}"
     held_E = cold_E.copy()
