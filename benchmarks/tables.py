@@ -802,6 +802,94 @@ def new_users() -> str:
     )
 
 
+def _new_items() -> list[dict[str, Any]]:
+    """Return the runs with new items, by data set and system."""
+    sets = {name: at for at, name in enumerate(NEW_ITEMS)}
+    runs = _lines("new_items.jsonl")
+    return sorted(runs, key=lambda r: (sets[r["data"]], r["system"], r["seed"]))
+
+
+NEW_ITEMS = {
+    "movielens-1m-ordered": "MovieLens-1M, genres and titles",
+    "s3rec-beauty": "Beauty, attributes",
+    "s3rec-sports": "Sports, attributes",
+}
+"""The data sets with features, as tables call them."""
+
+
+def _with_interval(found: dict[str, float]) -> str:
+    return f"{found['ndcg']:.4f} [{found['low']:.4f}, {found['high']:.4f}]"
+
+
+def new_items_cold() -> str:
+    """Cold items among each other, by their features, by popularity and at random."""
+    rows = []
+    for run in _new_items():
+        own = run["cold"]
+        found = [own["among_cold"][name] for name in ("model", "popular", "random")]
+        how_many = f"{own['cold']:,} of {own['items']:,}"
+        shown = map(_with_interval, found)
+        rows.append([NEW_ITEMS[run["data"]], run["system"], how_many, *shown])
+    head = ["data", "system", "cold items", "by features", "popular", "random"]
+    return markdown(head, rows) + (
+        "\n\nTest NDCG@20 with its 95 % interval over users. Popular has no event of a cold item, "
+        "and ranks them in the order of their ids." + _new_items_about()
+    )
+
+
+def new_items_all() -> str:
+    """All items ranked, with and without cold ones, on all test rows and on those of warm items."""
+    rows = []
+    for run in _new_items():
+        both, warm = run["cold"]["among_all"], run["cold"]["warm"]
+        share = run["cold"]["share_of_lists"]
+        change = warm["with"]["ndcg"] / warm["without"]["ndcg"] - 1
+        rows.append(
+            [NEW_ITEMS[run["data"]], run["system"], f"{both['without']['ndcg']:.4f}",
+             f"{both['model']['ndcg']:.4f}", f"{both['popular']['ndcg']:.4f}",
+             f"{both['random']['ndcg']:.4f}", f"{warm['without']['ndcg']:.4f}",
+             f"{warm['with']['ndcg']:.4f}", f"{change:+.2%}", f"{share:.2%}"]
+        )  # fmt: skip
+    head = ["data", "system", "without cold items", "with", "popular", "random",
+            "warm rows without", "with", "change", "cold in lists"]  # fmt: skip
+    return markdown(head, rows) + (
+        "\n\nTest NDCG@20 of all test rows, then of the rows of warm items alone; the last column "
+        "is the share of cold items among the first 20 of all users." + _new_items_about()
+    )
+
+
+def new_items_few() -> str:
+    """Items with five events, added or trained, beside the same items with all their rows."""
+    rows = []
+    for run in _new_items():
+        found = {name: one["ndcg"] for name, one in run["few"]["among_chosen"].items()}
+        others = {name: one["ndcg"] for name, one in run["few"]["others"].items()}
+        five, added = found["trained on five"], found["added by five"]
+        rows.append(
+            [NEW_ITEMS[run["data"]], run["system"], f"{run['few']['items']:,}",
+             f"{found['trained on all']:.4f}", f"{five:.4f}", f"{added:.4f}", f"{added / five:.0%}",
+             f"{added / found['trained on all']:.0%}",
+             f"{found['added by five and features']:.4f}",
+             f"{others['added by five'] / others['trained on five'] - 1:+.2%}"]
+        )  # fmt: skip
+    head = ["data", "system", "items", "trained, all rows", "trained, five rows", "added by five",
+            "of trained, five", "of trained, all", "and by features", "other items"]  # fmt: skip
+    return markdown(head, rows) + (
+        "\n\nTest NDCG@20. The last column is the change of the NDCG@20 of all other items, among "
+        "all items, beside the model that was trained on five rows of each." + _new_items_about()
+    )
+
+
+def _new_items_about() -> str:
+    runs = _new_items()
+    commits = dict.fromkeys(run["about"]["commit"][:7] for run in runs)
+    cpus = dict.fromkeys(run["about"]["cpu"] for run in runs)
+    return (
+        " `python benchmarks/new_items.py --set … --system … --seed 0`, commit "
+        f"{', '.join(f'`{commit}`' for commit in commits)} on {', '.join(cpus)}."
+    )
+
+
 def explained() -> str:
     """What ``sdgar explain`` prints."""
     return "```\n" + (REPORTS / "explained.txt").read_text().rstrip() + "\n```"
@@ -1366,6 +1454,9 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "memory-items": ("docs/systems.md", memory_items),
     "memory-seconds": ("docs/systems.md", memory_seconds),
     "new-users": ("docs/systems.md", new_users),
+    "new-items-cold": ("docs/new-items.md", new_items_cold),
+    "new-items-all": ("docs/new-items.md", new_items_all),
+    "new-items-few": ("docs/new-items.md", new_items_few),
     "explained": ("docs/systems.md", explained),
     "schedule": ("docs/systems.md", schedule),
     "going-on": ("docs/systems.md", going_on),

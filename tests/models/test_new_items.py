@@ -47,7 +47,7 @@ def offsets(user_UD, item_ID, bias_I, length_U) -> torch.Tensor:
 
 
 def test_the_direction_of_an_item_is_flat_where_the_mirrored_objective_is(world, monkeypatch):
-    monkeypatch.setattr(sphere, "_LOOKS", 300)
+    monkeypatch.setattr(sphere, "LOOKS", 300)
     user_UD, item_ID, bias_I, length_U, count_I, users, known = world
     items = Support.of(count_I)
     contexts = Contexts.of(user_UD, length_U, item_ID, bias_I, items, tau=TAU, rho=RHO)

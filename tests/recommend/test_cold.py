@@ -117,6 +117,15 @@ def test_features_that_nothing_can_be_learned_from_are_refused(films, model):
     few = sdgar.Features.from_columns([*range(5), 900], {"genre": ["x"] * 6})
     with pytest.raises(DataError, match="20 are the fewest"):
         model.add_items(features=few)
+    bare = sdgar.Features.from_columns([*range(30), 900], {"title": [*map(str, range(31))]})
+    with pytest.raises(DataError, match="no two trained items have a feature in common"):
+        model.add_items(features=bare)
+    folded = model.fold_in({"new": [0, 1]})
+    with pytest.raises(UsageError, match="Add the items to the model that it was made from"):
+        folded.add_items(features=films[2])
+    stranger = sdgar.Features.from_columns([900], {"genre": ["x"]})
+    with pytest.raises(DataError, match="features are those of 0 items"):
+        sdgar.IALS().fit(films[0].with_features(None, stranger))
     with pytest.raises(UsageError, match="features must be"):
         model.add_items(features={"genre": ["x"]})
     with pytest.raises(UsageError, match="no vectors"):

@@ -216,13 +216,13 @@ def client_user(client: Client) -> Any:
 
 def test_items_without_events_are_marked_in_lists(serving, data, tmp_path):
     kind = [["red", "blue"][n % 2] for n in range(len(data.items))]
-    ids = [*data.items.values.tolist(), "a new one"]
+    ids, new = [*data.items.values.tolist(), 10**9], 10**9
     features = sdgar.Features.from_columns(ids, {"kind": [*kind, "red"]})
     sdgar.Quick(dim=8).fit(data).add_items(features=features).save(tmp_path / "grown")
     client = serving(tmp_path / "grown")
-    user, other = data.users.values[0], data.items.values[0]
-    wanted = {"items": ["a new one", other], "exclude_seen": False}
+    user, other = data.users.values[0].item(), data.items.values[0].item()
+    wanted = {"items": [new, other], "exclude_seen": False}
     (one,) = client.post("/v1/recommend", users=[user], k=2, **wanted)["lists"]
     assert {entry["item"]: entry.get("cold") for entry in one["items"]} == {
-        "a new one": True, other: None,
+        new: True, other: None,
     }  # fmt: skip

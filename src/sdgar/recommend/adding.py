@@ -59,6 +59,12 @@ def grown(
         )
     require_growing(saved.model, saved.about.get("system"))
     rows = None if events is None else _rows_of(saved, events, skip_unknown=skip_unknown)
+    if features is not None and saved.about.get("folded_in"):
+        raise UsageError(
+            "this model has users folded in, and no longer the histories of training, which "
+            "features are learned with. Add the items to the model that it was made from.",
+            code="folded_in",
+        )
     if features is not None:
         of_kind("features", features, Features, "Read a table with sdgar.read_features(path).")
         saved = _with_cold(saved, features)

@@ -80,11 +80,18 @@ def predicted(
     assert factors is not None
     n_I = np.bincount(history.items_E, minlength=len(items)).astype(np.float64)
     learned_R = np.flatnonzero(trained_I & (features.ids.index_of(items.values) >= 0))
-    _require_enough(learned_R, items, features)
+    require_enough(len(learned_R), items, features)
     x_IF = features.matrix(items.values)
     common_F = np.bincount(x_IF[learned_R].indices, minlength=features.n_features)
     most_F = np.argsort(-common_F, kind="stable")[:_MOST_FEATURES]
     x_IF = x_IF[:, np.sort(most_F[common_F[most_F] > 1])]
+    if not x_IF.shape[1]:
+        raise DataError(
+            "no two trained items have a feature in common, so that features say nothing of new "
+            f"ones. Features are such as {', '.join(features.names[:3])}. Give columns that items "
+            "share, and let titles and the like be texts (--feature-kinds title=text).",
+            code="few_features",
+        )
     y_IT = np.column_stack([t.double().cpu().numpy() for t in (factors.item_ID, factors.bias_I)])
     weight_I = n_I / (n_I + _SURE)
     order_R = np.argsort(sort_keys(0, Stream.CALIBRATE, 0, learned_R), kind="stable")
@@ -115,15 +122,16 @@ def predicted(
     )
 
 
-def _require_enough(learned_R: NDArray[np.int64], items: Ids, features: Features) -> None:
-    if len(learned_R) >= LEAST:
+def require_enough(learned: int, items: Ids, features: Features) -> None:
+    """Raise if so few trained items have features that nothing can be learned from them."""
+    if learned >= LEAST:
         return
     raise DataError(
-        f"the features are those of {len(learned_R)} items that the model was trained with, and "
+        f"the features are those of {learned} items that the model was trained with, and "
         f"{LEAST} are the fewest to learn from. Items of the model are such as "
         f"{items.values[:3].tolist()!r}, of the features {features.ids.values[:3].tolist()!r}. "
         "Give the features of known items too, in one table with those of new ones.",
-        code="no_common_ids" if not len(learned_R) else "few_features",
+        code="no_common_ids" if not learned else "few_features",
     )
 
 

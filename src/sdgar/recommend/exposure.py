@@ -27,6 +27,8 @@ _ROWS = 5
 _STEPS = (-4.0, -3.0, -2.0, -1.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0,
           3.0, 4.0)  # fmt: skip
 """The values of δ that are tried, in units of the deviation of a user's scores."""
+_AT_ONCE = 1 << 23
+"""The most scores that are compared at once."""
 _KEPT = 0.995
 _K = 20
 
@@ -53,8 +55,8 @@ def offset_of(
     scores_TI[:, torch.from_numpy(out_I)] = -torch.inf
     kept_E = torch.from_numpy(rows.kept.users_E), torch.from_numpy(rows.kept.items_E).long()
     scores_TI[kept_E] = -torch.inf
-    y_HT_ = torch.from_numpy(y_HT).to(factors.user_UD)
-    cold_TH = (factors.user_UD @ y_HT_[:, :-1].T + y_HT_[:, -1]).cpu()
+    guess_HT = torch.from_numpy(y_HT).to(factors.user_UD)
+    cold_TH = (factors.user_UD @ guess_HT[:, :-1].T + guess_HT[:, -1]).cpu()
     warm_E, cold_E = rows.warm, rows.cold
     own_E, own_cold_E = scores_TI[warm_E], cold_TH[cold_E]
     ahead_E = _ahead(scores_TI, warm_E[0], own_E)
@@ -117,7 +119,8 @@ class _Rows:
 
 def _ahead(scores_TN: Tensor, row_E: Tensor, own_E: Tensor) -> Tensor:
     """Count the scores of a row that are above a score."""
-    parts = zip(row_E.split(1024), own_E.split(1024), strict=True)  # type: ignore[no-untyped-call]
+    at_once = max(1, _AT_ONCE // max(1, scores_TN.shape[1]))
+    parts = zip(row_E.split(at_once), own_E.split(at_once), strict=True)  # type: ignore[no-untyped-call]
     return torch.cat([(scores_TN[at_B] > own_B[:, None]).sum(dim=1) for at_B, own_B in parts])
 
 

@@ -11,6 +11,7 @@ from sdgar.data.contexts import USER
 from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
+from sdgar.recommend.cold import require_enough
 
 
 def plain_value(value: Any) -> Any:
@@ -95,12 +96,16 @@ def require_features_used(estimator: Any, data: Interactions) -> None:
     """Raise if features were given and nothing looks at them."""
     of_users, of_items = data.user_features is not None, data.item_features is not None
     require_looks_at_features(estimator, of_users=of_users, of_items=of_items)
-    if of_items and not estimator.looks_at_features and data.context != USER:
+    if data.item_features is None or estimator.looks_at_features:
+        return
+    if data.context != USER:
         raise UsageError(
             f"features of items let {estimator.system_name} recommend items without events, which "
             "is not possible where a context has several fields. Leave the features out.",
             code="unused_features",
         )
+    learned = int((data.item_features.ids.index_of(data.items.values) >= 0).sum())
+    require_enough(learned, data.items, data.item_features)
 
 
 def require_looks_at_features(estimator: Any, *, of_users: bool, of_items: bool) -> None:
