@@ -169,9 +169,10 @@ def read_features(
             "the first column of the table is the id.",
             code="no_common_ids",
         )
+    more = len(features.ids) - met
     screen.say(
         f"{what} features",
         f"{features.n_features:,} of {Path(file).name}, for {met:,} of {len(ids):,} {what}s"
-        + (f", and for {len(features.ids) - met:,} without events" if what == "item" else ""),
+        + (f", and for {more:,} without events" if what == "item" and more else ""),
     )
     return features
