@@ -201,7 +201,9 @@ def main() -> None:
     for name in sets:
         data = rows_of(name, given.data, quick=given.quick)
         for system, seed in itertools.product(given.systems.split(","), given.seeds.split(",")):
-            short = {"seed": int(seed)} | ({"dim": 8, "epochs": 2} if given.quick else {})
+            usual = SYSTEMS[system]().get_params()
+            small = {"dim": 8, "epochs": 2} if given.quick else {}
+            short = {n: v for n, v in {"seed": int(seed), **small}.items() if n in usual}
             for line in work(system, name, data, **short):
                 print(json.dumps(line), flush=True)
                 if given.json is not None:

@@ -615,7 +615,7 @@ def nights() -> str:
             "goes on", "anew", "ratio"]  # fmt: skip
     about = _lines("nights.jsonl")[0]["about"]
     return markdown(head, rows) + (
-        f"\n\nNDCG@50 over all users of ten nights, and the mean seconds that one thread computes a "
+        "\n\nNDCG@50 over all users of ten nights, and the mean seconds that one thread computes a "
         f"night; commit `{about['commit'][:7]}` on {about['cpu']}; "
         "`python benchmarks/nights.py measure`."
     )

@@ -38,7 +38,6 @@ CASES = {
     "memory seconds": (),
     "memory parts": (),
     "memory items": (),
-    "nights measure": (),
     "new_items": (),
     "memory_on_disk": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
@@ -63,6 +62,20 @@ def script(monkeypatch):
     threads = torch.get_num_threads()
     yield importlib.import_module
     torch.set_num_threads(threads)
+
+
+def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
+    report = tmp_path / "report.jsonl"
+    words = ["nights", "measure", "--quick", "--systems", "popular", "--json", str(report)]
+    monkeypatch.setattr(sys, "argv", words)
+    script("nights").main()
+    lines = [json.loads(line) for line in report.read_text().splitlines()]
+    assert [line["night"] for line in lines] == [*range(1, 11)]
+    assert all(line["going_on"].keys() == line["anew"].keys() for line in lines)
+    # What is computed anew either way is the same model.
+    sums = [(line["going_on"]["sum of ndcg@50"], line["anew"]["sum of ndcg@50"]) for line in lines]
+    assert all(one == two for one, two in sums)
+    assert sum(one for one, _ in sums) > 0
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
