@@ -15,7 +15,6 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 from torch import Tensor
