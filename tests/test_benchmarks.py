@@ -44,6 +44,7 @@ CASES = {
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
     "serving": (),
     "shards": (),
+    "sharded_training": (),
 }
 NEEDS = {
     "answers index": "faiss",
