@@ -413,7 +413,8 @@ for line in sys.stdin:  # fork a saver for every line; the parent is quick to fo
 """
 
 
-def test_kill_9_at_30_random_moments_of_saving_never_leaves_a_wrong_model(tmp_path):
+@pytest.mark.parametrize("kills", [12, pytest.param(30, marks=pytest.mark.exhaustive)])
+def test_kill_9_at_random_moments_of_saving_never_leaves_a_wrong_model(tmp_path, kills):
     """The folder loads, verified, as one of the two models being saved."""
     path = tmp_path / "model"
     script = SAVER.format(tests=__file__, path=str(path))
@@ -427,7 +428,7 @@ def test_kill_9_at_30_random_moments_of_saving_never_leaves_a_wrong_model(tmp_pa
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
-        for kill in range(30):
+        for kill in range(kills):
             parent.stdin.write(f"{kill}\n")
             parent.stdin.flush()
             saver = int(parent.stdout.readline())

@@ -673,8 +673,9 @@ def trainer() -> Iterator[Trainer]:
 
 
 @pytest.mark.slow
-def test_kill_9_at_30_random_moments_still_ends_in_the_same_bytes(trainer, events, tmp_path):
-    """Two systems, each killed fifteen times, in as many runs as that takes."""
+@pytest.mark.parametrize("each", [5, pytest.param(15, marks=pytest.mark.exhaustive)])
+def test_kill_9_at_random_moments_still_ends_in_the_same_bytes(trainer, events, tmp_path, each):
+    """Two systems, each killed some times, in as many runs as that takes."""
     rng = np.random.default_rng(0)
     commands = {
         "bpr": ("--system", "bpr"),
@@ -688,7 +689,7 @@ def test_kill_9_at_30_random_moments_still_ends_in_the_same_bytes(trainer, event
         assert trainer("train", events, "--out", tmp_path / name, *words, *shared) == 0
         length = time.monotonic() - start
         out, runs, killed_here = tmp_path / f"{name}-killed-0", 0, 0
-        while killed_here < 15:
+        while killed_here < each:
             partial = workspace.partial_of(out)
             command = ("--resume", out) if partial.exists() else (events, "--out", out)
             command += () if partial.exists() else (*words, *shared)
@@ -709,6 +710,6 @@ def test_kill_9_at_30_random_moments_still_ends_in_the_same_bytes(trainer, event
             assert trainer("train", "--resume", out) == 0
             assert (out / MODEL).read_bytes() == (tmp_path / name / MODEL).read_bytes()
             assert told_by(out / "log.jsonl") == told_by(tmp_path / name / "log.jsonl")
-    assert kills == 30
-    assert sum(n > 0 for n in found) >= 10
+    assert kills == 2 * each
+    assert sum(n > 0 for n in found) >= kills // 3
     assert not list(tmp_path.glob("*.partial"))  # those being removed are hidden at once
