@@ -20,6 +20,7 @@ import contextlib
 import io
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,7 @@ def watched(command: list[str], *, quick: bool) -> dict[str, float]:
     if quick:
         _run_here(command)
         return {"seconds": round(time.perf_counter() - start, 1)}
+    before = _cpu_seconds()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     most = {"VmRSS": 0, "RssAnon": 0, "RssFile": 0}
     while process.poll() is None:
@@ -150,10 +152,17 @@ def watched(command: list[str], *, quick: bool) -> dict[str, float]:
         raise SystemExit(f"{command} ended with {process.returncode}")
     return {
         "seconds": round(time.perf_counter() - start, 1),
+        "cpu_seconds": round(_cpu_seconds() - before, 1),
         "peak_rss": most["VmRSS"],
         "peak_anonymous": most["RssAnon"],
         "peak_of_files": most["RssFile"],
     }
+
+
+def _cpu_seconds() -> float:
+    """Return the seconds that cores have spent on processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _run_here(command: list[str]) -> None:

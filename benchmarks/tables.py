@@ -1395,31 +1395,38 @@ def shards() -> str:
                     f"{run['rows']:,}",
                     name,
                     f"{took['seconds']:,.0f}",
+                    _cpu_of(took),
                     f"{took['peak_rss'] / 2**30:.2f}",
                     f"{took['peak_anonymous'] / 2**30:.2f}",
                     f"{took['peak_of_files'] / 2**30:.2f}",
                     "" if size is None else f"{size / 1e9:.2f}",
                 ]
             )
-    head = ["rows", "step", "seconds", "peak GiB", "of it anonymous", "of it files", "GB written"]
-    return markdown(head, rows)
+    memory = ["peak GiB", "of it anonymous", "of it files"]
+    return markdown(["rows", "step", "seconds", "of cores", *memory, "GB written"], rows)
+
+
+def _cpu_of(took: dict[str, float]) -> str:
+    """Write the seconds that cores have spent, where they were measured."""
+    return f"{took['cpu_seconds']:,.0f}" if "cpu_seconds" in took else "–"
 
 
 def shards_beside() -> str:
     """Compare sharding with the core of the work in DuckDB and Polars."""
     names = {"shard": "`sdgar data shard`", "duckdb": "DuckDB", "polars": "Polars, streaming"}
-    runs = [run for run in _report("shards.json")["runs"] if "duckdb" in run]
     rows = [
         [
             f"{run['rows']:,}",
             name,
             f"{run[key]['seconds']:,.0f}",
+            _cpu_of(run[key]),
             f"{run[key]['peak_rss'] / 2**30:.2f}",
         ]
-        for run in runs
+        for run in _report("shards.json")["runs"]
+        if "duckdb" in run
         for key, name in names.items()
     ]
-    return markdown(["rows", "by", "seconds", "peak GiB"], rows)
+    return markdown(["rows", "by", "seconds", "of cores", "peak GiB"], rows)
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
