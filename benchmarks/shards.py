@@ -119,7 +119,7 @@ def _histories(
     random: np.random.Generator, n_users: int, mean: float, n_items: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Draw the items of some users, at least one each; items ascend and differ."""
-    drawn = 1 + random.geometric(1 / max(mean, 1.0), n_users) - 1
+    drawn = random.geometric(1 / max(mean, 1.0), n_users)
     user_E = np.repeat(np.arange(n_users), drawn)
     pair_E = np.unique(user_E * n_items + items_of(random, len(user_E), n_items))
     counts = np.bincount(pair_E // n_items, minlength=n_users)

@@ -108,6 +108,22 @@ def test_every_script_is_run_by_a_test():
     assert names == shared | alone | {case.split()[0] for case in CASES}
 
 
+def test_shards_are_made_up_without_files_of_events(script, tmp_path):
+    from sdgar.data.shards import Shards
+
+    made = script("shards")
+    made.make_direct(tmp_path / "s", 3000, 200, 500, 3)
+    shards = Shards.open(tmp_path / "s", verify=True)
+    data = shards.interactions()
+    assert (shards.n_users, shards.n_items, shards.n_shards) == (200, 500, 3)
+    assert 2000 < len(shards) < 4000
+    assert np.diff(data.indptr_U1).min() >= 1
+    again = Shards.write(data, tmp_path / "again", 3)  # the same users lie in the same shards
+    assert [shard.users.values.tolist() for shard in again] == [
+        shard.users.values.tolist() for shard in shards
+    ]
+
+
 def packed(folder: Path) -> Path:
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((30, 20)) < 0.4)
