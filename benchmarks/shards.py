@@ -268,14 +268,13 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
 
 
 def added(path: Path | None, run: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with this run, and those of other sizes that are in it already."""
+    """Return a report with this run, and those that are in it already."""
     words = sys.argv[1:]
     if "--work" in words:  # a place that others do not have
         del words[words.index("--work") : words.index("--work") + 2]
     about = machine("polars", "duckdb") | {"command": " ".join(["benchmarks/shards.py", *words])}
     before = json.loads(path.read_text())["runs"] if path and path.exists() else []
-    others = [one for one in before if one["rows"] != run["rows"]]
-    runs = sorted([*others, {**about, "load": os.getloadavg()[1], **run}], key=itemgetter("rows"))
+    runs = sorted([*before, {**about, "load": os.getloadavg()[1], **run}], key=itemgetter("rows"))
     return {
         "protocol": "each step is a process of its own, looked at every 50 ms",
         "seed": 0,
