@@ -1,12 +1,12 @@
 """The memory beside the vectors from shards on disk: seconds, and how much memory it takes.
 
-    python benchmarks/memory_on_disk.py [--rows 1e7,1e8] [--limits 1,4] [--json FILE]
+    python benchmarks/memory_on_disk.py [--rows 1e7,1e8] [--limits 1,4,0] [--json FILE]
 
-The weights between a million items are solved from shards on disk within limits in GiB, and from
-the same rows in memory. There are twenty times as many rows as users; they are made up as for
-``scale.py``. Each is a process of its own, whose memory is looked at every 50 ms: what it has
-allocated, and pages of mapped files, apart. The limit is for all that the process has allocated.
-The bytes of the weights are compared by their SHA-256.
+The weights between a million items are solved from shards on disk within limits in GiB; a limit of
+0 solves for them from the same rows in memory. There are twenty times as many rows as users, made
+up as for ``shards.py``. Each is a process of its own, whose memory is looked at every 50 ms: what
+it has allocated, and pages of mapped files, apart. The limit is for all that the process has
+allocated. The bytes of the weights are compared by their SHA-256.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing as mp
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,29 +26,35 @@ from typing import Any
 import torch
 
 from common import CPU, THREADS, machine, options_of, write_report
-from scale import interactions
 from sdgar.data.shards import Shards
 from sdgar.data.shards.blocks import Blocks
 from sdgar.data.synthetic import synthetic
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
+from shards import make_direct
 
 RULE = Neighbourhoods(k=50, l2=20.0, shrink=10.0, beta=0.5)
 
 
-def shards(options: Any) -> dict[str, Any]:
-    """Report seconds and memory of the weights from shards, and whether bytes are the same."""
-    found: list[dict[str, Any]] = []
-    sizes = [(2_000, 200)] if options.quick else [(int(n), 1_000_000) for n in options.rows]
-    for rows, n_items in sizes:
+N_ITEMS, N_SHARDS = 1_000_000, 16
+
+
+def measure(options: Any) -> None:
+    """Report seconds and memory of the weights within each limit; write after each of them."""
+    n_items = 200 if options.quick else N_ITEMS
+    runs: list[dict[str, Any]] = []
+    report = {**machine(), "threads": THREADS, "neighbours": RULE.k, "items": n_items, "runs": runs}
+    loads = []
+    for rows in [2_000] if options.quick else map(int, options.rows):
         with tempfile.TemporaryDirectory(dir=options.work) as work:
-            folder = Path(work)
-            _alone(_write_shards, folder, rows, n_items, quick=options.quick)
-            for limit in [*options.limits, None]:
-                one = _alone(_solve_shards, folder, limit, quick=options.quick)
-                found.append({"rows": rows, "items": n_items, "limit_gib": limit, **one})
-                print(json.dumps(found[-1]), flush=True)
-    return {**machine(), "threads": THREADS, "neighbours": RULE.k, "runs": found}
+            folder, sizes = Path(work), (rows, max(1, rows // 20), n_items, N_SHARDS)
+            _alone(make_direct, folder / "shards", *sizes, quick=options.quick)
+            for limit in options.limits:
+                found = _alone(_solved, folder, limit, quick=options.quick)
+                runs.append({"limit_gib": limit or None, **found})
+                loads.append(os.getloadavg()[1])
+                print(json.dumps(runs[-1]), flush=True)
+                write_report(options.json, {**report, "load": sum(loads) / len(loads)})
 
 
 def _alone(work: Any, *args: Any, quick: bool) -> Any:
@@ -58,33 +65,29 @@ def _alone(work: Any, *args: Any, quick: bool) -> Any:
         return pool.apply(work, args)
 
 
-def _write_shards(folder: Path, rows: int, n_items: int) -> None:
-    Shards.write(interactions(max(1, rows // 20), n_items, rows), folder / "shards", 16)
-
-
-def _solve_shards(folder: Path, limit: float | None) -> dict[str, Any]:
+def _solved(folder: Path, limit: float) -> dict[str, Any]:
     torch.set_num_threads(THREADS)
-    rule, opened = RULE, Shards.open(folder / "shards")
+    opened = Shards.open(folder / "shards")
     small = Shards.write(synthetic("demo"), folder / "small", 2, overwrite=True)
-    LocalItemWeights.from_shards(small, rule, work=folder, memory=1 << 30)  # compiles
+    LocalItemWeights.from_shards(small, RULE, work=folder, memory=1 << 30)  # compiles
     before = _resident()
     with _watched() as peak:
-        start = time.perf_counter()
-        if limit is None:
-            data = Blocks(opened, opened.n_shards)[0]
-            read = time.perf_counter() - start
-            model = LocalItemWeights.solved(data, rule, device=CPU)
+        start, cpu = time.perf_counter(), time.process_time()
+        if limit:
+            memory = int(limit * 2**30) - before["anonymous"]
+            model = LocalItemWeights.from_shards(opened, RULE, work=folder, memory=memory)
         else:
-            read, memory = 0.0, int(limit * 2**30) - before["anonymous"]
-            model = LocalItemWeights.from_shards(opened, rule, work=folder, memory=memory)
-        seconds = time.perf_counter() - start
+            data = Blocks(opened, opened.n_shards)[0]
+            model = LocalItemWeights.solved(data, RULE, device=CPU)
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     digest = hashlib.sha256()
     for tensor in (model.weight_II.start_R1, model.weight_II.column_E, model.weight_II.weights()):
         digest.update(memoryview(tensor.numpy()).cast("B"))
     return {
+        "rows": opened.n_rows,
         "users": opened.n_users,
         "seconds": seconds,
-        "read_seconds": read,
+        "cpu_seconds": cpu,
         "before_gib": {name: n / 2**30 for name, n in before.items()},
         "peak_gib": {name: n / 2**30 for name, n in peak.items()},
         "weights": len(model.weight_II.column_E),
@@ -128,12 +131,10 @@ def main() -> None:
     parser = options_of(
         __doc__,
         rows={"type": _numbers, "default": [1e7]},
-        limits={"type": _numbers, "default": [1.0, 4.0]},
+        limits={"type": _numbers, "default": [1.0, 4.0, 0.0]},
         work={"type": Path, "help": "a folder on a disk with room"},
     )
-    options = parser.parse_args()
-    report = shards(options)
-    write_report(options.json, report)
+    measure(parser.parse_args())
 
 
 if __name__ == "__main__":

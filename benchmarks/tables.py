@@ -764,6 +764,29 @@ def memory_items() -> str:
     return markdown(head, rows) + (f"\n\nCommit `{report['commit'][:7]}` on {report['cpu']}.")
 
 
+def memory_on_disk() -> str:
+    """Seconds and memory of the weights from shards, within limits and in memory."""
+    report = _report("memory-on-disk.json")
+    rows = [
+        [f"{one['rows']:,}", f"{one['users']:,}", _limit(one["limit_gib"]),
+         f"{one['seconds']:.0f} s", f"{one['cpu_seconds']:.0f} s",
+         f"{one['peak_gib']['anonymous']:.2f} GiB", f"{one['peak_gib']['files']:.2f} GiB",
+         f"`{one['sha256'][:8]}`"]
+        for one in report["runs"]
+    ]  # fmt: skip
+    head = ["rows", "users", "limit", "time", "CPU time", "allocated", "pages of files", "weights"]
+    return markdown(head, rows) + (
+        f"\n\n{report['items']:,} items with {report['neighbours']} neighbours each, "
+        f"{report['threads']} threads. The weights are told by the first digits of their SHA-256. "
+        f"Commit `{report['commit'][:7]}` on {report['cpu']}; {report['load']:.0f} processes "
+        "wanted its cores at the same time."
+    )
+
+
+def _limit(gib: float | None) -> str:
+    return "in memory" if gib is None else f"{gib:g} GiB"
+
+
 def memory_seconds() -> str:
     """Seconds and accuracy of the weights beside implicit's ALS, in turns."""
     report = _report("memory-seconds.json")
@@ -1459,6 +1482,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "memory-weights": ("docs/systems.md", memory_weights),
     "memory-parts": ("docs/systems.md", memory_parts),
     "memory-items": ("docs/systems.md", memory_items),
+    "memory-on-disk": ("docs/scale.md", memory_on_disk),
     "memory-seconds": ("docs/systems.md", memory_seconds),
     "new-users": ("docs/systems.md", new_users),
     "new-items-cold": ("docs/new-items.md", new_items_cold),
