@@ -14,16 +14,14 @@ from sdgar.cli.console import Screen
 from sdgar.cli.finished import tell_earlier, tell_finished
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
+from sdgar.cli.to_train import interrupted_job, system_to_train
 from sdgar.cli.train_shards import train_on_shards
 from sdgar.errors import UsageError
-from sdgar.settings import CHECKPOINT_SECONDS, TEST_USERS, TOGETHER, VANISHED
+from sdgar.settings import CHECKPOINT_SECONDS, TEST_USERS, TOGETHER
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job, Rows
     from sdgar.systems.base import Estimator
-
-_WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json")
-"""Parameters that may be given anew when an interrupted run goes on."""
 
 
 @options.reads_files
@@ -84,19 +82,15 @@ def train(
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
-    from sdgar.arguments import one_of
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments.job import Job
     from sdgar.experiments.run import check_settings
-    from sdgar.experiments.succession import require_condition, require_rule
     from sdgar.experiments.workspace import require_free
-    from sdgar.recommend.manifest import read_manifest
     from sdgar.systems.checks import require_looks_at_features
-    from sdgar.systems.make import make, make_like
 
     screen, given = Screen(as_json=as_json), options.given(context)
     if resume is not None:
-        job = _interrupted(resume, given)
+        job = interrupted_job(resume, given)
         if "checkpoint_every" in given:
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
@@ -119,36 +113,10 @@ def train(
     options.require_for_shards(given, sharded=folder is not None)
     options.require_one_test(test, split)
     options.require_one_split(split, "sdgar train", "measures on")
-    common = {"seed": seed, "engine": engine, "device": device}
-    about = None
-    if earlier is None:
-        options.require_from(given)
-        system = options.effort_of(system, given, fast=fast, thorough=thorough)
-        system, parts = options.composed_of(
-            system, is_named="system" in given,
-            discriminator=discriminator, sampler=sampler, objective=objective,
-        )  # fmt: skip
-        common |= parts
-    else:
-        about = read_manifest(earlier)["about"]
-        options.require_further(given, system, about.get("system"))
-        require_rule(split)
-        require_condition(replace_if, measures=bool(test) or split != "none")
-        one_of("--vanished", vanished, VANISHED)
-        common = options.shared(given, **common)
-    common |= options.drawn_dislikes(dislikes)
-    own = options.settings_of(settings, {"seed", "engine", "device", "metric", *common})
-    own = {**(options.THOROUGH if thorough else {}), **own}
     lists = options.lists_of(ks)
     if metric is not None:
-        common["metric"] = metric
         lists = tuple(dict.fromkeys((*lists, check_metric(metric)[1])))
-    if about is None:
-        estimator = make(system, own, common=common)
-    else:
-        estimator = make_like(about, own, common=common)
-        system = estimator.system_name
-        estimator.require_goes_on()
+    estimator, own = system_to_train(context.params, given)
     options.require_heeded(given, [estimator], protocol=protocol, settings=own)
     options.require_draws(screen, dislikes, [estimator])
     require_looks_at_features(estimator, of_users=bool(user_features), of_items=bool(item_features))
@@ -157,8 +125,8 @@ def train(
     files, test, valid = map(inputs.bounded, (files, test, valid))
     job = Job(
         files=inputs.absolute(files), test=inputs.absolute(test), valid=inputs.absolute(valid),
-        reading=asdict(reading), system=system, settings=estimator.get_params(), seed=seed,
-        engine=engine, device=device, protocol=protocol, split=split, ks=list(lists),
+        reading=asdict(reading), system=estimator.system_name, settings=estimator.get_params(),
+        seed=seed, engine=engine, device=device, protocol=protocol, split=split, ks=list(lists),
         overwrite=overwrite, checkpoint_every=checkpoint_every,
         user_features=str(user_features.absolute()) if user_features else None,
         item_features=str(item_features.absolute()) if item_features else None,
@@ -195,17 +163,3 @@ def _train(
             tell=lambda note: screen.say("resume", note),
         )  # fmt: skip
     tell_finished(screen, job, out, result, explain=explain)
-
-
-def _interrupted(out: Path, given: dict[str, str]) -> Job:
-    """Read what an interrupted run was told to do; nothing of it can be told anew."""
-    from sdgar.experiments.job import interrupted
-
-    extra = [word for name, word in given.items() if name not in _WITH_RESUME]
-    if extra:
-        raise UsageError(
-            f"--resume takes everything from the interrupted run; leave out {', '.join(extra)}. "
-            "To train with other data or settings, start a new run.",
-            code="resume_with_more",
-        )
-    return interrupted(out)
