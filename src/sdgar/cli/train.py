@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli import inputs, options
+from sdgar.cli import options
 from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
 from sdgar.cli.finished import tell_earlier, tell_finished
+from sdgar.cli.inputs import absolute, bounded, read_rows
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
 from sdgar.cli.to_train import interrupted_job, system_to_train
@@ -20,7 +21,7 @@ from sdgar.errors import UsageError
 from sdgar.settings import CHECKPOINT_SECONDS, TEST_USERS, TOGETHER
 
 if TYPE_CHECKING:
-    from sdgar.experiments.job import Job, Rows
+    from sdgar.experiments.job import Job
     from sdgar.systems.base import Estimator
 
 
@@ -94,11 +95,7 @@ def train(
         if "checkpoint_every" in given:
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
-        if job.shards is not None:
-            train_on_shards(screen, job, job.estimator(), resume, verbose, explain, resume=True)
-            return
-        rows = inputs.read_rows(screen, job)
-        _train(screen, job, rows, job.estimator(), resume, verbose, explain, resume=True)
+        _train(screen, job, job.estimator(), resume, verbose, explain, resume=True)
         return
     if out is None and earlier is not None:
         out, overwrite = earlier, True
@@ -122,9 +119,9 @@ def train(
     require_looks_at_features(estimator, of_users=bool(user_features), of_items=bool(item_features))
     kept = options.kept_rows(keep, test, split, protocol)
     check_settings(estimator, protocol)
-    files, test, valid = map(inputs.bounded, (files, test, valid))
+    files, test, valid = map(bounded, (files, test, valid))
     job = Job(
-        files=inputs.absolute(files), test=inputs.absolute(test), valid=inputs.absolute(valid),
+        files=absolute(files), test=absolute(test), valid=absolute(valid),
         reading=asdict(reading), system=estimator.system_name, settings=estimator.get_params(),
         seed=seed, engine=engine, device=device, protocol=protocol, split=split, ks=list(lists),
         overwrite=overwrite, checkpoint_every=checkpoint_every,
@@ -138,20 +135,20 @@ def train(
             "test_users": test_users,
         },
     )  # fmt: skip
-    if folder is not None:
-        train_on_shards(screen, job, estimator, out, verbose, explain)
-        return
-    rows = inputs.read_rows(screen, job, files, test, valid)
-    _train(screen, job, rows, estimator, out, verbose, explain)
+    _train(screen, job, estimator, out, verbose, explain, inputs=(files, test, valid))
 
 
 def _train(
-    screen: Screen, job: Job, rows: Rows, estimator: Estimator, out: Path, verbose: bool,
-    explain: bool, *, resume: bool = False,
+    screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool, *,
+    resume: bool = False, inputs: tuple[Any, ...] = (),
 ) -> None:  # fmt: skip
-    """Run a job on its rows, and tell what came of it."""
+    """Read the rows of a job, run it on them, and tell what came of it."""
     from sdgar.experiments.run import loop_of
 
+    if job.shards is not None:
+        train_on_shards(screen, job, estimator, out, verbose, explain, resume=resume)
+        return
+    rows = read_rows(screen, job, *inputs)
     tell_system(screen, estimator, rows.train)
     loop = loop_of(estimator.settled(rows.train), job.protocol)
     if rows.before is not None:
