@@ -130,10 +130,7 @@ def train(
         feature_kinds=options.kinds_of(feature_kinds, item_features), metric=metric, keep=kept,
         earlier=str(earlier.absolute()) if earlier else None,
         vanished=vanished, replace_if=replace_if,
-        shards=None if folder is None else {
-            "memory": options.bytes_of("--memory", memory), "together": together,
-            "test_users": test_users,
-        },
+        shards=options.of_shards(folder, memory, together, test_users),
     )  # fmt: skip
     _train(screen, job, estimator, out, verbose, explain, inputs=(files, test, valid))
 

@@ -102,6 +102,7 @@ from sdgar.cli.options.sharding import (
     Memory,
     TestUsers,
     Together,
+    of_shards,
     require_for_shards,
     shards_among,
 )
@@ -254,6 +255,7 @@ __all__ = [
     "names_of",
     "new_file",
     "number",
+    "of_shards",
     "reading_of",
     "reads_files",
     "require_draws",

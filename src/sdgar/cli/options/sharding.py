@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sdgar.cli.options.columns import bytes_of
 from sdgar.errors import UsageError
 
 _OF_SHARDS = ("memory", "together", "test_users")
@@ -67,3 +68,13 @@ def require_for_shards(given: Mapping[str, str], *, sharded: bool) -> None:
             raise UsageError(
                 f"{given[name]} has no meaning where {why}. Leave it out.", code="unused_option"
             )
+
+
+def of_shards(
+    folder: Path | None, memory: str, together: int, test_users: int
+) -> dict[str, int] | None:
+    """Return how training on shards goes; None if files of events are trained on."""
+    if folder is None:
+        return None
+    limit = bytes_of("--memory", memory)
+    return {"memory": limit, "together": together, "test_users": test_users}
