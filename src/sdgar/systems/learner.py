@@ -154,6 +154,12 @@ class Learner(Looped):
 
         ``how`` says where users are while others are trained: in memory, or in a folder. That does
         not change the model.
+
+        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> shards = sdgar.Shards.write(data, "some.shards", 2)
+        >>> model = sdgar.BPR(dim=2, epochs=3).fit_shards(shards)
+        >>> sorted(model.recommend([3], k=2)["item"])
+        ['b', 'c']
         """
         rows = cast("Interactions", shards)  # of which only sizes are asked for
         settled = self.settled(rows)
