@@ -85,7 +85,7 @@ class InMemory:
         return torch.zeros(0)
 
     def load_state(self, state: Tensor) -> None:
-        """Do nothing."""
+        """Do nothing, as nothing was kept."""
 
 
 class BlockEngine:
