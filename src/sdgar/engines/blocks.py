@@ -41,8 +41,12 @@ _CPU = torch.device("cpu")
 class Users(Protocol):
     """A place for what belongs to the users of blocks, between two visits."""
 
-    def take(self, block: int, kind: str) -> Arrays | None:
-        """Return what was put for a block; None if nothing was."""
+    def has(self, block: int, kind: str) -> bool:
+        """Tell whether something was put for a block."""
+        ...
+
+    def take(self, block: int, kind: str) -> Arrays:
+        """Return what was put for a block; nothing if nothing was."""
         ...
 
     def put(self, block: int, kind: str, arrays: Arrays) -> None:
@@ -68,9 +72,13 @@ class InMemory:
     def __init__(self) -> None:
         self._kept: dict[tuple[int, str], Arrays] = {}
 
-    def take(self, block: int, kind: str) -> Arrays | None:
-        """Return what was put for a block; None if nothing was."""
-        return self._kept.get((block, kind))
+    def has(self, block: int, kind: str) -> bool:
+        """Tell whether something was put for a block."""
+        return (block, kind) in self._kept
+
+    def take(self, block: int, kind: str) -> Arrays:
+        """Return what was put for a block; nothing if nothing was."""
+        return self._kept.get((block, kind), {})
 
     def put(self, block: int, kind: str, arrays: Arrays) -> None:
         """Keep the ``vectors`` or the ``states`` of the users of a block."""
@@ -177,7 +185,10 @@ class BlockEngine:
 
     def learned_of(self, block: int) -> Factors:
         """Return the vectors of the users of one block, and of items."""
-        return self._system_of(block).discriminator.factors()
+        if vectors := self._users.take(block, "vectors"):
+            return self._scores_of(vectors).factors()  # type: ignore[no-any-return]
+        seed = self._seed_of(block)
+        return self._for_users(self._like, self.blocks[block], seed=seed).discriminator.factors()
 
     def state(self) -> dict[str, Tensor]:
         """Return what belongs to items; users are where they were put."""
@@ -231,32 +242,36 @@ class BlockEngine:
 
     def _engine(self, block: int) -> FusedCpuEngine:
         """Make the engine of a block, with its users as they were put."""
-        system, seed = self._system_of(block), self._seed_of(block)
-        data = self.blocks[block]
+        vectors = self._users.take(block, "vectors")
+        data, seed = self.blocks[block], self._seed_of(block)
+        if vectors:
+            system = self._system_of(block, vectors)
+        else:
+            system = self._for_users(self._like, data, seed=seed)
         engine = FusedCpuEngine(system, data, seed=seed, device=_CPU, items=self._items)
-        for name, table in (self._users.take(block, "vectors") or {}).items():
+        for name, table in vectors.items():
             engine.users()[name][...] = table
         if self._drawn is not None:
             engine.draw_items(self._drawn)
         return engine
 
-    def _system_of(self, block: int) -> System:
-        """Return the system with the users of a block, as they were put or where they start."""
-        vectors, states = (self._users.take(block, kind) for kind in ("vectors", "states"))
-        if vectors is None:
-            return self._for_users(self._like, self.blocks[block], seed=self._seed_of(block))
-        user_UD = torch.from_numpy(vectors["user_UCD"][:, 0])
+    def _system_of(self, block: int, vectors: Arrays) -> System:
+        """Return the system with the users of a block, as they were put."""
         sampler = self._like.sampler
-        if self._generator is not None and states is not None:
-            sampler = self._generator.for_users(AliasTables(torch.from_numpy(states["bins_UK"])))
-        discriminator = self._like.discriminator.for_users(user_UD)  # type: ignore[attr-defined]
-        return replace(self._like, discriminator=discriminator, sampler=sampler)
+        if self._generator is not None:
+            bins_UK = torch.from_numpy(self._users.take(block, "states")["bins_UK"])
+            sampler = self._generator.for_users(AliasTables(bins_UK))
+        return replace(self._like, discriminator=self._scores_of(vectors), sampler=sampler)
+
+    def _scores_of(self, vectors: Arrays) -> Any:
+        user_UD = torch.from_numpy(vectors["user_UCD"][:, 0])
+        return self._like.discriminator.for_users(user_UD)  # type: ignore[attr-defined]
 
     def _put(self, block: int, engine: FusedCpuEngine) -> None:
         """Put the users of a block back; states only if they have changed."""
         self._users.put(block, "vectors", dict(engine.users()))
         sampler = engine.system.sampler
-        changed = self._refit_epoch == self._epoch or self._users.take(block, "states") is None
+        changed = self._refit_epoch == self._epoch or not self._users.has(block, "states")
         if isinstance(sampler, Decomposable) and changed:
             self._users.put(block, "states", {"bins_UK": sampler.state_of.bin_RN.numpy()})
 

@@ -37,11 +37,15 @@ class UsersOnDisk:
         self._next = 1 + max(map(_version, folder.glob("*.safetensors")), default=0)
         self._kept: deque[Versions] = deque(maxlen=_STATES_KEPT)
 
-    def take(self, block: int, kind: str) -> dict[str, NDArray[Any]] | None:
-        """Read what was put for a block; None if nothing was."""
+    def has(self, block: int, kind: str) -> bool:
+        """Tell whether something was put for a block."""
+        return (block, kind) in self._now
+
+    def take(self, block: int, kind: str) -> dict[str, NDArray[Any]]:
+        """Read what was put for a block; nothing if nothing was."""
         version = self._now.get((block, kind))
         if version is None:
-            return None
+            return {}
         import safetensors.numpy
 
         path = self._path(block, kind, version)
