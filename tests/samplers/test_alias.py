@@ -9,6 +9,7 @@ from scipy import stats
 
 from sdgar.errors import NumericalError
 from sdgar.maths.rng import Draws, Stream
+from sdgar.samplers import alias
 from sdgar.samplers.alias import AliasTables, build_torch, quantize
 
 FULL = 1 << 32
@@ -130,3 +131,14 @@ def test_masses_do_not_depend_on_the_scale_of_the_weights():
 def test_what_is_no_distribution_is_refused(weight):
     with pytest.raises(NumericalError, match="distribution"):
         AliasTables.of(torch.tensor([weight]))
+
+
+def test_tables_of_many_rows_are_those_of_each_row(monkeypatch):
+    weight_RN = torch.from_numpy(np.random.default_rng(1).random((7, 5)))
+    whole = alias.AliasTables.of(weight_RN)
+    monkeypatch.setattr(alias, "_AT_ONCE", 10)
+    parts = alias.AliasTables.of(weight_RN.T.contiguous().T)
+    assert torch.equal(parts.bin_RN, whole.bin_RN)
+    assert torch.equal(parts.mass_RN, whole.mass_RN)
+    assert torch.equal(parts.probability(), (whole.mass_RN.double() / (5 * 2**32)).float())
+    assert torch.equal(alias.AliasTables.from_mass(whole.mass_RN).bin_RN, whole.bin_RN)

@@ -14,6 +14,7 @@ and uniform, up to n/2^64; the outcome is i if f < threshold_i / 2^32, else alia
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ from sdgar.errors import NumericalError
 from sdgar.maths.rng import index_and_fraction
 
 _FULL = 1 << 32
+_AT_ONCE = 1 << 24
+"""The most entries that tables are computed for at once, with some arrays of 8 bytes for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +40,12 @@ class AliasTables:
     @classmethod
     def of(cls, weight_RN: Tensor) -> AliasTables:
         """Build tables from weights; rows need not be normalised."""
-        return cls.from_mass(quantize(weight_RN))
+        return cls(_by_rows(lambda part_RN: _bins(quantize(part_RN)), weight_RN, torch.int64))
 
     @classmethod
     def from_mass(cls, mass_RN: Tensor) -> AliasTables:
         """Build tables from integer masses that sum to N · 2^32 in each row."""
-        kernels = _kernels(mass_RN.device)
-        if kernels is not None:
-            return cls(kernels.build(mass_RN))
-        threshold_RN, alias_RN = build_torch(mass_RN)
-        return cls((alias_RN << 32) | threshold_RN)
+        return cls(_by_rows(_bins, mass_RN, torch.int64))
 
     @classmethod
     def restored(cls, mass_RN: Tensor) -> AliasTables:
@@ -74,8 +73,7 @@ class AliasTables:
     @property
     def mass_RN(self) -> Tensor:
         """The masses that the tables draw, int64, added up by bins; each row sums to N · 2^32."""
-        threshold_RN = self.threshold_RN
-        return threshold_RN.scatter_add(1, self.alias_RN, _FULL - threshold_RN)
+        return _by_rows(_masses, self.bin_RN, torch.int64)
 
     def draw(self, rows: Tensor, high: Tensor, low: Tensor) -> Tensor:
         """Draw one entry from distribution ``rows`` for each 64-bit number (high, low), in O(1)."""
@@ -85,11 +83,40 @@ class AliasTables:
 
     def probability(self) -> Tensor:
         """Return the probabilities with which entries are drawn, float32."""
-        return (self.mass_RN.double() / (self.n * _FULL)).float()
+
+        def of(bin_BN: Tensor) -> Tensor:
+            return (_masses(bin_BN).double() / (self.n * _FULL)).float()
+
+        return _by_rows(of, self.bin_RN, torch.float32)
 
     def to(self, device: torch.device) -> AliasTables:
         """Move the tables to a device."""
         return AliasTables(self.bin_RN.to(device))
+
+
+def _by_rows(of: Callable[[Tensor], Tensor], table_RN: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what ``of`` makes of a table, for as many rows at once as bounded memory holds."""
+    size = max(1, _AT_ONCE // max(1, table_RN.shape[1]))
+    if len(table_RN) <= size:
+        return of(table_RN)
+    found_RN = torch.empty(table_RN.shape, dtype=dtype, device=table_RN.device)
+    for start in range(0, len(table_RN), size):
+        found_RN[start : start + size] = of(table_RN[start : start + size])
+    return found_RN
+
+
+def _masses(bin_RN: Tensor) -> Tensor:
+    threshold_RN = bin_RN & (_FULL - 1)
+    return threshold_RN.scatter_add(1, bin_RN >> 32, _FULL - threshold_RN)
+
+
+def _bins(mass_RN: Tensor) -> Tensor:
+    kernels = _kernels(mass_RN.device)
+    if kernels is not None:
+        bin_RN: Tensor = kernels.build(mass_RN)
+        return bin_RN
+    threshold_RN, alias_RN = build_torch(mass_RN)
+    return (alias_RN << 32) | threshold_RN
 
 
 def quantize(weight_RN: Tensor) -> Tensor:
