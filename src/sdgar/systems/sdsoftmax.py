@@ -14,9 +14,11 @@ from sdgar.parts import discriminators, objectives
 from sdgar.parts.register import Ingredients
 from sdgar.parts.rules import (
     FEW_ROWS,
+    ITEM_ROWS,
     MOST_EPOCHS,
     batch_of,
     epochs_of,
+    neighbours_of,
     shared_by,
     temperature_of,
 )
@@ -49,9 +51,10 @@ class SDSoftmax(Learner):
         "tau": Range(0.07, 0.5),
         "l2": Range(0.02, 1.0),
     }
-    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("tau", "epochs", "batch_size", "positives_per_visit"), FEW_ROWS
-    )
+    rules: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("tau", "epochs", "batch_size", "positives_per_visit"), FEW_ROWS),
+        "neighbours": ITEM_ROWS,
+    }
 
     dim: int = 128
     """The number of coordinates D of the vector of each user and each item."""
@@ -108,6 +111,9 @@ class SDSoftmax(Learner):
     memory: float | None = None
     """The weight γ of a memory that is added to the scores: weights between items, found by least
     squares. Without a value it is chosen on validation rows; 0 leaves the memory out."""
+    neighbours: int | None = None  # type: ignore[assignment]
+    """The number of items that may speak for an item in the memory. Without a value there are as
+    many as an item has training rows, from 50 to 200."""
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
         """Return cosines over τ, or inner products."""
@@ -138,6 +144,7 @@ class SDSoftmax(Learner):
         by_rule: dict[str, Any] = {"epochs": epochs_of(data)}
         by_rule["batch_size"] = batch_of(data)
         by_rule["positives_per_visit"] = shared_by(data)
+        by_rule["neighbours"] = neighbours_of(data)
         if self.similarity == "cosine":
             by_rule["tau"] = temperature_of(data)
         return {name: value for name, value in by_rule.items() if getattr(self, name) is None}
