@@ -338,6 +338,11 @@ def dislikes() -> list[Job]:
     ]  # fmt: skip
 
 
+NEIGHBOURLY = ("movielens", "ml1m", "anime", "douban", "movies", "ml100k", "kgat", "steam", "book",
+               "gowalla", "s3-sports", "citeulike")  # fmt: skip
+"""The data sets of the grid of neighbours, those with the most rows an item first."""
+
+
 def memory() -> list[Job]:
     """SD-Softmax without and with a memory beside its vectors, the memory alone, and quick."""
     everywhere = (*DATASETS, *FURTHER)
@@ -345,6 +350,14 @@ def memory() -> list[Job]:
     return alone + [
         job(data, "sdsoftmax", seed, "validated", memory=weight)
         for seed, data, weight in itertools.product(SEEDS, everywhere, (0.0, None))
+    ]
+
+
+def neighbours() -> list[Job]:
+    """SD-Softmax with several numbers of neighbours in its memory, on validation rows."""
+    return [
+        job(data, "sdsoftmax", seed, "valid", neighbours=k)
+        for data, seed, k in itertools.product(NEIGHBOURLY, (0, 1), (50, 100, 200, 400))
     ]
 
 
@@ -414,6 +427,7 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "temperature": temperature,
     "dislikes": dislikes,
     "memory": memory,
+    "neighbours": neighbours,
     "anew": anew,
     "thorough": thorough,
     "networks": networks,

@@ -314,6 +314,27 @@ def _at(curve: dict[float, list[float]], l2: float) -> float:
     return float(np.interp(np.log(l2), np.log(tried), [mean(curve[one]) for one in tried]))
 
 
+def neighbours() -> str:
+    """What numbers of neighbours reach on validation rows, beside the number of the rule."""
+    counts, rows = (50, 100, 200, 400), []
+    for data in grids.NEIGHBOURLY:
+        here = [line for line in _lines("neighbours.jsonl") if line["data"] == data]
+        sizes = here[0]["sizes"]
+        each = sizes["rows"] / sizes["items"]
+        found = {
+            k: mean(line["valid"] for line in here if line["settings"]["neighbours"] == k)
+            for k in counts
+        }
+        best = max(found.values())
+        cells = [f"**{v:.4f}**" if v == best else f"{v:.4f}" for v in found.values()]
+        rows.append([data, f"{each:.0f}", f"{min(max(round(each), 50), 200)}", *cells])
+    head = ["data", "rows an item", "by the rule", *(f"k = {k}" for k in counts)]
+    return markdown(head, rows) + (
+        "\n\nNDCG@50 on validation rows, means of two seeds; "
+        f"{_made_by('neighbours.jsonl')}. `python benchmarks/accuracy.py make neighbours …`."
+    )
+
+
 def temperature() -> str:
     """For each size, what the rule of τ gives beside 0.12 and beside the best temperature."""
     lines = _lines("defaults/temperature.jsonl")
@@ -528,12 +549,11 @@ def memory() -> str:
             cells += [shown([line["metrics"][f"ndcg@{k}"] for line in some]) for k in (50, 20)]
         chosen = [f"{line['memory']:g}" for line in learned if line["settings"]["memory"] is None]
         rows.append([*cells, ", ".join(chosen)])
-    about = lines[0]["about"]
     head = ["", "vectors @50", "@20", "memory @50", "@20", "both @50", "@20", "γ of each seed"]
     return markdown(head, rows) + (
         f"\n\nMeans and standard deviations of test NDCG over seeds "
         f"{', '.join(map(str, SEEDS))}, protocol validated, default settings; "
-        f"commit `{about['commit'][:7]}` on {about['machine']}."
+        f"{_made_by('memory.jsonl')}."
     )
 
 
@@ -551,11 +571,10 @@ def schedule() -> str:
             cells += [shown([run["test"] for run in runs]), f"{mean(epochs):.0f}"]
         rows.append(cells)
     head = ["", "one rate", "epochs", "falling rate, two passes", "epochs", "default", "epochs"]
-    commits = [found["gowalla"][0]["about"]["commit"][:7] for found in ways.values()]
+    made_by = _made_by(*(f"{name}.jsonl" for name in reports))
     return markdown(head, rows) + (
         "\n\nTest NDCG@50 over three seeds, with the memory's weight chosen on validation rows. "
-        "Epochs are those of all passes. Commits "
-        f"{', '.join(f'`{commit}`' for commit in commits)} on {_about('memory.jsonl')['machine']}."
+        f"Epochs are those of all passes. Made by {made_by}."
     )
 
 
@@ -570,9 +589,8 @@ def going_on() -> str:
         here = [line["test"] for line in on[data]]
         ratio = mean(here) / mean(fresh[data])
         rows.append([title, shown(here), shown(fresh[data]), f"{100 * (ratio - 1):+.1f} %"])
-    about = _about("anew.jsonl")
     return markdown(["", "goes on", "anew", "difference"], rows) + (
-        f"\n\nTest NDCG@50 over three seeds; commit `{about['commit'][:7]}` on {about['machine']}."
+        f"\n\nTest NDCG@50 over three seeds; {_made_by('anew.jsonl')}."
     )
 
 
@@ -652,10 +670,9 @@ def effort() -> str:
             cells += [f"{mean(r['metrics'][f'ndcg@{k}'] for r in runs):.4f}" for k in (50, 20)]
         rows.append(cells)
     head = ["NDCG", "--fast @50", "@20", "default @50", "@20", "--thorough @50", "@20"]
-    about = [_about(name) for name in ("memory.jsonl", "thorough.jsonl")]
     return markdown(head, rows) + (
-        "\n\nTest rows, protocol validated; means of three seeds, but one of --fast. Commits "
-        f"{', '.join('`' + one['commit'][:7] + '`' for one in about)} on {about[0]['machine']}."
+        "\n\nTest rows, protocol validated; means of three seeds, but one of --fast. Made by "
+        f"{_made_by('memory.jsonl', 'thorough.jsonl')}."
     )
 
 
@@ -673,10 +690,12 @@ def command() -> str:
     )
 
 
-def _about(report: str) -> dict[str, str]:
-    """Return the commit and the machine of a report."""
-    found: dict[str, str] = _lines(report)[0]["about"]
-    return found
+def _made_by(*reports: str) -> str:
+    """Say by which commits and on which machines reports were made."""
+    about = [line["about"] for report in reports for line in _lines(report)]
+    commits = list(dict.fromkeys(f"`{one['commit'][:7]}`" for one in about))
+    machines = ", ".join(dict.fromkeys(one["machine"] for one in about))
+    return f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)} on {machines}"
 
 
 def _with_memory(report: str) -> dict[str, list[dict[str, Any]]]:
@@ -1474,6 +1493,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "rules": ("docs/defaults.md", rules),
     "defaults": ("docs/defaults.md", defaults),
     "temperature": ("docs/defaults.md", temperature),
+    "neighbours": ("docs/defaults.md", neighbours),
     "sequences": ("docs/systems.md", sequences),
     "graphs": ("docs/systems.md", graphs),
     "proposals": ("docs/systems.md", proposals),
