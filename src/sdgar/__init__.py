@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from sdgar.data.splits import split as split
     from sdgar.data.synthetic import synthetic as synthetic
     from sdgar.errors import SdgarError as SdgarError
-    from sdgar.evaluation.report import compare as compare
+    from sdgar.evaluation.paired import compare as compare
     from sdgar.exchange.export import export as export
     from sdgar.exchange.factors import import_factors as import_factors
     from sdgar.experiments.blend import blend as blend
     from sdgar.parts.register import register_discriminator as register_discriminator
     from sdgar.parts.register import register_objective as register_objective
     from sdgar.parts.register import register_sampler as register_sampler
+    from sdgar.recommend.foreign_run import evaluate_run as evaluate_run
     from sdgar.recommend.recommender import Recommender as Recommender
     from sdgar.recommend.recommender import load as load
     from sdgar.recommend.rules import Rules as Rules
@@ -65,7 +66,8 @@ _HOME = {
     "SdgarError": "sdgar.errors",
     "Shards": "sdgar.data.shards",
     "blend": "sdgar.experiments.blend",
-    "compare": "sdgar.evaluation.report",
+    "compare": "sdgar.evaluation.paired",
+    "evaluate_run": "sdgar.recommend.foreign_run",
     "export": "sdgar.exchange.export",
     "folds": "sdgar.data.splits",
     "import_factors": "sdgar.exchange.factors",

@@ -16,7 +16,9 @@ import sdgar
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
-from sdgar.experiments.compare import Candidate, Conditions, compare, pieces, save
+from sdgar.experiments.candidates import Candidate
+from sdgar.experiments.compare import compare, pieces, save
+from sdgar.experiments.conditions import Conditions
 from sdgar.experiments.figures import comparison_figure
 from sdgar.experiments.tune import tune
 from sdgar.experiments.watch import Unwatched

@@ -12,7 +12,9 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
-from sdgar.experiments.compare import Candidate, Conditions, compare, pieces, save
+from sdgar.experiments.candidates import Candidate
+from sdgar.experiments.compare import compare, pieces, save
+from sdgar.experiments.conditions import Conditions
 from sdgar.experiments.run import run
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE

@@ -17,7 +17,9 @@ from sdgar.cli.reports import tell_report, tell_system
 from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.metrics import DEFINITIONS
-from sdgar.experiments.compare import Candidate, Conditions, compare
+from sdgar.experiments.candidates import Candidate
+from sdgar.experiments.compare import compare
+from sdgar.experiments.conditions import Conditions
 from sdgar.experiments.figures import comparison_figure
 from sdgar.experiments.paper.measurements import Measurement, Pace
 from sdgar.experiments.tune import searched_of, tune

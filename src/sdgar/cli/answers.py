@@ -95,17 +95,59 @@ def write_answers(
     told: list[dict[str, Any]] = []
     rows = 0
 
-    def watched(advance: Callable[[int], None]) -> Iterator[pl.DataFrame]:
+    def frames(watched: Iterator[Lists]) -> Iterator[pl.DataFrame]:
         nonlocal rows
-        for lists in pieces:
+        for lists in watched:
             frame = lists.frame()
             rows += frame.height
-            if screen.as_json:
-                told.extend(lists.dicts(titles))
             yield with_names(frame, titles)
-            advance(len(lists))
 
     with screen.counting("users", n_users) as advance:
-        write_pieces(watched(advance), out)
+        write_pieces(frames(_watched(screen, pieces, titles, told, advance)), out)
     screen.say("saved", f"{rows:,} rows to {out}")
     return told
+
+
+def write_run(
+    screen: Screen,
+    pieces: Iterator[Lists],
+    out: Path,
+    titles: Mapping[str, str] | None,
+    n_users: int,
+) -> list[dict[str, Any]]:
+    """Write lists as a run of TREC, which has one id for each list."""
+    from sdgar.data import trec
+
+    told: list[dict[str, Any]] = []
+
+    def entries(watched: Iterator[Lists]) -> Iterator[tuple[object, list[object]]]:
+        for lists in watched:
+            if len(lists.asked) > 1:
+                raise UsageError(
+                    f"a context of this model is {', '.join(lists.asked)}, and a run of TREC has "
+                    "one id for each list. Use --out FILE.",
+                    code="bad_context",
+                )
+            (asked,) = lists.asked.values()
+            for user, items_K in zip(asked.tolist(), lists.items_TK, strict=True):
+                yield user, lists.ids.at(items_K[items_K >= 0]).tolist()
+
+    with screen.counting("users", n_users) as advance:
+        rows = trec.write_run(entries(_watched(screen, pieces, titles, told, advance)), out)
+    screen.say("saved", f"{rows:,} rows to {out}")
+    return told
+
+
+def _watched(
+    screen: Screen,
+    pieces: Iterator[Lists],
+    titles: Mapping[str, str] | None,
+    told: list[dict[str, Any]],
+    advance: Callable[[int], None],
+) -> Iterator[Lists]:
+    """Yield lists one piece after the other, move the bar, and keep them if JSON shows them."""
+    for lists in pieces:
+        if screen.as_json:
+            told.extend(lists.dicts(titles))
+        yield lists
+        advance(len(lists))

@@ -41,6 +41,10 @@ def compare(
     feature_kinds: options.FeatureKinds = None,
     metric: options.Metric = None,
     ks: options.Ks = None,
+    metrics: options.Metrics = None,
+    item_facts: options.MetricFacts = None,
+    latex: options.Latex = None,
+    csv: options.Csv = None,
     overwrite: options.Overwrite = False,
     explain: options.Explain = False,
     as_json: options.Json = False,
@@ -57,6 +61,7 @@ def compare(
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments import compare as comparing
     from sdgar.experiments.candidates import candidates_of
+    from sdgar.experiments.conditions import Conditions
     from sdgar.experiments.results import require_ours
 
     screen = Screen(as_json=as_json)
@@ -80,6 +85,12 @@ def compare(
     if metric is not None:
         check_metric(metric)
     kinds = options.kinds_of(feature_kinds, item_features)
+    names, facts = options.metrics_and_facts(metrics, item_facts)
+    for file in (latex, csv):
+        if file is not None:
+            options.require_new(file, overwrite=overwrite)
+    if csv is not None:
+        options.require_new_table(csv, overwrite=overwrite)
     data, reading = read_events(screen, "data", files, reading)
     items = read_features(screen, "item", item_features, data.items.values, kinds)
     data = data if items is None else data.with_features(None, items)
@@ -89,10 +100,11 @@ def compare(
         folds = list(splits.folds(data, split or splits.default_rule(data), seed=seed))
         for parts in folds:
             tell_split(screen, parts)
-    conditions = comparing.Conditions(
+    conditions = Conditions(
         folds=tuple(folds),
         valid=read_events(screen, "valid", valid, reading)[0] if valid else None,
         protocol=protocol, ks=options.lists_of(ks), seeds=all_seeds, trials=trials, metric=metric,
+        metrics=names, facts=facts,
     )  # fmt: skip
     with HeldBack() as stop, work(screen, comparing.pieces(candidates, conditions)) as watch:
         found = comparing.compare(
@@ -105,6 +117,10 @@ def compare(
         if undrawn:
             screen.warn(f"no picture: {undrawn}")
         screen.say("saved", str(out))
+    for file, write in ((latex, comparing.save_latex), (csv, comparing.save_csv)):
+        if file is not None:
+            write(found, file)
+            screen.say("saved", str(file))
     screen.result(found.as_dict() | {"out": None if out is None else str(out)})
     if found.failures:
         raise typer.Exit(found.failures[0].exit_code)
@@ -126,7 +142,7 @@ def _report(screen: Screen, context: typer.Context, found: Comparison, *, explai
     if len(found.folds) > 1:
         screen.say("folds", f"{len(found.folds)} folds, all values are means over them")
     tell_left_out(screen, found.counts)
-    tell_measured(screen, found.definition, explain=explain)
+    tell_measured(screen, found.definition, list(found.standings[0].means), explain=explain)
     screen.say("sure", found.how_sure)
     best = found.standings[0]
     screen.say("next", train_line(context, best.system, best.chosen))

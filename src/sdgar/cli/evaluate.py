@@ -1,4 +1,4 @@
-"""``sdgar evaluate``: measure a saved model on held-out events."""
+"""``sdgar evaluate``: measure a saved model, or a run of another system, on held-out events."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
-from sdgar.cli.reports import tell_cold, tell_effect, tell_loaded, tell_report
+from sdgar.cli.foreign_run import measure_run
+from sdgar.cli.measured import Wanted, write_trec
+from sdgar.cli.reports import tell_effect, tell_loaded, tell_report
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.evaluation.report import Report
+    from sdgar.data.interactions import Interactions
+    from sdgar.data.readers import ReadOptions
+    from sdgar.recommend.recommender import Recommender
 
 
 @options.reads_files
 def evaluate(
     context: typer.Context,
-    run: options.RunFolder,
+    run: options.MaybeRunFolder = None,
     test: Annotated[
-        list[Any],
+        list[Any] | None,
         typer.Option(
             "--test", metavar=options.PATH, parser=options.source, help="Measure on these events."
         ),
-    ],
+    ] = None,
     train: Annotated[
         list[Any] | None,
         typer.Option(
@@ -45,25 +49,97 @@ def evaluate(
         ),
     ] = None,
     ks: options.Ks = None,
+    metrics: options.Metrics = None,
+    by: options.By = None,
+    user_facts: options.UserFacts = None,
+    per_user: options.PerUser = None,
+    foreign: options.ForeignRun = None,
+    qrels: options.Qrels = None,
+    write_run: options.WriteRun = None,
+    write_qrels: options.WriteQrels = None,
     rules: options.RulesFile = None,
     item_facts: options.ItemFacts = None,
     diversity: options.DiversityDial = 0.0,
     popularity: options.PopularityDial = 0.0,
     exclude_category: options.ExcludeCategory = None,
+    overwrite: options.Overwrite = False,
     explain: options.Explain = False,
     as_json: options.Json = False,
     reading: options.Reading = None,
 ) -> None:
-    """Rank all items for every test user and compare with the test events."""
-    from sdgar.data.contexts import USER
-    from sdgar.data.readers import read_files
+    """Rank all items for every test user and compare with the test events.
+
+    With --run and --qrels, measure the lists of another system instead.
+    """
+    screen = Screen(as_json=as_json)
+    wanted = Wanted.of(
+        metrics, by, user_facts, item_facts, per_user, ks=ks, explain=explain, overwrite=overwrite
+    )
+    if foreign is not None or qrels is not None:
+        measure_run(screen, options.given(context), foreign, qrels, train, reading, wanted)
+        return
+    if run is None or not test:
+        raise UsageError(
+            "name a saved model and its test events: sdgar evaluate RUN --test FILE. Or measure "
+            "lists of another system: sdgar evaluate --run FILE --qrels FILE.",
+            code="missing_option",
+        )
+    for file in (write_run, write_qrels):
+        if file is not None:
+            options.require_new(file, overwrite=overwrite)
     from sdgar.recommend.effect import as_dict, effect_of
-    from sdgar.recommend.measuring import among_cold
     from sdgar.recommend.recommender import load, most_popular
 
-    reranking = options.rules_of(rules, item_facts, diversity, popularity, exclude_category)
-    screen = Screen(as_json=as_json)
+    reranking = options.rules_of(
+        rules, item_facts, diversity, popularity, exclude_category,
+        facts_for_metrics=wanted.facts_are_read,
+    )  # fmt: skip
     model = load(run)
+    reading = _as_trained(context, model, reading)
+    held_out = _read(screen, "test", test, reading)
+    seen = _read(screen, "train", train, reading) if train else None
+    known = _read(screen, "history", histories, reading) if histories else None
+    report, popular = (
+        one.evaluate(
+            held_out, seen=seen, ks=wanted.ks, histories=known, metrics=wanted.metrics,
+            **wanted.beside(model),
+        )
+        for one in (model, most_popular(model))
+    )  # fmt: skip
+    system = str(model.about.get("system", "model"))
+    tell_report(screen, report, popular, system, explain=explain)
+    cold = {} if train else wanted.cold(screen, model, held_out, known)
+    groups = wanted.groups(screen, report)
+    effect = None
+    if reranking is not None:
+        effect = effect_of(
+            reranking, model, held_out, ks=wanted.ks, seen=seen, histories=known,
+            metrics=wanted.metrics,
+        )  # fmt: skip
+        tell_effect(screen, effect)
+    wanted.write(screen, report)
+    write_trec(screen, report, held_out, write_run, write_qrels)
+    screen.result(
+        {
+            "run": str(run),
+            "system": system,
+            "test": report.means(),
+            "intervals": report.intervals() if report.per_user else {},
+            "users": len(report.users_T),
+            "counts": asdict(report.counts),
+            "most_popular": popular.means(),
+            "definition": report.definition,
+            **cold,
+            **groups,
+            **({} if effect is None else {"rules": as_dict(effect)}),
+        }
+    )
+
+
+def _as_trained(context: typer.Context, model: Recommender, reading: ReadOptions) -> ReadOptions:
+    """Return how to read events for a model, whose contexts may have several fields."""
+    from sdgar.data.contexts import USER
+
     fields = tuple(model.about.get("context", reading.context))
     if "fields" in options.given(context) and reading.context != fields:
         raise UsageError(
@@ -71,50 +147,12 @@ def evaluate(
             f"{','.join(fields)}. Leave it out.",
             code="bad_context",
         )
-    reading = replace(reading, context=fields, seen_by=model.seen_by if fields != USER else "user")
-    lists = options.lists_of(ks)
-    held_out = read_files(test, reading)
-    tell_loaded(screen, "test", held_out, ", ".join(file.name for file in test))
-    seen = None
-    if train:
-        loaded = read_files(train, reading)
-        tell_loaded(screen, "train", loaded, ", ".join(file.name for file in train))
-        seen = loaded.interactions
-    known = None
-    if histories:
-        loaded = read_files(histories, reading)
-        tell_loaded(screen, "history", loaded, ", ".join(file.name for file in histories))
-        known = loaded.interactions
-    report, popular = (
-        one.evaluate(held_out.interactions, seen=seen, ks=lists, histories=known)
-        for one in (model, most_popular(model))
-    )
-    system = str(model.about.get("system", "model"))
-    tell_report(screen, report, popular, system, explain=explain)
-    cold = None if train else among_cold(model, held_out.interactions, ks=lists, histories=known)
-    tell_cold(screen, cold)
-    effect = None
-    if reranking is not None:
-        effect = effect_of(
-            reranking, model, held_out.interactions, ks=lists, seen=seen, histories=known
-        )
-        tell_effect(screen, effect)
-    screen.result(
-        {
-            "run": str(run),
-            "system": system,
-            "test": report.means(),
-            "intervals": report.intervals(),
-            "users": len(report.users_T),
-            "counts": asdict(report.counts),
-            "most_popular": popular.means(),
-            "definition": report.definition,
-            **({} if cold is None else {"among_cold": _told(cold)}),
-            **({} if effect is None else {"rules": as_dict(effect)}),
-        }
-    )
+    return replace(reading, context=fields, seen_by=model.seen_by if fields != USER else "user")
 
 
-def _told(cold: Report) -> dict[str, Any]:
-    """Return what was measured among cold items alone, for JSON."""
-    return {**asdict(cold.counts), "test": cold.means(), "intervals": cold.intervals()}
+def _read(screen: Screen, label: str, files: list[Any], reading: ReadOptions) -> Interactions:
+    from sdgar.data.readers import read_files
+
+    loaded = read_files(files, reading)
+    tell_loaded(screen, label, loaded, ", ".join(file.name for file in files))
+    return loaded.interactions

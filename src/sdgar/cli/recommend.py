@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sdgar.cli import asked, options
-from sdgar.cli.answers import show, write_answers
+from sdgar.cli.answers import show, write_answers, write_run
 from sdgar.cli.console import Screen
 from sdgar.errors import UsageError
 
@@ -48,6 +48,7 @@ def recommend(
     names: options.Names = None,
     name_column: options.NameColumn = None,
     out: options.AnswerFile = None,
+    trec: options.TrecFile = None,
     overwrite: options.Overwrite = False,
     user_column: options.UserColumn = None,
     item_column: options.ItemColumn = None,
@@ -77,6 +78,10 @@ def recommend(
         )
     if out is not None:
         options.require_new_table(out, overwrite=overwrite)
+    if trec is not None:
+        options.require_new(trec, overwrite=overwrite)
+        if out is not None:
+            raise UsageError("--out and --trec name two files: leave one out.", code="bad_option")
     reranking = options.rules_of(rules, item_facts, diversity, popularity, exclude_category)
     screen = Screen(as_json=as_json)
     model = load(run)
@@ -98,6 +103,8 @@ def recommend(
     told: list[dict[str, Any]] = []
     if out is not None:
         told = write_answers(screen, pieces, out, titles, asked.how_many(model, whom, new))
+    elif trec is not None:
+        told = write_run(screen, pieces, trec, titles, asked.how_many(model, whom, new))
     else:
         for lists in pieces:
             show(screen, lists, who, titles)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sdgar.cli.console import Screen
@@ -10,7 +12,8 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import Loaded
     from sdgar.data.splits import Split
-    from sdgar.evaluation.report import Counts, Report
+    from sdgar.evaluation.counts import Counts
+    from sdgar.evaluation.report import Report
     from sdgar.recommend.effect import Effect
     from sdgar.systems.base import Estimator
 
@@ -68,39 +71,63 @@ def tell_report(
     explain: bool = False,
 ) -> None:
     """Show all metrics, the main one with its interval beside most popular, and what they mean."""
-    means, beside = test.means(), popular.means()
-    kinds = list(dict.fromkeys(each.partition("@")[0] for each in means))
-    all_ks = list(dict.fromkeys(each.partition("@")[2] for each in means))
+    tell_metrics(screen, test, popular)
+    tell_main(screen, test, popular, name, metric)
+    tell_left_out(screen, test.counts)
+    tell_measured(screen, test.definition, list(test.means()), explain=explain)
+
+
+def tell_metrics(screen: Screen, test: Report, popular: Report | None = None) -> None:
+    """Show a table of all metrics by the length of lists, beside those of most popular."""
+    shown = [test.means(), *([] if popular is None else [popular.means()])]
+    kinds = list(dict.fromkeys(each.partition("@")[0] for each in shown[0]))
+    all_ks = sorted({each.partition("@")[2] for each in shown[0]}, key=int)
     for first in range(0, len(all_ks), _LISTS_BESIDE):
         ks = all_ks[first : first + _LISTS_BESIDE]
         screen.table(
-            ("metric", *(f"@{k}" for k in ks), *(f"popular @{k}" for k in ks)),
+            ("metric", *(f"{of}@{k}" for of in ("", "popular ")[: len(shown)] for k in ks)),
             [
-                (kind, *(f"{all_[f'{kind}@{k}']:.4f}" for all_ in (means, beside) for k in ks))
+                (kind, *(_number(all_.get(f"{kind}@{k}")) for all_ in shown for k in ks))
                 for kind in kinds
             ],
         )
-    main = metric or f"ndcg@{all_ks[-1]}"
-    low, high = test.intervals()[main]
+
+
+def tell_main(
+    screen: Screen, test: Report, popular: Report | None, name: str, metric: str | None = None
+) -> None:
+    """Say the main metric with its interval; without a name it is NDCG on the longest lists."""
+    from sdgar.evaluation.metrics import DEFINITIONS
+
+    intervals = test.intervals() if test.per_user else {}
+    if not intervals:
+        return
+    main = metric or _main_of(intervals)
+    low, high = intervals[main]
+    mean, beside = test.means()[main], None if popular is None else popular.means()[main]
     screen.say(
         "test",
-        f"{name}: {main} {means[main]:.4f}, 95 % interval over users [{low:.4f}, {high:.4f}], "
-        f"most popular {beside[main]:.4f}",
+        f"{name}: {main} {mean:.4f}, 95 % interval over users [{low:.4f}, {high:.4f}]"
+        + ("" if beside is None else f", most popular {beside:.4f}"),
         style="bold",
     )
-    if means[main] < beside[main]:
+    if beside is not None and main.partition("@")[0] in DEFINITIONS and mean < beside:
         screen.say("note", "most popular is ahead here: sdgar compare shows which system is best")
-    tell_left_out(screen, test.counts)
-    tell_measured(screen, test.definition, explain=explain)
+
+
+def _main_of(metrics: Iterable[str]) -> str:
+    """Return the name of the last metric of NDCG, or of any kind if none is of NDCG."""
+    names = list(metrics)
+    return ([name for name in names if name.startswith("ndcg@")] or names)[-1]
 
 
 def tell_cold(screen: Screen, cold: Report | None, *, metric: str | None = None) -> None:
     """Say how well cold items are told apart, if there are some with test rows."""
     if cold is None:
         return
-    means = cold.means()
-    main = metric or [name for name in means if name.startswith("ndcg@")][-1]
-    low, high = cold.intervals()[main]
+    means, intervals = cold.means(), cold.intervals()
+    main = metric or _main_of(intervals)
+    low, high = intervals[main]
     screen.say(
         "cold",
         f"among {cold.counts.items:,} cold items alone: {main} {means[main]:.4f}, 95 % interval "
@@ -109,13 +136,39 @@ def tell_cold(screen: Screen, cold: Report | None, *, metric: str | None = None)
     )
 
 
-def tell_measured(screen: Screen, definition: str, *, explain: bool) -> None:
+def tell_groups(screen: Screen, what: str, groups: Mapping[str, Report], *, named: bool) -> None:
+    """Show metrics for each group; all that were asked for by name, else NDCG and recall."""
+    means = {name: report.means() for name, report in groups.items()}
+    metrics = [
+        metric
+        for metric in next(iter(means.values()))
+        if named or metric.partition("@")[0] in ("ndcg", "recall")
+    ]
+    screen.table(
+        (what, "users", "rows", *metrics),
+        [
+            (
+                name,
+                f"{groups[name].counts.users:,}",
+                f"{groups[name].counts.rows:,}",
+                *(_number(of_group[metric]) for metric in metrics),
+            )
+            for name, of_group in means.items()
+        ],
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else "–" if math.isnan(value) else f"{value:.4f}"
+
+
+def tell_measured(screen: Screen, definition: str, metrics: list[str], *, explain: bool) -> None:
     """Say how lists were made, and what each metric means if that is wanted."""
-    from sdgar.evaluation.metrics import DEFINITIONS
+    from sdgar.evaluation.measures import meanings
 
     more = "" if explain else " --explain-metrics says what each metric means."
     screen.say("lists", definition + more)
-    for kind, said in DEFINITIONS.items() if explain else ():
+    for kind, said in meanings(metrics).items() if explain else ():
         screen.say("metric", f"{kind}@k: {said}")
 
 
@@ -147,10 +200,17 @@ def tell_left_out(screen: Screen, left: Counts) -> None:
 
 def tell_effect(screen: Screen, effect: Effect) -> None:
     """Show what rules do to the lists: measures without them, with them, and the difference."""
-    from sdgar.recommend.effect import BEYOND
+    from sdgar.evaluation.measures import BEYOND, MEASURES, meanings
 
     without, ruled = effect.means()
-    shown = [name for name in ruled if name.partition("@")[0] in ("ndcg", "recall", *BEYOND)]
+    said = meanings(list(ruled))
+    shown = [
+        name
+        for kind in MEASURES
+        if kind in ("ndcg", "recall", *BEYOND)
+        for name in ruled
+        if name.partition("@")[0].partition(":")[0] == kind
+    ]
     screen.table(
         ("measure", "without rules", "with rules", "difference"),
         [
@@ -164,6 +224,6 @@ def tell_effect(screen: Screen, effect: Effect) -> None:
             if name in without
         ],
     )
-    for name, said in BEYOND.items():
-        if any(one.startswith(f"{name}@") for one in ruled):
-            screen.say("measure", f"{name}@k: {said}")
+    for kind in MEASURES:
+        if kind in said and kind in BEYOND:
+            screen.say("measure", f"{kind}@k: {said[kind]}")

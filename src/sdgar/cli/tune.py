@@ -40,8 +40,8 @@ def tune(
     with more --trials adds to them.
     """
     from sdgar.data.held_out import HeldOut
+    from sdgar.evaluation.counts import warn_of_known
     from sdgar.evaluation.metrics import check_metric
-    from sdgar.evaluation.report import warn_of_known
     from sdgar.experiments import tune as tuning
     from sdgar.experiments.run import check_settings
     from sdgar.experiments.study import require_optuna

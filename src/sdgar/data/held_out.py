@@ -140,13 +140,41 @@ class HeldOut:
             items_E=self.items_E[np.concatenate(rows)] if rows else self.items_E[:0],
         )
 
+    def among(self, rows_E: NDArray[np.bool_]) -> tuple[HeldOut, NDArray[np.int64]]:
+        """Return some of the rows, and the places of the users who have any of them."""
+        before_E1 = np.concatenate(([0], np.cumsum(rows_E)))
+        count_T = np.diff(before_E1[self.indptr_T1])
+        places = np.flatnonzero(count_T)
+        return (
+            replace(
+                self,
+                users_T=self.users_T[places],
+                indptr_T1=np.concatenate(([0], np.cumsum(count_T[places]))).astype(np.int64),
+                items_E=self.items_E[rows_E],
+            ),
+            places,
+        )
+
 
 def measured_users(held_out: Interactions, train: Catalogue) -> NDArray[Any]:
     """Return the ids of the users that ``HeldOut.of`` does not leave out, in its order."""
+    return held_out.users.at(_measured(held_out, train))
+
+
+def measured_columns(held_out: Interactions, train: Catalogue) -> dict[str, NDArray[Any]]:
+    """Return the same as a column of users, or as a column for each field of contexts."""
+    places, fields = _measured(held_out, train), held_out.fields
+    if fields is None:
+        return {"user": held_out.users.at(places)}
+    named = zip(fields.names, fields.values, strict=True)
+    return {name: ids.at(fields.index_UF[places, f]) for f, (name, ids) in enumerate(named)}
+
+
+def _measured(held_out: Interactions, train: Catalogue) -> NDArray[np.int64]:
     with_rows = np.unique(held_out.users_E)
     user_of = _contexts(held_out, train)[0][with_rows]
     order = np.argsort(user_of, kind="stable")
-    return held_out.users.at(with_rows[order[user_of[order] >= 0]])
+    return with_rows[order[user_of[order] >= 0]]
 
 
 def _rows_in(

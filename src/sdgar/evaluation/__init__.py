@@ -1,7 +1,9 @@
 """How good a ranking is: top-k over the whole catalogue, metrics a user, reports."""
 
+from sdgar.evaluation.counts import Counts
 from sdgar.evaluation.metrics import DEFINITIONS, per_user
-from sdgar.evaluation.report import Counts, Paired, Report, compare, evaluate
+from sdgar.evaluation.paired import Paired, compare
+from sdgar.evaluation.report import Report, evaluate
 from sdgar.evaluation.topk import TopK, top_k
 
 __all__ = [

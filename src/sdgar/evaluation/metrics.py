@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from sdgar.arguments import length
 from sdgar.errors import UsageError, unknown_name
+from sdgar.evaluation.measures import BEYOND, MEASURES
 
 if TYPE_CHECKING:
     from sdgar.data.held_out import HeldOut
@@ -28,18 +29,9 @@ if TYPE_CHECKING:
 CPU = torch.device("cpu")
 
 DEFINITIONS: dict[str, str] = {
-    "precision": "held-out items among the first k, divided by k (also where fewer than k items "
-    "could be recommended)",
-    "recall": "held-out items among the first k, divided by the number of held-out items (not "
-    "capped at k)",
-    "ndcg": "sum of 1 / log2(rank + 1) over held-out items among the first k, divided by the same "
-    "sum for the ideal list, which starts with min(held-out items, k) of them",
-    "mrr": "1 / rank of the first held-out item among the first k, 0 if there is none",
-    "map": "precision at the rank of each held-out item among the first k, summed and divided by "
-    "the number of held-out items (trec_eval's map_cut, not capped at k)",
-    "hit": "1 if any held-out item is among the first k, else 0",
+    kind: one.says for kind, one in MEASURES.items() if one.about == "accuracy"
 }
-"""The meaning of each metric, which is printed beside its numbers."""
+"""The meaning of each metric of accuracy, which is printed beside its numbers."""
 _DIGITS = 18
 """The number of decimal digits that surely fit into 64 bits."""
 
@@ -60,6 +52,12 @@ def check_metric(text: Any) -> tuple[str, int]:
         raise UsageError(
             f"metric must be a kind, @ and the length of the lists, such as ndcg@20, got "
             f"{str(text)[:40]!r}. Kinds: {', '.join(DEFINITIONS)}.",
+            code="bad_metric",
+        )
+    if kind.partition(":")[0] in BEYOND:
+        raise UsageError(
+            f"{kind} says nothing of accuracy, and epochs and settings are chosen by accuracy: "
+            f"{', '.join(DEFINITIONS)}. Measure {kind} with --metrics (metrics=… in Python).",
             code="bad_metric",
         )
     if kind not in DEFINITIONS:
@@ -104,7 +102,7 @@ def per_user(
         )
 
     # Hits are few, so everything below is a sum over hits (H) rather than over ranks.
-    row_H, rank_H = np.nonzero(_hits(items_TK, held_out, device))
+    row_H, rank_H = np.nonzero(hits(items_TK, held_out, device))
     rank_H += 1
     nth_H = np.arange(1, len(row_H) + 1) - np.searchsorted(row_H, row_H)
     longest = max(listed, min(ks[-1], int(positives_T.max(initial=0))))
@@ -128,7 +126,7 @@ def per_user(
     return {f"{name}@{k}": found[f"{name}@{k}"] for name in DEFINITIONS for k in ks}
 
 
-def _hits(
+def hits(
     items_TK: NDArray[np.integer[Any]], held_out: HeldOut, device: torch.device
 ) -> NDArray[np.bool_]:
     """rel_TK: whether each listed item is held out for its user.

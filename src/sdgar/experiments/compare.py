@@ -13,14 +13,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
 from sdgar.data.held_out import measured_users
-from sdgar.data.interactions import Interactions
-from sdgar.data.splits import Split
 from sdgar.data.tables import to_table, write_table
 from sdgar.errors import (
     ArtifactError,
@@ -31,12 +27,13 @@ from sdgar.errors import (
     exhausted,
     unknown_name,
 )
-from sdgar.evaluation.metrics import check_metric
 from sdgar.experiments.candidates import Candidate
 from sdgar.experiments.comparison import COLD, Comparison, Failure, Measured
+from sdgar.experiments.conditions import Conditions
 from sdgar.experiments.figures import draw_comparison
+from sdgar.experiments.latex import latex
 from sdgar.experiments.results import Results
-from sdgar.experiments.run import PROTOCOLS, fit_by, identity_of, loop_of, require_folding
+from sdgar.experiments.run import fit_by, loop_of, require_folding
 from sdgar.experiments.standings import Entrant, Entrants, stand
 from sdgar.experiments.study import require_optuna
 from sdgar.experiments.tune import tune, with_settings
@@ -49,83 +46,10 @@ from sdgar.experiments.watch import (
     require_going,
     stoppable,
 )
-from sdgar.maths.rng import check_seed
-from sdgar.recommend.measuring import among_cold
-from sdgar.settings import KS
 from sdgar.storage.whole_files import replacing
 from sdgar.systems.base import Estimator
-from sdgar.training.identity import Identity
 
 _NAME = "compare"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """The conditions that all systems of a comparison share: rows, protocol, seeds and search."""
-
-    folds: tuple[Split, ...]
-    """The training and test rows: one pair, or several folds."""
-    valid: Interactions | None = None
-    """The validation rows; None sets some of the training rows aside."""
-    protocol: str = "validated"
-    """The way in which the number of epochs is chosen: validated or paper."""
-    ks: tuple[int, ...] = KS
-    """The lengths of the lists that are measured."""
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """The seeds that each system is trained with."""
-    trials: int | None = None
-    """How many trials the search on validation rows has, with the first seed; None searches
-    nothing."""
-    metric: str | None = None
-    """The metric that epochs and settings are chosen by and systems are sorted by. Without one,
-    epochs and settings are chosen as each system has it, and systems are sorted by NDCG on the
-    longest lists."""
-
-    def __post_init__(self) -> None:
-        """Raise if the conditions allow no fair comparison."""
-        if self.protocol not in PROTOCOLS:
-            raise unknown_name("protocol", self.protocol, PROTOCOLS)
-        if not self.seeds:
-            raise UsageError("a comparison needs at least 1 seed, got none.", code="no_seeds")
-        for seed in self.seeds:
-            check_seed(seed)
-        if not self.folds:
-            raise UsageError("a comparison needs test rows, got none.", code="no_test")
-        if self.trials is not None and any(
-            _common(fold.held_out, self.folds[0].train) for fold in self.folds[1:]
-        ):
-            raise UsageError(
-                "settings are searched on the training rows of the first fold, among which are "
-                "test rows of the others. Tune with `sdgar tune` first and compare with --set, or "
-                "use a split by time.",
-                code="tuned_on_test",
-            )
-        if self.metric is not None:
-            check_metric(self.metric)
-
-    @property
-    def sorted_by(self) -> str:
-        """The metric that systems are sorted by."""
-        return self.metric or f"ndcg@{max(self.ks)}"
-
-    @property
-    def lists(self) -> tuple[int, ...]:
-        """The lengths of the lists that are measured."""
-        return tuple(dict.fromkeys((*self.ks, check_metric(self.sorted_by)[1])))
-
-    def ready(self, estimator: Estimator, seed: int | None) -> Estimator:
-        """Make a fresh estimator with this seed and the metric, as far as it has them."""
-        own = estimator.get_params()
-        wanted = {"seed": seed, "metric": self.metric}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        return with_settings(estimator, {k: v for k, v in given.items() if k in own})
-
-    def identity_of(self, estimator: Estimator, fold: Split) -> Identity:
-        """Collect what must be the same for a finished run to count again."""
-        return identity_of(
-            estimator, fold.train, fold.held_out, self.valid, self.protocol, self.lists,
-            fold.histories,
-        )  # fmt: skip
 
 
 def compare(
@@ -182,6 +106,7 @@ def compare(
         trials=conditions.trials,
         against=against,
         folds=[fold.how for fold in conditions.folds],
+        shown=conditions.shown,
     )
 
 
@@ -204,7 +129,7 @@ def save(comparison: Comparison, out: Path) -> str | None:
     for suffix, text in texts.items():
         with replacing(out / f"{_NAME}.{suffix}") as temporary:
             temporary.write_text(text)
-    write_table(to_table(comparison.columns()), out / f"{_NAME}.csv")
+    save_csv(comparison, out / f"{_NAME}.csv")
     if not comparison.standings:
         return "there is nothing to draw: no system finished"
     try:
@@ -215,6 +140,18 @@ def save(comparison: Comparison, out: Path) -> str | None:
             raise
         return str(error)
     return None
+
+
+def save_csv(comparison: Comparison, file: Path) -> None:
+    """Write the table with a column for every metric."""
+    write_table(to_table(comparison.columns()), file)
+
+
+def save_latex(comparison: Comparison, file: Path) -> None:
+    """Write the table as LaTeX."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary:
+        temporary.write_text(latex(comparison), encoding="utf-8")
 
 
 def _enter(
@@ -279,10 +216,7 @@ def _measure(
         hear,
     )
     seconds = time.perf_counter() - start
-    report = estimator.evaluate(fold.held_out, ks=conditions.lists, histories=fold.histories)
-    cold = among_cold(
-        estimator.recommender_, fold.held_out, ks=conditions.lists, histories=fold.histories
-    )
+    report, cold = conditions.evaluate(estimator, fold), conditions.among_cold(estimator, fold)
     of_cold = {} if cold is None else {f"{n}{COLD}": mean for n, mean in cold.means().items()}
     users = None
     if len(conditions.folds) > 1:
@@ -319,12 +253,3 @@ def _name(system: str, seed: int | None, number: int, conditions: Conditions) ->
     """Return what a run is called on the screen."""
     fold = f" fold {number + 1}" if len(conditions.folds) > 1 else ""
     return system + ("" if seed is None else f" seed {seed}") + fold
-
-
-def _common(one: Interactions, other: Interactions) -> bool:
-    """Tell whether two sets of rows have a pair in common."""
-    users_E = other.users.index_of(one.users.values)[one.users_E]
-    items_E = other.items.index_of(one.items.values)[one.items_E]
-    known = (users_E >= 0) & (items_E >= 0)
-    pairs = users_E[known] * other.n_items + items_E[known]
-    return bool(np.isin(pairs, other.users_E * other.n_items + other.items_E).any())

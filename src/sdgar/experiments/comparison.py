@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from sdgar.errors import SdgarError
+from sdgar.evaluation.counts import Counts
+from sdgar.evaluation.measures import meanings
 from sdgar.evaluation.metrics import DEFINITIONS
-from sdgar.evaluation.report import Counts, Paired
+from sdgar.evaluation.paired import Paired
 from sdgar.experiments.tune import Tuned
 
 TEST = (
@@ -142,6 +144,8 @@ class Comparison:
     """The sentences that say how the lists were made."""
     folds: tuple[str, ...] = ("given",)
     """The rules by which the test rows of each fold were split off."""
+    shown: tuple[str, ...] = ()
+    """The metrics that the table shows beside the one that systems are sorted by."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -152,7 +156,7 @@ class Comparison:
             "trials": self.trials,
             "against": self.against,
             "definition": self.definition,
-            "definitions": dict(DEFINITIONS),
+            "definitions": self.definitions,
             "test": self.how_sure,
             "counts": asdict(self.counts) if self.counts else {},
             "folds": [
@@ -175,9 +179,14 @@ class Comparison:
         head, rows = self.table()
         rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
         lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
-        kinds = [f"- {kind}@k: {said}" for kind, said in DEFINITIONS.items()]
+        kinds = [f"- {kind}@k: {said}" for kind, said in self.definitions.items()]
         said = f"{self.definition} {self.how_sure}"
         return "\n".join([*lines, "", said, "", *kinds, ""])
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """The meanings of the metrics that were measured."""
+        return meanings(list(self.standings[0].means)) if self.standings else dict(DEFINITIONS)
 
     @property
     def how_sure(self) -> str:
@@ -197,20 +206,25 @@ class Comparison:
         found = {run.fold: Counts(**run.counts) for run in reversed(runs)}
         return [found[fold] for fold in sorted(found)]
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The metrics of the table beside the main one, which comes first among cold items too."""
+        cold = self.metric + COLD
+        has_cold = any(cold in standing.means for standing in self.standings)
+        return (*([cold] if has_cold else []), *self.shown)
+
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the table for people."""
         p = "p" if len(self.seeds) > 1 else "p of these runs"
-        cold = self.metric + COLD
-        has_cold = [cold] if any(cold in standing.means for standing in self.standings) else []
-        head = ["system", self.metric, f"vs {self.against}", p, *has_cold, "seconds"]
-        head += ["engine", "settings"]
+        head = ["system", self.metric, f"vs {self.against}", p, *self.beside]
+        head += ["seconds", "engine", "settings"]
         rows = [
             [
                 standing.system,
-                _mean_and_sd(standing, self.metric),
+                mean_and_sd(standing, self.metric),
                 "" if standing.versus is None else f"{standing.versus.difference:+.4f}",
-                "" if standing.versus is None else _p(standing.versus.sign_flip_p),
-                *(_mean_and_sd(standing, name) for name in has_cold),
+                "" if standing.versus is None else p_in_words(standing.versus.sign_flip_p),
+                *(mean_and_sd(standing, name) for name in self.beside),
                 f"{standing.seconds:.1f}",
                 standing.engine,
                 standing.settings,
@@ -283,12 +297,17 @@ def _as_dict(standing: Standing, metric: str) -> dict[str, Any]:
     }
 
 
-def _mean_and_sd(standing: Standing, metric: str) -> str:
+def mean_and_sd(standing: Standing, metric: str) -> str:
+    """Return the mean over runs, with the standard deviation over seeds if there is one.
+
+    The text is empty for a system without this metric, as one without cold items has none of these.
+    """
     if metric not in standing.means:
         return ""
     mean = f"{standing.means[metric]:.4f}"
     return mean if standing.sds is None else f"{mean} ± {standing.sds[metric]:.4f}"
 
 
-def _p(value: float) -> str:
+def p_in_words(value: float) -> str:
+    """Return a p with three digits, as a table shows it."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.evaluation.report import Counts, Paired, Report, compare
+from sdgar.evaluation.counts import Counts
+from sdgar.evaluation.paired import Paired, compare
+from sdgar.evaluation.report import Report
 from sdgar.experiments.comparison import Comparison, Failure, Measured, Standing, by_fold, total_of
 from sdgar.experiments.tune import Tuned
 
@@ -46,6 +48,7 @@ def stand(
     trials: int | None,
     against: str | None,
     folds: Sequence[str] = ("given",),
+    shown: Sequence[str] = (),
 ) -> Comparison:
     """Sort by the mean over folds and seeds, and compare every system with the best or a named one.
 
@@ -71,6 +74,7 @@ def stand(
         failures=tuple(entrants.failed),
         definition=_definition(standings[0].runs) if standings else "",
         folds=tuple(folds),
+        shown=tuple(shown),
     )
 
 

@@ -18,7 +18,8 @@ from sdgar.data.held_out import measured_users
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits.single import Split, parted
 from sdgar.errors import DataError, UsageError
-from sdgar.evaluation.report import Paired, Report, compare
+from sdgar.evaluation.paired import Paired, compare
+from sdgar.evaluation.report import Report
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.recommend.recommender import Recommender
 from sdgar.systems.base import Estimator

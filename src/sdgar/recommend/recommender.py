@@ -8,7 +8,7 @@ A recommender may be shared between threads: it changes nothing once it has buil
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +43,7 @@ from sdgar.recommend.index import (
     can_be_indexed,
 )
 from sdgar.recommend.lists import Lists
-from sdgar.recommend.measuring import measured
+from sdgar.recommend.measuring import Beside, measured
 from sdgar.recommend.pairs import pairs_table
 from sdgar.recommend.questions import Asked, Options, Questions, Raw, several
 from sdgar.recommend.ranking import ranked_in_pieces
@@ -537,6 +537,8 @@ class Recommender(Described):
         seen: Interactions | None = None,
         histories: Interactions | None = None,
         among: Iterable[Any] | None = None,
+        metrics: Sequence[str] | None = None,
+        **beside: Unpack[Beside],
     ) -> Report:
         """Rank the whole catalogue for every test user and compare with the test rows.
 
@@ -544,9 +546,31 @@ class Recommender(Described):
         rows, or ``seen`` if it is given. With ``histories`` the test users are new ones, who are
         folded in from these rows, which are then what they are known to have. With ``among``, such
         as ``model.cold_items``, only these items are ranked, and only their test rows count.
+
+        ``metrics`` names what is measured, such as ``["ndcg@20", "coverage@10"]``; docs/metrics.md
+        has them all, and a name without @ is measured at each of ``ks``. Without it, all metrics of
+        accuracy are. ``facts`` are fields of items by id, as ``sdgar.read_facts`` gives them, for
+        ``calibration@10`` and ``diversity:genres@10``; ``new_items`` are ids for ``new_hit@10``,
+        if the times of ``seen`` do not tell; ``vectors`` are used for ``diversity@10`` instead of
+        those of the model. With ``among``, coverage and gini are of these items alone; how popular
+        an item is follows from all.
+
+        >>> train, test = sdgar.split(sdgar.synthetic("demo"))
+        >>> report = sdgar.MostPopular().fit(train).evaluate(test, metrics=["coverage@10"])
+        >>> 0 < report.means()["coverage@10"] < 0.5
+        True
         """
-        report = measured(self, test, ks=ks, seen=seen, histories=histories, among=among)
-        if report.warning and histories is None:
+        report = measured(
+            self,
+            test,
+            ks=ks,
+            seen=seen,
+            histories=histories,
+            among=among,
+            metrics=metrics,
+            **beside,
+        )
+        if report.warning:
             warnings.warn(report.warning, SdgarWarning, stacklevel=2)
         return report
 

@@ -14,9 +14,8 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.models.factors import Factors
-from sdgar.models.item_vectors import ItemVectors
 from sdgar.models.model import Model
-from sdgar.models.sum import Sum
+from sdgar.models.vectors import item_vectors
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.ranking import ranked
@@ -43,15 +42,6 @@ def facts_of(reranking: Reranking, model: Model, history: History, ids: Ids) -> 
         warn(complaint[0].upper() + complaint[1:])
     reranking.made[:] = [(model, facts)]
     return facts
-
-
-def item_vectors(model: Model) -> NDArray[np.floating] | None:
-    """Return the vectors of the items of a model, of a sum those of the first that has some."""
-    for part in model.parts() if isinstance(model, Sum) else [model]:
-        if isinstance(part, Factors | ItemVectors) and part.item_ID.shape[1]:
-            item_ID: NDArray[np.floating] = part.item_ID.detach().cpu().numpy()
-            return item_ID
-    return None
 
 
 def reranked_in_pieces(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
@@ -26,7 +26,7 @@ from sdgar.recommend.adding import Events
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.explain import One
 from sdgar.recommend.histories import Histories
-from sdgar.recommend.measuring import require_rows
+from sdgar.recommend.measuring import Beside, require_rows
 from sdgar.recommend.questions import Raw
 from sdgar.recommend.recommender import Recommender
 from sdgar.recommend.rules import Reranking, Rules
@@ -42,7 +42,7 @@ from sdgar.training.trained import OnPhase, Phase, Trained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Self
+    from typing import Self, Unpack
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -335,10 +335,15 @@ class Estimator(Described):
         test: Interactions,
         *,
         ks: tuple[int, ...] = KS,
+        seen: Interactions | None = None,
         histories: Interactions | None = None,
+        metrics: Sequence[str] | None = None,
+        **beside: Unpack[Beside],
     ) -> Report:
         """Rank all items for every test user; see :meth:`Recommender.evaluate`."""
-        return self.recommender_.evaluate(test, ks=ks, histories=histories)
+        return self.recommender_.evaluate(
+            test, ks=ks, seen=seen, histories=histories, metrics=metrics, **beside
+        )
 
     def score(self, test: Interactions, y: None = None) -> float:
         """Return the mean NDCG@50 over test users, which a search of settings can compare.

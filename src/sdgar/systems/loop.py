@@ -16,7 +16,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
-from sdgar.evaluation.report import warn_of_known
+from sdgar.evaluation.counts import warn_of_known
 from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.recommend.measuring import require_rows

@@ -13,6 +13,7 @@ import pytest
 import sdgar
 from sdgar.cli import main
 from sdgar.errors import DataError, SdgarWarning, UsageError
+from sdgar.evaluation import DEFINITIONS
 from sdgar.recommend.effect import effect_of
 from sdgar.recommend.rules import Rules
 
@@ -194,7 +195,10 @@ def test_the_effect_on_new_users_is_measured_too(data, table):
     model = sdgar.EASE(l2=5.0).fit(part.train).recommender_
     rules = Rules.none().using(table, diversity=0.5)
     found = effect_of(rules, model, part.held_out, ks=(5,), histories=part.histories)
-    wanted = model.evaluate(part.held_out, ks=(5,), histories=part.histories).means()
+    wanted = model.evaluate(
+        part.held_out, ks=(5,), histories=part.histories, facts=table,
+        metrics=[*DEFINITIONS, "popular", "diversity", "coverage"],
+    ).means()  # fmt: skip
     assert found.without.means() == wanted
     with pytest.raises(UsageError, match="give seen or histories"):
         effect_of(rules, model, part.held_out, ks=(5,), seen=part.train, histories=part.histories)

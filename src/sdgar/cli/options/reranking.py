@@ -70,10 +70,12 @@ def rules_of(
     diversity: float,
     popularity: float,
     categories: list[str] | None,
+    *,
+    facts_for_metrics: bool = False,
 ) -> Reranking | None:
     """Return the rules and dials that were given; None if there are none."""
     if path is None and not (diversity or popularity or categories):
-        if facts is not None:
+        if facts is not None and not facts_for_metrics:
             raise UsageError(
                 "--item-facts goes with --rules, --diversity, --popularity or --exclude-category.",
                 code="unused_option",

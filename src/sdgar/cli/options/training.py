@@ -152,6 +152,10 @@ CheckpointEvery = Annotated[
         help="Write a checkpoint every so many seconds; 0 writes one each epoch.",
     ),
 ]
+MaybeRunFolder = Annotated[
+    Path | None,
+    typer.Argument(metavar="RUN", show_default=False, help="Name the folder of a saved model."),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Name the folder of a saved model.")]
 
 

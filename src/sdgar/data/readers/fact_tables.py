@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -18,13 +18,18 @@ _SEVERAL = "|"
 
 
 def read_facts(
-    path: str | Path, *, item: str | None = None, delimiter: str | None = None
+    path: str | Path,
+    *,
+    item: str | None = None,
+    delimiter: str | None = None,
+    side: Literal["item", "user"] = "item",
 ) -> dict[str | int, dict[str, Any]]:
     r"""Read what is known of items from a CSV, TSV, JSON Lines or Parquet file: fields by id.
 
     The column of the ids is ``item``, or one that looks so, or the first. Categories stand in a
     column ``categories``, ``category``, ``genres`` or ``genre``. All columns are fields of their
-    names. A text with ``|`` in it holds several values. Empty cells are left out.
+    names. A text with ``|`` in it holds several values. Empty cells are left out. A table of users
+    is read in the same way with ``side="user"``.
 
     >>> from pathlib import Path
     >>> _ = Path("items.csv").write_text("item,categories,maker\na,drama|crime,acme\nb,,\n")
@@ -33,14 +38,14 @@ def read_facts(
     """
     options = ReadOptions(item=item, delimiter=delimiter)
     file, frame = whole_table(path, options)
-    key = id_column(frame.columns, options)
+    key = id_column(frame.columns, options, side)
     require_ids(frame[key], key, file.name)
     repeated = frame[key].is_duplicated()
     if repeated.any():
         raise DataError(
-            f"{file.name} has several rows of item {frame[key].filter(repeated)[0]!r}. Give each "
-            "item one row, with | between several values of a field.",
-            code="duplicate_items",
+            f"{file.name} has several rows of {side} {frame[key].filter(repeated)[0]!r}. Give each "
+            f"{side} one row, with | between several values of a field.",
+            code=f"duplicate_{side}s",
         )
     fields = [name for name in frame.columns if name != key]
     for name in fields:

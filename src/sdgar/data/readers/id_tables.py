@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 from numpy.typing import NDArray
@@ -109,10 +109,12 @@ def require_ids(column: pl.Series, name: str, file: str) -> None:
         )
 
 
-def id_column(names: Sequence[str], options: ReadOptions) -> str:
-    """Return the column of the items: the one that is named, or looks so, or the first."""
+def id_column(
+    names: Sequence[str], options: ReadOptions, side: Literal["item", "user"] = "item"
+) -> str:
+    """Return the column of the ids: the one that is named, or looks so, or the first."""
     try:
-        return column_of("item", names, options)
+        return column_of(side, names, options)
     except UsageError:
         if options.item is not None:
             raise

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdgar.evaluation.report import Counts, Report, compare
+from sdgar.evaluation.counts import Counts
+from sdgar.evaluation.paired import compare
+from sdgar.evaluation.report import Report
 from sdgar.experiments.paper import sheets
 from sdgar.experiments.paper.chosen import (
     MOST_EPOCHS,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.recommend.rules.facts import CATEGORY, Coded, Facts
+from sdgar.data.coded import Coded
+from sdgar.recommend.rules.facts import CATEGORY, Facts
 
 _EASED = 0.01
 """The weight α of the history's shares in those of the list, so that no share is 0."""

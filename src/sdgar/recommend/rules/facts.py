@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.coded import Coded
 from sdgar.data.ids import Ids, is_missing, plain
 from sdgar.errors import UsageError
 from sdgar.recommend.rules.times import moment
@@ -19,34 +19,6 @@ CATEGORY = "category"
 FIRST_SEEN = "first_seen"
 """The name of the field that says since when there is an item."""
 _CATEGORIES = ("categories", CATEGORY)
-
-
-@dataclass(frozen=True, slots=True)
-class Coded:
-    """The values of one field, as numbers: those of item i are from indptr[i] to indptr[i + 1]."""
-
-    names: tuple[str, ...]
-    """The values that occur, as text."""
-    indptr_I1: NDArray[np.int64]
-    """The places where the values of each item begin."""
-    codes_E: NDArray[np.int64]
-    """The numbers of the values, item after item."""
-
-    def of(self, item: int) -> NDArray[np.int64]:
-        """Return the numbers of the values of an item; those beyond the table have none."""
-        if not 0 <= item < len(self.indptr_I1) - 1:
-            return self.codes_E[:0]
-        return self.codes_E[self.indptr_I1[item] : self.indptr_I1[item + 1]]
-
-    def has(self, items_N: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Return which of G values each item has, and the numbers of these values."""
-        rows = [self.of(item) for item in items_N.tolist()]
-        row_E = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-        found_E = np.concatenate(rows) if rows else self.codes_E[:0]
-        codes_G, at_E = np.unique(found_E, return_inverse=True)
-        has_NG = np.zeros((len(rows), len(codes_G)), bool)
-        has_NG[row_E, at_E] = True
-        return has_NG, codes_G
 
 
 class Facts:

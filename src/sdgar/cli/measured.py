@@ -1,0 +1,170 @@
+"""What `sdgar evaluate` is to measure beside accuracy, and what it writes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+from sdgar.cli.reports import tell_cold, tell_groups
+from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.evaluation.report import Report
+    from sdgar.recommend.measuring import Beside
+    from sdgar.recommend.recommender import Recommender
+
+Table = Mapping[str | int, Mapping[str, Any]]
+"""Fields by id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The metrics, groups and tables that a command was asked for."""
+
+    ks: tuple[int, ...]
+    """The lengths of lists, for metrics that name none."""
+    ks_given: bool
+    """Whether the lengths of lists were written out."""
+    metrics: list[str] | None
+    """The names of the metrics; None for all of accuracy."""
+    by: list[str]
+    """What metrics are grouped by."""
+    users: Table | None
+    """The fields of users; None without a table."""
+    items: Table | None
+    """The fields of items; None without a table that metrics look at."""
+    per_user: Path | None
+    """The file for the metrics of each user; None if nobody wants it."""
+    explain: bool
+    """Whether the meanings of metrics are shown."""
+
+    @classmethod
+    def of(
+        cls,
+        metrics: list[str] | None,
+        by: list[str] | None,
+        user_facts: Path | None,
+        item_facts: Path | None,
+        per_user: Path | None,
+        *,
+        ks: list[str] | None,
+        explain: bool,
+        overwrite: bool,
+    ) -> Wanted:
+        """Check the options and read the tables."""
+        from sdgar.data.readers.fact_tables import read_facts
+
+        names = options.named_metrics(metrics)
+        groups = [one for text in by or () for one in text.split(",")]
+        columns = [one for one in groups if one not in ("activity", "popularity")]
+        if user_facts is not None and not columns:
+            raise UsageError("--user-facts goes with --by COLUMN.", code="unused_option")
+        if per_user is not None:
+            options.require_new_table(per_user, overwrite=overwrite)
+        reads_items = item_facts is not None and bool(columns or options.by_column(names))
+        return cls(
+            ks=options.lists_of(ks),
+            ks_given=ks is not None,
+            metrics=names,
+            by=groups,
+            users=None if user_facts is None else read_facts(user_facts, side="user"),
+            items=read_facts(item_facts) if item_facts is not None and reads_items else None,
+            per_user=per_user,
+            explain=explain,
+        )
+
+    @property
+    def facts_are_read(self) -> bool:
+        """Whether metrics or groups look at the table of items."""
+        return self.items is not None
+
+    def beside(self, model: Recommender) -> Beside:
+        """Return what metrics need beside a model; its vectors are those of its yardstick too."""
+        from sdgar.models.vectors import item_vectors
+
+        return {"facts": self.items, "vectors": item_vectors(model.model)}
+
+    def cold(
+        self,
+        screen: Screen,
+        model: Recommender,
+        test: Interactions,
+        histories: Interactions | None,
+    ) -> dict[str, Any]:
+        """Show accuracy among cold items alone, if some have test rows, and return it for JSON."""
+        from sdgar.recommend.measuring import among_cold
+
+        found = among_cold(model, test, ks=self.ks, histories=histories, metrics=self.metrics)
+        tell_cold(screen, found)
+        if found is None:
+            return {}
+        means, intervals = found.means(), found.intervals()
+        return {"among_cold": {**asdict(found.counts), "test": means, "intervals": intervals}}
+
+    def groups(self, screen: Screen, report: Report) -> dict[str, Any]:
+        """Show metrics for all groups, and return them for JSON."""
+        told = {}
+        for what in self.by:
+            groups = report.by(what, users=self.users, items=self.items)
+            tell_groups(screen, what, groups, named=self.metrics is not None)
+            told[what] = {
+                name: {
+                    "users": one.counts.users,
+                    "rows": one.counts.rows,
+                    **{n: None if math.isnan(v) else v for n, v in one.means().items()},
+                }
+                for name, one in groups.items()
+            }
+        return {"by": told} if told else {}
+
+    def write(self, screen: Screen, report: Report) -> None:
+        """Write the metrics of each user, if that is wanted."""
+        if self.per_user is None:
+            return
+        from sdgar.data.tables import write_table
+
+        frame = report.frame()
+        write_table(frame, self.per_user)
+        screen.say("saved", f"{frame.height:,} rows to {self.per_user}")
+
+
+def write_trec(
+    screen: Screen, report: Report, test: Interactions, run: Path | None, qrels: Path | None
+) -> None:
+    """Write the measured lists and what they were to find as files of TREC, if that is wanted."""
+    from sdgar.data import trec
+
+    if run is not None:
+        rows = trec.write_run(_lists(report), run)
+        screen.say("saved", f"{rows:,} rows to {run}")
+    if qrels is not None:
+        assert report.ids is not None
+        measured = set(report.ids["user"].tolist())
+        users, items = test.users.values.tolist(), test.items.values.tolist()
+        pairs = zip(test.users_E.tolist(), test.items_E.tolist(), strict=True)
+        rows = trec.write_qrels(
+            ((users[u], items[i]) for u, i in pairs if users[u] in measured), qrels
+        )
+        screen.say("saved", f"{rows:,} rows to {qrels}")
+
+
+def _lists(report: Report) -> Iterator[tuple[object, list[object]]]:
+    ranked = report.ranked
+    assert ranked is not None
+    assert ranked.known.items is not None
+    assert report.ids is not None
+    if list(report.ids) != ["user"]:
+        raise UsageError(
+            f"a context of this model is {', '.join(report.ids)}, and files of TREC have one id "
+            "for each list. Use --per-user, or `sdgar recommend -o FILE`.",
+            code="bad_context",
+        )
+    ids = ranked.known.items.values.tolist()
+    for user, items_K in zip(report.ids["user"].tolist(), ranked.items_TK.tolist(), strict=True):
+        yield user, [ids[item] for item in items_K if item >= 0]

@@ -1,0 +1,152 @@
+"""Files of TREC: a run has lists that some system made, and qrels have what they were to find.
+
+    run      USER Q0 ITEM RANK SCORE NAME
+    qrels    USER 0 ITEM RELEVANCE
+
+Columns stand apart by blanks, so that an id cannot have one. Ids are text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from sdgar.data.readers.files import find_files, reading, unpacked
+from sdgar.data.readers.options import ReadOptions
+from sdgar.errors import DataError
+from sdgar.storage.whole_files import disk_error, replacing
+
+_NAME = "sdgar"
+Lists = dict[str, list[str]]
+"""The items of each user, best first."""
+
+
+def read_run(path: str | Path) -> Lists:
+    r"""Read lists from a run: by score, and where scores are equal by rank.
+
+    >>> from pathlib import Path
+    >>> _ = Path("run.txt").write_text("ann Q0 a 1 2.5 x\nann Q0 b 2 1.5 x\n")
+    >>> read_run("run.txt")
+    {'ann': ['a', 'b']}
+    """
+    entries: dict[str, list[tuple[float, float, str]]] = {}
+    for where, line in _lines(path, 6, "USER Q0 ITEM RANK SCORE NAME"):
+        user, _, item, rank, score, _ = line
+        at = _number(rank, "rank", where), _number(score, "score", where)
+        entries.setdefault(user, []).append((-at[1], at[0], item))
+    lists = {user: [item for *_, item in sorted(found)] for user, found in entries.items()}
+    for user, items in lists.items():
+        if len(set(items)) < len(items):
+            twice = next(item for item in items if items.count(item) > 1)
+            raise DataError(
+                f"the run {path} has item {twice!r} twice in the list of user {user!r}. Keep one "
+                "of the lines.",
+                code="duplicate_items",
+            )
+    return lists
+
+
+def read_qrels(path: str | Path) -> dict[str, set[str]]:
+    r"""Read the relevant items of each user, which are those whose relevance is above 0.
+
+    >>> from pathlib import Path
+    >>> _ = Path("qrels.txt").write_text("ann 0 b 1\nann 0 c 0\n")
+    >>> read_qrels("qrels.txt")
+    {'ann': {'b'}}
+    """
+    found: dict[str, set[str]] = {}
+    for where, (user, _, item, relevance) in _lines(path, 4, "USER 0 ITEM RELEVANCE"):
+        if _number(relevance, "relevance", where) > 0:
+            found.setdefault(user, set()).add(item)
+    if not found:
+        raise DataError(f"the qrels {path} have no relevant item.", code="no_rows")
+    return found
+
+
+def write_run(lists: Iterable[tuple[object, Sequence[object]]], path: Path) -> int:
+    """Write lists of items as a run and return the number of lines.
+
+    The score of an entry is minus its rank, so that every tool keeps the order of the list, also
+    where a model scores two items alike.
+    """
+    return _write(
+        (
+            f"{_id(user)} Q0 {_id(item)} {rank} {-rank} {_NAME}"
+            for user, items in lists
+            for rank, item in enumerate(items, 1)
+        ),
+        path,
+    )
+
+
+def write_qrels(rows: Iterable[tuple[object, object]], path: Path) -> int:
+    """Write pairs of user and item as qrels and return the number of lines."""
+    return _write((f"{_id(user)} 0 {_id(item)} 1" for user, item in rows), path)
+
+
+def _write(lines: Iterable[str], path: Path) -> int:
+    count = 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(path.parent, error) from error
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        for line in lines:
+            file.write(line + "\n")
+            count += 1
+    return count
+
+
+def _id(value: object) -> str:
+    text = str(value)
+    if len(text.split()) != 1 or text.split()[0] != text:
+        raise DataError(
+            f"the id {text!r} cannot stand in a file of TREC, whose columns stand apart by blanks. "
+            "Write another format, such as .parquet.",
+            code="bad_id",
+        )
+    return text
+
+
+def _lines(path: str | Path, n: int, columns: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the columns of each line, and where it stands; empty lines are passed over."""
+    options = ReadOptions()
+    file = find_files([path], " ", [])[0]
+    with reading(file):
+        content = b"".join(unpacked(file, options.unpack_limit, []))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{file.name} is not UTF-8 text ({error.reason} at byte {error.start:,}). Save it as "
+            "UTF-8.",
+            code="bad_encoding",
+        ) from error
+    none = True
+    for number, line in enumerate(text.split("\n"), 1):
+        found = line.split()
+        if not found:
+            continue
+        none = False
+        if len(found) != n:
+            raise DataError(
+                f"line {number:,} of {file.name} has {len(found)} columns, and {n} are needed: "
+                f"{columns}. It is {line.strip()[:60]!r}.",
+                code="bad_table",
+            )
+        yield f"line {number:,} of {file.name}", found
+    if none:
+        raise DataError(f"{file.name} has no lines: {columns}.", code="no_rows")
+
+
+def _number(text: str, what: str, where: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if math.isnan(found):
+        raise DataError(
+            f"{where} has {text[:40]!r} as its {what}, which is no number.", code="bad_table"
+        )
+    return found

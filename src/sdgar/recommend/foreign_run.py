@@ -1,0 +1,133 @@
+"""Lists that another system made, measured by the same code as those of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdgar.data.held_out import HeldOut
+from sdgar.data.ids import Ids
+from sdgar.data.interactions import History, Interactions
+from sdgar.data.trec import read_qrels, read_run
+from sdgar.errors import UsageError
+from sdgar.evaluation.asked import Metric
+from sdgar.evaluation.counts import Counts
+from sdgar.evaluation.known import Known
+from sdgar.evaluation.ranked import Ranked
+from sdgar.evaluation.report import Report, metrics_of, report_of
+from sdgar.recommend.histories import history_of
+from sdgar.recommend.measuring import new_among
+from sdgar.recommend.rules.facts import Facts
+from sdgar.settings import KS
+
+_OF_TRAINING = (
+    "popularity", "popular", "tail", "novelty", "serendipity", "calibration", "new_hit", "cold_hit",
+)  # fmt: skip
+"""The metrics that look at what users had before."""
+
+
+def evaluate_run(
+    run: str | Path,
+    qrels: str | Path,
+    *,
+    ks: Sequence[int] | None = None,
+    metrics: Sequence[str] | None = None,
+    train: Interactions | None = None,
+    facts: Mapping[Any, Mapping[str, Any]] | None = None,
+) -> Report:
+    r"""Measure the lists of a run of TREC by the relevant items of a file of qrels.
+
+    Every user with a relevant item counts; one without a list has found nothing. Without ``train``
+    the catalogue is what occurs in the two files, and metrics that look at histories cannot be
+    computed. The options are those of ``Recommender.evaluate``.
+
+    >>> from pathlib import Path
+    >>> _ = Path("run.txt").write_text("ann Q0 a 1 2.5 x\nann Q0 b 2 1.5 x\n")
+    >>> _ = Path("qrels.txt").write_text("ann 0 b 1\n")
+    >>> sdgar.evaluate_run("run.txt", "qrels.txt", metrics=["mrr@2"]).means()
+    {'mrr@2': 0.5}
+    """
+    lists, relevant = read_run(run), read_qrels(qrels)
+    longest = max(map(len, lists.values()))
+    if ks is None:
+        ks = [k for k in KS if k <= longest] or [longest]
+    asked = metrics_of(metrics, ks)
+    _require(asked, longest, train)
+    listed = {item for items in lists.values() for item in items}
+    known_items = set() if train is None else set(map(str, train.items.values.tolist()))
+    wanted = {item for items in relevant.values() for item in items}
+    items = _ids(listed | known_items if train is not None else listed | wanted)
+    users = _ids(relevant)
+    k = max(metric.k for metric in asked)
+    items_TK = np.full((len(users), k), -1, np.int64)
+    for t, user in enumerate(users.values.tolist()):
+        found = items.index_of(lists.get(user, [])[:k])
+        items_TK[t, : len(found)] = found
+    held_out = _held_out(relevant, users, items)
+    none = History(np.zeros(len(users) + 1, np.int64), np.zeros(0, np.int32))
+    known = Known(
+        n_items=len(items),
+        history=none if train is None else history_of(train, train.users, items),
+        own=none if train is None else history_of(train, users, items),
+        coded=None if facts is None else Facts.of(facts, items).coded,
+        new_I=new_among(items, train),
+        items=items,
+    )
+    missed = len(relevant.keys() - lists.keys())
+    others = len(lists.keys() - relevant.keys())
+    how = (
+        f"Lists of the run {Path(run).name}, by score and then by rank; mean over {len(users):,} "
+        f"users with relevant items in {Path(qrels).name}, of whom {missed:,} have no list and "
+        f"count as missed; {others:,} other lists are left out; the catalogue is {len(items):,} "
+        f"items."
+    )
+    counts = Counts(
+        items=len(items), users=len(users), rows=len(held_out.items_E), unknown_users=0,
+        unknown_user_rows=0, cold_items=held_out.cold_items, cold_item_rows=held_out.cold_item_rows,
+    )  # fmt: skip
+    report = report_of(Ranked(items_TK, held_out, known, asked), counts, how)
+    return replace(report, ids={"user": users.values})
+
+
+def _require(asked: Sequence[Metric], longest: int, train: Interactions | None) -> None:
+    for metric in asked:
+        if metric.k > longest:
+            raise UsageError(
+                f"{metric.name} needs lists of {metric.k:,} items, and the longest of the run has "
+                f"{longest:,}. Ask for at most @{longest}.",
+                code="bad_k",
+            )
+        if metric.kind in _OF_TRAINING and train is None:
+            raise UsageError(
+                f"{metric.name} looks at what users had before. Give the training events with "
+                "--train FILE (train=… in Python).",
+                code="nothing_to_go_by",
+            )
+
+
+def _ids(texts: Iterable[str]) -> Ids:
+    return Ids.of(np.array([*sorted(texts), None], dtype=object)[:-1])
+
+
+def _held_out(relevant: dict[str, set[str]], users: Ids, items: Ids) -> HeldOut:
+    """Give the relevant items by number; those outside the catalogue come after all others."""
+    wanted = sorted({item for found in relevant.values() for item in found})
+    number = dict(zip(wanted, items.index_of(wanted).tolist(), strict=True))
+    cold = [item for item, at in number.items() if at < 0]
+    number |= {item: len(items) + at for at, item in enumerate(cold)}
+    rows = [sorted(number[item] for item in relevant[user]) for user in users.values.tolist()]
+    items_E = np.array([one for row in rows for one in row], np.int64)
+    counts = [len(row) for row in rows]
+    return HeldOut(
+        users_T=np.arange(len(users)),
+        indptr_T1=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        items_E=items_E,
+        unknown_users=0,
+        unknown_user_rows=0,
+        cold_items=len(cold),
+        cold_item_rows=int((items_E >= len(items)).sum()),
+    )
