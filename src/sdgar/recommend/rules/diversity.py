@@ -148,7 +148,7 @@ class _Volume:
 
     def __init__(self, like: Likeness) -> None:
         self._like, self._left_N = like, np.ones(len(like))
-        self._rows: list[NDArray[np.float64]] = []
+        self._rows_SN, self._size = np.empty((8, len(like))), 0
 
     def values(self) -> NDArray[np.float64]:
         """Return the term of each candidate, if it came next."""
@@ -158,8 +158,11 @@ class _Volume:
         """Take note that a candidate was selected."""
         row_N = (1 - _EASED) * self._like.to(at)
         row_N[at] += _EASED
-        for before_N in self._rows:
-            row_N = row_N - before_N[at] * before_N
-        row_N = row_N / np.sqrt(max(self._left_N[at], 1e-12))
-        self._rows.append(row_N)
-        self._left_N = self._left_N - row_N**2
+        before_SN = self._rows_SN[: self._size]
+        row_N -= before_SN[:, at] @ before_SN
+        row_N /= np.sqrt(max(self._left_N[at], 1e-12))
+        if self._size == len(self._rows_SN):
+            self._rows_SN = np.concatenate((self._rows_SN, np.empty_like(self._rows_SN)))
+        self._rows_SN[self._size] = row_N
+        self._size += 1
+        self._left_N -= row_N**2

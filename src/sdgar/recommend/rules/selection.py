@@ -62,10 +62,13 @@ class Selection:
             at = wished = first
             parts = [weight * term.values() for weight, term, _ in terms]
             if parts:
-                value_N = sum(parts, base_N)
-                at = wished = int(np.where(open_N, value_N, -np.inf).argmax())
+                value_N = sum(parts, base_N)  # a new array; those that are taken come last in it
+                value_N[~left_N] = -np.inf
+                at = wished = int(value_N.argmax())
             if counting.closed_by:
-                wished = int(np.where(left_N, value_N if parts else base_N, -np.inf).argmax())
+                wished = int((value_N if parts else np.where(left_N, base_N, -np.inf)).argmax())
+                if parts:
+                    at = int(np.where(open_N, value_N, -np.inf).argmax())
             said[at] = []
             if wished != at:
                 bound.add(counting.closed_by[wished])
