@@ -124,7 +124,7 @@ def evaluate(
             "run": str(run),
             "system": system,
             "test": report.means(),
-            "intervals": report.intervals() if report.per_user else {},
+            "intervals": report.intervals(),
             "users": len(report.users_T),
             "counts": asdict(report.counts),
             "most_popular": popular.means(),

@@ -59,7 +59,7 @@ def measure_run(
             "run": str(run),
             "qrels": str(qrels),
             "test": report.means(),
-            "intervals": report.intervals() if report.per_user else {},
+            "intervals": report.intervals(),
             "counts": asdict(report.counts),
             "definition": report.definition,
             **groups,

@@ -99,7 +99,7 @@ def tell_main(
     """Say the main metric with its interval; without a name it is NDCG on the longest lists."""
     from sdgar.evaluation.metrics import DEFINITIONS
 
-    intervals = test.intervals() if test.per_user else {}
+    intervals = test.intervals()
     if not intervals:
         return
     main = metric or _main_of(intervals)

@@ -23,13 +23,7 @@ Lists = dict[str, list[str]]
 
 
 def read_run(path: str | Path) -> Lists:
-    r"""Read lists from a run: by score, and where scores are equal by rank.
-
-    >>> from pathlib import Path
-    >>> _ = Path("run.txt").write_text("ann Q0 a 1 2.5 x\nann Q0 b 2 1.5 x\n")
-    >>> read_run("run.txt")
-    {'ann': ['a', 'b']}
-    """
+    """Read lists from a run: by score, and where scores are equal by rank."""
     entries: dict[str, list[tuple[float, float, str]]] = {}
     for where, line in _lines(path, 6, "USER Q0 ITEM RANK SCORE NAME"):
         user, _, item, rank, score, _ = line
@@ -48,13 +42,7 @@ def read_run(path: str | Path) -> Lists:
 
 
 def read_qrels(path: str | Path) -> dict[str, set[str]]:
-    r"""Read the relevant items of each user, which are those whose relevance is above 0.
-
-    >>> from pathlib import Path
-    >>> _ = Path("qrels.txt").write_text("ann 0 b 1\nann 0 c 0\n")
-    >>> read_qrels("qrels.txt")
-    {'ann': {'b'}}
-    """
+    """Read the relevant items of each user, which are those whose relevance is above 0."""
     found: dict[str, set[str]] = {}
     for where, (user, _, item, relevance) in _lines(path, 4, "USER 0 ITEM RELEVANCE"):
         if _number(relevance, "relevance", where) > 0:

@@ -29,11 +29,7 @@ class Metric(NamedTuple):
 
 
 def asked_metrics(names: Any, ks: Sequence[int]) -> tuple[Metric, ...]:
-    """Return the metrics of these names, each once; a name without @ is measured at each k.
-
-    >>> [metric.name for metric in asked_metrics(["ndcg@20", "coverage"], (5, 10))]
-    ['ndcg@20', 'coverage@5', 'coverage@10']
-    """
+    """Return the metrics of these names, each once; a name without @ is measured at each k."""
     if not isinstance(names, Iterable) or isinstance(names, str) or not (asked := list(names)):
         raise UsageError(
             f"metrics must be a list of names, such as ['ndcg@20', 'coverage@10'], got {names!r}.",

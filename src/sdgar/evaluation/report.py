@@ -120,11 +120,6 @@ class Report(Described):
         of more than ten values are put into quarters. A group of items tells how well these items
         were found, by the users who have any of them held out; metrics of whole lists have no part
         in it.
-
-        >>> train, test = sdgar.split(sdgar.synthetic("demo"))
-        >>> report = sdgar.MostPopular().fit(train).evaluate(test, ks=(10,))
-        >>> sum(group.counts.users for group in report.by("activity").values())
-        200
         """
         if self.ranked is None:
             raise UsageError(
@@ -145,6 +140,8 @@ class Report(Described):
         training seed: another seed can move the mean by more.
         """
         asked = level, resamples, seed
+        if not self.per_user:
+            return {}
         if asked not in self._found:
             values_TM = np.stack(list(self.per_user.values()), axis=1)
             low_M, high_M = interval(values_TM, *asked)
@@ -227,10 +224,14 @@ def metrics_of(metrics: Sequence[str] | None, ks: Sequence[int]) -> tuple[Metric
     return asked_metrics(DEFINITIONS if metrics is None else metrics, ks)
 
 
-def report_of(ranked: Ranked, counts: Counts, how: str | None = None) -> Report:
-    """Measure lists, whoever made them."""
+def report_of(
+    ranked: Ranked, counts: Counts, how: str | None = None, *, strict: bool = True
+) -> Report:
+    """Measure lists, whoever made them; a metric that no user has is refused, or left out."""
     per_user, overall = ranked.values()
-    ranked.require_defined(per_user)
+    if strict:
+        ranked.require_defined(per_user)
+    per_user = {name: one for name, one in per_user.items() if not np.isnan(one).all()}
     return Report(ranked.held_out.users_T, per_user, counts, overall, ranked=ranked, how=how)
 
 

@@ -25,8 +25,6 @@ from sdgar.recommend.rules import Reranking, Rules
 if TYPE_CHECKING:
     from sdgar.recommend.recommender import Recommender
 
-BEYOND = ("coverage", "popular", "diversity")
-"""The metrics that are shown beside those of accuracy, as far as items can be compared."""
 _PIECE = 1 << 20
 
 
@@ -56,7 +54,7 @@ def effect_of(
 ) -> Effect:
     """Measure lists without rules and with them; the options are those of ``evaluate``.
 
-    Without ``metrics``, all of accuracy are measured, and those of ``BEYOND``.
+    Without ``metrics``, all of accuracy are measured, and coverage, popular and diversity.
     Contexts that are new combinations of known values are left out.
     """
     require_rows("test", test)
@@ -73,7 +71,8 @@ def effect_of(
     beside = known_of(whom, model, seen, facts=reranking.table)
     if metrics is None:
         compared = facts.item_ID is not None or bool(facts.coded("category").names)
-        metrics = [*DEFINITIONS, *(kind for kind in BEYOND if compared or kind != "diversity")]
+        metrics = [*DEFINITIONS, "coverage", "popular"]
+        metrics += [f"diversity@{k}" for k in ks if compared and k > 1]
     without = evaluate(whom.model, held_out, seen=left_out, ks=ks, metrics=metrics, known=beside)
     assert without.ranked is not None
     longest = min(max(metric.k for metric in without.ranked.metrics), n_items)
@@ -83,7 +82,8 @@ def effect_of(
             blocked_I=None, popular=None, why=False,
         )
     )  # fmt: skip
-    ruled = report_of(replace(without.ranked, items_TK=ruled_TK), without.counts)
+    # Rules may leave lists so short that they have no diversity.
+    ruled = report_of(replace(without.ranked, items_TK=ruled_TK), without.counts, strict=False)
     return Effect(without, ruled)
 
 

@@ -204,6 +204,16 @@ def test_the_effect_on_new_users_is_measured_too(data, table):
         effect_of(rules, model, part.held_out, ks=(5,), seen=part.train, histories=part.histories)
 
 
+def test_lists_that_are_too_short_for_diversity_have_none(model, parts, table):
+    found = effect_of(Rules.none().using(table, diversity=0.5), model, parts.held_out, ks=(1,))
+    assert "diversity@1" not in found.means()[1]
+    one = Rules.of({"allow": [{"items": ["i0"]}]}).using(table)
+    without, ruled = effect_of(one, model, parts.held_out, ks=(3,)).means()
+    assert "diversity@3" in without
+    assert "diversity@3" not in ruled
+    assert ruled["coverage@3"] == 1 / len(model.items)
+
+
 def test_diversity_of_lists_is_one_minus_the_mean_cosine(parts):
     model = sdgar.IALS(dim=4).fit(parts.train).recommender_
     found = effect_of(Rules.none().using(diversity=0.6), model, parts.held_out, ks=(4,))
