@@ -27,6 +27,7 @@ import numpy as np
 import sdgar
 from common import from_parquet, machine, options_of, write_report
 from sdgar.data.held_out import HeldOut
+from sdgar.data.synthetic import Shape, generate
 from sdgar.evaluation.asked import asked_metrics
 from sdgar.evaluation.ranked import Ranked
 from sdgar.recommend.measuring import known_of
@@ -179,7 +180,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     if args.quick:
-        small = sdgar.synthetic("demo")
+        small = generate(Shape(users=60, items=120, interactions=1500, concentration=0.1), seed=0)
         kinds = ("drama", "crime", "war")
         genres = [[kinds[at % 3]] for at in range(small.n_items)]
         facts = {

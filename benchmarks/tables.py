@@ -22,6 +22,7 @@ import numpy as np
 
 import grids
 from grids import DATASETS, DISLIKING, PROPOSALS, PROTOCOLS, REPORTS, SEEDS, SHARES, SPACES
+from sdgar.evaluation.measures import MEASURES
 from sdgar.experiments.paper.chosen import NAMES, PAPER, REAL
 from sdgar.experiments.paper.chosen import SYSTEMS as PAPERS
 from sdgar.experiments.paper.sources import TITLES
@@ -1471,6 +1472,65 @@ def shards_beside() -> str:
     return markdown(["rows", "by", "seconds", "of cores", "peak GiB"], rows)
 
 
+def metrics() -> str:
+    """Write what each metric is, from the register of metrics."""
+    head = ["metric", "equation", "range", "good", "looks at", "the same is"]
+    about = {
+        "accuracy": "held-out items", "held-out": "held-out items", "list": "each list",
+        "catalogue": "all lists together",
+    }  # fmt: skip
+    rows = [
+        [f"`{kind}`", f"`{one.equation}`".replace("|", "\\|"), one.span, one.good, about[one.about],
+         one.same_as]
+        for kind, one in MEASURES.items()
+    ]  # fmt: skip
+    return markdown(head, rows)
+
+
+def metric_words() -> str:
+    """Write the meaning of each metric, as --explain-metrics says it."""
+    return "\n".join(f"- `{kind}@k`: {one.says}." for kind, one in MEASURES.items())
+
+
+def agreed() -> str:
+    """Write which metrics agree with which version of a public implementation."""
+    found = json.loads((ROOT / "tests/evaluation/peers/agreed.json").read_text())
+    rows = []
+    for peer, values in found["values"].items():
+        kinds = dict.fromkeys(name.partition("@")[0] for name in values)
+        rows.append([peer, found["versions"][peer], ", ".join(f"`{kind}`" for kind in kinds)])
+    return markdown(["implementation", "version", "metrics"], rows)
+
+
+_WAYS = {
+    "none": "no rule", "mmr": "`mmr`", "dpp": "`dpp`", "popularity": "`popularity` dial",
+    "turns": "genres in turn, candidates",
+}  # fmt: skip
+
+
+def diversity() -> str:
+    """Write NDCG beside the diversity of lists, for every rule and setting."""
+    report = _report("diversity.json")
+    head = ["data", "re-ranked by", "NDCG@20", "diversity@20", "coverage@20", "tail@20"]
+    rows = [
+        [name, f"{_WAYS[one['way']]} {'' if one['setting'] is None else one['setting']}".strip(),
+         *(f"{one[f'{metric}@20']:.4f}" for metric in ("ndcg", "diversity", "coverage", "tail"))]
+        for name, found in report["data"].items()
+        for one in found["points"]
+    ]  # fmt: skip
+    return markdown(head, rows)
+
+
+def diversity_seconds() -> str:
+    """Write the seconds of many lists, without rules and with them."""
+    found = _report("diversity.json")["seconds"]
+    rows = [
+        [_WAYS[way], f"{found[way]['cpu']:.1f}", f"{found[way]['wall']:.1f}"]
+        for way in ("none", "mmr", "dpp")
+    ]
+    return markdown(["rule", "seconds of CPU", "seconds"], rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "accuracy": ("README.md", accuracy),
     "paper-table1": ("docs/results.md", paper("table1")),
@@ -1494,6 +1554,11 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "defaults": ("docs/defaults.md", defaults),
     "temperature": ("docs/defaults.md", temperature),
     "neighbours": ("docs/defaults.md", neighbours),
+    "metrics": ("docs/metrics.md", metrics),
+    "metric-words": ("docs/metrics.md", metric_words),
+    "agreed": ("docs/metrics.md", agreed),
+    "diversity": ("docs/rules.md", diversity),
+    "diversity-seconds": ("docs/rules.md", diversity_seconds),
     "sequences": ("docs/systems.md", sequences),
     "graphs": ("docs/systems.md", graphs),
     "proposals": ("docs/systems.md", proposals),

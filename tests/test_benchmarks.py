@@ -26,6 +26,7 @@ CASES = {
     "cpu": (),
     "scale": (),
     "scale items": (),
+    "diversity": (),
     "evaluation": ("--repeats", "1"),
     "evaluation fold-in": (),
     "reading": (),

@@ -37,7 +37,7 @@ def run():
 def test_every_example_is_tested():
     tested = {
         "contexts", "own_model", "own_sampler", "own_system", "sequences", "search_proposals",
-        "item_features", "every_night", "new_items", "export",
+        "item_features", "every_night", "new_items", "export", "beyond_accuracy",
     }  # fmt: skip
     assert {file.stem for file in EXAMPLES.glob("*.py")} == tested
 
@@ -88,3 +88,15 @@ def test_proposals_at_the_very_top_are_worse_than_some_exploring(run):
 def test_exports_give_the_same_lists_elsewhere(run):
     pytest.importorskip("onnxruntime")
     assert run("export") == {"numpy": 1.0, "parquet": 1.0, "onnx": 1.0}
+
+
+def test_a_model_shows_more_of_the_catalogue_than_popularity_and_fits_users_better(run):
+    found = run("beyond_accuracy")
+    popular, ease = found["popular"], found["ease"]
+    assert ease["ndcg@10"] > popular["ndcg@10"]
+    assert ease["coverage@10"] > 2 * popular["coverage@10"]
+    assert ease["gini@10"] < popular["gini@10"]
+    assert ease["calibration:genre@10"] < popular["calibration:genre@10"]
+    groups = [values["ndcg@10"] for name, values in found.items() if "held-out items" in name]
+    assert len(groups) == 4
+    assert max(groups) == groups[-1]  # popular items are found most easily
