@@ -61,6 +61,13 @@ def test_training_with_features_measures_cold_items_and_marks_them(world):
     assert told["among_cold"]["rows"] == 2
     # Fewer than ten of them are of the genre of a user, and these come first.
     assert told["among_cold"]["test"]["hit@10"] == 1
+    words = ("evaluate", out, "--test", test, "--metrics")
+    told = result_of(sdgar(*words, "hit@10,coverage@10", "--by", "activity", "--json"))
+    assert told["among_cold"]["test"] == {"hit@10": 1}
+    assert set(told["test"]) == {"hit@10", "coverage@10"}
+    assert sum(one["users"] for one in told["by"]["activity"].values()) == 2
+    assert "cold items alone: hit@10 1.0000" in sdgar(*words, "hit@10,coverage@10").stdout
+    assert "among_cold" not in result_of(sdgar(*words, "coverage@10", "--json"))
 
 
 def test_a_comparison_has_a_column_of_cold_items(world):
@@ -74,7 +81,18 @@ def test_a_comparison_has_a_column_of_cold_items(world):
     cold = {one["system"]: one["metrics"]["ndcg@10 among cold"]["mean"] for one in found["systems"]}
     assert cold["ials"] > cold["popular"] + 0.2
     assert [one["code"] for one in found["failed"]] == ["unused_features"]
-    assert "ndcg@10 among cold" in sdgar(*words).stdout
+    latex = world / "table.tex"
+    named = sdgar(*words, "--metrics", "ndcg@10,coverage@10", "--latex", latex)
+    assert "ndcg@10 among cold" in named.stdout
+    head, ials, popular, failed = (
+        [cell.strip() for cell in line.removesuffix(r" \\").split(" & ")]
+        for line in latex.read_text().splitlines()
+        if " & " in line
+    )
+    assert head[-2:] == ["ndcg@10 among cold", "coverage@10"]
+    assert ials[-2].startswith(rf"\textbf{{{cold['ials']:.4f}}}")
+    assert popular[-2] == f"{cold['popular']:.4f}"
+    assert failed == ["ease", "failed", *[""] * 5]
 
 
 def test_items_are_added_by_events_by_features_and_by_both(world, run):

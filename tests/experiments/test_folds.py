@@ -10,6 +10,7 @@ from scipy.stats import ttest_rel
 
 import sdgar
 from sdgar.data.interactions import Interactions
+from sdgar.data.splits import Split
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
 from sdgar.experiments.candidates import Candidate
@@ -18,6 +19,7 @@ from sdgar.experiments.conditions import Conditions
 from sdgar.experiments.run import run
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
+from sdgar.systems.ials import IALS
 from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.popular import MostPopular
 from sdgar.systems.sdsoftmax import SDSoftmax
@@ -103,6 +105,22 @@ def test_the_folds_and_who_is_new_in_them_are_told(found, windows, tmp_path):
     )
     save(found, tmp_path)
     assert "3 folds" in (tmp_path / "compare.md").read_text()
+
+
+def test_cold_items_of_one_fold_alone_have_no_mean_over_folds(data):
+    features = sdgar.Features.from_columns(
+        data.items.values.tolist(), {"genre": (np.arange(data.n_items) % 3).tolist()}
+    )
+    rare_E = data.items_E == 0
+    early_E = np.arange(len(data)) % 5 > 0
+    folds = tuple(
+        Split(data[~test_E].with_features(None, features), data[test_E], "given")
+        for test_E in (rare_E, rare_E | ~early_E, ~early_E)
+    )
+    for some, has in ((folds[:2], True), (folds[1:], False), (folds[:0:-1], False)):
+        found = compare([Candidate(IALS(dim=4, sweeps=1))], Conditions(folds=some, ks=(20,)))
+        assert (f"{METRIC} among cold" in found.standings[0].means) == has
+        assert (f"{METRIC} among cold" in found.table()[0]) == has
 
 
 def test_finished_folds_are_not_trained_again(found, windows, tmp_path):

@@ -53,6 +53,27 @@ def test_cold_items_are_told_apart_by_their_features(films, grown):
     assert by_features.means()["ndcg@20"] > by_chance.means()["ndcg@20"] + 0.15
 
 
+def test_lists_of_some_items_cover_these_items_and_no_others(films, grown):
+    _, test, _ = films
+    facts = {item: {"genre": [item % 2]} for item in range(300)}
+    metrics = ["coverage@5", "gini@5", "hit@5", "cold_hit@5", "diversity:genre@5", "recall@5"]
+    report = grown.evaluate(test, among=grown.cold_items, metrics=metrics, facts=facts)
+    assert list(report.means()) == [*metrics[2:], *metrics[:2]]
+    users = np.unique(test.users_E)
+    assert report.frame()["user"].to_list() == test.users.values[users].tolist()
+    listed = grown.recommend(test.users.values[users], 5, items=grown.cold_items)["item"].to_list()
+    shown = sorted(listed.count(item) for item in grown.cold_items.tolist())
+    weights = [2 * place - 31 for place in range(1, 31)]
+    wanted = sum(w * x for w, x in zip(weights, shown, strict=True)) / (30 * sum(shown))
+    assert report.means()["coverage@5"] == sum(x > 0 for x in shown) / 30
+    assert report.means()["gini@5"] == pytest.approx(wanted)
+    assert report.means()["cold_hit@5"] == report.means()["hit@5"]
+    new = grown.evaluate(test, histories=films[0], among=grown.cold_items, metrics=["coverage@5"])
+    assert new.counts.items == 30
+    assert new.counts.folded_in == len(users)
+    assert 0 < new.means()["coverage@5"] <= 1
+
+
 def test_predictions_are_a_ridge_with_the_strengths_that_the_model_tells(films, model, grown):
     chosen = grown.about["new_items"]
     trained = np.isin(np.arange(300), model.items.values)

@@ -110,11 +110,10 @@ def _standing(
 ) -> Standing:
     runs = entrant.runs
     # One value a seed: its mean over folds.
-    seeds = zip(*by_fold(runs), strict=True)
-    of_seed = [
-        {m: np.mean([r.metrics[m] for r in same]) for m in same[0].metrics} for same in seeds
-    ]
-    values = {m: [one[m] for one in of_seed] for m in runs[0].metrics}
+    seeds = list(zip(*by_fold(runs), strict=True))
+    # A fold without cold items has none of their metrics, and then there is no mean over folds.
+    measured = [m for m in runs[0].metrics if all(m in run.metrics for run in runs)]
+    values = {m: [np.mean([r.metrics[m] for r in same]) for same in seeds] for m in measured}
     low, high = report.intervals()[metric]
     return Standing(
         system=name,
@@ -126,7 +125,7 @@ def _standing(
         },
         tuned=entrant.tuned,
         means={m: float(np.mean(v)) for m, v in values.items()},
-        sds={m: float(np.std(v, ddof=1)) for m, v in values.items()} if len(of_seed) > 1 else None,
+        sds={m: float(np.std(v, ddof=1)) for m, v in values.items()} if len(seeds) > 1 else None,
         low=low,
         high=high,
         versus=versus,
