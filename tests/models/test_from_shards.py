@@ -18,6 +18,7 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.data.shards import Shards
 from sdgar.data.shards.blocks import Blocks
+from sdgar.data.shards.held import Without, hold
 from sdgar.errors import DataError, NumericalError, ResourceError, UsageError
 from sdgar.machine import cores
 from sdgar.maths.neighbours import Neighbourhoods
@@ -126,6 +127,13 @@ def test_the_model_scores_and_is_saved_as_one_in_memory(shards, tmp_path):
     for name, tensor in found.to_saved().items():
         assert tensor.dtype == saved[name].dtype
         assert (tensor == saved[name]).all()
+
+
+def test_rows_that_are_set_aside_play_no_part(shards, tmp_path):
+    rest = Without(shards, hold(shards, users=20, share=0.3, seed=0).rows_E)
+    assert rest.n_rows < shards.n_rows
+    found = LocalItemWeights.from_shards(rest, RULE, work=tmp_path, memory=MUCH)
+    same(found, LocalItemWeights.solved(in_memory(rest), RULE, device=CPU))
 
 
 def test_what_is_allocated_stays_within_the_limit(tmp_path):
