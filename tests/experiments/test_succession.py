@@ -162,6 +162,8 @@ def test_a_command_goes_on_from_a_run_and_takes_its_place(files, monday, tmp_pat
     assert saved.about["system"] == "bpr"
     assert saved.about["hyper_parameters"] == load(monday).about["hyper_parameters"]
     assert saved.about["further"] == {"from": load(monday).version, "times": 1}
+    info = result_of(sdgar("info", tmp_path / "tuesday", "--json"))
+    assert info["further"] == saved.about["further"]
     # New rows alone give the same model, as what the run has is kept; without --out it is replaced.
     here = load(monday).save(tmp_path / "here")
     assert sdgar("train", files["new"], "--from", here).returncode == 0

@@ -51,6 +51,9 @@ def _tell_saved(screen: Screen, found: Mapping[str, Any]) -> None:
             f"{found['best_epoch']} epochs · {found['seconds']} s · engine {found['engine']} · "
             f"protocol {found['protocol']}",
         )
+    if found["further"]:
+        said = f"from {found['further'].get('from')}, {found['further'].get('times')} times since"
+        screen.say("went on", f"{said} it was trained anew")
     if found["test"]:
         main = _longest(found["test"])
         screen.say(

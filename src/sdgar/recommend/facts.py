@@ -30,6 +30,7 @@ def facts_of(run: Path, model: Recommender) -> dict[str, Any]:
         "written": _written(run / "manifest.json"),
         "engine": report.get("engine"),
         "best_epoch": report.get("best_epoch"),
+        "further": table(about.get("further")),
         "seconds": table(report.get("seconds")).get("total"),
         "protocol": report.get("protocol"),
         "test": table(report.get("test")),

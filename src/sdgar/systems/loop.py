@@ -218,9 +218,9 @@ class Looped(Estimator):
             trained = protocols.fixed(run, rows, phase)
         if measured is not None:
             trained = measured.once_more(trained, one_clock=checkpoints is not None)
-        times = before.about.get("further", {}).get("times", 0)
         self._keep_trained(trained, rows, verbose)
-        self.recommender_.about["further"] = {"from": before.version, "times": times + 1}
+        times = further.times_of(before.about) + 1
+        self.recommender_.about["further"] = {"from": before.version, "times": times}
         return self
 
     @contextmanager

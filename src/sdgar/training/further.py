@@ -11,6 +11,9 @@ has nothing to do with anything known starts at random.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -66,6 +69,14 @@ def tables_of(system: System) -> Embeddings:
 def memory_of(before: Recommender) -> float:
     """Return the weight γ of the memory beside an earlier model; 0 without one."""
     return before.model.weight if isinstance(before.model, Sum) else 0.0
+
+
+def times_of(about: Mapping[str, Any]) -> int:
+    """Return how often a model went on from another one since it was trained anew."""
+    match about.get("further"):
+        case {"times": int(times)}:
+            return times
+    return 0
 
 
 @torch.no_grad()
