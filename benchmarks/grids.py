@@ -361,6 +361,28 @@ def neighbours() -> list[Job]:
     ]
 
 
+def lightgcn() -> list[Job]:
+    """SD-Softmax with its memory on LightGCN's split: a search on validation rows."""
+    small = {"refit_every": 4, "generator_samples": 64}
+    two = {**small, "positives_per_visit": 2, "batch_size": 2048}
+    wide = [
+        {**two, "dim": dim, "epochs": epochs, **tau}
+        for dim, epochs, tau in itertools.product((256, 512), (16, 32, 64), ({}, {"tau": 0.1}))
+    ]
+    middle = {**two, "dim": 256, "epochs": 32, "tau": 0.1}
+    near = [
+        {"positives_per_visit": p, "batch_size": b} for p, b in ((1, 1024), (1, 2048), (4, 4096))
+    ]
+    near += [
+        {"learning_rate": 0.1},
+        {"learning_rate": 0.25},
+        {"n_negatives": 128},
+        {"neighbours": 100},
+    ]
+    every = [*wide, *({**middle, **change} for change in near)]
+    return [job("lightgcn", "sdsoftmax", 0, "valid", **settings) for settings in every]
+
+
 def anew() -> list[Job]:
     """What the default would give if it started anew on all rows, with the weight it chose."""
     return [
@@ -428,6 +450,7 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "dislikes": dislikes,
     "memory": memory,
     "neighbours": neighbours,
+    "lightgcn": lightgcn,
     "anew": anew,
     "thorough": thorough,
     "networks": networks,

@@ -432,6 +432,13 @@ def lightgcn() -> str:
     every, metrics = _finals("lightgcn"), ("recall@20", "ndcg@20")
     rows = [[name, *(shown([r["metrics"][metric] for r in every[row]]) for metric in metrics)]
             for row, name in ROWS.items()]  # fmt: skip
+    lines = _lines("lightgcn.jsonl")
+    tried = [line for line in lines if line["protocol"] == "valid"]
+    best = max(tried, key=lambda line: line["valid"])["settings"]
+    kept = [line for line in lines if line["protocol"] == "validated" and line["settings"] == best]
+    memory = f"SD-Softmax with its memory, D = {best['dim']}, {best['epochs']} epochs, "
+    memory += f"τ = {best['tau']:g}, the best of {len(tried)} on validation rows"
+    rows.append([memory, *(shown([r["metrics"][metric] for r in kept]) for metric in metrics)])
     others = [[f"*{name}*", *(f"*{v:.4f}*" for v in both)] for name, both in PUBLISHED.items()]
     return markdown(["", "recall@20", "NDCG@20"], [*best_bold(rows), *others])
 
