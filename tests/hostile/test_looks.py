@@ -154,8 +154,8 @@ def test_a_line_about_the_system_has_what_is_not_default_and_what_a_rule_decides
     assert said.startswith("system composed · sampler=uniform rule optimizer=adagrad")
     assert "learning_rate=0.15" in said
     by_rule = (
-        "rule epochs=12 batch_size=2048 positives_per_visit=2 tau=0.5 by the number of training "
-        "rows; --set overrides it"
+        "rule epochs=12 batch_size=2048 positives_per_visit=2 neighbours=50 tau=0.5 by the number "
+        "of training rows; --set overrides it"
     )
     assert said.endswith(f"system sdsoftmax · defaults {by_rule}")
 

@@ -10,8 +10,6 @@ ROWS = "the training rows there are for each user and item"
 """The words for what ``by_rows`` looks at."""
 FEW_ROWS = "the number of training rows"
 """The words for what the other rules look at."""
-ITEM_ROWS = "the training rows there are for each item"
-"""The words for what ``neighbours_of`` looks at."""
 MOST_EPOCHS = 12
 """The number of epochs that small data has."""
 _MANY = 250_000

@@ -14,7 +14,6 @@ from sdgar.parts import discriminators, objectives
 from sdgar.parts.register import Ingredients
 from sdgar.parts.rules import (
     FEW_ROWS,
-    ITEM_ROWS,
     MOST_EPOCHS,
     batch_of,
     epochs_of,
@@ -51,10 +50,9 @@ class SDSoftmax(Learner):
         "tau": Range(0.07, 0.5),
         "l2": Range(0.02, 1.0),
     }
-    rules: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("tau", "epochs", "batch_size", "positives_per_visit"), FEW_ROWS),
-        "neighbours": ITEM_ROWS,
-    }
+    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("tau", "epochs", "batch_size", "positives_per_visit", "neighbours"), FEW_ROWS
+    )
 
     dim: int = 128
     """The number of coordinates D of the vector of each user and each item."""
@@ -144,7 +142,8 @@ class SDSoftmax(Learner):
         by_rule: dict[str, Any] = {"epochs": epochs_of(data)}
         by_rule["batch_size"] = batch_of(data)
         by_rule["positives_per_visit"] = shared_by(data)
-        by_rule["neighbours"] = neighbours_of(data)
+        if self.memory != 0:
+            by_rule["neighbours"] = neighbours_of(data)
         if self.similarity == "cosine":
             by_rule["tau"] = temperature_of(data)
         return {name: value for name, value in by_rule.items() if getattr(self, name) is None}
