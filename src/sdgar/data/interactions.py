@@ -66,6 +66,9 @@ class Interactions(Described):
     recommended, and nothing is learned from them unless a system draws dislikes as negatives."""
     seen_time_E: NDArray[np.int64] | None = None
     """The time of each pair of ``seen``, if it is known."""
+    seen_neutral_E: NDArray[np.bool_] | None = None
+    """True for each pair of ``seen`` that does not speak against its item, such as a film that was
+    found passable: it is not drawn as a dislike. None if all pairs do."""
     seen_by: SeenBy = "user"
     """With ``"user"``, an item that a user has in one context is left out of their lists in all
     contexts; with ``"context"``, only in the context that has it."""
@@ -193,33 +196,45 @@ class Interactions(Described):
         return {name: ids.kind for name, ids in (fields | {"items": self.items}).items()}
 
     def with_seen(
-        self, users: NDArray[Any], items: NDArray[Any], time: NDArray[np.int64] | None = None
+        self,
+        users: NDArray[Any],
+        items: NDArray[Any],
+        time: NDArray[np.int64] | None = None,
+        neutral: NDArray[np.bool_] | None = None,
     ) -> Interactions:
         """Return the same rows with pairs of raw ids that users know and do not like.
 
-        ``time`` says when each pair became known. Users and items that have no row here, and pairs
-        that are rows, are left out.
+        ``time`` says when each pair became known, and ``neutral`` which of them do not speak
+        against their item. Users and items that have no row here, and pairs that are rows, are
+        left out.
         """
-        return self.with_seen_pairs(self.users.index_of(users), self.items.index_of(items), time)
+        users_E, items_E = self.users.index_of(users), self.items.index_of(items)
+        return self.with_seen_pairs(users_E, items_E, time, neutral)
 
     def with_seen_pairs(
         self,
         users_E: NDArray[np.int64],
         items_E: NDArray[np.int64],
         time: NDArray[np.int64] | None = None,
+        neutral: NDArray[np.bool_] | None = None,
     ) -> Interactions:
         """Return the same rows with pairs by index that users know and do not like.
 
-        An index of -1 stands for a user or an item that has no row here.
+        An index of -1 stands for a user or an item that has no row here. A pair that is neutral
+        once is neutral.
         """
         pairs = users_E * self.n_items + items_E
         known = (users_E >= 0) & (items_E >= 0)
         known &= ~np.isin(pairs, self.users_E * self.n_items + self.items_E)
         if not known.any():
             return self
+        spared = pairs[:0] if neutral is None else pairs[known & neutral]
         pairs, time = pairs[known], None if time is None else time[known]
         if self.seen is not None:
-            pairs = np.append(pairs, self.seen.users_E * self.n_items + self.seen.items_E)
+            before = self.seen.users_E * self.n_items + self.seen.items_E
+            pairs = np.append(pairs, before)
+            if self.seen_neutral_E is not None:
+                spared = np.append(spared, before[self.seen_neutral_E])
             untimed = time is None or self.seen_time_E is None
             time = None if untimed else np.append(time, self.seen_time_E)  # type: ignore[arg-type]
         if time is not None:  # a pair is known since it came first
@@ -227,18 +242,35 @@ class Interactions(Described):
             pairs, time = pairs[order], time[order]
         pairs, first = np.unique(pairs, return_index=True)
         seen = History.of_pairs(pairs // self.n_items, pairs % self.n_items, self.n_users)
-        return replace(self, seen=seen, seen_time_E=None if time is None else time[first])
+        return replace(
+            self,
+            seen=seen,
+            seen_time_E=None if time is None else time[first],
+            seen_neutral_E=np.isin(pairs, spared) if len(spared) else None,
+        )
+
+    @property
+    def disliked(self) -> History | None:
+        """The pairs of ``seen`` that speak against their item; None if there are none."""
+        if self.seen is None or self.seen_neutral_E is None:
+            return self.seen
+        if self.seen_neutral_E.all():
+            return None
+        against_E = ~self.seen_neutral_E
+        items_E = self.seen.items_E[against_E].astype(np.int64)
+        return History.of_pairs(self.seen.users_E[against_E], items_E, self.n_users)
 
     def seen_before(self, moment: int) -> Interactions:
         """Return the same rows with only the pairs of ``seen`` known before a moment."""
         if self.seen is None or self.seen_time_E is None:
             return self
         keep_E = self.seen_time_E < moment
-        bare = replace(self, seen=None, seen_time_E=None)
-        return bare.with_seen(
-            self.users.at(self.seen.users_E[keep_E]),
-            self.items.at(self.seen.items_E[keep_E]),
+        bare = replace(self, seen=None, seen_time_E=None, seen_neutral_E=None)
+        return bare.with_seen_pairs(
+            self.seen.users_E[keep_E],
+            self.seen.items_E[keep_E].astype(np.int64),
             self.seen_time_E[keep_E],
+            None if self.seen_neutral_E is None else self.seen_neutral_E[keep_E],
         )
 
     def with_features(self, users: Features | None, items: Features | None) -> Interactions:
@@ -389,7 +421,7 @@ class Interactions(Described):
         if self.seen is None:
             return other
         users, items = self.users.at(self.seen.users_E), self.items.at(self.seen.items_E)
-        return other.with_seen(users, items, self.seen_time_E)
+        return other.with_seen(users, items, self.seen_time_E, self.seen_neutral_E)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of ids, pairs, weights, times and features; equal for equal data."""
@@ -407,6 +439,8 @@ class Interactions(Described):
             digest.update(b"seen" + self.seen.indptr_U1.tobytes() + self.seen.items_E.tobytes())
         if self.seen_time_E is not None:
             digest.update(self.seen_time_E.tobytes())
+        if self.seen_neutral_E is not None:
+            digest.update(b"neutral" + self.seen_neutral_E.tobytes())
         if self.fields is not None and self.seen_by == "user":
             digest.update(b"seen by user")
         return digest.hexdigest()

@@ -40,10 +40,11 @@ class WithDislikes:
     """
 
     def __init__(self, base: Sampler, data: Interactions, p: float) -> None:
-        assert data.seen is not None, "there is nothing to draw from"
+        disliked = data.disliked
+        assert disliked is not None, "there is nothing to draw from"
         self.base, self.p = base, p
         self._positives, self._n_items = data.history, data.n_items
-        self._disliked = data.seen
+        self._disliked = disliked
         self._place(torch.device("cpu"))
 
     counts_tries: ClassVar[bool] = False
@@ -189,15 +190,16 @@ def with_dislikes(
             "popularity.",
             code="unused_dislikes",
         )
-    return sampler if data.seen is None else WithDislikes(sampler, data, share)
+    return sampler if data.disliked is None else WithDislikes(sampler, data, share)
 
 
 def require_dislikes(data: Interactions) -> None:
     """Raise if there is nothing that users dislike."""
-    if data.seen is None:
+    if data.disliked is None:
         raise DataError(
             "there are no dislikes to draw negatives from. Keep ratings of at least some value "
-            "(--min-rating 4, min_rating=4): what is rated lower is disliked. Or leave "
-            "dislikes out.",
+            "(--min-rating 4, min_rating=4): what is rated lower is disliked. Or name kinds of "
+            "events (--dislike-kinds skip,return) or a weight (--weight NAME --dislike-below 0.1). "
+            "Or leave dislikes out.",
             code="no_dislikes",
         )

@@ -91,7 +91,10 @@ def tables(draw) -> tuple[dict[str, list[str]], ReadOptions]:
     }
     used = {name: values for name, values in columns.items() if values is not None}
     rows = draw(st.lists(st.tuples(*used.values()), min_size=1, max_size=60))
+    low = draw(st.sampled_from([None, 0.5, 3, 4]))  # a 4 is above what counts as a liking
     options = ReadOptions(
+        dislike_kinds=draw(st.sampled_from([None, ("buy",)])) if "kind" in used else None,
+        dislike_below=low if "rating" in used or "weight" in used else None,
         weight="weight" if "weight" in used else None,
         weights=draw(st.sampled_from([None, "raw", "log"])) if "weight" in used else None,
         duplicates=draw(st.sampled_from(["error", "sum", "max", "last"])),
@@ -173,6 +176,33 @@ def test_bm25_gives_the_weights_of_a_load_in_memory(tmp_path):
     assert in_shards(tmp_path / "t.csv", tmp_path / "s", options, 3, SMALL) == in_memory(
         tmp_path / "t.csv", options
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "against", "seen"),
+    [
+        ({"rating": "stars", "min_rating": 4, "dislike_below": 2}, 60, 180),
+        ({"rating": "stars", "min_rating": "auto", "dislike_below": 2}, 60, 180),
+        ({"weight": "stars", "dislike_below": 2}, 60, 60),
+        ({"kind": "what", "dislike_kinds": ("pass",), "min_rating": None}, 60, 60),
+        (
+            {"rating": "stars", "kind": "what", "dislike_kinds": ("pass",), "dislike_below": 2},
+            108,
+            204,
+        ),
+    ],
+)
+def test_what_speaks_against_an_item_does_so_in_shards(tmp_path, options, against, seen):
+    at = pl.Series("at", range(300))
+    table = {"user": at % 20, "item": at // 20, "stars": at % 5 + 1, "what": at * 7 % 300 // 60}
+    frame = pl.DataFrame(table).with_columns(
+        pl.col("what").replace_strict({4: "pass"}, default="view")
+    )
+    frame.write_csv(tmp_path / "t.csv")
+    wanted = in_memory(tmp_path / "t.csv", ReadOptions(**options))
+    assert in_shards(tmp_path / "t.csv", tmp_path / "s", ReadOptions(**options), 3, SMALL) == wanted
+    data = Shards.open(tmp_path / "s").interactions()
+    assert (len(data.disliked.items_E), len(data.seen.items_E)) == (against, seen)
 
 
 def test_a_line_that_is_no_row_is_refused_in_the_same_words(tmp_path):

@@ -58,7 +58,7 @@ IDS = st.one_of(
 
 @st.composite
 def data_sets(draw) -> sdgar.Interactions:
-    """Small data of any ids, with or without weights, times and dislikes."""
+    """Small data of any ids, with or without weights, times, dislikes and what is neither."""
     pairs = draw(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 9)), min_size=1))
     user, item = draw(IDS), draw(IDS)
     column = st.lists(st.integers(1, 50), min_size=len(pairs), max_size=len(pairs))
@@ -73,8 +73,12 @@ def data_sets(draw) -> sdgar.Interactions:
     if not low:
         return made
     times = None if made.time_E is None else np.arange(len(low))
+    neutral = draw(st.none() | st.lists(st.booleans(), min_size=len(low), max_size=len(low)))
     return made.with_seen(
-        np.array([user(u) for u, _ in low]), np.array([item(i) for _, i in low]), times
+        np.array([user(u) for u, _ in low]),
+        np.array([item(i) for _, i in low]),
+        times,
+        None if neutral is None else np.array(neutral),
     )
 
 

@@ -75,6 +75,26 @@ Kinds = Annotated[
         rich_help_panel=_COLUMNS,
     ),
 ]
+DislikeKinds = Annotated[
+    str | None,
+    typer.Option(
+        "--dislike-kinds",
+        metavar="A,B",
+        help="Take events of these kinds as dislikes too, beside dislike, skip, hide, return and "
+        "their like.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
+DislikeBelow = Annotated[
+    float | None,
+    typer.Option(
+        "--dislike-below",
+        metavar="NUMBER",
+        help="Take ratings below this as dislikes, and those up to --min-rating as neither; "
+        "without ratings, weights below this.",
+        rich_help_panel=_COLUMNS,
+    ),
+]
 Delimiter = Annotated[
     str | None,
     typer.Option(
@@ -159,6 +179,8 @@ def _reading(
     min_rating: MinRating = None,
     kind: Kind = None,
     kinds: Kinds = None,
+    dislike_kinds: DislikeKinds = None,
+    dislike_below: DislikeBelow = None,
     delimiter: Delimiter = None,
     columns: Header = None,
     duplicates: Duplicates = "error",
@@ -181,6 +203,8 @@ def _reading(
         min_rating=min_rating,
         kind=kind,
         kinds=None if kinds is None else tuple(kinds.split(",")),
+        dislike_kinds=None if dislike_kinds is None else tuple(dislike_kinds.split(",")),
+        dislike_below=dislike_below,
         delimiter=delimiter,
         columns=columns,
         duplicates=duplicates,

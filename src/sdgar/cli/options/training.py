@@ -116,8 +116,8 @@ Dislikes = Annotated[
     bool,
     typer.Option(
         "--dislikes",
-        help="Learn from rows below --min-rating too, as negatives; --set dislikes=0.2 says how "
-        "often they are drawn.",
+        help="Learn from dislikes too, as negatives: from low ratings and weights, and from kinds "
+        "of events such as skip; --set dislikes=0.2 says how often they are drawn.",
     ),
 ]
 Explain = Annotated[

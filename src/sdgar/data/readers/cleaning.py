@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -41,7 +42,7 @@ def with_threshold(
     ``count_E`` tells how often each rating was given, where that is more than once.
     """
     if len(rating_E) == 0:  # every rating is missing or no number, which is refused row by row
-        return replace(options, min_rating=0.0)
+        return replace(options, min_rating=max(0.0, options.dislike_below or 0.0))
     least = ratings.threshold(rating_E, count_E)
     if least is None:
         raise threshold_required(
@@ -64,7 +65,8 @@ class _Check:
     role: str
     applies: pl.Expr
     rejects: bool = True
-    dislikes: bool = False
+    known: bool = False  # the user knows the item, and it is not recommended again
+    dislikes: bool = False  # it also speaks against the item
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,12 @@ class Judged:
     """The rows; ``weight_number`` and ``time_us`` are what weights and times mean."""
     is_kept: pl.Series
     """True for the rows to learn from."""
-    is_disliked: pl.Series
-    """True for the rows that tell of a dislike."""
-    can_dislike: bool
-    """True if there is a reason by which rows tell of dislikes."""
+    is_seen: pl.Series
+    """True for the rows whose user knows the item and does not like it."""
+    is_neutral: pl.Series
+    """True for those of them that do not speak against the item."""
+    can_see: bool
+    """True if there is a reason by which rows tell of items that are known and not liked."""
     verdicts: dict[int, Verdict]
     """The rows that are left out, by the number of the reason, which ascends."""
 
@@ -111,12 +115,14 @@ def judged(
             pl.when(check.applies).then(pl.lit(at, pl.UInt8)) for at, check in enumerate(checks)
         ).alias("verdict")
     )["verdict"]
-    low = [at for at, check in enumerate(checks) if check.dislikes]
+    known = [at for at, check in enumerate(checks) if check.known]
+    neutral = [at for at in known if not checks[at].dislikes]
     return Judged(
         frame,
         verdict.is_null(),
-        verdict.is_in(low).fill_null(value=False),
-        bool(low),
+        verdict.is_in(known).fill_null(value=False),
+        verdict.is_in(neutral).fill_null(value=False),
+        bool(known),
         dict(_left_out(verdict, checks, table, columns)),
     )
 
@@ -186,31 +192,40 @@ def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
         if frame[role].dtype == pl.String:
             yield _Check("id_too_long", role, pl.col(role).str.len_bytes() > MAX_BYTES)
             yield _Check("nul_byte", role, pl.col(role).str.contains("\0", literal=True))
-    if "rating" in frame.columns:
+    low, rated = options.dislike_below, "rating" in frame.columns
+    if rated:
         yield from _rating_checks()
     if "weight" in frame.columns:
-        yield from _weight_checks(frame["weight"].dtype == pl.String)
+        yield from _weight_checks(frame["weight"].dtype == pl.String, None if rated else low)
     if "time" in frame.columns:
         yield _Check("missing_timestamp", "time", _missing(frame, "time"))
         yield _Check("timestamp_range", "time", pl.col("time_odd"))
         yield _Check("bad_timestamp", "time", pl.col("time_us").is_null())
-    if "rating" in frame.columns:
-        below = pl.col("rating_number") < options.min_rating
-        yield _Check(
-            f"rating_below_{options.min_rating:g}", "rating", below, rejects=False, dislikes=True
-        )
+    if rated:
+        yield _below("rating", options.min_rating if low is None else low, dislikes=True)
+    elif low is not None:
+        yield _below("weight", low, dislikes=True)
     if "kind" in frame.columns:
         yield from _kind_checks(frame["kind"], options)
+    if rated and low is not None:
+        yield _below("rating", options.min_rating, dislikes=False)
     if "weight" in frame.columns:
         yield _Check("zero_weight", "weight", pl.col("weight_number") == 0, rejects=False)
+
+
+def _below(role: str, least: Any, *, dislikes: bool) -> _Check:
+    """Return the reason not to learn from a low rating or a low weight."""
+    low, reason = pl.col(f"{role}_number") < least, f"{role}_below_{least:g}"
+    return _Check(reason, role, low, rejects=False, known=True, dislikes=dislikes)
 
 
 def _kind_checks(column: pl.Series, options: ReadOptions) -> Iterator[_Check]:
     """Yield the reasons to learn nothing from an event; one without a kind counts."""
     chosen = options.kinds
-    against = [kind for kind in kinds.against(column.unique()) if kind not in (chosen or ())]
+    found = kinds.against(column.unique(), options.dislike_kinds)
+    against = [kind for kind in found if kind not in (chosen or ())]
     is_against = pl.col("kind").is_in(against)
-    yield _Check("negative_kind", "kind", is_against, rejects=False, dislikes=True)
+    yield _Check("negative_kind", "kind", is_against, rejects=False, known=True, dislikes=True)
     if chosen is not None:
         other = ~pl.col("kind").is_in(list(chosen)).fill_null(value=False)
         yield _Check("other_kind", "kind", other, rejects=False)
@@ -222,8 +237,11 @@ def _rating_checks() -> Iterator[_Check]:
     yield _Check("bad_rating", "rating", number.is_null() | ~number.is_finite())
 
 
-def _weight_checks(is_text: bool) -> Iterator[_Check]:
-    """Yield the reasons to reject a weight; weights become float32, so its limits are theirs."""
+def _weight_checks(is_text: bool, low: float | None) -> Iterator[_Check]:
+    """Yield the reasons to reject a weight; weights become float32, so its limits are theirs.
+
+    A weight below ``low`` is not learned from, so that it may be negative.
+    """
     number = pl.col("weight_number")
     too_small = (number > 0) & (number < float(_FLOAT32.tiny))
     if is_text:  # 1e-400 is read as 0, though it was not written as 0
@@ -231,7 +249,8 @@ def _weight_checks(is_text: bool) -> Iterator[_Check]:
     yield _Check("missing_weight", "weight", pl.col("weight").is_null())
     yield _Check("bad_weight", "weight", number.is_null())
     yield _Check("nonfinite_weight", "weight", ~number.is_finite() | (number > float(_FLOAT32.max)))
-    yield _Check("negative_weight", "weight", number < 0)
+    is_learned = pl.lit(True) if low is None else number >= low
+    yield _Check("negative_weight", "weight", (number < 0) & is_learned)
     yield _Check("weight_underflow", "weight", too_small)
 
 

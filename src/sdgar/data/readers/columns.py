@@ -87,13 +87,20 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
             f"like one. Name it with --weight NAME. Columns: {_listed(names)}.",
             code="missing_column",
         )
-    if options.kinds is not None and not (given.get("kind") or optional.get("kind")):
+    for option, kinds in (("kinds", options.kinds), ("dislike-kinds", options.dislike_kinds)):
+        if kinds is not None and not (given.get("kind") or optional.get("kind")):
+            raise UsageError(
+                f"--{option} {','.join(kinds)} needs a column of kinds, and no single column "
+                f"looks like one. Name it with --kind NAME. Columns: {_listed(names)}.",
+                code="missing_column",
+            )
+    parts: dict[Role, str | None] = {**given, **optional, **_rating_part(guess, options, given)}
+    if options.dislike_below is not None and not (parts["rating"] or parts.get("weight")):
         raise UsageError(
-            f"--kinds {','.join(options.kinds)} needs a column of kinds, and no single column "
-            f"looks like one. Name it with --kind NAME. Columns: {_listed(names)}.",
+            f"--dislike-below {options.dislike_below:g} needs a column of ratings or of weights. "
+            f"Name it with --rating NAME or --weight NAME. Columns: {_listed(names)}.",
             code="missing_column",
         )
-    parts: dict[Role, str | None] = {**given, **optional, **_rating_part(guess, options, given)}
     user = given.get("user") or guess.needed("user")
     item = given.get("item") or guess.needed("item")
     if guess.by_position:

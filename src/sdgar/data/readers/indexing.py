@@ -39,7 +39,7 @@ def to_interactions(
     account = account_of(
         table.frame.height, rows.verdicts.values(), log, allow_bad_rows=options.allow_bad_rows
     )
-    frame, is_kept, below = rows.frame, rows.is_kept, rows.is_disliked
+    frame, is_kept, below = rows.frame, rows.is_kept, rows.is_seen
     kept = frame if is_kept.all() else frame.filter(is_kept)
     time_E = kept["time_us"].to_numpy() if columns.time else None
     # Users who rated all of theirs low are known too, with nothing to learn from.
@@ -68,20 +68,23 @@ def to_interactions(
         account=account,
     )
     made = replace(made, context=options.context, seen_by=options.seen_by)
-    if not rows.can_dislike or (made.fields is not None and made.seen_by == "context"):
+    if not rows.can_see or (made.fields is not None and made.seen_by == "context"):
         return made
     rated = frame.filter(below)
     held = {"user": _as_held(rated["user"], people), "item": _as_held(rated["item"], items)}
+    held["neutral"] = rows.is_neutral.filter(below)
     pairs = pl.DataFrame(held | ({"time": rated["time_us"]} if columns.time else {})).drop_nulls()
     seen_users, seen_items = pairs["user"].to_numpy(), pairs["item"].to_numpy()
     seen_times = pairs["time"].to_numpy() if columns.time else None
+    neutral = pairs["neutral"].to_numpy()
     if made.fields is not None:  # what one context of a user has seen, all of theirs have
         ids, first = np.unique(made.user_U, return_index=True)
         place = Ids(ids).index_of(seen_users)
         known = place >= 0
         seen_users, seen_items = made.users.at(first[place[known]]), seen_items[known]
         seen_times = None if seen_times is None else seen_times[known]
-    return made.with_seen(seen_users, seen_items, seen_times)
+        neutral = neutral[known]
+    return made.with_seen(seen_users, seen_items, seen_times, neutral)
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:

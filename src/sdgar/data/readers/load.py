@@ -11,6 +11,7 @@ from typing import Any
 
 from sdgar.data import kinds
 from sdgar.data.contexts import SeenBy
+from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.data.ratings import SHARE_OF_HIGHEST
 from sdgar.data.readers.chunks import Chunk, Table
@@ -159,7 +160,8 @@ def _loaded(
     interactions = to_interactions(table, columns, decided, log, notes, untyped=untyped)
     told = ""
     if columns.kind:
-        told = kinds.sentence(kinds.counts_of(table.frame["kind"]), decided.kinds, notes)
+        counts = kinds.counts_of(table.frame["kind"])
+        told = kinds.sentence(counts, decided.kinds, decided.dislike_kinds, notes)
     least = decided.min_rating if isinstance(decided.min_rating, int | float) else None
     said = columns.offer()
     if columns.weight is not None:
@@ -172,9 +174,10 @@ def _loaded(
         weighting=said,
         kinds=told,
         seen=seen_sentence(
-            None if interactions.seen is None else len(interactions.seen.items_E),
+            _n_pairs(interactions.seen),
+            _n_pairs(interactions.disliked),
             least,
-            by_rule=options.min_rating == "auto",
+            options,
             seen_by=None if interactions.fields is None else interactions.seen_by,
         ),
         min_rating=least,
@@ -186,23 +189,32 @@ def weights_sentence(column: str, said: str) -> str:
     return f"{column}: {said}; --weights says otherwise ({', '.join(WEIGHTINGS)})"
 
 
-def seen_sentence(
-    n_seen: int | None, least: float | None, *, by_rule: bool, seen_by: SeenBy | None = None
-) -> str:
-    """Return a sentence on what was done with contexts and ratings.
+def _n_pairs(history: History | None) -> int:
+    return 0 if history is None else len(history.items_E)
 
-    ``n_seen`` counts the pairs that users know and do not like, and ``seen_by`` is given where a
-    context has several fields.
+
+def seen_sentence(
+    n_seen: int,
+    n_against: int,
+    least: float | None,
+    options: ReadOptions,
+    seen_by: SeenBy | None = None,
+) -> str:
+    """Return a sentence on what was done with contexts, low ratings and low weights.
+
+    ``n_seen`` counts the pairs that users know and do not like, and ``n_against`` those of them
+    that speak against their item. ``seen_by`` is given where a context has several fields.
     """
     parts = [] if seen_by is None else [_SEEN_BY[seen_by]]
-    if least is not None and by_rule:
+    if least is not None and options.min_rating == "auto":
         parts.append(
             f"ratings of {least:g} and above count as likings ({SHARE_OF_HIGHEST:.0%} of the "
             "highest one; --min-rating says otherwise)"
         )
-    if least is not None and n_seen is not None:
-        parts.append(
-            f"{n_seen:,} pairs rated below {least:g} are not learned from, and not recommended "
-            "again"
-        )
+    low = options.dislike_below
+    if n_seen and (least is not None or low is not None):
+        what = f"with a weight below {low:g}" if least is None else f"rated below {least:g}"
+        parts.append(f"{n_seen:,} pairs {what} are not learned from, and not recommended again")
+    if n_seen and least is not None and low is not None:
+        parts.append(f"{n_against:,} of these speak against their item: ratings below {low:g}")
     return "; ".join(parts)

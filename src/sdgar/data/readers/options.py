@@ -47,6 +47,13 @@ class ReadOptions:
     kinds: tuple[str, ...] | None = None
     """The kinds of events to learn from. ``None`` takes all but those that speak against an item,
     such as dislike and skip; see ``sdgar.data.kinds``."""
+    dislike_kinds: tuple[str, ...] | None = None
+    """Kinds of events that speak against an item, beside dislike, skip, hide, return and their
+    like, which always do unless ``kinds`` names them."""
+    dislike_below: float | None = None
+    """Ratings below this speak against an item, and those from here to ``min_rating`` neither for
+    nor against it; ``None`` stands for ``min_rating``. Without ratings it is a weight: rows of
+    less, also below 0, speak against their item, and all others are learned from."""
     delimiter: str | None = None
     """The character between fields, ``"tab"`` or ``"::"``; ``None`` takes it from the file
     extension."""
@@ -108,13 +115,41 @@ class ReadOptions:
             )
         if self.kinds is not None and (not self.kinds or not all(self.kinds)):
             raise UsageError("--kinds names no kind. Write --kinds view,buy.", code="bad_option")
-        if self.kinds is not None and self.kind == "none":
+        if self.dislike_kinds is not None and not all(self.dislike_kinds or [""]):
             raise UsageError(
-                "--kinds asks for kinds and --kind none for none. Leave one of them out.",
+                "--dislike-kinds names no kind. Write --dislike-kinds skip,return.",
                 code="bad_option",
             )
+        for name in ("kinds", "dislike_kinds"):
+            if getattr(self, name) is not None and self.kind == "none":
+                raise UsageError(
+                    f"--{name.replace('_', '-')} asks for kinds and --kind none for none. Leave "
+                    "one of them out.",
+                    code="bad_option",
+                )
+        if both := sorted({*(self.kinds or ())} & {*(self.dislike_kinds or ())}):
+            raise UsageError(
+                f"the kind {both[0]!r} cannot be learned from (--kinds) and speak against an item "
+                "(--dislike-kinds). Leave it out of one of them.",
+                code="bad_option",
+            )
+        least = self.dislike_below
+        if least is not None and not (isinstance(least, int | float) and math.isfinite(least)):
+            raise UsageError(f"dislike_below must be a number, got {least!r}.", code="bad_option")
+        if least is not None and isinstance(self.min_rating, int | float):
+            self._require_apart(least, self.min_rating)
         if twice := repeated(self.header_columns or ()):
             raise UsageError(f"--columns names {twice} more than once.", code="bad_option")
+
+    def _require_apart(self, low: float, least: float) -> None:
+        """Raise if what speaks against an item counts as a liking too."""
+        if low > least:
+            raise UsageError(
+                f"ratings below {low:g} cannot speak against an item (--dislike-below) where those "
+                f"of {least:g} and above count as likings (--min-rating). Lower the first, or "
+                "raise the second.",
+                code="bad_option",
+            )
 
     @property
     def separator(self) -> str | None:

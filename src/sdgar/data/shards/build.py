@@ -149,7 +149,7 @@ class _Build:
             "items": kind_of(runs, "items", columns.item),
         }
         items = self._items(runs, kind["items"])
-        merging, duplicates, seen = Merging(), 0, 0
+        merging, duplicates, seen, neutral = Merging(), 0, 0, 0
         for number in range(n_shards):
             self._progress("shards", number, n_shards)
             place = self._work.stage(number)
@@ -157,7 +157,8 @@ class _Build:
                 write_stage(place, runs, number, items, kind["users"], self._options.duplicates)
             stage = read_stage(place)
             merging.add(stage.merging)
-            duplicates, seen = duplicates + stage.duplicates, seen + stage.seen
+            duplicates += stage.duplicates
+            seen, neutral = seen + stage.seen, neutral + stage.neutral
         if columns.weight:
             merging.require()
         account = replace(
@@ -171,6 +172,7 @@ class _Build:
             "kinds": kind,
             "items": len(items),
             "seen": seen,
+            "neutral": neutral,
             "events": dict(sorted(counts.items())),
             "notes": lookalikes(as_column(items.values), columns.item)
             if items.kind == "text"
@@ -279,17 +281,18 @@ class _Build:
             self._progress("sums", number, len(stages))
             parts.append(seal_shard(self._work, number, len(stages), weights))
         notes = [*self._inputs.notes, *merged["notes"]]
-        least = self._options.min_rating
+        asked, least = self._asked, self._options.min_rating
         about = {
             "columns": columns.sentence(),
             "weighting": said,
-            "kinds": kinds.sentence(merged["events"], self._options.kinds, notes)
+            "kinds": kinds.sentence(merged["events"], asked.kinds, asked.dislike_kinds, notes)
             if columns.kind
             else "",
             "seen": seen_sentence(
-                merged["seen"] or None,
+                merged["seen"],
+                merged["seen"] - merged["neutral"],
                 least if isinstance(least, int | float) and columns.rating else None,
-                by_rule=self._asked.min_rating == "auto",
+                asked,
             ),
             "notes": notes,
         }

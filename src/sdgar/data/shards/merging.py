@@ -31,6 +31,7 @@ RAW = "raw"
 _ABOUT = "stage.json"
 _MOST_ITEMS = 2**31 - 1
 _NUMBERS = ("item", "seen_item")
+_SEEN = ("seen_user", "seen_item", "seen_time", "seen_neutral")
 
 
 def kind_of(runs: Sequence[Run], side: str, column: str) -> str:
@@ -107,6 +108,8 @@ class Stage:
     """The number of its rows."""
     seen: int
     """The number of pairs that its users know and do not like."""
+    neutral: int
+    """The number of those of them that do not speak against their item."""
     duplicates: int
     """The number of rows that repeated a pair of an earlier row."""
     merging: Merging
@@ -135,15 +138,18 @@ def write_stage(
     merging = Merging()
     data = _merged(Ids(users), items, rows, duplicates, merging)
     if any(run.has("seen_user") for run in runs):
-        seen = _gathered(runs, maps, number, "seen", ("seen_user", "seen_item", "seen_time"))
+        seen = _gathered(runs, maps, number, "seen", _SEEN)
         data = data.with_seen_pairs(
-            seen["seen_user"], seen["seen_item"].astype(np.int64), seen.get("seen_time")
+            seen["seen_user"],
+            seen["seen_item"].astype(np.int64),
+            seen.get("seen_time"),
+            seen["seen_neutral"],
         )
     arrays: dict[str, NDArray[Any]] = {
         "indptr": data.indptr_U1,
         "items": data.items_E,
         **value_arrays(users, "users"),
-        **seen_arrays(data.seen, data.seen_time_E),
+        **seen_arrays(data.seen, data.seen_time_E, data.seen_neutral_E),
     }
     if data.weight_E is not None:
         arrays[RAW] = data.weight_E
@@ -154,6 +160,7 @@ def write_stage(
         "users": data.n_users,
         "rows": len(data),
         "seen": 0 if data.seen is None else len(data.seen.items_E),
+        "neutral": 0 if data.seen_neutral_E is None else int(data.seen_neutral_E.sum()),
         "duplicates": data.account.duplicates,
         "merging": found,
     }
@@ -170,6 +177,7 @@ def read_stage(place: Path) -> Stage:
         about["users"],
         about["rows"],
         about["seen"],
+        about["neutral"],
         about["duplicates"],
         Merging(**about["merging"]),
     )

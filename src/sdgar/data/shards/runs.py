@@ -7,7 +7,7 @@ within a shard rows keep the order of the input.
     users, items, seen_items    the ids of the run; users in the order of their shards
     user_start, row_start       where the users and the rows of each shard begin
     user, item, weight, time    the rows
-    seen_start, seen_user …     rows that tell of dislikes, likewise
+    seen_start, seen_user …     rows whose user knows the item and does not like it, likewise
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def write_run(
     untyped: bool,
 ) -> None:
     """Write a run, whole or not at all."""
-    frame, is_kept, below = judged.frame, judged.is_kept, judged.is_disliked
+    frame, is_kept, below = judged.frame, judged.is_kept, judged.is_seen
     named = is_kept | below
     users, users_E = indexed(frame["user"].filter(named), columns.user, False, [])
     shard_U = shard_of(users.values, n_shards)
@@ -126,7 +126,11 @@ def write_run(
     if below.any():
         rated = frame.filter(below)
         seen_items, seen_E = indexed(rated["item"], columns.item, False, [])
-        seen = {"seen_user": users_E[~is_row], "seen_item": seen_E.astype(np.int32)}
+        seen = {
+            "seen_user": users_E[~is_row],
+            "seen_item": seen_E.astype(np.int32),
+            "seen_neutral": judged.is_neutral.filter(below).to_numpy(),
+        }
         if columns.time:
             seen["seen_time"] = rated["time_us"].to_numpy()
         arrays |= value_arrays(seen_items.values, "seen_items")

@@ -102,6 +102,13 @@ class Shard:
             return None
         return mapped(self.folder, "seen.time", "int64", self._part.seen)
 
+    @cached_property
+    def seen_neutral_E(self) -> NDArray[np.bool_] | None:
+        """True for each pair of ``seen`` that does not speak against its item; None if all do."""
+        if not self._part.seen or not file_of(self.folder, "seen.neutral").exists():
+            return None
+        return mapped(self.folder, "seen.neutral", "bool", self._part.seen)
+
     def interactions(self, items: Ids | None = None) -> Interactions:
         """Return the rows as ``Interactions`` of all items, with arrays that stay on disk.
 
@@ -118,4 +125,5 @@ class Shard:
             time_E=self.time_E,
             seen=self.seen,
             seen_time_E=self.seen_time_E,
+            seen_neutral_E=self.seen_neutral_E,
         )

@@ -210,7 +210,12 @@ def _seen(
         keep_E &= shard.seen_time_E < before
     counts = _count(shard.seen.indptr_U1, keep_E)[is_user_U]
     seen = History(_indptr(counts), number_I[shard.seen.items_E[keep_E]].astype(np.int32))
-    return seen_arrays(seen, None if shard.seen_time_E is None else shard.seen_time_E[keep_E])
+    time_E, neutral_E = shard.seen_time_E, shard.seen_neutral_E
+    return seen_arrays(
+        seen,
+        None if time_E is None else time_E[keep_E],
+        None if neutral_E is None else neutral_E[keep_E],
+    )
 
 
 def _count(indptr_U1: NDArray[np.int64], keep_E: NDArray[np.bool_]) -> NDArray[np.int64]:

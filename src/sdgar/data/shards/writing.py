@@ -127,16 +127,23 @@ def _write_shard(
     if data.seen is not None:
         row_E, indptr_S1 = _rows_of(data.seen.indptr_U1, users_S)
         times = None if data.seen_time_E is None else data.seen_time_E[row_E]
-        arrays |= seen_arrays(History(indptr_S1, data.seen.items_E[row_E]), times)
+        neutral = None if data.seen_neutral_E is None else data.seen_neutral_E[row_E]
+        arrays |= seen_arrays(History(indptr_S1, data.seen.items_E[row_E]), times, neutral)
     return write_shard(folder, number, of, arrays)
 
 
-def seen_arrays(seen: History | None, time_E: NDArray[np.int64] | None) -> dict[str, NDArray[Any]]:
+def seen_arrays(
+    seen: History | None, time_E: NDArray[np.int64] | None, neutral_E: NDArray[np.bool_] | None
+) -> dict[str, NDArray[Any]]:
     """Return the arrays of pairs that users know and do not like; nothing if there are none."""
     if seen is None or not len(seen.items_E):
         return {}
     arrays: dict[str, NDArray[Any]] = {"seen.indptr": seen.indptr_U1, "seen.items": seen.items_E}
-    return arrays if time_E is None else {**arrays, "seen.time": time_E}
+    if time_E is not None:
+        arrays["seen.time"] = time_E
+    if neutral_E is not None and neutral_E.any():
+        arrays["seen.neutral"] = neutral_E
+    return arrays
 
 
 def write_shard(folder: Path, number: int, of: int, arrays: Mapping[str, NDArray[Any]]) -> Part:
@@ -187,7 +194,6 @@ def joined(shards: Shards, work: Path | None = None) -> Interactions:
             time_E[place_E] = shard.time_E
     rank = np.concatenate([shard.rank_U for shard in shards])
     ids = np.concatenate(common_kind(*users))
-    seen, seen_time_E = _joined_seen(shards)
     return Interactions(
         users=Ids(ids[np.argsort(rank, kind="stable")]),
         items=shards.items,
@@ -196,8 +202,7 @@ def joined(shards: Shards, work: Path | None = None) -> Interactions:
         account=shards.account,
         weight_E=weight_E,
         time_E=time_E,
-        seen=seen,
-        seen_time_E=seen_time_E,
+        **_joined_seen(shards),
     )
 
 
@@ -206,21 +211,28 @@ def row_numbers(shards: Shards) -> NDArray[np.int64]:
     return _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])[:-1]
 
 
-def _joined_seen(shards: Shards) -> tuple[History | None, NDArray[np.int64] | None]:
-    """Return the pairs that users know and do not like, of all shards, and their times."""
+def _joined_seen(shards: Shards) -> dict[str, Any]:
+    """Return the pairs that users know and do not like, of all shards, and what is told of them."""
     known = [(shard, shard.seen) for shard in shards if shard.seen is not None]
     if not known:
-        return None, None
+        return {}
     indptr_U1 = _indptr(shards, [(shard.rank_U, seen.indptr_U1) for shard, seen in known])
     items_E = np.empty(indptr_U1[-1], np.int32)
     timed = all(shard.seen_time_E is not None for shard, _ in known)
     time_E = np.empty(indptr_U1[-1], np.int64) if timed else None
+    neutral_E = np.zeros(indptr_U1[-1], np.bool_)
     for shard, seen in known:
         place_E = _rows_of(indptr_U1, shard.rank_U)[0]
         items_E[place_E] = seen.items_E
         if time_E is not None and shard.seen_time_E is not None:
             time_E[place_E] = shard.seen_time_E
-    return History(indptr_U1, items_E), time_E
+        if shard.seen_neutral_E is not None:
+            neutral_E[place_E] = shard.seen_neutral_E
+    return {
+        "seen": History(indptr_U1, items_E),
+        "seen_time_E": time_E,
+        "seen_neutral_E": neutral_E if neutral_E.any() else None,
+    }
 
 
 def _indptr(
