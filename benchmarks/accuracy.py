@@ -70,8 +70,13 @@ WHOLE = {
     "s3-sports": ("s3rec-sports", None),
 }
 """Data sets without a split, and the least rating that is a liking."""
-LIKED = 4
-"""The least rating that is a liking where lower ones are kept as dislikes."""
+RATED = {
+    "ratings": ("movielens-100k", 4, 4),
+    "ratings-neutral": ("movielens-100k", 4, 3),
+    "anime-ratings": ("anime-5k", 7, 5),
+}
+"""Data sets whose low ratings are kept: the folder, the least rating that is a liking, and the one
+below which a rating is a dislike. A rating of 0, of what was watched and not rated, is left out."""
 
 
 @dataclass
@@ -83,6 +88,8 @@ class Parts:
     test: Interactions
     split: splits.Split
     """The training rows again: those to learn from, and those for validation."""
+    disliked: Interactions | None = None
+    """Dislikes that were held out with the test rows, which lists had better not have."""
 
 
 # Data
@@ -120,7 +127,9 @@ def pack(shared: Path, out: Path) -> None:
             frame = frame.filter(pl.col("rating") >= least)
         frame = frame.unique(["user", "item"], maintain_order=True)
         save(name, user=frame["user"], item=frame["item"])
-    save("ratings", **{name: read("movielens-100k")[name] for name in ("user", "item", "rating")})
+    for name, (folder, _, _) in RATED.items():
+        frame = read(folder).filter(pl.col("rating") > 0)
+        save(name, **{column: frame[column] for column in ("user", "item", "rating")})
 
 
 def load(folder: Path, job: dict[str, Any]) -> Parts:
@@ -136,7 +145,8 @@ def load(folder: Path, job: dict[str, Any]) -> Parts:
         return Parts(train, test, splits.validation(train, seed=seed))
     users_E, items_E = arrays["user"], arrays["item"]
     if "rating" in arrays:
-        return _rated(users_E, items_E, arrays["rating"], seed)
+        _, liked, low = RATED[job["data"]]
+        return _rated(users_E, items_E, arrays["rating"], liked, low, seed)
     if "time" in arrays:
         everything = Interactions.from_arrays(users_E, items_E, time=arrays["time"])
         before = splits.leave_last_out(everything)
@@ -155,24 +165,29 @@ def _sampled(users_E: Any, items_E: Any, rows: int | None, seed: int) -> Parts:
     return Parts(train, test, splits.validation(train, seed=seed))
 
 
-def _rated(users_E: Any, items_E: Any, rating_E: Any, seed: int) -> Parts:
+def _rated(users_E: Any, items_E: Any, rating_E: Any, liked: int, low: int, seed: int) -> Parts:
     """Hold out a fifth of each user's ratings, whatever they are, and a tenth of the rest.
 
-    Likings are learned from and looked for; what the user rated low in training is seen.
+    Likings are learned from and looked for; what the user rated lower in training is seen, and what
+    is rated below ``low`` is disliked.
     """
     rng = np.random.default_rng(seed)
     test_E = _held_out(users_E, 0.2, rng)
     valid_E = np.zeros_like(test_E)
     valid_E[~test_E] = _held_out(users_E[~test_E], 0.1, rng)
-    liked_E, train_E = rating_E >= LIKED, ~test_E & ~valid_E
+    liked_E, train_E = rating_E >= liked, ~test_E & ~valid_E
 
     def of(some_E: Any) -> Interactions:
         return Interactions.from_arrays(users_E[some_E], items_E[some_E])
 
-    low_E = train_E & ~liked_E
+    low_E, disliked_E = train_E & ~liked_E, rating_E < low
     train = of(train_E & liked_E).with_seen(users_E[low_E], items_E[low_E])
+    if low < liked:
+        neutral_E = low_E & ~disliked_E
+        train = train.with_neutral(users_E[neutral_E], items_E[neutral_E])
     valid = of(valid_E & liked_E)
-    return Parts(train.merge(valid), of(test_E & liked_E), splits.Split(train, valid, "ratings"))
+    split = splits.Split(train, valid, "ratings")
+    return Parts(train.merge(valid), of(test_E & liked_E), split, of(test_E & disliked_E))
 
 
 def _held_out(users_E: Any, share: float, rng: np.random.Generator) -> Any:
@@ -230,6 +245,8 @@ def one(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         means = estimator.evaluate(parts.test, ks=KS).means()
         result["test"] = means["ndcg@50"]
         result["metrics"] = {name: round(value, 6) for name, value in means.items()}
+    if protocol != "valid" and parts.disliked is not None:
+        result["disliked"] = estimator.evaluate(parts.disliked, ks=KS).means()["recall@50"]
     return result
 
 

@@ -331,9 +331,10 @@ SHARES = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
 def dislikes() -> list[Job]:
-    """Shares of negatives that users rated low, on MovieLens-100K."""
+    """Shares of negatives that users rated low, on MovieLens-100K and Anime."""
     return [
-        job("ratings", system, seed, "chosen", **({"dislikes": p} if p else {}))
+        job(data, system, seed, "chosen", **({"dislikes": p} if p else {}))
+        for data in ("ratings", "ratings-neutral", "anime-ratings")
         for system in DISLIKING for p in SHARES for seed in SEEDS
     ]  # fmt: skip
 
