@@ -31,6 +31,7 @@ from sdgar.objectives import (
 )
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
@@ -64,6 +65,20 @@ def _ranks(data: Interactions) -> RankByFactor:
     return RankByFactor(model, 0.2)
 
 
+def _disliking(base: type) -> Make:
+    """Every second context dislikes some of what it does not have."""
+
+    def make(data: Interactions) -> WithDislikes:
+        free_UI = np.ones((data.n_users, data.n_items), bool)
+        free_UI[data.users_E, data.items_E] = False
+        free_UI &= np.add.outer(np.arange(data.n_users), np.arange(data.n_items)) % 4 == 0
+        users_D, items_D = np.nonzero(free_UI)
+        rated = data.with_seen(data.users.at(users_D), data.items.at(items_D))
+        return WithDislikes(SAMPLERS[base](data), rated, 0.3)
+
+    return make
+
+
 def _count(data: Interactions) -> Tensor:
     return torch.from_numpy(np.bincount(data.items_E, minlength=data.n_items))
 
@@ -81,6 +96,7 @@ SAMPLERS: dict[type, Make] = {
     RankByFactor: _ranks,
     HardestOf: lambda data: HardestOf(3),
     FirstViolation: lambda data: FirstViolation(0.05, 6),
+    WithDislikes: lambda data: _disliking(Decomposable)(data),
 }
 OBJECTIVES: dict[type, Make] = {
     PairwiseLogistic: lambda data: PairwiseLogistic(),
@@ -141,7 +157,7 @@ class Composition(NamedTuple):
             "sampler": sampler,
             "objective": OBJECTIVES[self.objective](data),
             "optimizer": optimizer,
-            "n_negatives": min(3, getattr(sampler, "most_negatives", 3)),
+            "n_negatives": min(3, getattr(sampler, "most_negatives", None) or 3),
             "batch_size": 12,
             "l2": 0.0 if self.discriminator is Metric else 0.02,
         }
@@ -173,6 +189,7 @@ SOFTMAX_ADAM = Composition(Decomposable, Cosine, SampledSoftmax, LazyAdam, bias=
 RANKS_ADAGRAD = Composition(RankByFactor, MatrixFactorization, PairwiseLogistic, RowAdagrad)
 METRIC = Composition(Uniform, Metric, CmlHinge, RowAdagrad)
 METRIC_ADAM = Composition(Uniform, Metric, CmlHinge, LazyAdam)
+DISLIKING = Composition(WithDislikes, Cosine, SampledSoftmax, RowAdagrad, bias=True)
 SUMS_OF_FIELDS = (
     Composition(Uniform, MatrixFactorization, PairwiseLogistic, RowAdagrad, fields=True),
     Composition(Decomposable, Cosine, SampledSoftmax, RowAdagrad, bias=True, fields=True),
@@ -191,6 +208,7 @@ MET = (
     Composition(HardestOf, MatrixFactorization, PairwiseLogistic, RowAdagrad),
     Composition(FirstViolation, MatrixFactorization, WarpHinge, RowAdagrad),
     VIOLATION_SGD,
+    DISLIKING,
     *SUMS_OF_FIELDS,
     METRIC,
 )

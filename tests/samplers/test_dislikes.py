@@ -9,6 +9,7 @@ import torch
 import sdgar
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
+from sdgar.engines.fused import plan
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.ablations import Frozen
@@ -78,10 +79,18 @@ def test_systems_draw_them_or_say_why_not():
         sdgar.BPR(**QUICK, dislikes=P).fit(bare)
 
 
-def test_the_fused_engine_says_why_it_was_not_used():
-    model = sdgar.BPR(**QUICK | {"engine": "auto", "device": "cpu"}, dislikes=P).fit(rated())
-    assert model.trained_.engine == "eager"
-    assert "no code for the sampler WithDislikes" in model.trained_.why
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (sdgar.BPR, None), (sdgar.SDGAR, None), (sdgar.SDSoftmax, None), (sdgar.AOBPR, None),
+        (sdgar.DNS, "it draws dislikes beside Uniform, Popularity"),
+    ],
+)  # fmt: skip
+def test_the_fused_engine_of_the_cpu_draws_them_or_says_why_not(kind, why):
+    system = kind(**QUICK, dislikes=P).compose(rated(), seed=0)
+    said = plan.CPU.misfit(system)
+    assert said is None if why is None else str(said).startswith(why)
+    assert "no kernel for the sampler WithDislikes" in str(plan.GPU.misfit(system))
 
 
 def test_dislikes_of_the_future_are_not_learned_from():

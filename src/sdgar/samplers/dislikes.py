@@ -137,6 +137,18 @@ class WithDislikes:
         self._item_E = torch.from_numpy(self._positives.items_E).to(device).long()
         self._weigh()
 
+    def tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the tables that compiled draws read.
+
+        They are where the dislikes of each context begin, the dislikes of all, and
+        (1 - (1 - Z_c)^T) / Z_c, which is 1 for a sampler that draws no known positive.
+        """
+        start_U1 = torch.from_numpy(self._disliked.indptr_U1)
+        kept_U = torch.ones(len(self._count_U))
+        if isinstance(self.base, KNOW_LOG_Q) and not isinstance(self.base, Uniform):
+            kept_U = self._log_kept_U.exp()
+        return start_U1, self._item_D, kept_U
+
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Refit the other sampler, and return its health."""
         health = self.base.refit(score, seed=seed, epoch=epoch)

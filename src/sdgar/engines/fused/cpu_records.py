@@ -17,6 +17,7 @@ from sdgar.engines.fused.memory import aligned, all_minus_one, packed
 from sdgar.engines.fused.plan import CPU, Beside
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.maths.rng import Permutation
+from sdgar.samplers.dislikes import WithDislikes
 
 if TYPE_CHECKING:
     from sdgar.kernels.numba.contexts import Summed, Tables
@@ -175,6 +176,8 @@ def variants_of(system: System) -> str:
         system.optimizer,
     )
     names = [type(part).__name__ for part in parts]
+    if isinstance(system.sampler, WithDislikes):
+        names.append(type(system.sampler.base).__name__)
     if isinstance(system.discriminator, Cosine) and system.discriminator.bias_I is not None:
         names.append("bias")
     if isinstance(system.discriminator, Metric) and system.l2 > 0:

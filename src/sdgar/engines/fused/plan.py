@@ -27,6 +27,7 @@ from sdgar.engines import host
 from sdgar.engines.fused.gpu_records import Draw, Loss, Pick, Scores, Step
 from sdgar.engines.fused.memory import aligned, aligned_copy, packed
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
+from sdgar.maths.rng import Stream, tail
 from sdgar.objectives import (
     CmlHinge,
     Logistic,
@@ -36,6 +37,7 @@ from sdgar.objectives import (
     WeightedLogistic,
 )
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
@@ -60,6 +62,8 @@ class Plan:
     """The lowerings of objectives."""
     steps: Mapping[type, Lower]
     """The lowerings of optimisers."""
+    beside_dislikes: tuple[type, ...] = ()
+    """The samplers whose draws can be mixed with those of dislikes."""
 
     def misfit(self, system: System) -> str | None:
         """Say why the engine has no code for the parts of a system, or None if it has."""
@@ -71,6 +75,10 @@ class Plan:
         }
         if (why := host.uncovered(system, known, self.code)) is not None:
             return why
+        base = getattr(system.sampler, "base", None)
+        if isinstance(system.sampler, WithDislikes) and type(base) not in self.beside_dislikes:
+            names = ", ".join(one.__name__ for one in self.beside_dislikes)
+            return f"it draws dislikes beside {names} only, not beside {type(base).__name__}"
         by_factors = isinstance(system.discriminator, MatrixFactorization)
         if system.sampler.uses_scores and not by_factors:
             return "its samplers that look at scores know those of factorization only"
@@ -174,6 +182,19 @@ def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, asked: Asked) -> Any:
     )
 
 
+def _cpu_with_dislikes(k: Any, sampler: WithDislikes, asked: Asked) -> Any:
+    start_U1, item_D, kept_U = sampler.tables()
+    return k.draws.WithDislikes(
+        *asked,
+        base=CPU.draws[type(sampler.base)](k, sampler.base, asked),
+        share=np.float32(sampler.p),
+        stream=np.uint64(tail(Stream.DISLIKES, 0)),
+        start_U1=start_U1.numpy(),
+        item_D=item_D.numpy(),
+        kept_U=kept_U.numpy(),
+    )
+
+
 def _cpu_hardest_of(k: Any, sampler: HardestOf, asked: Asked) -> Any:
     return k.picks.HardestOf(*asked, candidates=sampler.candidates)
 
@@ -258,6 +279,7 @@ CPU = Plan(
         RankByFactor: _cpu_rank_by_factor,
         HardestOf: _cpu_hardest_of,
         FirstViolation: _cpu_first_violation,
+        WithDislikes: _cpu_with_dislikes,
     },
     losses={
         PairwiseLogistic: _cpu_pairwise_logistic,
@@ -268,6 +290,7 @@ CPU = Plan(
         SampledSoftmax: _cpu_sampled_softmax,
     },
     steps={SGD: _cpu_sgd, LazyAdam: _cpu_lazy_adam, RowAdagrad: _cpu_row_adagrad},
+    beside_dislikes=(Uniform, Popularity, Decomposable, RankByFactor),
 )
 
 

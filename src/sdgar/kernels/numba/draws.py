@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, summing, variant
-from sdgar.kernels.numba.known import bit_of, is_known, unknown_item
+from sdgar.kernels.numba.known import bit_of, is_among, is_known, unknown_item
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 MAX_TRIES = 16
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
+_EPOCH, _FRACTION = np.uint64(0xFFFFFF), np.float32(2.0**-32)
 
 
 class Drawn(NamedTuple):
@@ -81,7 +82,23 @@ class RankByFactor(NamedTuple):
     downward_UK: NDArray[np.bool_]
 
 
-DRAWN = (Uniform, Popularity, Decomposable, RankByFactor)
+class WithDislikes(NamedTuple):
+    """Draws take a disliked item with the probability ``share``, and else what ``base`` draws."""
+
+    n: int
+    seed: np.uint64
+    n_items: int
+    base: Any
+    share: np.float32
+    stream: np.uint64
+    """The stream of the numbers that decide, where it stands in the tail of an address."""
+    start_U1: NDArray[np.int64]
+    item_D: NDArray[np.int64]
+    kept_U: NDArray[np.float32]
+    """What Q of the base is multiplied by, as known positives are drawn again."""
+
+
+DRAWN = (Uniform, Popularity, Decomposable, RankByFactor, WithDislikes)
 """The kinds of proposal that need no scores: they are drawn first, and scored afterwards."""
 
 
@@ -231,6 +248,24 @@ def _one_rank_by_factor(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> An
     return np.int64(p.order_KI[factor, place])
 
 
+@variant(draw, WithDislikes)
+def _draw_with_dislikes(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+) -> Any:
+    """Draw from the base, and put disliked items in the place of some."""
+    draw(p.base, known, tail, visits, user_V, row_VP, bins, drawn)
+    own = (np.uint64(tail) & _EPOCH) | p.stream
+    for v in range(visits):
+        first, last = p.start_U1[user_V[v]], p.start_U1[user_V[v] + 1]
+        for j in range(p.n if last > first else 0):
+            coin, high, low, _ = words(p.seed, row_VP[v, 0], j, own)
+            if np.float32(coin) * _FRACTION < p.share:
+                place, _ = index_and_fraction(last - first, high, low)
+                drawn.item_VN[v, j] = p.item_D[first + np.int64(place)]
+                drawn.ok_VN[v, j] = True
+    return None
+
+
 @inner
 def _open_bins(
     visits: Any, n: Any, item_bins: Any, bits: Any, user_V: Any, bins: Any, item_VN: Any
@@ -286,4 +321,21 @@ def _probability_decomposable(p: Any, known: Any, visits: Any, user_V: Any, draw
     for v in range(visits):
         for j in range(p.n):
             drawn.q_VN[v, j] = mix(p.x_UK, p.y_IK, user_V[v], drawn.item_VN[v, j])
+    return None
+
+
+@variant(probability, WithDislikes)
+def _probability_with_dislikes(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    """(1 - p) Q + p [i ∈ D_c] / |D_c|, where the context has disliked items, and Q without."""
+    probability(p.base, known, visits, user_V, drawn)
+    for v in range(visits):
+        user = user_V[v]
+        first, last = p.start_U1[user], p.start_U1[user + 1]
+        for j in range(p.n):
+            q = drawn.q_VN[v, j] * p.kept_U[user]
+            if last > first:
+                q *= np.float32(1) - p.share
+                if is_among(p.item_D, first, last, drawn.item_VN[v, j]):
+                    q += p.share / np.float32(last - first)
+            drawn.q_VN[v, j] = q
     return None

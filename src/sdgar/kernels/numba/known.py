@@ -51,9 +51,14 @@ def is_known(indptr_U1: Any, items_E: Any, bits: Any, user: Any, item: Any) -> A
     bit = bit_of(user, item, bits)
     if not (bits[bit >> np.uint64(3)] >> np.uint8(bit & np.uint64(7))) & np.uint8(1):
         return False
-    first, last = indptr_U1[user], indptr_U1[user + 1]
-    found = _first_at_least(items_E, first, last, item)
-    return found < last and items_E[found] == item
+    return is_among(items_E, indptr_U1[user], indptr_U1[user + 1], item)
+
+
+@inner
+def is_among(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
+    """Return whether an item is one of sorted_E[first:last]."""
+    found = _first_at_least(sorted_E, first, last, item)
+    return found < last and sorted_E[found] == item
 
 
 @inner
