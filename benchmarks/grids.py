@@ -331,11 +331,22 @@ SHARES = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
 def dislikes() -> list[Job]:
-    """Shares of negatives that users rated low, on MovieLens-100K and Anime."""
+    """Shares of negatives that users rated low, on MovieLens-100K."""
+    return [
+        job("ratings", system, seed, "chosen", **({"dislikes": p} if p else {}))
+        for system in DISLIKING for p in SHARES for seed in SEEDS
+    ]  # fmt: skip
+
+
+DISLIKED = {"ratings-neutral": SEEDS, "anime-ratings": SEEDS[:1]}
+
+
+def disliked() -> list[Job]:
+    """No dislikes and a tenth of them, where ratings in the middle are neither; with seeds."""
     return [
         job(data, system, seed, "chosen", **({"dislikes": p} if p else {}))
-        for data in ("ratings", "ratings-neutral", "anime-ratings")
-        for system in DISLIKING for p in SHARES for seed in SEEDS
+        for data, seeds in DISLIKED.items()
+        for seed in seeds for system in DISLIKING for p in (0.0, 0.1)
     ]  # fmt: skip
 
 
@@ -449,6 +460,7 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "draws": draws,
     "temperature": temperature,
     "dislikes": dislikes,
+    "disliked": disliked,
     "memory": memory,
     "neighbours": neighbours,
     "lightgcn": lightgcn,
