@@ -1287,6 +1287,30 @@ def answers_index() -> str:
     return markdown(head, rows)
 
 
+def exports() -> str:
+    """Lists that other programs make of an export, beside those of the model."""
+    report = _report("exports.json")
+    rows = [
+        [
+            f"`{row['system']}`",
+            row["by"],
+            *(f"{row[name]:,}" for name in ("same", "rounding", "other")),
+            f"{row['megabytes']:,.1f}",
+        ]
+        for row in report["rows"]
+    ]
+    head = ["system", "made by", "same list", "equal but for rounding", "other", "MB"]
+    versions = report["versions"]
+    with_ = ", ".join(f"{n} {versions[n]}" for n in ("faiss-cpu", "onnxruntime", "polars"))
+    server = report["server"]
+    with_ += f", PostgreSQL {server['postgresql']} with pgvector {server['pgvector']}"
+    return markdown(head, rows) + (
+        f"\n\n{report['users']:,} users of CiteULike, lists of {report['k']} items, seed "
+        f"{report['seed']}; {with_}; commit "
+        f"`{report['commit'][:7]}`."
+    )
+
+
 def sequence_epochs() -> str:
     """Seconds of an epoch of the sequence model, before and now."""
     report = _report("sequences.json")
@@ -1598,6 +1622,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "gpu": ("docs/benchmarks.md", gpu),
     "evaluation": ("docs/benchmarks.md", evaluation),
     "reading": ("docs/benchmarks.md", reading),
+    "exports": ("docs/exports.md", exports),
     "answers": ("docs/benchmarks.md", answers),
     "answers-index": ("docs/benchmarks.md", answers_index),
     "serving": ("docs/benchmarks.md", serving),

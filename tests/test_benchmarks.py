@@ -28,6 +28,7 @@ CASES = {
     "scale items": (),
     "diversity": (),
     "evaluation": ("--repeats", "1"),
+    "exports": (),
     "evaluation fold-in": (),
     "reading": (),
     "sampling": (),
@@ -54,6 +55,7 @@ NEEDS = {
     "cpu": "implicit",
     "evaluation": "implicit",
     "serving": "fastapi",
+    "exports": "onnxruntime",
 }
 
 
