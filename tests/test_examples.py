@@ -38,6 +38,7 @@ def test_every_example_is_tested():
     tested = {
         "contexts", "own_model", "own_sampler", "own_system", "sequences", "search_proposals",
         "item_features", "every_night", "new_items", "export", "beyond_accuracy",
+        "negative_feedback",
     }  # fmt: skip
     assert {file.stem for file in EXAMPLES.glob("*.py")} == tested
 
@@ -100,3 +101,13 @@ def test_a_model_shows_more_of_the_catalogue_than_popularity_and_fits_users_bett
     groups = [values["ndcg@10"] for name, values in found.items() if "held-out items" in name]
     assert len(groups) == 4
     assert max(groups) == groups[-1]  # popular items are found most easily
+
+
+def test_what_was_passed_over_is_left_out_and_teaches(run):
+    found = run("negative_feedback")
+    assert found["passed over"] > 100
+    for name in ("as items to leave out", "as negatives too"):
+        assert found[f"{name}: passed over"] == 0
+    assert found["as negatives too: wrong kind"] < found["as items to leave out: wrong kind"] / 2
+    assert found["ratings that are known"] == 2
+    assert found["ratings that are dislikes"] == found["plays that are dislikes"] == 1
