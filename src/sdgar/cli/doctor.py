@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from sdgar.machine.cores import Cores
 
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
-_EXTRAS = {"plot": "matplotlib", "tune": "optuna", "ann": "faiss", "serve": "psycopg"}
+_EXTRAS = {
+    "plot": "matplotlib",
+    "tune": "optuna",
+    "ann": "faiss",
+    "serve": "psycopg",
+    "export": "onnx",
+}
 """The extras of the package, and the module that each brings."""
 
 
