@@ -541,6 +541,35 @@ def dislikes() -> str:
     )
 
 
+def disliked() -> str:
+    """Validation and test without and with dislikes, and how many held-out dislikes lists hold."""
+    lines = _lines("disliked.jsonl")
+    titles = {"ratings-neutral": "MovieLens-100K", "anime-ratings": "Anime"}
+    rows = []
+    for data, title in titles.items():
+        for system in DISLIKING:
+            cells = []
+            for what in ("valid", "test", "disliked"):
+                for p in (0.0, 0.1):
+                    some = [
+                        line[what] for line in lines
+                        if (line["data"], line["system"]) == (data, system)
+                        and line["settings"].get("dislikes", 0.0) == p
+                    ]  # fmt: skip
+                    cells.append(shown(some))
+            rows.append([title, f"`{system}`", *cells])
+            title = ""
+    head = ["data", "system", "valid, none", "valid, p = 0.1", "test, none", "test, p = 0.1"]
+    head += ["disliked, none", "disliked, p = 0.1"]
+    seeds = {t: len(grids.DISLIKED[d]) for d, t in titles.items()}
+    about = lines[0]["about"]
+    said = ", ".join(f"{n} seed{'s' if n > 1 else ''} on {t}" for t, n in seeds.items())
+    return markdown(head, rows) + (
+        f"\n\n{said}; engine {lines[0]['engine']}, {about['machine']}, commit "
+        f"`{about['commit'][:7]}`."
+    )
+
+
 def memory() -> str:
     """SD-Softmax without and with a memory, and the memory alone, on every data set."""
     lines = _lines("memory.jsonl")
@@ -1613,6 +1642,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "command": ("docs/benchmarks.md", command),
     "yardsticks": ("docs/systems.md", yardsticks),
     "dislikes": ("docs/systems.md", dislikes),
+    "disliked": ("docs/systems.md", disliked),
     "cpu-sdgar": ("docs/benchmarks.md", cpu_sdgar),
     "cpu-bpr": ("docs/benchmarks.md", cpu_bpr),
     "beside-eager": ("docs/benchmarks.md", beside_eager),
