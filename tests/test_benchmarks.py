@@ -82,8 +82,15 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
     assert sum(one for one, _ in sums) > 0
 
 
+LONG = ("exports",)
+"""The cases of the long run."""
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=[pytest.mark.exhaustive] if c in LONG else []) for c in CASES],
+)
 def test_a_benchmark_runs_and_writes_its_report(case, script, monkeypatch, tmp_path):
     pytest.importorskip(NEEDS.get(case, "torch"))
     if case == "serving" and shutil.which("wrk") is None:

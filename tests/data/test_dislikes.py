@@ -70,9 +70,8 @@ def test_weights_below_a_threshold_are_dislikes_and_may_be_negative():
     assert data.account.filtered == {"weight_below_0.1": 2}
     with pytest.raises(DataError, match="a negative weight"):
         read(extra, weight="weight")
-    with pytest.raises(
-        DataError, match="a negative weight"
-    ):  # what is learned from is not negative
+    # What is learned from is not negative.
+    with pytest.raises(DataError, match="a negative weight"):
         read(extra, weight="weight", dislike_below=-2)
 
 
@@ -106,7 +105,10 @@ def test_options_without_their_column_are_refused(options, said):
         read({"user": [], "item": []}, **options)
 
 
-@pytest.mark.parametrize("system", ["bpr", "sdgar", "sdsoftmax"])
+@pytest.mark.parametrize(
+    "system",
+    ["bpr", *(pytest.param(s, marks=pytest.mark.exhaustive) for s in ("sdgar", "sdsoftmax"))],
+)
 def test_commands_learn_from_kinds_and_leave_them_out(system, tmp_path):
     rows = [f"u{u},i{(u * k) % 7},view" for u in range(8) for k in (1, 2, 3)]
     rows += [f"u{u},i{(u + 5) % 7},pass" for u in range(8)]

@@ -18,8 +18,16 @@ from sdgar.recommend.recommender import Recommender
 from .. import postgresql
 
 K = 6
-KINDS = ("memory", "least squares", "popular", "ease", "item-knn", "elsa", "sum", "two vectors")
-VECTORS = ("memory", "least squares", "popular", "elsa", "sum", "two vectors")
+
+
+def kinds(default: str, more: str) -> list:
+    """The models to try by default, and more of them in the long run."""
+    long = [pytest.param(name, marks=pytest.mark.exhaustive) for name in more.split(", ")]
+    return [*default.split(", "), *long]
+
+
+KINDS = kinds("memory, ease, elsa, sum", "least squares, popular, item-knn, two vectors")
+VECTORS = kinds("memory, elsa, sum", "least squares, popular, two vectors")
 
 
 def require_same(model: Recommender, theirs: list[list], users: list) -> None:
@@ -69,7 +77,7 @@ def test_tables_have_all_weights_between_items(models, tmp_path):
     assert "vector" not in pl.read_parquet_schema(tmp_path / "out" / "users.parquet")
 
 
-@pytest.mark.parametrize("kind", ["least squares", "popular", "elsa"])
+@pytest.mark.parametrize("kind", kinds("least squares", "popular, elsa"))
 def test_an_index_gives_the_same_lists(kind, models, read, tmp_path):
     pytest.importorskip("faiss", reason="faiss is not installed (extra export)")
     model = models[kind]
@@ -138,7 +146,7 @@ def server():
         yield programs, address
 
 
-@pytest.mark.parametrize("kind", ["memory", "popular", "elsa", "two vectors"])
+@pytest.mark.parametrize("kind", kinds("memory, two vectors", "popular, elsa"))
 def test_a_database_gives_the_same_lists(kind, models, read, server, tmp_path):
     import psycopg
 

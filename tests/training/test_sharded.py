@@ -168,6 +168,11 @@ def test_parts_that_cannot_be_split_by_users_are_refused(shards):
         sdgar.CML(dim=4, epochs=2).fit_shards(shards, verbose=False)
 
 
+def test_dislikes_are_refused(shards):
+    with pytest.raises(UsageError, match=r"shards draws no dislikes, and dislikes is 0\.1"):
+        sdgar.BPR(dim=4, epochs=2, dislikes=0.1).fit_shards(shards, verbose=False)
+
+
 def test_versions_that_no_state_has_are_removed(tmp_path):
     users = UsersOnDisk(tmp_path, 2)
     users.put(0, "vectors", {"x": np.array([1.0])})

@@ -161,6 +161,12 @@ class Learner(Looped):
         >>> sorted(model.recommend([3], k=2)["item"])
         ['b', 'c']
         """
+        if share_of(self.dislikes):
+            raise UsageError(
+                f"training on shards draws no dislikes, and dislikes is {self.dislikes:g}. Set it "
+                "to 0, or read the events into memory.",
+                code="unused_dislikes",
+            )
         rows = cast("Interactions", shards)  # of which only sizes are asked for
         settled = self.settled(rows)
         run = Training(
