@@ -112,5 +112,4 @@ def test_each_library_has_its_steps():
     assert without == [
         "measure AUC, or training rows",
         "recommend to new users by features",
-        "train on a cluster",
     ]
