@@ -653,18 +653,25 @@ def _night_mean(lines: list[dict[str, Any]], how: str) -> float:
     return sum(n[how]["sum of ndcg@50"] for n in lines) / sum(n["users"] for n in lines)
 
 
+def _night_gain(lines: list[dict[str, Any]]) -> float:
+    """Return by how many percent the model that goes on is better."""
+    return 100 * (_night_mean(lines, "going_on") / _night_mean(lines, "anew") - 1)
+
+
 def nights() -> str:
     """A model that goes on every night beside one that is trained anew, over ten nights."""
     rows = []
     for title, lines in _nights().items():
         on, anew = (_night_mean(lines, how) for how in ("going_on", "anew"))
         fast, slow = (mean(n[how]["cpu_seconds"] for n in lines) for how in ("going_on", "anew"))
-        seeds = len({n["seed"] for n in lines})
+        seeds = sorted({n["seed"] for n in lines})
+        each = [_night_gain([n for n in lines if n["seed"] == seed]) for seed in seeds]
+        spread = f" ({min(each):+.1f} to {max(each):+.1f})" if len(seeds) > 1 else ""
         rows.append(
             [title, f"{mean(n['train_rows'] for n in lines):,.0f}",
-             f"{sum(n['users'] for n in lines) / seeds:,.0f}", str(seeds), f"{on:.4f}",
-             f"{anew:.4f}", f"{100 * (on / anew - 1):+.1f} %", f"{fast:.1f} s", f"{slow:.1f} s",
-             f"{fast / slow:.2f}"]
+             f"{sum(n['users'] for n in lines) / len(seeds):,.0f}", str(len(seeds)), f"{on:.4f}",
+             f"{anew:.4f}", f"{_night_gain(lines):+.1f} %{spread}", f"{fast:.1f} s",
+             f"{slow:.1f} s", f"{fast / slow:.2f}"]
         )  # fmt: skip
     head = ["", "training rows", "users", "seeds", "goes on", "anew", "difference",
             "goes on", "anew", "ratio"]  # fmt: skip
