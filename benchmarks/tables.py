@@ -1598,6 +1598,20 @@ def diversity_seconds() -> str:
     return markdown(["rule", "seconds of CPU", "seconds"], rows)
 
 
+def ranks() -> str:
+    """Say how fast several processes train on shards, beside one."""
+    report = _report("ranks.json")
+    rows = [
+        [
+            "one process, two threads" if count == "1" else f"{count} workers, a thread each",
+            f"{speed:,}",
+            f"{report['of one process'][count]:.2f}",
+        ]
+        for count, speed in report["positives_per_second"].items()
+    ]
+    return markdown(["by", "positives a second", "of one process"], rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "accuracy": ("README.md", accuracy),
     "paper-table1": ("docs/results.md", paper("table1")),
@@ -1666,6 +1680,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "sequence-epochs": ("docs/benchmarks.md", sequence_epochs),
     "shards": ("docs/scale.md", shards),
     "shards-beside": ("docs/scale.md", shards_beside),
+    "ranks": ("docs/scale.md", ranks),
 }
 """The page of every table, and what makes it."""
 

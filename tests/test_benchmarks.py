@@ -47,6 +47,7 @@ CASES = {
     "serving": (),
     "shards": (),
     "sharded_training": (),
+    "ranks": (),
 }
 NEEDS = {
     "answers index": "faiss",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdgar.cli import options
+from sdgar.cli.workers import started_again
 from sdgar.errors import UsageError
 from sdgar.settings import VANISHED
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from sdgar.experiments.job import Job
     from sdgar.systems.base import Estimator
 
-_WITH_RESUME = ("resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json")
+_WITH_RESUME = (
+    "resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json", "workers",
+)  # fmt: skip
 """Parameters that may be given anew when an interrupted run goes on."""
 
 
@@ -71,6 +74,20 @@ def _wishes(said: Mapping[str, Any]) -> dict[str, Any]:
 def _own(said: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, str]:
     taken = {"seed", "engine", "device", "metric", *parts, *_wishes(said)}
     return options.settings_of(said["settings"], taken)
+
+
+def to_go_on_with(
+    resume: Path | None, out: Path | None, given: dict[str, str]
+) -> tuple[Path | None, dict[str, str]]:
+    """Return the run to go on with, if there is one, and the words that may be said of it.
+
+    Workers that torchrun has started again go on with the run that they had begun.
+    """
+    from sdgar.experiments.workspace import partial_of
+
+    if out is None or not started_again() or not partial_of(out).exists():
+        return resume, given
+    return out, {name: word for name, word in given.items() if name in _WITH_RESUME}
 
 
 def interrupted_job(out: Path, given: Mapping[str, str]) -> Job:

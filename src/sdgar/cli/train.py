@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sdgar.cli import options
-from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
-from sdgar.cli.finished import tell_earlier, tell_finished
-from sdgar.cli.inputs import absolute, bounded, read_rows
-from sdgar.cli.reports import tell_system
-from sdgar.cli.signals import HeldBack
-from sdgar.cli.to_train import interrupted_job, system_to_train
-from sdgar.cli.train_shards import train_on_shards
+from sdgar.cli.inputs import absolute, bounded
+from sdgar.cli.to_train import interrupted_job, system_to_train, to_go_on_with
+from sdgar.cli.train_job import train_job
+from sdgar.cli.workers import follows
 from sdgar.errors import UsageError
 from sdgar.settings import CHECKPOINT_SECONDS, TEST_USERS, TOGETHER
-
-if TYPE_CHECKING:
-    from sdgar.experiments.job import Job
-    from sdgar.systems.base import Estimator
 
 
 @options.reads_files
@@ -57,6 +50,7 @@ def train(
     memory: options.Memory = "4GiB",
     together: options.Together = TOGETHER,
     test_users: options.TestUsers = TEST_USERS,
+    workers: options.WorkerCount = 1,
     resume: options.Resume = None,
     checkpoint_every: options.CheckpointEvery = CHECKPOINT_SECONDS,
     overwrite: options.Overwrite = False,
@@ -78,7 +72,8 @@ def train(
     ones are folded in, and a few epochs follow. Both models are measured on the newest rows that
     RUN has not seen. Without --out the new model takes the place of RUN.
 
-    A folder that `sdgar data shard` wrote is trained on within --memory, however large it is.
+    A folder that `sdgar data shard` wrote is trained on within --memory, however large it is, by
+    one process or several (--workers, or torchrun).
 
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
@@ -90,12 +85,13 @@ def train(
     from sdgar.systems.checks import require_looks_at_features
 
     screen, given = Screen(as_json=as_json), options.given(context)
+    resume, given = to_go_on_with(resume, out, given)
     if resume is not None:
         job = interrupted_job(resume, given)
         if "checkpoint_every" in given:
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
-        _train(screen, job, job.estimator(), resume, verbose, explain, resume=True)
+        train_job(screen, job, job.estimator(), resume, verbose, explain, workers, resume=True)
         return
     if out is None and earlier is not None:
         out, overwrite = earlier, True
@@ -105,7 +101,8 @@ def train(
             "--resume RUN, to go on with an interrupted run.",
             code="missing_argument",
         )
-    require_free(out, overwrite=overwrite)
+    if not follows():  # the first worker looks, and then writes there
+        require_free(out, overwrite=overwrite)
     folder = options.shards_among(files)
     options.require_for_shards(given, sharded=folder is not None)
     options.require_one_test(test, split)
@@ -132,28 +129,4 @@ def train(
         vanished=vanished, replace_if=replace_if,
         shards=options.of_shards(folder, memory, together, test_users),
     )  # fmt: skip
-    _train(screen, job, estimator, out, verbose, explain, inputs=(files, test, valid))
-
-
-def _train(
-    screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool, *,
-    resume: bool = False, inputs: tuple[Any, ...] = (),
-) -> None:  # fmt: skip
-    """Read the rows of a job, run it on them, and tell what came of it."""
-    from sdgar.experiments.run import loop_of
-
-    if job.shards is not None:
-        train_on_shards(screen, job, estimator, out, verbose, explain, resume=resume)
-        return
-    rows = read_rows(screen, job, *inputs)
-    tell_system(screen, estimator, rows.train)
-    loop = loop_of(estimator.settled(rows.train), job.protocol)
-    if rows.before is not None:
-        tell_earlier(screen, job, estimator, rows.before)
-        loop = estimator.settled(rows.train).further_options()
-    with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
-        result = job.run(
-            estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
-            tell=lambda note: screen.say("resume", note),
-        )  # fmt: skip
-    tell_finished(screen, job, out, result, explain=explain)
+    train_job(screen, job, estimator, out, verbose, explain, workers, inputs=(files, test, valid))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,22 +12,24 @@ from sdgar.cli.console import Screen
 from sdgar.cli.finished import tell_finished
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
+from sdgar.cli.workers import several
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
+    from sdgar.data.shards import Shards
     from sdgar.experiments.job import Job
+    from sdgar.machine.workers import Workers
     from sdgar.systems.base import Estimator
+    from sdgar.systems.learner import Learner
 
 
 def train_on_shards(
     screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
-    *, resume: bool = False,
+    *, workers: int = 1, resume: bool = False,
 ) -> None:  # fmt: skip
     """Run a job on its folder of shards, and tell what came of it."""
     from sdgar.data.shards import Shards
-    from sdgar.experiments.run import loop_of
-    from sdgar.experiments.sharded_run import bytes_needed, run_shards
     from sdgar.systems.learner import Learner
 
     if not isinstance(estimator, Learner):
@@ -37,21 +40,53 @@ def train_on_shards(
         )
     assert job.shards is not None
     shards = Shards.open(job.files[0])
+    with several(workers) as together:
+        if together.leads:
+            _lead(screen, job, estimator, shards, out, verbose, explain, together, resume=resume)
+        else:
+            _follow(job, estimator, shards, out, together)
+
+
+def _lead(
+    screen: Screen, job: Job, estimator: Learner, shards: Shards, out: Path, verbose: bool,
+    explain: bool, workers: Workers, *, resume: bool,
+) -> None:  # fmt: skip
+    """Train, alone or as the first of several workers."""
+    from sdgar.experiments.run import loop_of
+    from sdgar.experiments.sharded_run import bytes_needed, run_shards
+
+    assert job.shards is not None
     rows = cast("Interactions", shards)
     screen.say("data", f"{Path(job.files[0]).name}: {shards.sizes()}")
     tell_system(screen, estimator, rows)
     items, block = (
         size / 2**30 for size in bytes_needed(estimator, shards, job.shards["together"])
     )
+    each = f", in each of {workers.count} workers" if workers.count > 1 else ""
     screen.say(
         "memory",
-        f"{items:.2f} GiB for items and {block:.2f} GiB for the users of a block of shards",
+        f"{items:.2f} GiB for items and {block:.2f} GiB for the users of a block of shards{each}",
     )
     loop = loop_of(estimator.settled(rows), job.protocol)
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = run_shards(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
             on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
-            command=asdict(job), tell=lambda note: screen.say("resume", note), **job.shards,
+            command=asdict(job), tell=lambda note: screen.say("resume", note), workers=workers,
+            **job.shards,
         )  # fmt: skip
     tell_finished(screen, job, out, result, explain=explain)
+
+
+def _follow(
+    job: Job, estimator: Learner, shards: Shards, out: Path, workers: Workers
+) -> None:  # fmt: skip
+    """Do the part of a worker that is led by the first, which alone listens to signals."""
+    from sdgar.experiments.sharded_run import follow_run
+
+    assert job.shards is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    follow_run(
+        estimator, shards, out=out, workers=workers, ks=tuple(job.ks), **job.shards
+    )  # fmt: skip

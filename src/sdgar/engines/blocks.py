@@ -5,15 +5,18 @@
 
 A block has vectors of users, sums of squares and states of the generator of its own. Vectors and
 biases of items and the items of the generator's states are shared by all blocks, and so is the
-count of steps. Where the users of a block are put, in memory or in files, changes no byte.
+count of steps. Where users are put, in memory or in files, changes no byte.
+
+Several workers may run the epochs together. Each has the users of its own shards, and all have the
+items: the first one tells the others to do what it does, and lets the items of states follow.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -26,6 +29,9 @@ from sdgar.data.shards.blocks import Blocks
 from sdgar.engines import host
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
+from sdgar.engines.fused.shared_cpu import Shared, SharedCpuEngine
+from sdgar.engines.users import Arrays, Users, joined, put_apart
+from sdgar.machine.workers import ALONE, Workers
 from sdgar.maths.rng import Permutation, Stream, sort_keys
 from sdgar.models.factors import Factors
 from sdgar.samplers.alias import AliasTables
@@ -33,67 +39,7 @@ from sdgar.samplers.decomposable import Decomposable
 
 ForUsers = Callable[..., System]
 """The function (system, data, seed=…) that gives a system for other users, where they start."""
-Arrays = dict[str, NDArray[Any]]
-"""Arrays by name, each with a row for every user of a block."""
 _CPU = torch.device("cpu")
-
-
-class Users(Protocol):
-    """A place for what belongs to the users of blocks, between two visits."""
-
-    def has(self, block: int, kind: str) -> bool:
-        """Tell whether something was put for a block."""
-        ...
-
-    def take(self, block: int, kind: str) -> Arrays:
-        """Return what was put for a block; nothing if nothing was."""
-        ...
-
-    def put(self, block: int, kind: str, arrays: Arrays) -> None:
-        """Keep the ``vectors`` or the ``states`` of the users of a block."""
-        ...
-
-    def room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Return room for numbers of all users."""
-        ...
-
-    def state(self) -> Tensor:
-        """Return a tensor by which ``load_state`` goes back to what is kept now."""
-        ...
-
-    def load_state(self, state: Tensor) -> None:
-        """Go back to what was kept when ``state`` returned this."""
-        ...
-
-
-class InMemory:
-    """A place in memory for the users of all blocks, which no checkpoint can go back to."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, str], Arrays] = {}
-
-    def has(self, block: int, kind: str) -> bool:
-        """Tell whether something was put for a block."""
-        return (block, kind) in self._kept
-
-    def take(self, block: int, kind: str) -> Arrays:
-        """Return what was put for a block; nothing if nothing was."""
-        return self._kept.get((block, kind), {})
-
-    def put(self, block: int, kind: str, arrays: Arrays) -> None:
-        """Keep the ``vectors`` or the ``states`` of the users of a block."""
-        self._kept[block, kind] = arrays
-
-    def room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """Return room for numbers of all users."""
-        return np.empty(shape, np.float32)
-
-    def state(self) -> Tensor:
-        """Return nothing, as users who are in memory are lost with it."""
-        return torch.zeros(0)
-
-    def load_state(self, state: Tensor) -> None:
-        """Do nothing, as nothing was kept."""
 
 
 class BlockEngine:
@@ -110,14 +56,15 @@ class BlockEngine:
         seed: int,
         for_users: ForUsers,
         users: Users,
+        workers: Workers = ALONE,
     ) -> None:
         """Lay out the items of ``system``, which is started on the rows ``first``."""
         host.require_covered(self.name, FusedCpuEngine.covers(system, _CPU))
         self._items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
         self._like, self._first = system, cast("Interactions | None", first)
         self.blocks, self._seed = blocks, seed
-        """The rows, which may be exchanged for others of the same users between two epochs."""
-        self._for_users, self._users = for_users, users
+        """The rows of all blocks."""
+        self._for_users, self._users, self._workers = for_users, users, workers
         self._steps_done = 0
         self._drawn: Any = None
         """The tables of items that are drawn from, as the kernels have them; None if they have
@@ -142,19 +89,22 @@ class BlockEngine:
 
     def run_epoch(self, epoch: int) -> EpochStats:
         """Make one pass over the positives of all blocks, in a fresh order."""
+        self._workers.tell(do="run_epoch", epoch=epoch)
         start, found = time.perf_counter(), []
         self._epoch = epoch
         self._forget_first()
         for block in self._order(epoch):
-            engine = self._engine(block)
-            if self._refit_epoch == epoch and not self._learns_positives(epoch):
+            follows = self._refit_epoch == epoch and not self._learns_positives(epoch)
+            engine = self._engine(block, everybody=follows)
+            if follows:
                 self._follow(engine, epoch, items_too=False)
             engine.steps_done = self._steps_done
             found.append(engine.run_epoch(epoch))
             self._steps_done, self._drawn = engine.steps_done, engine.items_drawn()
             self._put(block, engine)
             del engine  # before the next one is made
-        return _together(found, start)
+        self._workers.meet()  # all users are put
+        return host.over_blocks(found, start)
 
     def refit(self, epoch: int) -> Health:
         """Let the items of the generator follow the scores, with the users of one block.
@@ -162,14 +112,27 @@ class BlockEngine:
         Before the first epoch, these are the users that the system was started with. The states of
         the others follow when it is their turn.
         """
+        self._workers.tell(do="refit", epoch=epoch)
         self._refit_epoch, self._drawn = epoch, None
+        health = self._items_follow(epoch) if self._workers.leads else Health()
+        if self._generator is not None and self._workers.count > 1:
+            shared = self._workers.share({"y_mass_KI": self._generator.item_of.mass_RN})
+            self._generator.share_items(AliasTables.restored(shared["y_mass_KI"]))
+        return health
+
+    def _items_follow(self, epoch: int) -> Health:
         if self._first is not None:
             engine = FusedCpuEngine(
                 self._like, self._first, seed=self._seed, device=_CPU, items=self._items
             )
         else:
-            engine = self._engine(self._order(epoch)[-1])
+            engine = self._engine(self._order(epoch)[-1], everybody=True)
         return self._follow(engine, epoch, items_too=True)
+
+    def go_on_with(self, blocks: Blocks) -> None:
+        """Exchange the rows for others of the same users, between two epochs."""
+        self._workers.tell(do="go_on")
+        self.blocks = blocks
 
     def learned(self) -> Factors:
         """Return the vectors of all users, in the order of a load in memory, and of items."""
@@ -185,23 +148,26 @@ class BlockEngine:
 
     def learned_of(self, block: int) -> Factors:
         """Return the vectors of the users of one block, and of items."""
-        if vectors := self._users.take(block, "vectors"):
-            return self._scores_of(vectors).factors()  # type: ignore[no-any-return]
-        seed = self._seed_of(block)
-        return self._for_users(self._like, self.blocks[block], seed=seed).discriminator.factors()
+        vectors = self._taken(block, "vectors", everybody=True)
+        return self._system_of(block, vectors, None).discriminator.factors()
 
     def state(self) -> dict[str, Tensor]:
         """Return what belongs to items; users are where they were put."""
+        self._workers.tell(do="state")
         tables = {name: torch.from_numpy(array) for name, array in self._items.arrays().items()}
         optimizer = {"steps": torch.tensor(self._steps_done), **tables}
         optimizer["users"] = self._users.state()
+        self._workers.meet()  # all users are on disk
         y = {} if self._generator is None else {"y_mass_KI": self._generator.item_of.mass_RN}
         return host.StateParts({}, optimizer, y).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what ``state`` returned."""
-        parts = host.StateParts.of(state)
+        """Restore what ``state`` returned; workers that follow are given the state."""
+        self._workers.tell(do="load_state")
+        parts = host.StateParts.of(self._workers.share(state))
         self._steps_done, self._drawn = int(parts.optimizer["steps"]), None
+        if self._steps_done:
+            self._forget_first()
         self._users.load_state(parts.optimizer["users"])
         for name, table in self._items.arrays().items():
             table[...] = parts.optimizer[name].numpy()
@@ -240,40 +206,66 @@ class BlockEngine:
         update = None if self._generator is None else self._generator.update
         return epoch == 1 and getattr(update, "positives", None) is not None
 
-    def _engine(self, block: int) -> FusedCpuEngine:
-        """Make the engine of a block, with its users as they were put."""
-        vectors = self._users.take(block, "vectors")
+    def _engine(self, block: int, *, everybody: bool = False) -> FusedCpuEngine:
+        """Make the engine of a block, with its users as they were put.
+
+        Without ``everybody`` those of other workers may be missing.
+        """
+        vectors, states = (
+            self._taken(block, kind, everybody=everybody) for kind in ("vectors", "states")
+        )
         data, seed = self.blocks[block], self._seed_of(block)
-        if vectors:
-            system = self._system_of(block, vectors)
+        system = self._system_of(block, vectors, states)
+        if self._workers.count == 1:
+            engine = FusedCpuEngine(system, data, seed=seed, device=_CPU, items=self._items)
         else:
-            system = self._for_users(self._like, data, seed=seed)
-        engine = FusedCpuEngine(system, data, seed=seed, device=_CPU, items=self._items)
-        for name, table in vectors.items():
+            numbers = self.blocks.parts(block)
+            start_S1 = self.blocks.shards.start_S1[numbers.start : numbers.stop + 1]
+            owner_S = np.array([self._workers.owner(s) for s in numbers], np.int32)
+            engine = SharedCpuEngine(
+                system, data, seed=seed, device=_CPU, items=self._items,
+                shared=Shared(self._workers, start_S1 - start_S1[0], owner_S),
+            )  # fmt: skip
+        for name, table in (vectors or {}).items():
             engine.users()[name][...] = table
         if self._drawn is not None:
             engine.draw_items(self._drawn)
         return engine
 
-    def _system_of(self, block: int, vectors: Arrays) -> System:
-        """Return the system with the users of a block, as they were put."""
-        sampler = self._like.sampler
-        if self._generator is not None:
-            bins_UK = torch.from_numpy(self._users.take(block, "states")["bins_UK"])
-            sampler = self._generator.for_users(AliasTables(bins_UK))
-        return replace(self._like, discriminator=self._scores_of(vectors), sampler=sampler)
+    def _taken(self, block: int, kind: str, *, everybody: bool) -> Arrays | None:
+        """Return what was put for the users of a block; those of other workers may be missing."""
+        numbers = self.blocks.parts(block)
+        some = numbers if everybody else self._own(numbers) or numbers
+        return joined(self._users, kind, numbers, some, self.blocks.shards.start_S1)
 
-    def _scores_of(self, vectors: Arrays) -> Any:
+    def _own(self, shards: range) -> list[int]:
+        return [shard for shard in shards if self._workers.owns(shard)]
+
+    def _system_of(self, block: int, vectors: Arrays | None, states: Arrays | None) -> System:
+        """Return the system with the users of a block, as they were put or where they start.
+
+        Users of other workers start as if they had no rows.
+        """
+        if vectors is None:
+            numbers = self.blocks.parts(block)
+            data = self.blocks.rows(numbers.start, numbers.stop, self._own(numbers))
+            return self._for_users(self._like, data, seed=self._seed_of(block))
         user_UD = torch.from_numpy(vectors["user_UCD"][:, 0])
-        return self._like.discriminator.for_users(user_UD)  # type: ignore[attr-defined]
+        sampler = self._like.sampler
+        if self._generator is not None and states is not None:
+            sampler = self._generator.for_users(AliasTables(torch.from_numpy(states["bins_UK"])))
+        discriminator = self._like.discriminator.for_users(user_UD)  # type: ignore[attr-defined]
+        return replace(self._like, discriminator=discriminator, sampler=sampler)
 
     def _put(self, block: int, engine: FusedCpuEngine) -> None:
         """Put the users of a block back; states only if they have changed."""
-        self._users.put(block, "vectors", dict(engine.users()))
-        sampler = engine.system.sampler
-        changed = self._refit_epoch == self._epoch or not self._users.has(block, "states")
+        sampler, numbers = engine.system.sampler, self.blocks.parts(block)
+        changed = self._refit_epoch == self._epoch or not self._users.has(numbers[0], "states")
+        kept = {"vectors": dict(engine.users())}
         if isinstance(sampler, Decomposable) and changed:
-            self._users.put(block, "states", {"bins_UK": sampler.state_of.bin_RN.numpy()})
+            kept["states"] = {"bins_UK": sampler.state_of.bin_RN.numpy()}
+        for kind, arrays in kept.items():
+            put_apart(self._users, kind, numbers, arrays, self.blocks.shards.start_S1)
 
     def _follow(self, engine: FusedCpuEngine, epoch: int, *, items_too: bool) -> Health:
         """Let a block's generator follow the scores; its items then become those of all blocks."""
@@ -295,17 +287,3 @@ class BlockEngine:
             model.item_ID.copy_(torch.from_numpy(self._items.item_ICD[:, 0]))  # type: ignore[attr-defined]
             if model.bias_I is not None:  # type: ignore[attr-defined]
                 model.bias_I.copy_(torch.from_numpy(self._items.arrays()["bias_IC"][:, 0]))  # type: ignore[attr-defined]
-
-
-def _together(found: Sequence[EpochStats], start: float) -> EpochStats:
-    """Return the means over the positives of all blocks, of an epoch that began at ``start``."""
-    n_rows = sum(stats.positives for stats in found)
-    loss = sum(stats.loss * stats.positives for stats in found) / n_rows
-    weighed = [s.effective * s.positives for s in found if s.effective is not None]
-    return EpochStats(
-        loss,
-        n_rows,
-        time.perf_counter() - start,
-        sum(stats.unanswered for stats in found),
-        sum(weighed) / n_rows if weighed else None,
-    )

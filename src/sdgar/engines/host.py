@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -84,6 +84,20 @@ def mean_stats(
         time.perf_counter() - start,
         int(unanswered),
         effective / n_rows if weighs else None,
+    )
+
+
+def over_blocks(found: Sequence[EpochStats], start: float) -> EpochStats:
+    """Return the means over the positives of all blocks, of an epoch that began at ``start``."""
+    n_rows = sum(stats.positives for stats in found)
+    loss = sum(stats.loss * stats.positives for stats in found) / n_rows
+    weighed = [s.effective * s.positives for s in found if s.effective is not None]
+    return EpochStats(
+        loss,
+        n_rows,
+        time.perf_counter() - start,
+        sum(stats.unanswered for stats in found),
+        sum(weighed) / n_rows if weighed else None,
     )
 
 

@@ -17,12 +17,14 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.data.shards import Shards
 from sdgar.data.shards.held import Held, Without, hold
 from sdgar.errors import ResourceError
 from sdgar.experiments.run import RunResult, summary_of
-from sdgar.experiments.workspace import WORK, Workspace
+from sdgar.experiments.workspace import WORK, Workspace, partial_of
+from sdgar.machine.workers import ALONE, Workers
 from sdgar.recommend.recommender import most_popular
 from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS
 from sdgar.show.printed import command as command_line
@@ -56,18 +58,18 @@ def run_shards(
     stop: Callable[[], Signals | None] = lambda: None,
     command: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _LOGGER.info,
+    workers: Workers = ALONE,
 ) -> RunResult:
-    """Train on shards, read the test rows once, and save; see ``experiments.run.run``."""
+    """Train on shards, read the test rows once, and save; see ``experiments.run.run``.
+
+    This is for the first of several workers; the others call ``follow_run``.
+    """
     require_within(memory, estimator, shards, together)
-    identity = {
-        "system": estimator.system_name,
-        **estimator.plain_params(),
-        "data": shards.digest,
-        "together": together,
-        "test users": test_users,
-        "k": list(ks),
-    }
-    with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
+    identity = identity_of(estimator, shards, together, test_users, ks)
+    with (
+        workers.working(identity | {"sdgar": sdgar.__version__}),
+        Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace,
+    ):
 
         def watch(phase: Phase, epoch: EpochRecord) -> None:
             workspace.record(phase, epoch)
@@ -88,7 +90,8 @@ def run_shards(
         seed = int(estimator.get_params()["seed"])
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
-        how = OnShards(together=together, work=work, memory=int(_FOR_WEIGHTS * memory))
+        limit = int(_FOR_WEIGHTS * memory)
+        how = OnShards(together=together, work=work, memory=limit, workers=workers)
         estimator.fit_shards(train, how=how, on_epoch=watch, checkpoints=checkpoints, verbose=False)
         model = estimator.recommender_
         before = time.perf_counter()
@@ -105,6 +108,42 @@ def run_shards(
         model = model.knowing(shards.interactions(work))
         workspace.commit(model, {"report": summary})
     return RunResult(model, report, popular, summary, estimator.trained_.log)
+
+
+def follow_run(
+    estimator: Learner,
+    shards: Shards,
+    *,
+    out: Path,
+    workers: Workers,
+    memory: int,
+    together: int,
+    test_users: int = TEST_USERS,
+    ks: tuple[int, ...] = KS,
+) -> None:
+    """Do the part of a worker that is not the first in what ``run_shards`` does."""
+    require_within(memory, estimator, shards, together)
+    identity = identity_of(estimator, shards, together, test_users, ks)
+    with workers.working(identity | {"sdgar": sdgar.__version__}):
+        seed = int(estimator.get_params()["seed"])
+        train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
+        work = partial_of(out) / WORK
+        how = OnShards(together=together, work=work, memory=memory, workers=workers)
+        estimator.follow_shards(train, how=how)
+
+
+def identity_of(
+    estimator: Learner, shards: Shards, together: int, test_users: int, ks: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return what must be the same for a run to go on, and for workers to train together."""
+    return {
+        "system": estimator.system_name,
+        **estimator.plain_params(),
+        "data": shards.digest,
+        "together": together,
+        "test users": test_users,
+        "k": list(ks),
+    }
 
 
 def rows_of(shards: Shards, held: Held) -> Interactions:

@@ -168,8 +168,19 @@ class Learner(Looped):
                 code="unused_dislikes",
             )
         rows = cast("Interactions", shards)  # of which only sizes are asked for
+        run = self._on_shards(rows, checkpoints)
+        with self._told(run, rows, on_epoch, verbose):
+            trained = ShardedTraining(run, shards, how, for_users).run()
+        return self._keep_trained(trained, shards.interactions(how.work), verbose)
+
+    def follow_shards(self, shards: Shards, *, how: OnShards) -> None:
+        """Do the part of one worker in a training on shards, which the first worker leads."""
+        run = self._on_shards(cast("Interactions", shards), None)
+        ShardedTraining(run, shards, how, for_users).follow()
+
+    def _on_shards(self, rows: Interactions, checkpoints: Checkpoints | None) -> Training:
         settled = self.settled(rows)
-        run = Training(
+        return Training(
             recipe=settled,
             options=settled.fit_options(),
             seed=check_seed(self.seed),
@@ -178,9 +189,6 @@ class Learner(Looped):
             checkpoints=checkpoints,
             memory=self.beside(rows),
         )
-        with self._told(run, rows, on_epoch, verbose):
-            trained = ShardedTraining(run, shards, how, for_users).run()
-        return self._keep_trained(trained, shards.interactions(how.work), verbose)
 
     def beside(self, data: Interactions) -> Memory | None:
         """Say which memory is added to the trained model, if there is to be one.

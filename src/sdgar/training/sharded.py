@@ -18,10 +18,12 @@ from sdgar.data.history import History
 from sdgar.data.shards import Shards
 from sdgar.data.shards.blocks import Blocks
 from sdgar.data.shards.held import Held, Without, hold
-from sdgar.engines.blocks import BlockEngine, ForUsers, InMemory, Users
+from sdgar.engines.blocks import BlockEngine, ForUsers
 from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.engines.users import InMemory, Users
 from sdgar.errors import UsageError
 from sdgar.machine import cores
+from sdgar.machine.workers import ALONE, Workers
 from sdgar.maths.rng import Stream
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
@@ -54,10 +56,14 @@ class OnShards:
     """The folder for what belongs to users; None keeps all users in memory."""
     memory: int = 4 << 30
     """The bytes that the weights between items may take while they are solved for."""
+    workers: Workers = ALONE
+    """The processes that train together; several need a folder that all of them see."""
 
-    def users(self, n_blocks: int) -> Users:
-        """Return the place for users."""
-        return InMemory() if self.work is None else UsersOnDisk(self.work / "users", n_blocks)
+    def users(self, name: str, n_shards: int) -> Users:
+        """Return the place for users of the pass of this name."""
+        if self.work is None:
+            return InMemory()
+        return UsersOnDisk(self.work / f"users-{name}", n_shards, self.workers.owns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +96,11 @@ class ShardedTraining:
     def __init__(
         self, training: Training, shards: Shards, how: OnShards, for_users: ForUsers
     ) -> None:
-        if training.checkpoints is not None and how.work is None:
+        several = how.workers.count > 1
+        if (training.checkpoints is not None or several) and how.work is None:
             raise UsageError(
-                "a run on shards that is kept in checkpoints needs a folder for its users. Set "
-                "work to one.",
+                "a run on shards that is kept in checkpoints, or trained by several workers, needs "
+                "a folder for its users. Set work to one.",
                 code="no_work",
             )
         self._training, self._shards = training, shards
@@ -102,10 +109,7 @@ class ShardedTraining:
     def run(self) -> Trained:
         """Choose on validation rows, train on all rows, and return the model of all users."""
         training, options = self._training, self._training.options
-        valid = hold(
-            self._shards, users=options.valid_users, share=VALID_SHARE, seed=training.seed,
-            stream=Stream.SPLIT_VALID,
-        )  # fmt: skip
+        valid = self._valid()
         rest = Without(self._shards, valid.rows_E)
         weight_II = self._remember(rest)
         memory = None
@@ -113,16 +117,16 @@ class ShardedTraining:
             seen = valid.seen.indptr_U1, valid.seen.items_E, self._shards.n_items
             memory = LocalItemWeights(SparseMatrix.of(*seen, device=_CPU), weight_II)
         joined = options.keep_last and options.epochs > 1
-        engine = self._engine(rest)
+        engine = self._engine(rest, everything=False)
         first = replace(options, epochs=options.half) if joined else options
         chosen = self._pass("choose", engine, first, valid, memory)
         weight, means = training.judged(chosen.model, memory, valid.held_out, valid.seen)
         if joined:
-            engine.blocks = Blocks(self._shards, self._how.together)
+            engine.go_on_with(Blocks(self._shards, self._how.together))
             kept = self._pass("final", engine, options, after=chosen)
             chosen = kept
         else:
-            engine = self._engine(self._shards)
+            engine = self._engine(self._shards, everything=True)
             kept = self._pass("final", engine, replace(options, epochs=chosen.best_epoch))
         if weight and len(valid.rows_E) > FEW * self._shards.n_rows:
             weight_II = self._remember(self._shards)
@@ -132,6 +136,39 @@ class ShardedTraining:
             seen = data.indptr_U1, data.items_E, data.n_items
             memory = LocalItemWeights(SparseMatrix.of(*seen, device=_CPU), weight_II)
         return training.done(kept, chosen, means, memory, weight)
+
+    def follow(self) -> None:
+        """Do what the first worker tells this one to do, until it says that training is over."""
+        rest = Without(self._shards, self._valid().rows_E)
+        workers, engine = self._how.workers, None
+        while (told := workers.hear()) != {"do": "end"}:
+            if told["do"] == "engine":
+                everything = bool(told["everything"])
+                engine = self._engine(self._shards if everything else rest, everything=everything)
+                continue
+            assert engine is not None
+            match told:
+                case {"do": "run_epoch", "epoch": int(epoch)}:
+                    self._run_epoch(engine, epoch)
+                case {"do": "refit", "epoch": int(epoch)}:
+                    engine.refit(epoch)
+                case {"do": "go_on"}:
+                    engine.go_on_with(Blocks(self._shards, self._how.together))
+                case {"do": "state"}:
+                    engine.state()
+                case {"do": "load_state"}:
+                    engine.load_state({})
+
+    @cores.torch_threads()
+    def _run_epoch(self, engine: BlockEngine, epoch: int) -> None:
+        engine.run_epoch(epoch)
+
+    def _valid(self) -> Held:
+        """Set validation rows aside."""
+        return hold(
+            self._shards, users=self._training.options.valid_users, share=VALID_SHARE,
+            seed=self._training.seed, stream=Stream.SPLIT_VALID,
+        )  # fmt: skip
 
     def _remember(self, shards: Shards) -> SparseMatrix | None:
         """Solve for the weights between items, if there is to be a memory."""
@@ -148,8 +185,12 @@ class ShardedTraining:
         self._training.memory_seconds += time.perf_counter() - before
         return found.weight_II
 
-    def _engine(self, shards: Shards) -> BlockEngine:
-        """Start a system on the first shards, and lay out its items."""
+    def _engine(self, shards: Shards, *, everything: bool) -> BlockEngine:
+        """Start a system on the first shards, and lay out its items.
+
+        Every worker does so, which costs less than to send what comes of it.
+        """
+        self._how.workers.tell(do="engine", everything=everything)
         training, blocks = self._training, Blocks(shards, self._how.together)
         before = time.perf_counter()
         enough = int((shards.rows_S.cumsum() <= START_ROWS).sum())
@@ -160,7 +201,8 @@ class ShardedTraining:
         training.chosen_engine, training.deterministic = BlockEngine.name, True
         return BlockEngine(
             system, first, blocks, seed=training.seed, for_users=self._for_users,
-            users=self._how.users(len(blocks)),
+            users=self._how.users("final" if everything else "choose", shards.n_shards),
+            workers=self._how.workers,
         )  # fmt: skip
 
     @cores.torch_threads()

@@ -1,13 +1,17 @@
-"""What belongs to the users of blocks, in files: one for each block and kind, written anew.
+"""What belongs to users, in files: one for each shard and kind, written anew.
 
-A file is never changed: putting a block writes the next version of it, and a version is removed
+A file is never changed: putting a shard writes the next version of it, and a version is removed
 once no state that may still be gone back to has it. So a run that is killed in the middle of an
 epoch finds the users as they were when its last checkpoint was written.
+
+Several workers may share a folder. All count the versions of all shards, and each writes and
+removes those of its own shards; what another one has written can be read once all have met.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ from sdgar.errors import ArtifactError
 from sdgar.storage import folders
 
 KINDS = ("vectors", "states")
-"""The kinds of files of a block."""
+"""The kinds of files of a shard."""
 _STATES_KEPT = 3
 """How many states may still be gone back to: that of now, and those of the last checkpoints."""
 
@@ -28,27 +32,29 @@ Versions = dict[tuple[int, str], int]
 
 
 class UsersOnDisk:
-    """A folder for the users of blocks; see ``engines.blocks.Users``."""
+    """A folder for the users of shards; see ``engines.users.Users``."""
 
-    def __init__(self, folder: Path, n_blocks: int) -> None:
+    def __init__(
+        self, folder: Path, n_shards: int, owns: Callable[[int], bool] = lambda shard: True
+    ) -> None:
+        """Open a folder; ``owns`` tells which shards are written here."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._n_blocks = folder, n_blocks
+        self._folder, self._n_shards, self._owns = folder, n_shards, owns
         self._now: Versions = {}
-        self._next = 1 + max(map(_version, folder.glob("*.safetensors")), default=0)
         self._kept: deque[Versions] = deque(maxlen=_STATES_KEPT)
 
-    def has(self, block: int, kind: str) -> bool:
-        """Tell whether something was put for a block."""
-        return (block, kind) in self._now
+    def has(self, shard: int, kind: str) -> bool:
+        """Tell whether something was put for a shard."""
+        return (shard, kind) in self._now
 
-    def take(self, block: int, kind: str) -> dict[str, NDArray[Any]]:
-        """Read what was put for a block; nothing if nothing was."""
-        version = self._now.get((block, kind))
+    def take(self, shard: int, kind: str) -> dict[str, NDArray[Any]] | None:
+        """Read what was put for a shard; None if nothing was."""
+        version = self._now.get((shard, kind))
         if version is None:
-            return {}
+            return None
         import safetensors.numpy
 
-        path = self._path(block, kind, version)
+        path = self._path(shard, kind, version)
         try:
             return safetensors.numpy.load_file(path)
         except (OSError, safetensors.SafetensorError) as error:
@@ -58,16 +64,18 @@ class UsersOnDisk:
                 code="damaged",
             ) from error
 
-    def put(self, block: int, kind: str, arrays: dict[str, NDArray[Any]]) -> None:
-        """Write the next version of what belongs to the users of a block."""
-        version, self._next = self._next, self._next + 1
-        path = self._path(block, kind, version)
+    def put(self, shard: int, kind: str, arrays: dict[str, NDArray[Any]]) -> None:
+        """Write the next version of what belongs to the users of a shard, if it is our own."""
+        version = self._now.get((shard, kind), 0) + 1
+        self._now[shard, kind] = version
+        if not self._owns(shard):
+            return
+        path = self._path(shard, kind, version)
         writing = path.with_suffix(".tmp")
         writing.unlink(missing_ok=True)
         folders.write_tensors(writing, arrays)
-        writing.rename(path)
-        self._now[block, kind] = version
-        self._prune()
+        writing.replace(path)
+        self._prune(shard, kind)
 
     def room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Return room for numbers of all users, in a file."""
@@ -77,14 +85,14 @@ class UsersOnDisk:
         """Return the versions of now, which can be gone back to until two more were asked for."""
         folders.sync(self._folder)
         self._kept.append(dict(self._now))
-        versions = [[self._now.get((b, kind), 0) for kind in KINDS] for b in range(self._n_blocks)]
+        versions = [[self._now.get((s, kind), 0) for kind in KINDS] for s in range(self._n_shards)]
         return torch.tensor(versions)
 
-    def load_state(self, versions_BK: Tensor) -> None:
+    def load_state(self, versions_SK: Tensor) -> None:
         """Go back to the versions of a state."""
         self._now = {
-            (block, kind): int(version)
-            for block, row in enumerate(versions_BK)
+            (shard, kind): int(version)
+            for shard, row in enumerate(versions_SK)
             for kind, version in zip(KINDS, row, strict=True)
             if version > 0
         }
@@ -96,21 +104,23 @@ class UsersOnDisk:
                 "over with --overwrite.",
                 code="damaged",
             )
-        self._prune()
+        for shard in range(self._n_shards):
+            for kind in KINDS:
+                self._prune(shard, kind)
 
-    def _prune(self) -> None:
+    def _prune(self, shard: int, kind: str) -> None:
+        """Remove the versions of one of our own shards that no state has."""
+        if not self._owns(shard):
+            return
+        key = shard, kind
         wanted = {
-            self._path(*key, version)
+            self._path(*key, versions[key])
             for versions in (*self._kept, self._now)
-            for key, version in versions.items()
+            if key in versions
         }
-        for path in self._folder.glob("*.safetensors"):
+        for path in self._folder.glob(f"{kind}-{shard:05d}-*.safetensors"):
             if path not in wanted:
                 path.unlink()
 
-    def _path(self, block: int, kind: str, version: int) -> Path:
-        return self._folder / f"{kind}-{block:05d}-{version:09d}.safetensors"
-
-
-def _version(path: Path) -> int:
-    return int(path.stem.rpartition("-")[2])
+    def _path(self, shard: int, kind: str, version: int) -> Path:
+        return self._folder / f"{kind}-{shard:05d}-{version:09d}.safetensors"

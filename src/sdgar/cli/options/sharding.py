@@ -11,7 +11,7 @@ import typer
 from sdgar.cli.options.columns import bytes_of
 from sdgar.errors import UsageError
 
-_OF_SHARDS = ("memory", "together", "test_users")
+_OF_SHARDS = ("memory", "together", "test_users", "workers")
 """The parameters that mean something for shards only."""
 _NOT_OF_SHARDS = (
     "test", "valid", "split", "keep", "earlier", "vanished", "replace_if", "user_features",
@@ -42,6 +42,16 @@ TestUsers = Annotated[
         "--test-users",
         metavar="N",
         help="Measure a model that is trained on shards on the rows of so many users.",
+    ),
+]
+
+WorkerCount = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="Train on shards by so many processes of this machine, which give the model of one; "
+        "for several machines, start the command with torchrun instead.",
     ),
 ]
 

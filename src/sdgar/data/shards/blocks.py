@@ -34,6 +34,11 @@ class Blocks(Sequence[Interactions]):
         """Return the number of blocks."""
         return -(-self.shards.n_shards // self._together)
 
+    def parts(self, number: int) -> range:
+        """Return the numbers of the shards of a block."""
+        first = number * self._together
+        return range(first, min(first + self._together, self.shards.n_shards))
+
     @cached_property
     def start_B1(self) -> NDArray[np.int64]:
         """The number of the first user of each block."""
@@ -57,24 +62,31 @@ class Blocks(Sequence[Interactions]):
             return [self[b] for b in range(*number.indices(len(self)))]
         if not 0 <= number < len(self):
             raise IndexError(f"there is no block {number} of {len(self)}")
-        return self.rows(number * self._together, (number + 1) * self._together)
+        return self.rows(self.parts(number).start, self.parts(number).stop)
 
     def rank_U(self, number: int) -> NDArray[np.int64]:
         """Return the numbers of the users of a block in a load in memory."""
-        first = number * self._together
-        last = min(first + self._together, self.shards.n_shards)
-        return np.concatenate([self.shards[s].rank_U for s in range(first, last)])
+        return np.concatenate([self.shards[s].rank_U for s in self.parts(number)])
 
-    def rows(self, first: int, last: int) -> Interactions:
-        """Read the rows of shards first … last - 1, as many of these as there are."""
+    def rows(self, first: int, last: int, only: Sequence[int] | None = None) -> Interactions:
+        """Read the rows of shards first … last - 1, as many of these as there are.
+
+        With ``only`` the users of other shards than these have no rows.
+        """
         last = min(last, self.shards.n_shards)
         parts = [self.shards[s] for s in range(first, last)]
+        read = [only is None or part.number in only for part in parts]
 
         def joined(name: str) -> NDArray[Any] | None:
             arrays = [getattr(part, name) for part in parts]
-            return None if arrays[0] is None else np.concatenate(arrays)
+            if arrays[0] is None:
+                return None
+            some = [array for array, wanted in zip(arrays, read, strict=True) if wanted]
+            return np.concatenate([arrays[0][:0], *some])
 
-        length_U = np.concatenate([np.diff(part.indptr_U1) for part in parts])
+        length_U = np.concatenate(
+            [np.diff(part.indptr_U1) * wanted for part, wanted in zip(parts, read, strict=True)]
+        )
         users = np.arange(self.shards.start_S1[first], self.shards.start_S1[last])
         items_E = joined("items_E")
         assert items_E is not None

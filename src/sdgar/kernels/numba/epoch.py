@@ -99,6 +99,7 @@ class Scratch(NamedTuple):
 class Visited(NamedTuple):
     """The contexts that are visited, each with its positives."""
 
+    visit_V: NDArray[np.int64]
     user_V: NDArray[np.int64]
     count_V: NDArray[np.int64]
     row_VP: NDArray[np.int64]
@@ -132,8 +133,8 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Ow
 
     return Own(
         Visited(
-            room("user_V", np.int64), room("count_V", np.int64), room("row_VP", np.int64),
-            room("item_VP", np.int64), room("weight_VP", np.float32),
+            room("visit_V", np.int64), room("user_V", np.int64), room("count_V", np.int64),
+            room("row_VP", np.int64), room("item_VP", np.int64), room("weight_VP", np.float32),
         ),
         Drawn(
             room("item_VN", np.int64), room("ok_VN", np.bool_), room("q_VN", np.float32),
@@ -161,11 +162,10 @@ def _row(
 
 
 @inner
-def _visit(
-    begin: Any, visits: Any, keys: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any,
-    visited: Any,
+def _look_up(
+    visits: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any, visited: Any
 ) -> Any:  # fmt: skip
-    """Find the contexts and positives at places begin … begin + visits - 1 of the order."""
+    """Find the contexts and positives of the first visits of ``visited.visit_V``."""
     users_E, items_E, indptr_U1 = rows.users_E, rows.items_E, rows.indptr_U1
     user_V, count_V, weight_E = visited.user_V, visited.count_V, rows.weight_E
     row_VP, item_VP, weight_VP = visited.row_VP, visited.item_VP, visited.weight_VP
@@ -179,7 +179,7 @@ def _visit(
     used = np.uint64(item_ICD.shape[2] * 4)
     p = order.positives
     for v in range(visits):
-        visit = permuted(order.n_visits, keys, order.left_bits, order.right_bits, begin + v)
+        visit = visited.visit_V[v]
         count, place = 1, np.int64(0)
         if p == 1:
             row_VP[v, 0] = visit
@@ -208,36 +208,54 @@ def _visit(
 
 
 @inner
+def score_block(
+    block: Any, visits: Any, tail: Any, deal: Any, rows: Any, known: Any, order: Any,
+    proposal: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any, own: Any,
+) -> Any:  # fmt: skip
+    """Score the first visits of ``own.visited.visit_V`` into places block … of ``scratch``."""
+    visited, drawn, scored = own.visited, own.drawn, own.scored
+    user_V, row_VP, item_VP = visited.user_V, visited.row_VP, visited.item_VP
+    pos_VP, neg_VN = scored.pos_VP, scored.neg_VN
+    _look_up(visits, deal, order, rows, known, tables, visited)
+    add_up(tables, visits, user_V, own.g_D)
+    propose(
+        proposal, tables.item_ICD, known, tail, visits, user_V, row_VP, own.bins, drawn
+    )  # fmt: skip
+    weigh(loss, proposal, known, visits, user_V, drawn)
+    for v in range(visits):
+        for i in range(order.positives):
+            pos_VP[v, i] = 0
+        for i in range(visited.count_V[v]):
+            pos_VP[v, i] = score(scores, tables, user_V[v], item_VP[v, i])
+    pick(
+        proposal, scores, tables, known, tail, visits, user_V, row_VP, pos_VP, neg_VN, drawn
+    )  # fmt: skip
+    gradient(
+        loss, visits, block, visited.weight_VP, drawn, scored, scratch.loss_V,
+        scratch.effective_V,
+    )  # fmt: skip
+    _hand_over(visits, block, scores, loss, steps, tables, scratch, visited, drawn, scored)
+    return None
+
+
+@inner
 def _score_part(
     first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any, rows: Any, known: Any,
     order: Any, proposal: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any,
     own: Any,
 ) -> Any:  # fmt: skip
     """Score visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
-    visited, drawn, scored = own.visited, own.drawn, own.scored
-    user_V, row_VP, item_VP = visited.user_V, visited.row_VP, visited.item_VP
-    pos_VP, neg_VN = scored.pos_VP, scored.neg_VN
-    for block in range(first, last, len(user_V)):
-        visits = min(len(user_V), last - block)
-        _visit(begin + block, visits, keys, deal, order, rows, known, tables, visited)
-        add_up(tables, visits, user_V, own.g_D)
-        propose(
-            proposal, tables.item_ICD, known, tail, visits, user_V, row_VP, own.bins, drawn
-        )  # fmt: skip
-        weigh(loss, proposal, known, visits, user_V, drawn)
+    visit_V = own.visited.visit_V
+    for block in range(first, last, len(visit_V)):
+        visits = min(len(visit_V), last - block)
         for v in range(visits):
-            for i in range(order.positives):
-                pos_VP[v, i] = 0
-            for i in range(visited.count_V[v]):
-                pos_VP[v, i] = score(scores, tables, user_V[v], item_VP[v, i])
-        pick(
-            proposal, scores, tables, known, tail, visits, user_V, row_VP, pos_VP, neg_VN, drawn
+            visit_V[v] = permuted(
+                order.n_visits, keys, order.left_bits, order.right_bits, begin + block + v
+            )
+        score_block(
+            block, visits, tail, deal, rows, known, order, proposal, scores, loss, steps, tables,
+            scratch, own,
         )  # fmt: skip
-        gradient(
-            loss, visits, block, visited.weight_VP, drawn, scored, scratch.loss_V,
-            scratch.effective_V,
-        )  # fmt: skip
-        _hand_over(visits, block, scores, loss, steps, tables, scratch, visited, drawn, scored)
     return None
 
 
@@ -394,12 +412,56 @@ def _move_users(
 
 
 @inner
-def _part(visits: Any, threads: Any, block: Any) -> Any:
+def part_of(visits: Any, threads: Any, block: Any) -> Any:
     """Return how many visits of a batch are taken at once: some whole blocks."""
     if threads == 1:
         return visits
     parts = threads * _PARTS * block
     return (visits + parts - 1) // parts * block
+
+
+@inner
+def count_up(t: Any, visits: Any, scratch: Any) -> Any:
+    """Return the number of positives of a batch; thread 0 adds to the sums of the epoch."""
+    positives = 0
+    for v in range(visits):
+        positives += scratch.count_V[v]
+    if t == 0:
+        for v in range(visits):
+            count = scratch.count_V[v]
+            scratch.totals_3[0] += scratch.loss_V[v]
+            scratch.totals_3[1] += scratch.effective_V[v] * count
+            scratch.totals_3[2] += 0 if scratch.answered_V[v] else count
+    return positives
+
+
+@inner
+def move_all(
+    threads: Any, barrier_4: Any, taken: Any, step: Any, positives: Any, p: Any, n: Any,
+    scores: Any, steps: Any, tables: Any, visits: Any, scratch: Any, own_visits: Any,
+    own_scratch: Any, own: Any,
+) -> Any:  # fmt: skip
+    """Step the items of a batch, and the users of ``own_scratch``; return the parts taken.
+
+    Both have the visits of a batch; the latter may have some of them only, in the same order.
+    """
+    share = np.float32(1) / np.float32(positives)
+    now = Steps(at(steps.user, step), at(steps.item, step), at(steps.bias, step), steps.l2)
+    shares = 1 if threads == 1 else threads * _SHARES
+    mine = take(barrier_4, taken)
+    while mine < shares:
+        _move_items(
+            mine, shares, visits, share, p, n, scores, now, tables, scratch, own.list_e,
+            own.next_e, own.g_D,
+        )  # fmt: skip
+        _move_users(
+            mine, shares, own_visits, share, scores, now, tables, own_scratch, own.list_e,
+            own.next_e, own.g_D,
+        )  # fmt: skip
+        mine = take(barrier_4, taken)
+    taken += shares + threads
+    meet(barrier_4, threads)
+    return taken
 
 
 @outer
@@ -418,7 +480,7 @@ def epoch(
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)
-        size = _part(visits, threads, len(own.visited.user_V))
+        size = part_of(visits, threads, len(own.visited.user_V))
         mine = take(barrier_4, taken) * size
         while mine < visits:
             _score_part(
@@ -428,39 +490,16 @@ def epoch(
             mine = take(barrier_4, taken) * size
         taken += (visits + size - 1) // size + threads
         meet(barrier_4, threads)
-        positives = 0
-        for v in range(visits):
-            positives += scratch.count_V[v]
-        if t == 0:
-            for v in range(visits):
-                count = scratch.count_V[v]
-                scratch.totals_3[0] += scratch.loss_V[v]
-                scratch.totals_3[1] += scratch.effective_V[v] * count
-                scratch.totals_3[2] += 0 if scratch.answered_V[v] else count
+        positives = count_up(t, visits, scratch)
         survey(
             scores, t, threads, barrier_4, visits, positives, order.positives, proposal.n, tables,
             scratch,
         )  # fmt: skip
-        share = np.float32(1) / np.float32(positives)
         steps_before += 1
-        now = Steps(
-            at(steps.user, steps_before), at(steps.item, steps_before),
-            at(steps.bias, steps_before), steps.l2,
+        taken = move_all(
+            threads, barrier_4, taken, steps_before, positives, order.positives, proposal.n,
+            scores, steps, tables, visits, scratch, visits, scratch, own,
         )  # fmt: skip
-        shares = 1 if threads == 1 else threads * _SHARES
-        mine = take(barrier_4, taken)
-        while mine < shares:
-            _move_items(
-                mine, shares, visits, share, order.positives, proposal.n, scores, now, tables,
-                scratch, own.list_e, own.next_e, own.g_D,
-            )  # fmt: skip
-            _move_users(
-                mine, shares, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
-                own.g_D,
-            )  # fmt: skip
-            mine = take(barrier_4, taken)
-        taken += shares + threads
-        meet(barrier_4, threads)
     return None
 
 

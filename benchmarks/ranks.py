@@ -1,0 +1,95 @@
+"""Measure how fast several processes of one machine train on shards, beside one with two threads.
+
+    python benchmarks/ranks.py --json benchmarks/reports/ranks.json
+
+Shards are made up as ``shards.py --direct`` does. SD-Softmax is trained on them by ``sdgar train
+--workers N`` in turns, and the speed of a run is that of its fastest epoch after the first, which
+also brings users to where they start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from common import machine, options_of, write_report
+from shards import make_direct
+
+N_SHARDS, TOGETHER = 16, 16
+
+
+def train(args: Any, folder: Path, run: Path, workers: int) -> dict[str, Any]:
+    """Train once, and read the seconds of each epoch and what was saved."""
+    words = ["train", str(folder), "--out", str(run), "--together", str(TOGETHER)]
+    words += ["--test-users", "100", "--overwrite", "--workers", str(workers)]
+    for setting in ("memory=0", f"dim={args.dim}", f"epochs={args.epochs}"):
+        words += ["--set", setting]
+    asked = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
+    subprocess.run([sys.executable, "-m", "sdgar", *words], env=asked, check=True)
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return {
+        "seconds": [record["train_seconds"] for record in log],
+        "model": hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest()[:16],
+        "rows": json.loads((run / "manifest.json").read_text())["about"]["report"]["kept"][
+            "interactions"
+        ],
+    }
+
+
+def main() -> None:
+    """Measure each number of workers in turns."""
+    parser = options_of(
+        __doc__,
+        rows={"type": float, "default": 1e6},
+        users={"type": int, "default": 50_000},
+        items={"type": int, "default": 20_000},
+        dim={"type": int, "default": 64},
+        epochs={"type": int, "default": 4},
+        threads={"type": int, "default": 2},
+        rounds={"type": int, "default": 1},
+        workers={"type": int, "nargs": "+", "default": [1, 2, 4]},
+    )
+    args = parser.parse_args()
+    if args.quick:
+        args.rows, args.users, args.items, args.dim, args.workers = 2e4, 1000, 300, 8, [1, 2]
+    found: dict[int, list[dict[str, Any]]] = {count: [] for count in args.workers}
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work) / "data.shards"
+        make_direct(folder, int(args.rows), args.users, args.items, N_SHARDS)
+        for _ in range(args.rounds):
+            for count, runs in found.items():
+                runs.append(train(args, folder, Path(work) / "run", count))
+    models = {run["model"] for runs in found.values() for run in runs}
+    if len(models) > 1:
+        raise SystemExit(f"workers gave different models: {models}")
+    speeds = {
+        count: round(max(run["rows"] / min(run["seconds"][1:]) for run in runs))
+        for count, runs in found.items()
+    }
+    report = {
+        **machine(),
+        "protocol": "sdgar train on shards; the fastest epoch after the first, of all rounds",
+        "seed": 0,
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[1],
+        "threads of one process": args.threads,
+        "rows": int(args.rows),
+        "users": args.users,
+        "items": args.items,
+        "dim": args.dim,
+        "model": models.pop(),
+        "positives_per_second": speeds,
+        "of one process": {n: round(s / speeds[args.workers[0]], 3) for n, s in speeds.items()},
+    }
+    print(json.dumps(report, indent=2))
+    write_report(args.json, report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The work of ``sdgar train`` once everything is decided: read, train, measure, save, tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sdgar.cli.bars import training
+from sdgar.cli.console import Screen
+from sdgar.cli.finished import tell_earlier, tell_finished
+from sdgar.cli.inputs import read_rows
+from sdgar.cli.reports import tell_system
+from sdgar.cli.signals import HeldBack
+from sdgar.cli.train_shards import train_on_shards
+
+if TYPE_CHECKING:
+    from sdgar.experiments.job import Job
+    from sdgar.systems.base import Estimator
+
+
+def train_job(
+    screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
+    workers: int, *, resume: bool = False, inputs: tuple[Any, ...] = (),
+) -> None:  # fmt: skip
+    """Read the rows of a job, run it on them, and tell what came of it."""
+    from sdgar.experiments.run import loop_of
+
+    if job.shards is not None:
+        train_on_shards(
+            screen, job, estimator, out, verbose, explain, workers=workers, resume=resume
+        )
+        return
+    rows = read_rows(screen, job, *inputs)
+    tell_system(screen, estimator, rows.train)
+    loop = loop_of(estimator.settled(rows.train), job.protocol)
+    if rows.before is not None:
+        tell_earlier(screen, job, estimator, rows.before)
+        loop = estimator.settled(rows.train).further_options()
+    with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
+        result = job.run(
+            estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
+            tell=lambda note: screen.say("resume", note),
+        )  # fmt: skip
+    tell_finished(screen, job, out, result, explain=explain)

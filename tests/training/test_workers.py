@@ -1,0 +1,159 @@
+"""Several processes that train together: the bytes of one, whatever happens to them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.distributed import FileStore
+
+import sdgar
+from sdgar.data.shards import Shards
+from sdgar.data.shards.blocks import Blocks
+from sdgar.data.shards.held import Without, hold
+from sdgar.data.synthetic import Shape, generate
+from sdgar.errors import ResourceError, UsageError
+from sdgar.experiments.sharded_run import TEST_SHARE, run_shards
+from sdgar.machine import workers
+from sdgar.maths.rng import Stream
+from sdgar.training.sharded import VALID_SHARE
+
+from .workers import Task, run_together
+
+SHAPE = Shape(users=90, items=40, interactions=900, concentration=0.15)
+FILES = ("model.safetensors", "ids.safetensors", "history.safetensors")
+SMALL = {
+    "SDSoftmax": {
+        "dim": 4, "states": 3, "epochs": 4, "generator_samples": 4, "refit_every": 2,
+        "batch_size": 64,
+    },
+    "SDGAR": {"dim": 4, "states": 3, "epochs": 4, "evaluate_every": 2, "batch_size": 64},
+    "BPR": {"dim": 4, "epochs": 4, "evaluate_every": 2, "batch_size": 64},
+}  # fmt: skip
+TOLD = {"memory": 1 << 30, "together": 3, "test_users": 20}
+exhaustive = pytest.mark.exhaustive
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    return Shards.write(generate(SHAPE, seed=3), tmp_path_factory.mktemp("data") / "shards", 7)
+
+
+@pytest.fixture(scope="module")
+def by_one(shards, tmp_path_factory):
+    """Return the bytes of a system that one process trains."""
+    found = {}
+
+    def bytes_by_one(system):
+        if system not in found:
+            out = tmp_path_factory.mktemp("one") / system
+            run_shards(getattr(sdgar, system)(**SMALL[system]), shards, out=out, **TOLD)
+            found[system] = bytes_of(out)
+        return found[system]
+
+    return bytes_by_one
+
+
+def bytes_of(out):
+    return {name: (out / name).read_bytes() for name in FILES}
+
+
+def task_of(shards, out, system, **more):
+    return Task(
+        shards=shards.folder, out=out, system=system, settings=SMALL[system], told=TOLD, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("system", "count"),
+    [
+        ("SDSoftmax", 3),
+        ("BPR", 2),
+        *(pytest.param(s, n, marks=exhaustive) for s in SMALL for n in (1, 2, 3, 8)),
+    ],
+)
+def test_any_number_of_workers_gives_the_bytes_of_one_process(
+    shards, by_one, system, count, tmp_path
+):
+    said = run_together(task_of(shards, tmp_path / "run", system), count)
+    assert all(text.startswith("sent") for text in said.values()), said
+    assert bytes_of(tmp_path / "run") == by_one(system)
+    assert list(tmp_path.iterdir()) == [tmp_path / "run"]
+
+
+@exhaustive
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_a_run_that_three_workers_began_goes_on_with_two(shards, by_one, epochs, tmp_path):
+    begun = task_of(shards, tmp_path / "run", "SDSoftmax", stop_after=epochs)
+    said = run_together(begun, 3)
+    assert said[0].startswith("stopped: stopped by SIGTERM")
+    assert said[1].startswith("sent")
+    run_together(replace(begun, stop_after=None, resume=True), 2)
+    assert bytes_of(tmp_path / "run") == by_one("SDSoftmax")
+
+
+@pytest.mark.parametrize(("number", "message"), [(1, 22), pytest.param(0, 17, marks=exhaustive)])
+def test_a_run_goes_on_after_a_worker_was_killed(shards, by_one, number, message, tmp_path):
+    begun = task_of(shards, tmp_path / "run", "SDSoftmax", killed_at={number: message})
+    said = run_together(begun, 3)
+    assert number not in said
+    assert {text.partition(":")[0] for text in said.values()} == {"worker_lost"}
+    assert not (tmp_path / "run").exists()
+    said = run_together(replace(begun, killed_at={}, resume=True), 2)
+    assert said[0].startswith("sent"), said
+    assert bytes_of(tmp_path / "run") == by_one("SDSoftmax")
+
+
+def test_an_error_of_one_worker_is_told_by_the_first(shards, tmp_path):
+    said = run_together(task_of(shards, tmp_path / "run", "BPR", broken=1), 2)
+    assert said[0].startswith("worker_lost: worker 0 cannot go on: worker 1: the disk is full.")
+    assert said[1] == "unwritable: the disk is full."
+
+
+def test_workers_with_other_settings_are_refused_before_anything_is_written(shards, tmp_path):
+    said = run_together(task_of(shards, tmp_path / "run", "BPR", others={1: {"seed": 7}}), 2)
+    for text in said.values():
+        assert text.startswith("workers_differ")
+        assert "seed is 0 for worker 0 and 7 for worker 1." in text
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_that_does_not_come_is_named(tmp_path):
+    store = FileStore(str(tmp_path / "store"), 3)
+    store.set("here/2", "")
+    with pytest.raises(ResourceError, match="seconds, and worker 1 did not come"):
+        workers.meet_at(store, 0, 3, 3, seconds=0.2)
+
+
+def test_what_is_told_is_as_large_as_is_said(shards, tmp_path):
+    """A visit takes 4 D + 8 (P + N) + 16 bytes; all tell as many visits as the one with most."""
+    settings = SMALL["SDSoftmax"] | {
+        "epochs": 2, "batch_size": 4096, "positives_per_visit": 2, "n_negatives": 5, "memory": 0,
+    }  # fmt: skip
+    task = replace(task_of(shards, tmp_path / "run", "SDSoftmax"), settings=settings)
+    said = run_together(task, 2)
+    test = hold(shards, users=TOLD["test_users"], share=TEST_SHARE, seed=0)
+    train = Without(shards, test.rows_E)
+    valid = hold(train, users=5000, share=VALID_SHARE, seed=0, stream=Stream.SPLIT_VALID)
+    visits = 0
+    for rows in (Without(train, valid.rows_E), train):
+        visits_S = [int(np.sum(-(-np.diff(shard.indptr_U1) // 2))) for shard in rows]
+        for block in range(len(Blocks(rows, 3))):
+            numbers = Blocks(rows, 3).parts(block)
+            visits += max(sum(visits_S[s] for s in numbers if s % 2 == n) for n in range(2))
+    assert said == dict.fromkeys(range(2), f"sent {visits * (4 * 4 + 8 * (2 + 5) + 16)}")
+
+
+def test_a_number_that_no_worker_can_have_is_refused(monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(UsageError, match="RANK=3 and WORLD_SIZE=3 do not say"):
+        workers.asked_for()
+
+
+def test_one_process_has_everything_and_tells_nobody():
+    alone = workers.Workers()
+    alone.tell(do="run_epoch")
+    alone.meet()
+    assert [alone.owns(shard) for shard in range(3)] == [True] * 3
+    assert alone.share({"x": torch.ones(2)})["x"].tolist() == [1, 1]

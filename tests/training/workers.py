@@ -1,0 +1,131 @@
+"""Processes that train together, forked from one that has imported everything already."""
+
+import os
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+from typing import Any
+
+from sdgar.errors import ResourceError, SdgarError
+
+_PROCESSES = get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["sdgar.experiments.sharded_run", "sdgar.engines.fused.cpu"])
+_LONG = 120
+"""The seconds after which a test gives up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What each process is to do, and what happens to one of them."""
+
+    shards: Path
+    out: Path
+    system: str
+    settings: dict[str, Any]
+    told: dict[str, Any]
+    resume: bool = False
+    stop_after: int | None = None
+    """The number of epochs after which the run is asked to stop."""
+    killed_at: dict[int, int] = field(default_factory=dict)
+    """The message at which a process is killed, by its number."""
+    broken: int | None = None
+    """The process whose disk is full."""
+    others: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """The settings of a process that are not those of all."""
+
+
+def run_together(task: Task, count: int) -> dict[int, str]:
+    """Run so many processes; return what each has said at its end, and nothing of one killed."""
+    task.out.parent.mkdir(parents=True, exist_ok=True)
+    place = task.out.with_name(f"{task.out.name}.{count}.meet")
+    place.unlink(missing_ok=True)
+    pipes = [_PROCESSES.Pipe(duplex=False) for _ in range(count)]
+    processes = [
+        _PROCESSES.Process(target=_work, args=(task, number, count, place, pipes[number][1]))
+        for number in range(count)
+    ]
+    for process in processes:
+        process.start()
+    for _, end in pipes:
+        end.close()
+    said: dict[int, str] = {}
+    try:
+        for number, (process, (heard, _)) in enumerate(zip(processes, pipes, strict=True)):
+            process.join(_LONG)
+            assert not process.is_alive(), f"worker {number} does not end"
+            with suppress(EOFError):  # it was killed before it could say anything
+                said[number] = heard.recv()
+    finally:
+        for process in processes:
+            process.kill()
+    place.unlink(missing_ok=True)
+    return said
+
+
+def _work(task: Task, number: int, count: int, place: Path, end: Connection) -> None:
+    try:
+        end.send(_train(task, number, count, place))
+    except SdgarError as error:
+        end.send(f"{error.code}: {error}")
+    except BaseException:
+        end.send(traceback.format_exc())
+
+
+def _train(task: Task, number: int, count: int, place: Path) -> str:
+    import torch
+    from torch.distributed import FileStore
+
+    import sdgar
+    from sdgar.data.shards import Shards
+    from sdgar.experiments.sharded_run import follow_run, run_shards
+    from sdgar.machine import workers
+
+    torch.set_num_threads(1)
+    together = workers.meet_at(FileStore(str(place), count), number, count, count, seconds=60)
+    _mishaps(task, number)
+    settings = task.settings | task.others.get(number, {})
+    model = getattr(sdgar, task.system)(**settings)
+    shards, told = Shards.open(task.shards), dict(task.told)
+    asked = []
+
+    def stop() -> Any:
+        asked.append(True)
+        return SIGTERM if len(asked) == task.stop_after else None
+
+    every = {"checkpoint_every": told.pop("checkpoint_every", 0.0)}
+    if number:
+        follow_run(model, shards, out=task.out, workers=together, **told)
+    else:
+        run_shards(
+            model, shards, out=task.out, workers=together, stop=stop, resume=task.resume,
+            **told, **every,
+        )  # fmt: skip
+    workers.leave()
+    return f"sent {together.sent}"
+
+
+def _mishaps(task: Task, number: int) -> None:
+    """Let what is to happen to this process happen."""
+    from sdgar.machine.workers import Workers
+    from sdgar.training.users_on_disk import UsersOnDisk
+
+    gather: Callable[..., None] = Workers.gather
+    messages = []
+
+    def gather_or_die(self: Workers, *args: Any) -> None:
+        messages.append(True)
+        if len(messages) == task.killed_at.get(number):
+            os.kill(os.getpid(), SIGKILL)
+        gather(self, *args)
+
+    def full(*args: Any) -> None:
+        raise ResourceError("the disk is full.", code="unwritable")
+
+    Workers.gather = gather_or_die  # type: ignore[method-assign]
+    if task.broken == number:
+        UsersOnDisk.put = full  # type: ignore[method-assign]
