@@ -219,7 +219,10 @@ def join(*, seconds: float = JOIN_SECONDS) -> Workers:
         store, _, _ = next(rendezvous("env://", timeout=limit))
     except (RuntimeError, ValueError) as error:
         raise _absent(number, count, seconds, "the others cannot be reached", error) from error
-    return meet_at(store, number, count, here, seconds=seconds)
+    # The store of torchrun outlives workers that it starts again, with what they have written.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    fresh = dist.PrefixStore(f"sdgar/{attempt}", store)  # type: ignore[attr-defined]
+    return meet_at(fresh, number, count, here, seconds=seconds)
 
 
 def meet_at(
@@ -249,7 +252,7 @@ def _absent(
     number: int, count: int, seconds: float, missing: str, error: Exception
 ) -> ResourceError:
     return ResourceError(
-        f"worker {number} of {count} has waited {seconds:g} seconds, and {missing} "
+        f"worker {number} of {count} has waited up to {seconds:g} seconds, and {missing} "
         f"({' '.join(str(error).split())[:200]}). Start all of them, where MASTER_ADDR and "
         "MASTER_PORT can be reached.",
         code="worker_missing",
