@@ -88,6 +88,7 @@ def train(
     resume, given = to_go_on_with(resume, out, given)
     if resume is not None:
         job = interrupted_job(resume, given)
+        options.require_for_shards(given, sharded=job.shards is not None)
         if "checkpoint_every" in given:
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
