@@ -181,10 +181,8 @@ def _rated(users_E: Any, items_E: Any, rating_E: Any, liked: int, low: int, seed
         return Interactions.from_arrays(users_E[some_E], items_E[some_E])
 
     low_E, disliked_E = train_E & ~liked_E, rating_E < low
-    train = of(train_E & liked_E).with_seen(users_E[low_E], items_E[low_E])
-    if low < liked:
-        neutral_E = low_E & ~disliked_E
-        train = train.with_neutral(users_E[neutral_E], items_E[neutral_E])
+    neutral = None if low == liked else ~disliked_E[low_E]
+    train = of(train_E & liked_E).with_seen(users_E[low_E], items_E[low_E], neutral=neutral)
     valid = of(valid_E & liked_E)
     split = splits.Split(train, valid, "ratings")
     return Parts(train.merge(valid), of(test_E & liked_E), split, of(test_E & disliked_E))

@@ -196,6 +196,8 @@ def chosen(dataset: str) -> dict[str, dict[str, Any]]:
 # Yardsticks beside each other, all with as many tries
 
 MEASURED = ("citeulike", "gowalla", "movielens", "movies", "kgat", "douban")
+ALSO_MEASURED = ("ml1m", "steam", "s3-beauty", "s3-sports", "videogames-whole", "beauty-whole")
+"""Further sets of 5,000 users or more, on which one search and one final run are made alike."""
 SEARCHED_YARDSTICKS = REPORTS / "yardsticks" / "search.jsonl"
 """The report of the grid ``yardsticks``."""
 LATER: tuple[dict[str, float], ...] = (
@@ -238,7 +240,7 @@ def yardsticks() -> list[Job]:
     """12 settings of every yardstick on each data set; iALS has D = 512, which was best before."""
     return [
         job(data, system, 0, "valid", **settings)
-        for data, (system, tried) in itertools.product(MEASURED, TRIES.values())
+        for data, (system, tried) in itertools.product((*MEASURED, *ALSO_MEASURED), TRIES.values())
         for settings in tried
     ]
 
@@ -246,7 +248,7 @@ def yardsticks() -> list[Job]:
 def yardsticks_final() -> list[Job]:
     """The best of each search, with three seeds where a seed plays a part."""
     jobs = []
-    for data in MEASURED:
+    for data in (*MEASURED, *ALSO_MEASURED):
         for run in chosen_yardsticks(data).values():
             system, settings = run["system"], run["settings"]
             seeds = SEEDS if "seed" in SYSTEMS[system]().get_params() else (0,)

@@ -114,7 +114,7 @@ def test_what_the_first_use_is_timed_by_runs(script, capsys):
 
 def test_every_script_is_run_by_a_test():
     shared = {"common", "grids", "trainers"}
-    alone = {"accuracy", "busy_neighbour", "digests", "tables"}  # have tests of their own
+    alone = {"accuracy", "busy_neighbour", "digests", "nights", "tables"}  # have tests of their own
     names = {path.stem for path in BENCHMARKS.glob("*.py")}
     assert names == shared | alone | {case.split()[0] for case in CASES}
 
@@ -278,7 +278,7 @@ def test_every_data_set_is_packed_and_can_be_loaded_again(script, tmp_path):
         for part, some in (("train", n % 4 > 0), ("test", n % 4 == 0)):
             once.filter(some[: len(once)]).write_parquet(tmp_path / folder / f"{part}.parquet")
     accuracy.main("pack", str(tmp_path), str(tmp_path / "carry"))
-    names = [*accuracy.SPLIT, *accuracy.TIMED, *accuracy.WHOLE, "movielens", "ratings"]
+    names = [*accuracy.SPLIT, *accuracy.TIMED, *accuracy.WHOLE, *accuracy.RATED, "movielens"]
     assert {path.stem for path in (tmp_path / "carry").iterdir()} == set(names)
     for name in names:
         parts = accuracy.load(tmp_path / "carry", {"data": name})

@@ -85,7 +85,7 @@ def test_few_rows_have_a_higher_temperature(rows, tau):
 
 def test_a_temperature_that_is_given_holds(coloured):
     assert SDSoftmax().decided(coloured)["tau"] == temperature_of(coloured)
-    by_rule = {"batch_size": 2048, "positives_per_visit": 2}
+    by_rule = {"batch_size": 2048, "positives_per_visit": 2, "neighbours": 50}
     assert SDSoftmax(tau=0.2, epochs=3).decided(coloured) == by_rule
     assert SDSoftmax(tau=0.2).compose(coloured, seed=0).discriminator.tau == 0.2
     assert SDSoftmax().compose(coloured, seed=0).discriminator.tau == temperature_of(coloured)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.ids import Ids
+from sdgar.data.ids import Ids, plain
 from sdgar.errors import DataError
 
 Duplicates = Literal["error", "sum", "max", "last"]
@@ -89,7 +89,7 @@ class Merging:
         if self.differing:
             raise DataError(
                 f"{self.differing:,} (user, item) pairs occur with different weights, the "
-                f"first is user {self.user!r}, item {self.item!r}. "
+                f"first is user {plain(self.user)!r}, item {plain(self.item)!r}. "
                 "Say what is meant with --duplicates sum, max or last (duplicates=… in Python).",
                 code="differing_weights",
             )

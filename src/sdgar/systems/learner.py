@@ -197,10 +197,10 @@ class Learner(Looped):
         for.
         """
         weight = None if self.memory is None else not_negative("memory", self.memory)
-        if weight == 0 or (weight is None and data.fields is not None):
-            return None
         neighbours = self.settled(data).neighbours
-        return Memory.beside_vectors(data, weight, neighbours=neighbours, l2=self.memory_l2)
+        memory = Memory.beside_vectors(data, weight, neighbours=neighbours, l2=self.memory_l2)
+        left_out = weight == 0 or (weight is None and data.fields is not None)
+        return None if left_out else memory
 
     def fit_options(self) -> FitOptions:
         """Return the settings of the loop; with a falling rate it keeps the last epoch."""

@@ -78,7 +78,7 @@ class Looped(Estimator):
 
     def going_on(self) -> Self:
         """Return the system with the epochs and steps by which it goes on from an earlier model."""
-        raise NotImplementedError
+        return self
 
     def further_options(self) -> FitOptions:
         """Return the settings of the loop when it goes on from an earlier model: all epochs run."""
@@ -248,6 +248,7 @@ class Looped(Estimator):
         require_features_used(self, train)
         self.require_composable(train)
         settled = self.settled(train)
+        settled.going_on()  # raises now if these settings are wrong, and not some night
         device = choose_device(self.device)
         require_memory(self.system_name, self.least_bytes(train), device)
         return protocols.Training(

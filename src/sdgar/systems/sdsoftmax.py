@@ -142,8 +142,7 @@ class SDSoftmax(Learner):
         by_rule: dict[str, Any] = {"epochs": epochs_of(data)}
         by_rule["batch_size"] = batch_of(data)
         by_rule["positives_per_visit"] = shared_by(data)
-        if self.memory != 0:
-            by_rule["neighbours"] = neighbours_of(data)
+        by_rule["neighbours"] = neighbours_of(data)
         if self.similarity == "cosine":
             by_rule["tau"] = temperature_of(data)
         return {name: value for name, value in by_rule.items() if getattr(self, name) is None}
