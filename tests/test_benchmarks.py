@@ -83,7 +83,7 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
     assert sum(one for one, _ in sums) > 0
 
 
-LONG = ("exports",)
+LONG = ("exports", "ranks", "sequences")
 """The cases of the long run."""
 
 
