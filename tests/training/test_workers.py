@@ -1,5 +1,7 @@
 """Several processes that train together: the bytes of one, whatever happens to them."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -120,9 +122,19 @@ def test_workers_with_other_settings_are_refused_before_anything_is_written(shar
 
 def test_a_worker_that_does_not_come_is_named(tmp_path):
     store = FileStore(str(tmp_path / "store"), 3)
-    store.set("here/2", "")
+    store.set("sdgar/0/here/2", "")
     with pytest.raises(ResourceError, match="seconds, and worker 1 did not come"):
         workers.meet_at(store, 0, 3, 3, seconds=0.2)
+
+
+def test_the_command_starts_workers_that_give_the_bytes_of_one_process(shards, by_one, tmp_path):
+    words = ["train", str(shards.folder), "--out", str(tmp_path / "run"), "--system", "bpr"]
+    words += ["--workers", "2", "--together", "3", "--test-users", "20"]
+    for name, value in SMALL["BPR"].items():
+        words += ["--set", f"{name}={value}"]
+    done = subprocess.run([sys.executable, "-m", "sdgar", *words], capture_output=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(tmp_path / "run") == by_one("BPR")
 
 
 def test_what_is_told_is_as_large_as_is_said(shards, tmp_path):

@@ -219,10 +219,7 @@ def join(*, seconds: float = JOIN_SECONDS) -> Workers:
         store, _, _ = next(rendezvous("env://", timeout=limit))
     except (RuntimeError, ValueError) as error:
         raise _absent(number, count, seconds, "the others cannot be reached", error) from error
-    # The store of torchrun outlives workers that it starts again, with what they have written.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    fresh = dist.PrefixStore(f"sdgar/{attempt}", store)  # type: ignore[attr-defined]
-    return meet_at(fresh, number, count, here, seconds=seconds)
+    return meet_at(store, number, count, here, seconds=seconds)
 
 
 def meet_at(
@@ -230,6 +227,9 @@ def meet_at(
 ) -> Workers:
     """Meet the other processes at a store; raise if they do not all come."""
     limit = timedelta(seconds=seconds)
+    # The store of torchrun outlives workers that it starts again, with what they have written.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = dist.PrefixStore(f"sdgar/{attempt}", store)  # type: ignore[attr-defined]
     try:
         store.set_timeout(limit)
         store.set(f"here/{number}", "")
