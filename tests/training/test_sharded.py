@@ -12,7 +12,7 @@ from sdgar.data.shards import Shards
 from sdgar.data.shards.blocks import Blocks
 from sdgar.data.shards.held import Without, hold
 from sdgar.data.synthetic import Shape, generate
-from sdgar.errors import ArtifactError, ResourceError, StoppedError, UsageError
+from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
 from sdgar.experiments.sharded_run import bytes_needed, run_shards
 from sdgar.training.sharded import OnShards
 from sdgar.training.users_on_disk import UsersOnDisk
@@ -123,6 +123,12 @@ def test_rows_are_set_aside_alike_for_any_number_of_shards(tmp_path):
         assert (counts >= 1).all()
         assert (np.diff(held.seen.indptr_U1) >= 1).all()
     assert found[0] == found[1] == found[2]
+
+
+def test_shards_of_users_who_come_once_say_that_nothing_can_be_measured(tmp_path):
+    data = sdgar.Interactions.from_arrays([1, 2, 3], ["a", "b", "a"])
+    with pytest.raises(DataError, match=r"no user of .* has two rows or more"):
+        model_of("bpr").fit_shards(Shards.write(data, tmp_path / "s", 2), verbose=False)
 
 
 def test_the_newest_rows_are_set_aside_where_there_are_times(tmp_path):

@@ -122,23 +122,7 @@ def export(
 
 def require_free(path: Path, *, overwrite: bool) -> Path:
     """Refuse a place that is taken, and return where it is; only exports are ever replaced."""
-    target = folders.place_of(path)
-    if not target.exists():
-        return target
-    if not target.is_dir():
-        raise UsageError(
-            f"{target} exists and is not a folder. Choose another --out.", code="out_exists"
-        )
-    found = sorted(entry.name for entry in target.iterdir())
-    if found and not overwrite:
-        raise UsageError(
-            f"{target} exists and is not empty. Choose another place, or replace it with "
-            "--overwrite (overwrite=True in Python).",
-            code="out_exists",
-        )
-    if foreign := [name for name in found if name not in _own_names(target)]:
-        raise folders.in_the_way(target, foreign, "is not part of an export of sdgar")
-    return target
+    return folders.require_free(path, overwrite=overwrite, own=_own_names, what="an export")
 
 
 def _own_names(folder: Path) -> set[str]:

@@ -169,9 +169,10 @@ class Learner(Looped):
             )
         rows = cast("Interactions", shards)  # of which only sizes are asked for
         run = self._on_shards(rows, checkpoints)
+        training = ShardedTraining(run, shards, how, for_users)
         with self._told(run, rows, on_epoch, verbose):
-            trained = ShardedTraining(run, shards, how, for_users).run()
-        return self._keep_trained(trained, shards.interactions(how.work), verbose)
+            trained = training.run()
+        return self._keep_trained(trained, training.everything, verbose)
 
     def follow_shards(self, shards: Shards, *, how: OnShards) -> None:
         """Do the part of one worker in a training on shards, which the first worker leads."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from sdgar.data.history import History
+from sdgar.data.interactions import Interactions
 from sdgar.data.shards import Shards
 from sdgar.data.shards.blocks import Blocks
 from sdgar.data.shards.held import Held, Without, hold
@@ -90,6 +92,14 @@ def learned_of(engine: BlockEngine, held: Held) -> Factors:
     return replace(model, user_UD=torch.cat(vectors))
 
 
+def _beside(history: History, weight_II: SparseMatrix | None) -> LocalItemWeights | None:
+    """Return the memory of some histories, if there are weights between items."""
+    if weight_II is None:
+        return None
+    rows = history.indptr_U1, history.items_E, weight_II.n_columns
+    return LocalItemWeights(SparseMatrix.of(*rows, device=_CPU), weight_II)
+
+
 class ShardedTraining:
     """Training on shards, with the settings and the log of a ``protocols.Training``."""
 
@@ -106,16 +116,18 @@ class ShardedTraining:
         self._training, self._shards = training, shards
         self._how, self._for_users = how, for_users
 
+    @cached_property
+    def everything(self) -> Interactions:
+        """All rows, as a load in memory has them; with a folder for work they lie in files."""
+        return self._shards.interactions(self._how.work)
+
     def run(self) -> Trained:
         """Choose on validation rows, train on all rows, and return the model of all users."""
         training, options = self._training, self._training.options
         valid = self._valid()
         rest = Without(self._shards, valid.rows_E)
         weight_II = self._remember(rest)
-        memory = None
-        if weight_II is not None:
-            seen = valid.seen.indptr_U1, valid.seen.items_E, self._shards.n_items
-            memory = LocalItemWeights(SparseMatrix.of(*seen, device=_CPU), weight_II)
+        memory = _beside(valid.seen, weight_II)
         joined = options.keep_last and options.epochs > 1
         engine = self._engine(rest, everything=False)
         first = replace(options, epochs=options.half) if joined else options
@@ -130,11 +142,7 @@ class ShardedTraining:
             kept = self._pass("final", engine, replace(options, epochs=chosen.best_epoch))
         if weight and len(valid.rows_E) > FEW * self._shards.n_rows:
             weight_II = self._remember(self._shards)
-        data = self._shards.interactions(self._how.work)
-        memory = None
-        if weight_II is not None and weight:
-            seen = data.indptr_U1, data.items_E, data.n_items
-            memory = LocalItemWeights(SparseMatrix.of(*seen, device=_CPU), weight_II)
+        memory = _beside(self.everything.history, weight_II) if weight else None
         return training.done(kept, chosen, means, memory, weight)
 
     def follow(self) -> None:

@@ -14,6 +14,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.history import History
 from sdgar.data.shards.shard import Shard
 from sdgar.data.shards.shards import Shards
+from sdgar.errors import DataError
 from sdgar.maths.rng import Stream, sort_keys
 
 
@@ -41,6 +42,12 @@ def hold(
     the shards nor on their number.
     """
     chosen_T = _chosen(shards, users, seed, stream)
+    if not len(chosen_T):
+        raise DataError(
+            f"no user of {shards.folder} has two rows or more, so nothing can be set aside to "
+            "measure a model on. Shard events in which users come again.",
+            code="nothing_to_hold_out",
+        )
     rows, items, seen, found = [], [], [], []
     first_rows = np.concatenate(([0], np.cumsum(shards.rows_S)))
     for shard in shards:

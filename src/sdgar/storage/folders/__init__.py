@@ -1,7 +1,7 @@
 """Folders that are whole or absent: saved models and checkpoints are such folders."""
 
 from sdgar.storage.folders.atomic import remove, sync, whole, write
-from sdgar.storage.folders.places import in_the_way, place_of
+from sdgar.storage.folders.places import in_the_way, place_of, require_free
 from sdgar.storage.folders.tensor_file import size_of, write_tensors
 from sdgar.storage.folders.verified import (
     MANIFEST,
@@ -34,6 +34,7 @@ __all__ = [
     "read_table",
     "read_tensors",
     "remove",
+    "require_free",
     "require_seal",
     "require_sealed",
     "sealed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sdgar.errors import ResourceError, UsageError
@@ -65,3 +66,30 @@ def in_the_way(place: Path, names: list[str], what: str) -> UsageError:
         "replaced. Move that away, or choose another place.",
         code="out_foreign",
     )
+
+
+def require_free(
+    path: str | Path, *, overwrite: bool, own: Callable[[Path], Collection[str]], what: str
+) -> Path:
+    """Refuse a place that is taken, before any work is spent on it, and return where it is.
+
+    ``own`` names what sdgar wrote into a folder, and only a folder with nothing else is ever
+    replaced; ``what`` says what such a folder is.
+    """
+    target = place_of(path)
+    if not target.exists():
+        return target
+    if not target.is_dir():
+        raise UsageError(
+            f"{target} exists and is not a folder. Choose another --out.", code="out_exists"
+        )
+    found = sorted(entry.name for entry in target.iterdir())
+    if found and not overwrite:
+        raise UsageError(
+            f"{target} exists and is not empty. Choose another place, or replace it with "
+            "--overwrite (overwrite=True in Python).",
+            code="out_exists",
+        )
+    if foreign := [name for name in found if name not in own(target)]:
+        raise in_the_way(target, foreign, f"is not part of {what} of sdgar")
+    return target
