@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from sdgar.data.readers.files import find_files, reading, unpacked
 from sdgar.data.readers.options import ReadOptions
+from sdgar.data.readers.whole_text import text_of
 from sdgar.errors import DataError
 from sdgar.storage.whole_files import disk_error, replacing
 
@@ -99,18 +99,7 @@ def _id(value: object) -> str:
 
 def _lines(path: str | Path, n: int, columns: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the columns of each line, and where it stands; empty lines are passed over."""
-    options = ReadOptions()
-    file = find_files([path], " ", [])[0]
-    with reading(file):
-        content = b"".join(unpacked(file, options.unpack_limit, []))
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{file.name} is not UTF-8 text ({error.reason} at byte {error.start:,}). Save it as "
-            "UTF-8.",
-            code="bad_encoding",
-        ) from error
+    name, text = text_of(path, " ", ReadOptions())
     none = True
     for number, line in enumerate(text.split("\n"), 1):
         found = line.split()
@@ -119,13 +108,13 @@ def _lines(path: str | Path, n: int, columns: str) -> Iterator[tuple[str, list[s
         none = False
         if len(found) != n:
             raise DataError(
-                f"line {number:,} of {file.name} has {len(found)} columns, and {n} are needed: "
+                f"line {number:,} of {name} has {len(found)} columns, and {n} are needed: "
                 f"{columns}. It is {line.strip()[:60]!r}.",
                 code="bad_table",
             )
-        yield f"line {number:,} of {file.name}", found
+        yield f"line {number:,} of {name}", found
     if none:
-        raise DataError(f"{file.name} has no lines: {columns}.", code="no_rows")
+        raise DataError(f"{name} has no lines: {columns}.", code="no_rows")
 
 
 def _number(text: str, what: str, where: str) -> float:

@@ -14,8 +14,8 @@ from sdgar.data.contexts import USER
 from sdgar.data.ids import held
 from sdgar.data.readers.columns import column_of
 from sdgar.data.readers.feature_tables import whole_table
-from sdgar.data.readers.files import find_files, reading, unpacked
 from sdgar.data.readers.options import ReadOptions
+from sdgar.data.readers.whole_text import text_of
 from sdgar.errors import DataError, UsageError
 
 _NAMES = ("name", "title", "label", "description")
@@ -73,20 +73,10 @@ def read_names(path: str | Path, column: str | None, options: ReadOptions) -> di
 
 
 def _lines(path: str | Path, options: ReadOptions) -> list[str]:
-    file = find_files([path], options.separator or "\t", [])[0]
-    with reading(file):
-        content = b"".join(unpacked(file, options.unpack_limit, []))
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{file.name} is not UTF-8 text ({error.reason} at byte {error.start:,}). Save it as "
-            "UTF-8.",
-            code="bad_encoding",
-        ) from error
+    name, text = text_of(path, options.separator or "\t", options)
     users = list(dict.fromkeys(line for line in text.replace("\r\n", "\n").split("\n") if line))
     if not users:
-        raise DataError(f"{file.name} holds no user: give one id a line.", code="no_rows")
+        raise DataError(f"{name} holds no user: give one id a line.", code="no_rows")
     return users
 
 
