@@ -18,6 +18,8 @@ from sdgar.maths.rng import (
     philox,
     sort_keys,
     tail,
+    uniform,
+    uniform_line,
 )
 
 ONES = 0xFFFFFFFF
@@ -145,3 +147,11 @@ def test_the_last_word_of_a_counter_tells_streams_and_epochs_apart():
 def test_a_seed_that_is_no_64_bit_integer_is_refused(seed):
     with pytest.raises(UsageError, match="seed must be an integer"):
         check_seed(seed)
+
+
+def test_a_long_line_of_uniform_numbers_is_that_of_its_rows() -> None:
+    first, last = 3, 3 + 2 * (1 << 16) + 5  # over several blocks
+    line = uniform_line(7, Stream.INIT_GENERATOR, first, last)
+    np.testing.assert_array_equal(
+        line, uniform(7, Stream.INIT_GENERATOR, 0, np.arange(first, last))
+    )

@@ -222,3 +222,13 @@ def test_without_steps_on_positives_the_generator_starts_at_random():
         generator.refit(**flat)
     assert torch.equal(made[0].x_UK, made[1].x_UK)
     assert torch.equal(made[0].y_IK, made[1].y_IK)
+
+
+def test_lines_that_are_computed_some_at_a_time_are_those_computed_at_once(monkeypatch):
+    random = np.random.default_rng(0)
+    before_IK, log_factor_IK = (torch.from_numpy(random.random((40, 7), np.float32)) for _ in "ab")
+    for dim in (0, 1):
+        at_once = step(before_IK, log_factor_IK, 0.1, dim=dim)
+        with monkeypatch.context() as patch:
+            patch.setattr(em, "_AT_ONCE", 1)
+            assert_close(step(before_IK, log_factor_IK, 0.1, dim=dim), at_once)

@@ -109,6 +109,21 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs,
     assert not stopped.with_name("stopped.partial").exists()
 
 
+def test_one_epoch_is_not_run_again_for_few_validation_rows(shards, tmp_path, monkeypatch):
+    monkeypatch.setattr("sdgar.training.sharded.FEW", 1.0)
+    told = {"memory": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
+    model = sdgar.SDSoftmax(**SMALL["sdsoftmax"] | {"epochs": 1})
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    result = run_shards(model, shards, out=whole, **told)
+    assert [(phase, record.epoch) for phase, record in result.log] == [("choose", 1)]
+    assert result.summary["epochs"] == result.summary["best_epoch"] == 1
+    with pytest.raises(StoppedError):
+        run_shards(model, shards, out=stopped, stop=lambda: SIGTERM, **told)
+    run_shards(model, shards, out=stopped, resume=True, **told)
+    for name in FILES:
+        assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
+
+
 def test_rows_are_set_aside_alike_for_any_number_of_shards(tmp_path):
     data = generate(SHAPE, seed=4)
     found = []

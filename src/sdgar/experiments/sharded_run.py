@@ -36,8 +36,6 @@ from sdgar.training.trained import OnPhase, Phase
 
 TEST_SHARE = 0.2
 """The share of the rows of a test user that is set aside."""
-_FOR_WEIGHTS = 0.75
-"""The share of the memory that weights between items may take; libraries take some too."""
 _CPU = torch.device("cpu")
 _LOGGER = logging.getLogger("sdgar")
 
@@ -90,8 +88,7 @@ def run_shards(
         seed = int(estimator.get_params()["seed"])
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
-        limit = int(_FOR_WEIGHTS * memory)
-        how = OnShards(together=together, work=work, memory=limit, workers=workers)
+        how = OnShards(together=together, work=work, memory=memory, workers=workers)
         estimator.fit_shards(train, how=how, on_epoch=watch, checkpoints=checkpoints, verbose=False)
         model = estimator.recommender_
         before = time.perf_counter()

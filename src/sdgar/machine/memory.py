@@ -1,13 +1,53 @@
-"""Find out how much memory is free, and raise early if a model cannot fit."""
+"""Find out how much memory is free or taken, raise early if a model cannot fit, and make room."""
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sdgar.errors import ResourceError
+
+_LINE = 64
+"""The number of bytes of a cache line."""
+
+
+def aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
+    """Allocate room that starts with a cache line; NumPy asks for huge pages where it is large."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(size + _LINE, np.uint8)
+    start = -room.ctypes.data % _LINE
+    table: NDArray[Any] = room[start : start + size].view(dtype).reshape(shape)
+    return table
+
+
+def is_aligned(array: NDArray[Any]) -> bool:
+    """Tell whether an array is one piece of memory that starts with a cache line."""
+    return array.flags.c_contiguous and array.ctypes.data % _LINE == 0
+
+
+def allocated_bytes() -> int:
+    """Return the bytes of memory that this process has now, without pages of files.
+
+    Where the system does not tell, they are the most that it ever had.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("RssAnon"):
+                return int(line.split()[1]) << 10
+    if sys.platform == "win32":
+        return 0
+    from resource import RUSAGE_SELF, getrusage
+
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    return getrusage(RUSAGE_SELF).ru_maxrss * unit
 
 
 def free_bytes(device: torch.device) -> int:

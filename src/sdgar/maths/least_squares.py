@@ -11,11 +11,14 @@ from torch.linalg import cholesky_ex, eigh
 from torch.nn.functional import pad
 
 from sdgar.errors import NumericalError, exhausted
+from sdgar.machine import cores
 from sdgar.maths.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
 _BLOCK_ON_CPU, _BLOCK_ON_GPU = 1 << 20, 1 << 26
 _GRAM_ROWS = 256
+_NARROW = 128
+"""The most columns of blocks of which a product is too small for several threads."""
 _TINY = 1e-30
 
 
@@ -123,9 +126,11 @@ def _diagonal(gram_DD: Tensor) -> tuple[Tensor, Tensor]:
 
 def _gram(v_CD: Tensor) -> Tensor:
     """V'V, summed by blocks of rows: a long sum is cut into as many parts as there are threads."""
-    gram_DD = v_CD.new_zeros(v_CD.shape[1], v_CD.shape[1])
-    for v_BD in v_CD.split(_GRAM_ROWS):  # type: ignore[no-untyped-call]
-        gram_DD.addmm_(v_BD.T, v_BD)
+    dim = v_CD.shape[1]
+    gram_DD = v_CD.new_zeros(dim, dim)
+    with cores.torch_threads(1 if dim <= _NARROW else None):
+        for v_BD in v_CD.split(_GRAM_ROWS):  # type: ignore[no-untyped-call]
+            gram_DD.addmm_(v_BD.T, v_BD)
     return gram_DD
 
 

@@ -12,6 +12,7 @@ on any device. Triton's ``tl.philox`` gives the same four words.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -220,14 +221,24 @@ def uniform(seed: int, stream: Stream, epoch: int, rows: Array) -> Array:
 
 
 _BLOCK = 1 << 16
-"""How many fours of normal numbers are made at once."""
+"""How many numbers of a long line are made at once, or fours of normal ones."""
+
+
+def uniform_line(seed: int, stream: Stream, first: int, last: int) -> NDArray[np.float64]:
+    """Return the numbers of ``uniform`` for the rows first … last - 1, in no more memory."""
+    out = np.empty(last - first)
+
+    def fill(begin: int, end: int) -> None:
+        out[begin:end] = uniform(seed, stream, 0, np.arange(first + begin, first + end))
+
+    _by_blocks(fill, len(out), len(out))
+    return out
 
 
 def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
     """Return n standard normal numbers by Box and Muller, two pairs from each four words.
 
-    They are made in blocks, so that a table of 10^8 numbers needs no more memory than itself. A
-    number depends on its place alone, so threads may make different blocks.
+    They are made in blocks, so that a table of 10^8 numbers needs no more memory than itself.
     """
     n_rows = -(-n // 4)
     out = np.empty(4 * n_rows, np.float32)
@@ -242,14 +253,19 @@ def normal(seed: int, stream: Stream, n: int) -> NDArray[np.float32]:
             pairs += [radius * np.cos(angle), radius * np.sin(angle)]
         out[4 * first : 4 * last] = np.stack(pairs, axis=1).ravel()
 
+    _by_blocks(fill, n_rows, n)
+    return out[:n]
+
+
+def _by_blocks(fill: Callable[[int, int], None], n_rows: int, numbers: int) -> None:
+    """Fill rows block by block; a number depends on its place alone, so threads may share them."""
     if _kernels() is None:
         for first in range(0, n_rows, _BLOCK):
             fill(first, min(first + _BLOCK, n_rows))
     else:
         from sdgar.kernels.numba.threads import share
 
-        share(fill, n_rows, n, at_once=_BLOCK)
-    return out[:n]
+        share(fill, n_rows, numbers, at_once=_BLOCK)
 
 
 @cache

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-import numpy as np
 import torch
 
 from sdgar.contracts import System
@@ -20,7 +19,7 @@ from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.start import directions
 from sdgar.errors import UsageError
-from sdgar.maths.rng import Stream, uniform
+from sdgar.maths.rng import Stream, uniform_line
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.em import ExpectationMaximization
@@ -69,7 +68,7 @@ def _(part: Decomposable, data: Interactions, seed: int) -> Decomposable:
         weight_UK = part.update.states_of(data.history, part.y_IK)
     else:
         shape = data.n_users, part.y_IK.shape[1]
-        drawn = uniform(seed, Stream.INIT_GENERATOR, 0, np.arange(math.prod(shape)))
+        drawn = uniform_line(seed, Stream.INIT_GENERATOR, 0, math.prod(shape))
         weight_UK = torch.from_numpy(drawn).reshape(shape)
     return part.for_users(AliasTables.of(weight_UK))
 

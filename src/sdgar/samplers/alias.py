@@ -18,13 +18,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sdgar.errors import NumericalError
+from sdgar.machine.memory import aligned
 from sdgar.maths.rng import index_and_fraction
 
 _FULL = 1 << 32
+_NUMPY = {torch.int64: np.int64, torch.float32: np.float32}
+"""The types of tables, by torch and by NumPy."""
 _AT_ONCE = 1 << 24
 """The most entries that tables are computed for at once, with some arrays of 8 bytes for each."""
 
@@ -83,26 +87,42 @@ class AliasTables:
 
     def probability(self) -> Tensor:
         """Return the probabilities with which entries are drawn, float32."""
+        return _by_rows(self._probability, self.bin_RN, torch.float32)
 
-        def of(bin_BN: Tensor) -> Tensor:
-            return (_masses(bin_BN).double() / (self.n * _FULL)).float()
+    def probability_by_entry(self) -> Tensor:
+        """Return the same with a row for each entry, and a column for each distribution."""
+        shape = self.bin_RN.shape[::-1]
+        found_NR = _room(shape, torch.float32, self.bin_RN.device)
+        _by_rows(self._probability, self.bin_RN, torch.float32, into=found_NR.T)
+        return found_NR
 
-        return _by_rows(of, self.bin_RN, torch.float32)
+    def _probability(self, bin_RN: Tensor) -> Tensor:
+        return (_masses(bin_RN).double() / (self.n * _FULL)).float()
 
     def to(self, device: torch.device) -> AliasTables:
         """Move the tables to a device."""
         return AliasTables(self.bin_RN.to(device))
 
 
-def _by_rows(of: Callable[[Tensor], Tensor], table_RN: Tensor, dtype: torch.dtype) -> Tensor:
+def _by_rows(
+    of: Callable[[Tensor], Tensor],
+    table_RN: Tensor,
+    dtype: torch.dtype,
+    into: Tensor | None = None,
+) -> Tensor:
     """Return what ``of`` makes of a table, for as many rows at once as bounded memory holds."""
+    found_RN = _room(table_RN.shape, dtype, table_RN.device) if into is None else into
     size = max(1, _AT_ONCE // max(1, table_RN.shape[1]))
-    if len(table_RN) <= size:
-        return of(table_RN)
-    found_RN = torch.empty(table_RN.shape, dtype=dtype, device=table_RN.device)
     for start in range(0, len(table_RN), size):
         found_RN[start : start + size] = of(table_RN[start : start + size])
     return found_RN
+
+
+def _room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Make room for a table; on the CPU where compiled loops can read it without a copy."""
+    if device.type != "cpu":
+        return torch.empty(shape, dtype=dtype, device=device)
+    return torch.from_numpy(aligned(tuple(shape), _NUMPY[dtype]))
 
 
 def _masses(bin_RN: Tensor) -> Tensor:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from copy import copy
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, KnownPositives, Negatives, Score
-from sdgar.maths.rng import Draws, Stream, uniform
+from sdgar.maths.rng import Draws, Stream, uniform_line
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.generator import Update
@@ -40,14 +39,12 @@ class Decomposable:
         seed: int,
         update: Update,
     ) -> None:
-        size = (n_users + n_items) * states
-        weight = torch.from_numpy(uniform(seed, Stream.INIT_GENERATOR, 0, np.arange(size)))
         self.update = update
         """The update by which the generator follows the discriminator."""
         self.items_follow = True
         """Whether an update moves Y too, or X alone."""
-        self.set_x(weight[: n_users * states].reshape(n_users, states))
-        self.set_y(weight[n_users * states :].reshape(n_items, states))
+        self.set_x(_random(seed, 0, n_users, states))
+        self.set_y(_random(seed, n_users, n_users + n_items, states))
 
     def set_x(self, weight_UK: Tensor) -> None:
         """Set the rows x_c and build the tables of P(k | c)."""
@@ -77,7 +74,7 @@ class Decomposable:
 
     def _take_y(self, tables: AliasTables) -> None:
         self.item_of = tables
-        self.y_IK = tables.probability().T.contiguous()
+        self.y_IK = tables.probability_by_entry()
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Draw items from Q(. | c), one for each (row, slot): four words, two table look-ups."""
@@ -124,3 +121,9 @@ class Decomposable:
         """Build the tables of saved masses."""
         self._take_x(AliasTables.restored(state["x_mass_UK"]))
         self._take_y(AliasTables.restored(state["y_mass_KI"]))
+
+
+def _random(seed: int, first: int, last: int, states: int) -> Tensor:
+    """Return the weights that rows first … last - 1 start with; contexts come before items."""
+    line = uniform_line(seed, Stream.INIT_GENERATOR, first * states, last * states)
+    return torch.from_numpy(line).view(last - first, states)

@@ -32,6 +32,8 @@ from sdgar.samplers.closed_form import Integrand
 from sdgar.samplers.generator import Mixture
 from sdgar.samplers.sampled_sums import SampledSums
 
+_AT_ONCE = 1 << 23
+"""The most numbers of a table that take a step at once."""
 _PRIOR_X, _PRIOR_Y = 0.05, 0.01
 """The prior counts: positives of every context for every state, and of every state for every
 item."""
@@ -87,10 +89,13 @@ class ExpectationMaximization(SampledSums):
         users_of, order_E = items_of.transposed(), items_of.column_E.argsort(stable=True)
         for _ in range(self.pretrain):
             s_E = items_of.dots(x_UK, y_IK).reciprocal()
-            count_UK = x_UK * (replace(items_of, weight_E=s_E) @ y_IK)
-            count_IK = y_IK * (replace(users_of, weight_E=s_E[order_E]) @ x_UK)
-            x_UK = _shares(count_UK + _PRIOR_X)
-            y_IK = _shares((count_IK + _PRIOR_Y).T.contiguous()).T.contiguous()
+            count_UK = (replace(items_of, weight_E=s_E) @ y_IK).mul_(x_UK).add_(_PRIOR_X)
+            count_IK = (replace(users_of, weight_E=s_E[order_E]) @ x_UK).mul_(y_IK).add_(_PRIOR_Y)
+            del y_IK  # tables of all items are large: there are no more of them than needed
+            x_UK, count_KI = _shares(count_UK), count_IK.T.contiguous()
+            del count_IK
+            y_IK = _shares(count_KI).T.contiguous()
+            del count_KI
         generator.set_x(self._floored(x_UK))
         generator.set_y((1 - self.floor_y) * y_IK + self.floor_y / len(y_IK))
 
@@ -103,7 +108,7 @@ class ExpectationMaximization(SampledSums):
         x_UK = y_IK.new_full((items_of.n_rows, n_states), 1 / n_states)
         for _ in range(self.pretrain):
             s_E = items_of.dots(x_UK, y_IK).reciprocal()
-            x_UK = _shares(x_UK * (replace(items_of, weight_E=s_E) @ y_IK) + _PRIOR_X)
+            x_UK = _shares((replace(items_of, weight_E=s_E) @ y_IK).mul_(x_UK).add_(_PRIOR_X))
         return self._floored(x_UK)
 
     def _floored(self, x_UK: Tensor) -> Tensor:
@@ -126,15 +131,22 @@ class ExpectationMaximization(SampledSums):
 def step(before: Tensor, log_factor: Tensor, floor: float, *, dim: int) -> Tensor:
     """Return before · factor, normalised along ``dim``, with a share ``floor`` spread evenly.
 
-    A line without a finite factor stays as it was.
+    A line without a finite factor stays as it was. Some lines are computed at a time, as tables of
+    all items are large.
     """
-    log_raised = (before.log() + log_factor).transpose(dim, -1).contiguous()
-    usable = torch.isfinite(log_raised.amax(dim=-1, keepdim=True))
-    # Only along the last axis torch adds up in one order for any number of threads.
-    raised = torch.where(usable, log_raised, 0.0).softmax(dim=-1)
-    moved = (1 - floor) * raised + floor / raised.shape[-1]
-    return torch.where(usable.transpose(dim, -1), moved.transpose(dim, -1), before)
+    moved = torch.empty_like(before)
+    lines = [table.transpose(dim, -1) for table in (before, log_factor, moved)]
+    size = max(1, _AT_ONCE // max(1, before.shape[dim]))
+    for before_RN, log_factor_RN, moved_RN in zip(*(t.split(size) for t in lines), strict=True):
+        log_raised_RN = (before_RN.log() + log_factor_RN).contiguous()
+        usable_R1 = torch.isfinite(log_raised_RN.amax(dim=-1, keepdim=True))
+        # Only along the last axis torch adds up in one order for any number of threads.
+        raised_RN = torch.where(usable_R1, log_raised_RN, 0.0).softmax(dim=-1)
+        floored_RN = (1 - floor) * raised_RN + floor / raised_RN.shape[-1]
+        moved_RN.copy_(torch.where(usable_R1, floored_RN, before_RN))
+    return moved
 
 
 def _shares(weight_RN: Tensor) -> Tensor:
-    return weight_RN / weight_RN.sum(dim=1, keepdim=True)
+    """Divide each row by its sum, in place."""
+    return weight_RN.div_(weight_RN.sum(dim=1, keepdim=True))

@@ -25,6 +25,7 @@ from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.users import InMemory, Users
 from sdgar.errors import UsageError
 from sdgar.machine import cores
+from sdgar.machine.memory import allocated_bytes
 from sdgar.machine.workers import ALONE, Workers
 from sdgar.maths.rng import Stream
 from sdgar.maths.sparse import SparseMatrix
@@ -43,7 +44,8 @@ _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
 START_ROWS = 4_000_000
 """The most rows that the vectors and the generator are started on; of more, the first shards."""
 FEW = 0.001
-"""The share of all rows that the memory may do without: it is not solved for anew to have them."""
+"""The share of all rows that the memory may do without: it is not solved for anew to have them.
+Neither does a model of one epoch go over all rows again to have them."""
 VALID_SHARE = 0.1
 """The share of the rows of a validation user that is set aside."""
 
@@ -57,7 +59,8 @@ class OnShards:
     work: Path | None = None
     """The folder for what belongs to users; None keeps all users in memory."""
     memory: int = 4 << 30
-    """The bytes that the weights between items may take while they are solved for."""
+    """The bytes that the process may have while weights between items are solved for. They take
+    what is left of it, or a quarter of it if that is more."""
     workers: Workers = ALONE
     """The processes that train together; several need a folder that all of them see."""
 
@@ -128,7 +131,8 @@ class ShardedTraining:
         rest = Without(self._shards, valid.rows_E)
         weight_II = self._remember(rest)
         memory = _beside(valid.seen, weight_II)
-        joined = options.keep_last and options.epochs > 1
+        few = len(valid.rows_E) <= FEW * self._shards.n_rows
+        joined = options.keep_last and (options.epochs > 1 or few)
         engine = self._engine(rest, everything=False)
         first = replace(options, epochs=options.half) if joined else options
         chosen = self._pass("choose", engine, first, valid, memory)
@@ -136,11 +140,13 @@ class ShardedTraining:
         if joined:
             engine.go_on_with(Blocks(self._shards, self._how.together))
             kept = self._pass("final", engine, options, after=chosen)
-            chosen = kept
+            chosen = kept if kept.log else chosen
         else:
+            del engine  # before the next one is made
             engine = self._engine(self._shards, everything=True)
             kept = self._pass("final", engine, replace(options, epochs=chosen.best_epoch))
-        if weight and len(valid.rows_E) > FEW * self._shards.n_rows:
+        del engine
+        if weight and not few:
             weight_II = self._remember(self._shards)
         memory = _beside(self.everything.history, weight_II) if weight else None
         return training.done(kept, chosen, means, memory, weight)
@@ -187,8 +193,10 @@ class ShardedTraining:
         if self._how.work is None:
             found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
         else:
+            limit = self._how.memory
+            left = max(limit - allocated_bytes(), limit // 4)
             found = LocalItemWeights.from_shards(
-                shards, memory.neighbourhoods, work=self._how.work, memory=self._how.memory
+                shards, memory.neighbourhoods, work=self._how.work, memory=left
             )
         self._training.memory_seconds += time.perf_counter() - before
         return found.weight_II

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-_LINE = 64
-"""The number of bytes of a cache line."""
+from sdgar.machine.memory import aligned, is_aligned
 
 
-def aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
-    """Allocate room that starts with a cache line; NumPy asks for huge pages where it is large."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    room = np.empty(size + _LINE, np.uint8)
-    start = -room.ctypes.data % _LINE
-    table: NDArray[Any] = room[start : start + size].view(dtype).reshape(shape)
-    return table
+def lined_up(tensor: Tensor) -> NDArray[Any]:
+    """Return the numbers of a tensor that nobody changes, from where a cache line starts.
 
-
-def aligned_copy(tensor: Tensor) -> NDArray[Any]:
-    """Copy a tensor to where it starts with a cache line."""
+    They are copied only if they do not lie so already.
+    """
     array = tensor.numpy()
+    if is_aligned(array):
+        return array
     copy = aligned(array.shape, array.dtype)
     copy[...] = array
     return copy

@@ -25,7 +25,8 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_records import Draw, Loss, Pick, Scores, Step
-from sdgar.engines.fused.memory import aligned, aligned_copy, packed
+from sdgar.engines.fused.memory import lined_up, packed
+from sdgar.machine.memory import aligned
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.maths.rng import Stream, tail
 from sdgar.objectives import (
@@ -156,8 +157,8 @@ def _cpu_decomposable(k: Any, sampler: Decomposable, asked: Asked) -> Any:
     return k.draws.Decomposable(
         *asked,
         n_states=sampler.state_of.n,
-        item_bins=aligned_copy(sampler.item_of.bin_RN.reshape(-1)),
-        y_IK=aligned_copy(sampler.y_IK),
+        item_bins=lined_up(sampler.item_of.bin_RN.reshape(-1)),
+        y_IK=lined_up(sampler.y_IK),
         **_users_of(sampler),
     )
 
@@ -168,7 +169,7 @@ _OF_USERS = ("state_bins", "x_UK")
 def _users_of(sampler: Decomposable) -> dict[str, Any]:
     """Return the tables of a generator that have a row for each context."""
     tables = sampler.state_of.bin_RN.reshape(-1), sampler.x_UK
-    return dict(zip(_OF_USERS, map(aligned_copy, tables), strict=True))
+    return dict(zip(_OF_USERS, map(lined_up, tables), strict=True))
 
 
 def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, asked: Asked) -> Any:
