@@ -137,7 +137,8 @@ def step(before: Tensor, log_factor: Tensor, floor: float, *, dim: int) -> Tenso
     moved = torch.empty_like(before)
     lines = [table.transpose(dim, -1) for table in (before, log_factor, moved)]
     size = max(1, _AT_ONCE // max(1, before.shape[dim]))
-    for before_RN, log_factor_RN, moved_RN in zip(*(t.split(size) for t in lines), strict=True):
+    parts = [table.split(size) for table in lines]  # type: ignore[no-untyped-call]
+    for before_RN, log_factor_RN, moved_RN in zip(*parts, strict=True):
         log_raised_RN = (before_RN.log() + log_factor_RN).contiguous()
         usable_R1 = torch.isfinite(log_raised_RN.amax(dim=-1, keepdim=True))
         # Only along the last axis torch adds up in one order for any number of threads.
