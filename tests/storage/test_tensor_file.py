@@ -8,7 +8,14 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdgar.storage.folders import DamagedError, require_seal, size_of, tensor_file, write_tensors
+from sdgar.storage.folders import (
+    DamagedError,
+    map_tensors,
+    require_seal,
+    size_of,
+    tensor_file,
+    write_tensors,
+)
 
 TYPES = ("uint64", "int64", "float64", "float32", "uint32", "int32", "float16", "uint16", "int16",
          "int8", "uint8", "bool")  # fmt: skip
@@ -29,6 +36,27 @@ def test_the_bytes_are_those_of_the_library(tmp_path_factory, shapes):
     assert path.read_bytes() == expected
     assert seal == {"bytes": len(expected), "sha256": hashlib.sha256(expected).hexdigest()}
     assert size_of(tensors) == len(expected)
+    mapped = map_tensors(path)
+    assert mapped.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert mapped[name].dtype == tensor.dtype
+        assert np.array_equal(mapped[name], tensor)
+
+
+@pytest.mark.parametrize("left", [0, 3, 20, -1])
+def test_a_file_that_is_cut_is_not_mapped(tmp_path, left):
+    path = tmp_path / "file"
+    write_tensors(path, {"x": np.arange(6.0), "y": np.arange(3)})
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(ValueError):
+        map_tensors(path)
+
+
+def test_a_file_with_another_header_is_not_mapped(tmp_path):
+    for header in (b"[1]", b'{"x": 3}', b'{"x": {"dtype": "F12", "data_offsets": [0, 0]}}', b"{"):
+        (tmp_path / "file").write_bytes(len(header).to_bytes(8, "little") + header)
+        with pytest.raises(ValueError):
+            map_tensors(tmp_path / "file")
 
 
 def test_arrays_in_files_are_written_in_pieces(tmp_path, monkeypatch):

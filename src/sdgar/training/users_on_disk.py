@@ -48,16 +48,14 @@ class UsersOnDisk:
         return (shard, kind) in self._now
 
     def take(self, shard: int, kind: str) -> dict[str, NDArray[Any]] | None:
-        """Read what was put for a shard; None if nothing was."""
+        """Map what was put for a shard into memory; None if nothing was."""
         version = self._now.get((shard, kind))
         if version is None:
             return None
-        import safetensors.numpy
-
         path = self._path(shard, kind, version)
         try:
-            return safetensors.numpy.load_file(path)
-        except (OSError, safetensors.SafetensorError) as error:
+            return dict(folders.map_tensors(path))
+        except (OSError, ValueError) as error:
             raise ArtifactError(
                 f"{path} cannot be read ({error}), so the run cannot go on from its last "
                 "checkpoint. Start over with --overwrite.",

@@ -1,7 +1,8 @@
-"""Write a safetensors file tensor by tensor: arrays that lie in files need not fit in memory.
+"""Write a safetensors file tensor by tensor, and map one: tensors need not fit in memory.
 
-The library that reads these files makes all of their bytes in memory before it writes the first.
-The bytes are the same: a header of JSON, then the tensors, those with the longest numbers first.
+The library for these files makes all of their bytes in memory before it writes the first, and
+reads all of them. The bytes are the same: a header of JSON, then the tensors, those with the
+longest numbers first.
 """
 
 from __future__ import annotations
@@ -37,6 +38,31 @@ def write_tensors(path: Path, tensors: Tensors) -> dict[str, Any]:
         file.flush()
         os.fsync(file.fileno())
     return {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def map_tensors(path: Path) -> Tensors:
+    """Return the tensors of a file, mapped into memory and not to be written to.
+
+    It raises ``ValueError`` if the file is cut or is no file of tensors. The numbers in it are not
+    verified.
+    """
+    whole = np.memmap(path, np.uint8, "r")
+    length = int.from_bytes(whole[:8].tobytes(), "little")
+    if length > len(whole) - 8:
+        raise ValueError(
+            f"its header should have {length:,} bytes, and the file has {len(whole):,}"
+        )
+    types = {name: np.dtype(dtype) for dtype, name in _NAMES.items()}
+    data, tensors = whole[8 + length :], {}
+    try:
+        for name, about in json.loads(whole[8 : 8 + length].tobytes()).items():
+            start, stop = about["data_offsets"]
+            if not 0 <= start <= stop <= len(data):
+                raise ValueError(f"{name} should end at byte {stop:,} of {len(data):,}")
+            tensors[name] = data[start:stop].view(types[about["dtype"]]).reshape(about["shape"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"its header is not that of tensors ({error!r})") from error
+    return tensors
 
 
 def size_of(tensors: Tensors) -> int:
