@@ -108,9 +108,10 @@ class Decomposable:
         return health(self, score, target=self.update.log_target, seed=seed, epoch=epoch)
 
     def to(self, device: torch.device) -> Self:
-        """Move the tables to a device."""
-        self._take_x(self.state_of.to(device))
-        self._take_y(self.item_of.to(device))
+        """Move the tables to a device, unless they are there."""
+        for tables, take in ((self.state_of, self._take_x), (self.item_of, self._take_y)):
+            if (moved := tables.to(device)).bin_RN is not tables.bin_RN:
+                take(moved)
         return self
 
     def state(self) -> dict[str, Tensor]:

@@ -20,7 +20,8 @@ from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
 from sdgar.engines.fused.gpu_records import THETA_LIMIT, Draw
-from sdgar.engines.fused.gpu_room import Model, Room
+from sdgar.engines.fused.gpu_room import Model, Most, Room
+from sdgar.engines.fused.gpu_rows import Rows
 from sdgar.engines.fused.plan import GPU
 from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
@@ -43,10 +44,18 @@ class FusedGpuEngine:
     name: ClassVar[str] = "fused-gpu"
 
     def __init__(
-        self, system: System, data: Interactions, *, seed: int, device: torch.device
+        self,
+        system: System,
+        data: Interactions | Rows,
+        *,
+        seed: int,
+        device: torch.device,
+        room: Room | None = None,
     ) -> None:
+        """Lay out tables and rows; ``room`` was used by engines that have other contexts."""
         host.require_covered(self.name, self.covers(system, device))
-        self._system = system
+        self.system = system
+        """The system whose epochs are run."""
         self._seed = seed
         self._device = device
         model = system.discriminator.to(device)
@@ -54,11 +63,14 @@ class FusedGpuEngine:
         self._model = model
         system.sampler.to(device)
         self._scores, self._loss, self._step = GPU.score(system), GPU.loss(system), GPU.step(system)
-        parts = self._drawn_from(), self._scores, self._loss, self._step
-        self._room = Room(system, data, parts, seed=seed, device=device)
+        if not isinstance(data, Rows):
+            data = Rows.of(data, system.positives_per_visit, device)
+        self._rows = data
+        self._room = room_of(system, Most.of(self._rows), device) if room is None else room
+        self._scale = self._room.scale(self._rows)
         self._numbers = self._numbers_of(0).to(device)
-        self._step_count = 0
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self.steps_done = 0
+        """The number of steps that were taken, also by engines that share the room."""
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -74,13 +86,13 @@ class FusedGpuEngine:
 
     def _drawn_from(self) -> Draw:
         """Lower the sampler, with its tables as they are now."""
-        draw: Draw = GPU.draw(self._system)
+        draw: Draw = GPU.draw(self.system)
         return draw
 
     @torch.no_grad()
     def run_epoch(self, epoch: int) -> EpochStats:
         """Make one pass over the positives, in a fresh order."""
-        start = time.perf_counter()
+        start, n_rows = time.perf_counter(), len(self._rows)
         room, on_cuda = self._room, self._device.type == "cuda"
         with torch.cuda.device(self._device) if on_cuda else contextlib.nullcontext():
             self._numbers.copy_(self._numbers_of(epoch))
@@ -90,7 +102,7 @@ class FusedGpuEngine:
             room.flag.zero_()
             rates_S3 = self._rates(epoch).to(self._device)
             totals = torch.zeros(4, dtype=torch.float64, device=self._device)
-            for first in range(0, room.n_steps, room.chunk_steps):
+            for first in range(0, self.n_steps, room.chunk_steps):
                 if first > 0:
                     self._draw(first * room.size)
                 self._set_rates(rates_S3[first : first + room.chunk_steps])
@@ -99,30 +111,35 @@ class FusedGpuEngine:
             totals[3] = room.flag[0]
             room.give(self._model)
             loss, effective, unanswered, outside = totals.tolist()
-        self._step_count += room.n_steps
+        self.steps_done += self.n_steps
         if not math.isfinite(loss):
-            raise host.diverged(f"the loss became {loss / room.n_rows}", self._system, epoch)
+            raise host.diverged(f"the loss became {loss / n_rows}", self.system, epoch)
         if outside:
             found = f"a parameter or a slope left the range of ±{THETA_LIMIT:g}"
-            raise host.diverged(found, self._system, epoch)
-        return host.mean_stats(self._system, room.n_rows, start, loss, effective, unanswered)
+            raise host.diverged(found, self.system, epoch)
+        return host.mean_stats(self.system, n_rows, start, loss, effective, unanswered)
+
+    @property
+    def n_steps(self) -> int:
+        """The number of steps of an epoch."""
+        return -(-self._rows.n_visits // self._room.size)
 
     def _numbers_of(self, epoch: int) -> Tensor:
         """Return the tails of the streams that visits draw from, and the keys of the order."""
         tails = tail(Stream.NEGATIVES, epoch), tail(Stream.DEAL, epoch)
-        n_visits = self._room.n_visits
+        n_visits = self._rows.n_visits
         order = Permutation.of(n_visits, seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch)
         return torch.tensor([*tails, *order.keys])
 
     def _rates(self, epoch: int) -> Tensor:
         """Return 1/B, the learning rate and Adam's corrections of every step of the epoch."""
-        optimizer, room = self._system.optimizer, self._room
-        rates_S3 = np.empty((room.n_steps, 3))
-        rates_S3[:, 0] = 1 / room.size
-        rates_S3[-1, 0] = 1 / (room.n_visits - (room.n_steps - 1) * room.size)
+        optimizer, n_steps, size = self.system.optimizer, self.n_steps, self._room.size
+        rates_S3 = np.empty((n_steps, 3))
+        rates_S3[:, 0] = 1 / size
+        rates_S3[-1, 0] = 1 / (self._rows.n_visits - (n_steps - 1) * size)
         rates_S3[:, 1] = optimizer.rate(epoch)
         if isinstance(optimizer, LazyAdam):
-            t_S = self._step_count + np.arange(1, room.n_steps + 1)
+            t_S = self.steps_done + np.arange(1, n_steps + 1)
             rates_S3[:, 1] /= 1 - optimizer.beta1**t_S
             rates_S3[:, 2] = 1 / np.sqrt(1 - optimizer.beta2**t_S)
         return torch.from_numpy(rates_S3).float()
@@ -138,15 +155,17 @@ class FusedGpuEngine:
 
     def _draw(self, start: int) -> None:
         """Fill the chunk that begins at a place of the epoch's order."""
-        draw_chunk(self._room, self._drawn_from(), self._numbers, seed=self._seed, start=start)
+        drawn = self._drawn_from()
+        draw_chunk(self._room, self._rows, drawn, self._numbers, seed=self._seed, start=start)
 
     def _run_chunk(self) -> None:
         if self._device.type == "cpu":
             self._run_steps(self._room.chunk_steps)
             return
-        if self._graph is None:
-            self._graph = self._record()
-        self._graph.replay()
+        graphs = self._room.graphs
+        if self._scale not in graphs:
+            graphs[self._scale] = self._record()
+        graphs[self._scale].replay()
 
     def _record(self) -> torch.cuda.CUDAGraph:
         """Record all steps of a chunk; that runs nothing, but the kernels must be compiled."""
@@ -157,35 +176,47 @@ class FusedGpuEngine:
         room.drawn_VW.copy_(drawn_VW)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Other threads may copy to the device and from it meanwhile.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._run_steps(room.chunk_steps)
         return graph
 
     def _run_steps(self, n_steps: int) -> None:
-        pick, l2 = self._drawn_from().pick, self._system.l2
-        run_steps(self._room, pick, self._scores, self._loss, self._step, l2, n_steps)
+        parts = self._drawn_from().pick, self._scores, self._loss, self._step
+        run_steps(self._room, *parts, l2=self.system.l2, scale=self._scale, n_steps=n_steps)
+
+    def users(self) -> dict[str, Tensor]:
+        """Return the tables of contexts that training changes, by their names."""
+        moments = self._room.moments_of_users(self._rows.n_users)
+        return {"user_UD": self._model.user_UD.detach(), **moments}
 
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:
         """Let the sampler follow the discriminator, and say how its proposals are."""
-        return host.refit(self._system.sampler, self._model.score, seed=self._seed, epoch=epoch)
+        return host.refit(self.system.sampler, self._model.score, seed=self._seed, epoch=epoch)
 
     def state(self) -> dict[str, Tensor]:
         """Return parameters, optimiser moments and sampler state, under one flat set of names."""
-        optimizer = {"step": torch.tensor(self._step_count), **self._room.moments}
-        sampler = self._system.sampler.state()
+        optimizer = {"step": torch.tensor(self.steps_done), **self._room.moments}
+        sampler = self.system.sampler.state()
         return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what ``state`` returned."""
         parts = host.StateParts.of(state)
         self._model.load_state_dict(parts.model)
-        self._step_count = int(parts.optimizer["step"])
+        self.steps_done = int(parts.optimizer["step"])
         for name, table in self._room.moments.items():
             table.copy_(parts.optimizer[name])
-        self._system.sampler.load_state(
+        self.system.sampler.load_state(
             {name: tensor.to(self._device) for name, tensor in parts.sampler.items()}
         )
+
+
+def room_of(system: System, most: Most, device: torch.device) -> Room:
+    """Make room for the epochs of a system."""
+    parts = GPU.draw(system), GPU.score(system), GPU.loss(system), GPU.step(system)
+    return Room(system, most, parts, device=device)
 
 
 def _why_not(system: System, device: torch.device) -> str | None:

@@ -6,17 +6,20 @@ from torch import Tensor
 
 from sdgar.engines.fused.gpu_records import THETA_LIMIT, Draw, Loss, Pick, Scores, Step
 from sdgar.engines.fused.gpu_room import Room, power
+from sdgar.engines.fused.gpu_rows import Rows
 from sdgar.maths.rng import Permutation
 
 
-def draw_chunk(room: Room, draw: Draw, numbers: Tensor, *, seed: int, start: int) -> None:
+def draw_chunk(
+    room: Room, rows: Rows, draw: Draw, numbers: Tensor, *, seed: int, start: int
+) -> None:
     """Fill the chunk that begins at a place of the epoch's order.
 
     ``numbers`` are the tails of the streams that visits draw from, and the keys of the order.
     """
     from sdgar.kernels.triton import draws
 
-    order = Permutation(room.n_visits, ())
+    order = Permutation(rows.n_visits, ())
     p, n, lanes = room.positives, room.drawn, len(room.drawn_VW)
     draws.draw_visits[(-(-lanes // room.tiles.drawn),)](
         room.drawn_VW,
@@ -26,13 +29,13 @@ def draw_chunk(room: Room, draw: Draw, numbers: Tensor, *, seed: int, start: int
         seed,
         start,
         lanes,
-        room.n_visits,
-        room.user_E,
-        room.items_E,
-        room.weight_E,
-        room.start_U1,
-        room.context_V,
-        room.place_V,
+        rows.n_visits,
+        rows.user_E,
+        rows.items_E,
+        rows.weight_E,
+        rows.start_U1,
+        rows.context_V,
+        rows.place_V,
         draw.state_bins,
         draw.item_bins,
         draw.order_KI,
@@ -40,13 +43,13 @@ def draw_chunk(room: Room, draw: Draw, numbers: Tensor, *, seed: int, start: int
         draw.n_states,
         room.n_users,
         room.n_items,
-        room.search_steps,
+        rows.search_steps,
         P=p,
         PP=power(p),
         N=n,
         NN=power(n),
         DRAW=draw.kind,
-        WEIGHTED=room.weight_E is not None,
+        WEIGHTED=rows.weight_E is not None,
         ROUNDS=len(numbers) - 2,
         LEFT_BITS=order.left_bits,
         RIGHT_BITS=order.right_bits,
@@ -59,7 +62,7 @@ def draw_chunk(room: Room, draw: Draw, numbers: Tensor, *, seed: int, start: int
             draw.x_UK,
             draw.y_IK,
             draw.log_q_I,
-            room.start_U1,
+            rows.start_U1,
             lanes * n,
             room.n_users,
             room.n_items,
@@ -73,9 +76,17 @@ def draw_chunk(room: Room, draw: Draw, numbers: Tensor, *, seed: int, start: int
 
 
 def run_steps(
-    room: Room, pick: Pick | None, scores: Scores, loss: Loss, step: Step, l2: float, n_steps: int
+    room: Room,
+    pick: Pick | None,
+    scores: Scores,
+    loss: Loss,
+    step: Step,
+    *,
+    l2: float,
+    scale: float,
+    n_steps: int,
 ) -> None:
-    """Run some steps of a chunk that is drawn."""
+    """Run some steps of a chunk that is drawn, with gradients summed in units of 1 / scale."""
     from sdgar.kernels.triton import epoch
 
     room.claim_R.zero_()
@@ -85,9 +96,9 @@ def run_steps(
     for number in range(n_steps):
         if pick is not None:
             _pick(room, pick, number)
-        _add_gradients(room, scores, loss, number)
+        _add_gradients(room, scores, loss, scale, number)
         claims = entries if number + 1 < room.chunk_steps and pick is None else 0
-        _move_rows(room, scores, step, l2, number, claims)
+        _move_rows(room, scores, step, l2, scale, number, claims)
 
 
 def _pick(room: Room, pick: Pick, number: int) -> None:
@@ -120,7 +131,7 @@ def _pick(room: Room, pick: Pick, number: int) -> None:
     )
 
 
-def _add_gradients(room: Room, scores: Scores, loss: Loss, number: int) -> None:
+def _add_gradients(room: Room, scores: Scores, loss: Loss, scale: float, number: int) -> None:
     """Add up the gradients of a step, in the slots of the rows that it touches."""
     from sdgar.kernels.triton import epoch
 
@@ -142,7 +153,7 @@ def _add_gradients(room: Room, scores: Scores, loss: Loss, number: int) -> None:
         number,
         room.size,
         room.n_users,
-        room.scale,
+        scale,
         loss.temperature,
         loss.margin,
         loss.n_items,
@@ -159,7 +170,7 @@ def _add_gradients(room: Room, scores: Scores, loss: Loss, number: int) -> None:
         SCORE=scores.kind,
         HAS_BIAS=room.has_bias,
         HOLD=loss.hold,
-        WEIGHTED=room.weight_E is not None,
+        WEIGHTED=room.weight_VP is not None,
         HAS_Q=room.log_q_VN is not None,
         WIDE=room.wide,
         TILE=room.tiles.visits,
@@ -167,7 +178,9 @@ def _add_gradients(room: Room, scores: Scores, loss: Loss, number: int) -> None:
     )
 
 
-def _move_rows(room: Room, scores: Scores, step: Step, l2: float, number: int, claims: int) -> None:
+def _move_rows(
+    room: Room, scores: Scores, step: Step, l2: float, scale: float, number: int, claims: int
+) -> None:
     """Move the rows of a step, and claim the slots of so many entries of the next one."""
     from sdgar.kernels.triton import epoch
 
@@ -188,7 +201,7 @@ def _move_rows(room: Room, scores: Scores, step: Step, l2: float, number: int, c
         entries,
         claims,
         room.n_users,
-        1 / room.scale,
+        1 / scale,
         l2 / room.negatives,
         step.beta1,
         1 - step.beta1,

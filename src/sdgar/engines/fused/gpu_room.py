@@ -1,21 +1,21 @@
-"""The device memory of a fused epoch: the positives, the parameters, and room for the kernels."""
+"""The device memory of a fused epoch: the parameters, and room for the kernels."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import System
-from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
-from sdgar.engines import host
 from sdgar.engines.fused.gpu_records import Draw, Loss, Scores, Step
-from sdgar.engines.visits import STRIDES, Visits
+from sdgar.engines.fused.gpu_rows import Rows
+from sdgar.engines.visits import STRIDES
 
 Model = MatrixFactorization | Metric | Cosine
 
@@ -58,28 +58,48 @@ class Tiles:
         )
 
 
+class Most(NamedTuple):
+    """The most that room is made for."""
+
+    users: int
+    """The number of contexts."""
+    visits: int
+    """The number of visits of an epoch."""
+    weighted: bool
+    """Whether rows have weights."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> Most:
+        """Return what these rows need."""
+        return cls(rows.n_users, rows.n_visits, rows.weight_E is not None)
+
+
 class Room:
-    """The tensors that the kernels read and write; see the docstrings of ``kernels/triton``."""
+    """The tensors that the kernels read and write; see the docstrings of ``kernels/triton``.
+
+    Engines of different contexts may use the same room one after the other. Contexts have the
+    first rows of its tables, and items those behind the most contexts there can be.
+    """
 
     def __init__(
         self,
         system: System,
-        data: Interactions,
+        most: Most,
         parts: tuple[Draw, Scores, Loss, Step],
         *,
-        seed: int,
         device: torch.device,
     ) -> None:
         draw, scores, loss, step = parts
+        assert isinstance(system.discriminator, Model)
         self.device = device
         self.positives, self.negatives = system.positives_per_visit, system.n_negatives
         self.drawn = self.negatives * draw.candidates
-        self._place_data(data, seed)
-        self._plan_steps(system.visits_per_step)
-        assert isinstance(system.discriminator, Model)
+        self.n_users, self.n_items = most.users, system.discriminator.n_items
+        self.strides = torch.tensor(STRIDES, device=device)
+        self._plan_steps(system.visits_per_step, most.visits)
         self._make_tables(system.discriminator, step)
-        self._make_chunk(draw, loss)
-        self.scale = self._scale(system.visits_per_step, scores, loss)
+        self._make_chunk(draw, loss, weighted=most.weighted)
+        self._of_scale = system.visits_per_step * self.positives, loss.slope_limit, scores.steepest
         self.tiles = Tiles.of(
             n=power(max(self.negatives, draw.candidates)),
             p=power(self.positives),
@@ -91,38 +111,20 @@ class Room:
         programs = -(-self.size // self.tiles.visits)
         self.stats = self._zeros(self.chunk_steps, programs, 3)
         self.flag = self._zeros(1, dtype=torch.int32)
+        self.graphs: dict[float, torch.cuda.CUDAGraph] = {}
+        """The steps of a chunk as they were recorded, by the scale of gradients."""
 
     def _zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
-    def _place_data(self, data: Interactions, seed: int) -> None:
-        """Bring the positives and the visits to the device."""
-        device = self.device
-        self.n_users, self.n_items, self.n_rows = data.n_users, data.n_items, len(data)
-        self.start_U1 = torch.from_numpy(data.indptr_U1).to(device)
-        self.items_E = torch.from_numpy(data.items_E).to(device)
-        weight_E = host.scaled_weights(data)
-        self.weight_E = None if weight_E is None else torch.from_numpy(weight_E).to(device)
-        count_U = self.start_U1.diff()
-        self.search_steps = int(count_U.max()).bit_length()
-        visits = Visits(data, self.positives, seed, device)
-        self.n_visits = len(visits)
-        self.user_E = self.context_V = self.place_V = None
-        if self.positives == 1:
-            users_U = torch.arange(self.n_users, dtype=torch.int32, device=device)
-            self.user_E = torch.repeat_interleave(users_U, count_U)
-        else:
-            self.context_V, self.place_V = visits.user_V.int(), visits.place_V
-        self.strides = torch.tensor(STRIDES, device=device)
-
-    def _plan_steps(self, visits_per_step: int) -> None:
+    def _plan_steps(self, visits_per_step: int, n_visits: int) -> None:
         """Split the visits into steps, and the steps into chunks that are drawn at once."""
-        self.size = min(visits_per_step, self.n_visits)
-        self.n_steps = -(-self.n_visits // self.size)
+        self.size = min(visits_per_step, n_visits)
+        n_steps = -(-n_visits // self.size)
         width = self.positives + self.drawn
         most = max(1, min(MOST_STEPS, NUMBERS_AHEAD // (width * self.size)))
-        chunks = -(-self.n_steps // most)
-        self.chunk_steps = -(-self.n_steps // chunks)
+        chunks = -(-n_steps // most)
+        self.chunk_steps = -(-n_steps // chunks)
 
     def _make_tables(self, model: Model, step: Step) -> None:
         """Allocate the parameters, their moments, and the sums of their gradients."""
@@ -143,7 +145,7 @@ class Room:
             self.moments[f"{name}_RD"] = self._zeros(*shape)
             self.moments[f"{name}_I"] = self._zeros(self.n_items)
 
-    def _make_chunk(self, draw: Draw, loss: Loss) -> None:
+    def _make_chunk(self, draw: Draw, loss: Loss, *, weighted: bool) -> None:
         """Allocate what is drawn ahead for a chunk of steps."""
         p, n = self.positives, self.negatives
         lanes = self.chunk_steps * self.size
@@ -153,33 +155,45 @@ class Room:
         if draw.pick is not None:
             self.drawn_VW = self._zeros(lanes, 1 + p + self.drawn, dtype=torch.int32)
         self.tries_V = self._zeros(lanes, dtype=torch.int32)
-        self.weight_VP = None if self.weight_E is None else self._zeros(lanes, p)
+        self.weight_VP = self._zeros(lanes, p) if weighted else None
         # Where all negatives of a context have one Q, weights cancel it, and only the value of a
         # softmax loss needs it.
         has_q = loss.needs_q and (loss.needs_same_q or not draw.same_q)
         self.log_q_VN = self._zeros(lanes, n) if has_q else None
         self.rates_S3 = self._zeros(self.chunk_steps, 3)
 
-    def _scale(self, visits_per_step: int, scores: Scores, loss: Loss) -> float:
+    def scale(self, rows: Rows) -> float:
         """Return the largest power of two that leaves the integer sums of a step below 2^62."""
-        most_weight = 1.0 if self.weight_E is None else float(self.weight_E.max())
-        rows = visits_per_step * self.positives
-        slopes = loss.slope_limit + 1
-        return 2.0 ** (62 - math.ceil(math.log2(rows * most_weight * slopes * scores.steepest)))
+        most_weight = 1.0 if rows.weight_E is None else float(rows.weight_E.max())
+        positives, slope_limit, steepest = self._of_scale
+        most = positives * most_weight * (slope_limit + 1) * steepest
+        return 2.0 ** (62 - math.ceil(math.log2(most)))
 
     def take(self, model: Model) -> None:
         """Copy the parameters of the discriminator, which are the truth between epochs."""
-        self.theta_RD[: self.n_users] = model.user_UD
+        self.theta_RD[: len(model.user_UD)] = model.user_UD
         self.theta_RD[self.n_users :] = model.item_ID
         if model.bias_I is not None:
             self.bias_I.copy_(model.bias_I)
 
     def give(self, model: Model) -> None:
         """Copy the parameters back to the discriminator."""
-        model.user_UD.copy_(self.theta_RD[: self.n_users])
+        model.user_UD.copy_(self.theta_RD[: len(model.user_UD)])
         model.item_ID.copy_(self.theta_RD[self.n_users :])
         if model.bias_I is not None:
             model.bias_I.copy_(self.bias_I)
+
+    def moments_of_users(self, n_users: int) -> dict[str, Tensor]:
+        """Return the moments of the first contexts, by their names."""
+        return {name: table[:n_users] for name, table in self._rows_of_moments()}
+
+    def moments_of_items(self) -> dict[str, Tensor]:
+        """Return the moments of vectors and biases of items, by their names."""
+        vectors = {name: table[self.n_users :] for name, table in self._rows_of_moments()}
+        return {**self.moments, **vectors}
+
+    def _rows_of_moments(self) -> list[tuple[str, Tensor]]:
+        return [(name, table) for name, table in self.moments.items() if name.endswith("_RD")]
 
 
 def power(n: int) -> int:

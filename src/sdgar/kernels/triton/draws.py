@@ -95,7 +95,7 @@ def _one(
     return item
 
 
-@triton.jit(do_not_specialize=["start"])
+@triton.jit(do_not_specialize=["seed", "start", "n_visits", "steps"])
 def draw_visits(
     row_VW: tl.tensor,
     weight_VP: tl.tensor,
