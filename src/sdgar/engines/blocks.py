@@ -59,8 +59,6 @@ class BlockEngine:
         workers: Workers = ALONE,
     ) -> None:
         """Lay out the items of ``system``, which is started on the rows ``first``."""
-        host.require_covered(self.name, FusedCpuEngine.covers(system, _CPU))
-        self._items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
         self._like, self._first = system, cast("Interactions | None", first)
         self.blocks, self._seed = blocks, seed
         """The rows of all blocks."""
@@ -71,6 +69,11 @@ class BlockEngine:
         changed."""
         self._epoch = self._refit_epoch = 0
         """The epoch that runs, and the last one in which states follow the scores."""
+        self._lay_out(system)
+
+    def _lay_out(self, system: System) -> None:
+        host.require_covered(self.name, self.covers(system, _CPU))
+        self._items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -122,9 +125,7 @@ class BlockEngine:
 
     def _items_follow(self, epoch: int) -> Health:
         if self._first is not None:
-            engine = FusedCpuEngine(
-                self._like, self._first, seed=self._seed, device=_CPU, items=self._items
-            )
+            engine = self._engine_of(self._like, self._first, self._seed)
         else:
             engine = self._engine(self._order(epoch)[-1], everybody=True)
         return self._follow(engine, epoch, items_too=True)
@@ -154,8 +155,7 @@ class BlockEngine:
     def state(self) -> dict[str, Tensor]:
         """Return what belongs to items; users are where they were put."""
         self._workers.tell(do="state")
-        tables = {name: torch.from_numpy(array) for name, array in self._items.arrays().items()}
-        optimizer = {"steps": torch.tensor(self._steps_done), **tables}
+        optimizer = {"steps": torch.tensor(self._steps_done), **self._item_tables()}
         optimizer["users"] = self._users.state()
         self._workers.meet()  # all users are on disk
         y = {} if self._generator is None else {"y_mass_KI": self._generator.item_of.mass_RN}
@@ -169,11 +169,16 @@ class BlockEngine:
         if self._steps_done:
             self._forget_first()
         self._users.load_state(parts.optimizer["users"])
-        for name, table in self._items.arrays().items():
-            table[...] = parts.optimizer[name].numpy()
+        for name, table in self._item_tables().items():
+            table.copy_(parts.optimizer[name])
         self._unpack()
         if self._generator is not None:
-            self._generator.share_items(AliasTables.restored(parts.sampler["y_mass_KI"]))
+            mass_KI = parts.sampler["y_mass_KI"].to(self._generator.item_of.bin_RN.device)
+            self._generator.share_items(AliasTables.restored(mass_KI))
+
+    def _item_tables(self) -> dict[str, Tensor]:
+        """Return the tables of items that training changes, by their names in a checkpoint."""
+        return {name: torch.from_numpy(array) for name, array in self._items.arrays().items()}
 
     @property
     def _generator(self) -> Decomposable | None:
@@ -217,7 +222,7 @@ class BlockEngine:
         data, seed = self.blocks[block], self._seed_of(block)
         system = self._system_of(block, vectors, states)
         if self._workers.count == 1:
-            engine = FusedCpuEngine(system, data, seed=seed, device=_CPU, items=self._items)
+            engine = self._engine_of(system, data, seed)
         else:
             numbers = self.blocks.parts(block)
             start_S1 = self.blocks.shards.start_S1[numbers.start : numbers.stop + 1]
@@ -231,6 +236,10 @@ class BlockEngine:
         if self._drawn is not None:
             engine.draw_items(self._drawn)
         return engine
+
+    def _engine_of(self, system: System, data: Interactions, seed: int) -> FusedCpuEngine:
+        """Make the engine of some users, with the items of all blocks."""
+        return FusedCpuEngine(system, data, seed=seed, device=_CPU, items=self._items)
 
     def _taken(self, block: int, kind: str, *, everybody: bool) -> Arrays | None:
         """Return what was put for the users of a block; those of other workers may be missing."""
@@ -250,10 +259,14 @@ class BlockEngine:
             numbers = self.blocks.parts(block)
             data = self.blocks.rows(numbers.start, numbers.stop, self._own(numbers))
             return self._for_users(self._like, data, seed=self._seed_of(block))
-        user_UD = torch.from_numpy(vectors["user_UCD"][:, 0])
+        bins_UK = None if states is None else torch.from_numpy(states["bins_UK"])
+        return self._with(torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
+
+    def _with(self, user_UD: Tensor, bins_UK: Tensor | None) -> System:
+        """Return the system with users of these vectors and these tables of states."""
         sampler = self._like.sampler
-        if self._generator is not None and states is not None:
-            sampler = self._generator.for_users(AliasTables(torch.from_numpy(states["bins_UK"])))
+        if self._generator is not None and bins_UK is not None:
+            sampler = self._generator.for_users(AliasTables(bins_UK))
         discriminator = self._like.discriminator.for_users(user_UD)  # type: ignore[attr-defined]
         return replace(self._like, discriminator=discriminator, sampler=sampler)
 
@@ -267,13 +280,14 @@ class BlockEngine:
         for kind, arrays in kept.items():
             put_apart(self._users, kind, numbers, arrays, self.blocks.shards.start_S1)
 
-    def _follow(self, engine: FusedCpuEngine, epoch: int, *, items_too: bool) -> Health:
+    def _follow(self, engine: Any, epoch: int, *, items_too: bool) -> Health:
         """Let a block's generator follow the scores; its items then become those of all blocks."""
         sampler = engine.system.sampler
+        if isinstance(sampler, Decomposable):
+            sampler.items_follow = items_too
+        health: Health = engine.refit(epoch)
         if not isinstance(sampler, Decomposable):
-            return engine.refit(epoch)
-        sampler.items_follow = items_too
-        health = engine.refit(epoch)
+            return health
         if items_too and self._generator is not None:
             self._generator.share_items(sampler.item_of)
         elif self._drawn is not None:

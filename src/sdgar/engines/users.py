@@ -57,8 +57,13 @@ class InMemory:
         return self._kept.get((shard, kind))
 
     def put(self, shard: int, kind: str, arrays: Arrays) -> None:
-        """Keep the ``vectors`` or the ``states`` of the users of a shard."""
-        self._kept[shard, kind] = arrays
+        """Keep a copy of the ``vectors`` or the ``states`` of the users of a shard."""
+        kept = self._kept.setdefault((shard, kind), {})
+        for name, array in arrays.items():
+            if name in kept:  # memory that is there already takes less time than new memory
+                kept[name][...] = array
+            else:
+                kept[name] = np.array(array)
 
     def room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Return room for numbers of all users."""
@@ -70,6 +75,35 @@ class InMemory:
 
     def load_state(self, state: Tensor) -> None:
         """Do nothing, as nothing was written."""
+
+
+class OnDevice(InMemory):
+    """A place for the users of all shards in the memory of the device that trains them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._there: dict[tuple[int, str], dict[str, Tensor]] = {}
+
+    def has(self, shard: int, kind: str) -> bool:
+        """Tell whether something was put for a shard."""
+        return (shard, kind) in self._there
+
+    def take(self, shard: int, kind: str) -> Arrays | None:
+        """Copy what was put for a shard from the device; None if nothing was."""
+        if not self.has(shard, kind):
+            return None
+        return {name: table.cpu().numpy() for name, table in self._there[shard, kind].items()}
+
+    def join(self, shards: range, kind: str) -> dict[str, Tensor] | None:
+        """Return what was put for shards that follow each other; None if nothing was."""
+        if not self.has(shards[0], kind):
+            return None
+        parts = [self._there[shard, kind] for shard in shards]
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+    def keep(self, shard: int, kind: str, tables: dict[str, Tensor]) -> None:
+        """Keep a copy of tables that are on the device."""
+        self._there[shard, kind] = {name: table.clone() for name, table in tables.items()}
 
 
 def joined(

@@ -69,7 +69,7 @@ def _(part: Decomposable, data: Interactions, seed: int) -> Decomposable:
     else:
         shape = data.n_users, part.y_IK.shape[1]
         drawn = uniform_line(seed, Stream.INIT_GENERATOR, 0, math.prod(shape))
-        weight_UK = torch.from_numpy(drawn).reshape(shape)
+        weight_UK = torch.from_numpy(drawn).reshape(shape).to(part.y_IK.device)
     return part.for_users(AliasTables.of(weight_UK))
 
 

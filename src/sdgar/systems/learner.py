@@ -11,7 +11,6 @@ from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
 from sdgar.data.shards import Shards
-from sdgar.engines.choose import choose_device
 from sdgar.errors import DataError, UsageError
 from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import make_optimizer
@@ -168,7 +167,7 @@ class Learner(Looped):
                 code="unused_dislikes",
             )
         rows = cast("Interactions", shards)  # of which only sizes are asked for
-        run = self._on_shards(rows, checkpoints)
+        run = self._on_shards(rows, how, checkpoints)
         training = ShardedTraining(run, shards, how, for_users)
         with self._told(run, rows, on_epoch, verbose):
             trained = training.run()
@@ -176,17 +175,19 @@ class Learner(Looped):
 
     def follow_shards(self, shards: Shards, *, how: OnShards) -> None:
         """Do the part of one worker in a training on shards, which the first worker leads."""
-        run = self._on_shards(cast("Interactions", shards), None)
+        run = self._on_shards(cast("Interactions", shards), how, None)
         ShardedTraining(run, shards, how, for_users).follow()
 
-    def _on_shards(self, rows: Interactions, checkpoints: Checkpoints | None) -> Training:
+    def _on_shards(
+        self, rows: Interactions, how: OnShards, checkpoints: Checkpoints | None
+    ) -> Training:
         settled = self.settled(rows)
         return Training(
             recipe=settled,
             options=settled.fit_options(),
             seed=check_seed(self.seed),
             engine=self.engine,
-            device=choose_device("cpu"),
+            device=how.device(self.device),
             checkpoints=checkpoints,
             memory=self.beside(rows),
         )

@@ -21,8 +21,9 @@ from sdgar.data.shards import Shards
 from sdgar.data.shards.blocks import Blocks
 from sdgar.data.shards.held import Held, Without, hold
 from sdgar.engines.blocks import BlockEngine, ForUsers
-from sdgar.engines.fused.cpu import FusedCpuEngine
-from sdgar.engines.users import InMemory, Users
+from sdgar.engines.choose import choose_device
+from sdgar.engines.gpu_blocks import GpuBlockEngine
+from sdgar.engines.users import InMemory, OnDevice, Users
 from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.machine.memory import allocated_bytes
@@ -63,11 +64,18 @@ class OnShards:
     what is left of it, or a quarter of it if that is more."""
     workers: Workers = ALONE
     """The processes that train together; several need a folder that all of them see."""
+    on_gpu: bool = False
+    """Whether users wait on the GPU while others are trained there, instead of in memory."""
+
+    def device(self, asked: str) -> torch.device:
+        """Return the device that was asked for; several workers train on CPUs."""
+        several = self.workers.count > 1
+        return choose_device("cpu" if several and asked == "auto" else asked)
 
     def users(self, name: str, n_shards: int) -> Users:
         """Return the place for users of the pass of this name."""
         if self.work is None:
-            return InMemory()
+            return OnDevice() if self.on_gpu else InMemory()
         return UsersOnDisk(self.work / f"users-{name}", n_shards, self.workers.owns)
 
 
@@ -118,6 +126,34 @@ class ShardedTraining:
             )
         self._training, self._shards = training, shards
         self._how, self._for_users = how, for_users
+        self._require_sound()
+
+    @property
+    def _on_gpu(self) -> bool:
+        """True if blocks are trained by the engine of the GPU."""
+        asked = self._training.engine == GpuBlockEngine.name
+        return asked or self._training.device.type == "cuda"
+
+    def _require_sound(self) -> None:
+        """Raise if what was asked for does not go together."""
+        kind = GpuBlockEngine if self._on_gpu else BlockEngine
+        if (asked := self._training.engine) not in ("auto", kind.name):
+            raise UsageError(
+                f"shards are trained on by {kind.name} here, and engine is {asked}. Leave it out.",
+                code="not_covered",
+            )
+        if self._on_gpu and self._how.workers.count > 1:
+            raise UsageError(
+                f"{self._how.workers.count} workers train together on CPUs only. Use one process "
+                'for the GPU, or device="cpu".',
+                code="not_covered",
+            )
+        if self._how.on_gpu and not self._on_gpu:
+            raise UsageError(
+                'users can wait on the GPU only if it trains them. Use device="cuda", or set '
+                "on_gpu to False.",
+                code="not_covered",
+            )
 
     @cached_property
     def everything(self) -> Interactions:
@@ -211,13 +247,19 @@ class ShardedTraining:
         before = time.perf_counter()
         enough = int((shards.rows_S.cumsum() <= START_ROWS).sum())
         first = blocks.rows(0, max(1, enough))
-        system = training.recipe.compose(first, seed=training.seed, device=_CPU)
+        system = training.recipe.compose(first, seed=training.seed, device=training.device)
         training.start_seconds += time.perf_counter() - before
-        training.why = FusedCpuEngine.covers(system, _CPU).why
-        training.chosen_engine, training.deterministic = BlockEngine.name, True
+        kind = GpuBlockEngine if self._on_gpu else BlockEngine
+        training.why = kind.covers(system, training.device).why
+        training.chosen_engine, training.deterministic = kind.name, True
+        users = self._how.users("final" if everything else "choose", shards.n_shards)
+        if self._on_gpu:
+            return GpuBlockEngine(
+                system, first, blocks, seed=training.seed, for_users=self._for_users, users=users,
+                device=training.device,
+            )  # fmt: skip
         return BlockEngine(
-            system, first, blocks, seed=training.seed, for_users=self._for_users,
-            users=self._how.users("final" if everything else "choose", shards.n_shards),
+            system, first, blocks, seed=training.seed, for_users=self._for_users, users=users,
             workers=self._how.workers,
         )  # fmt: skip
 

@@ -45,6 +45,13 @@ class Blocks(Sequence[Interactions]):
         edges = [min(b * self._together, self.shards.n_shards) for b in range(len(self) + 1)]
         return self.shards.start_S1[edges]
 
+    def most(self) -> tuple[int, int]:
+        """Return the most users and the most rows of a block, also with rows that are set aside."""
+        starts = np.arange(0, self.shards.n_shards, self._together)
+        rows_S = np.array([part.rows for part in self.shards.described.parts], np.int64)
+        rows = int(np.add.reduceat(rows_S, starts).max())
+        return int(np.diff(self.start_B1).max()), rows
+
     @cached_property
     def _items(self) -> Ids:
         """Numbers in the place of the ids of items, which training does not ask for."""
