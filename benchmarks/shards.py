@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ from sdgar.data.account import RowAccount
 from sdgar.data.id_file import value_arrays
 from sdgar.data.shards.files import write_arrays
 from sdgar.data.shards.hashing import shard_of
-from sdgar.data.shards.manifest import write_described
+from sdgar.data.shards.manifest import Part, write_described
 from sdgar.data.shards.writing import write_shard
 from sdgar.storage import folders
 
@@ -78,15 +79,18 @@ def make_parts(folder: Path, n_rows: int, n_users: int, n_items: int) -> None:
         frame.write_parquet(folder / f"part-{part:05d}.parquet", row_group_size=1 << 20)
 
 
-def make_direct(out: Path, n_rows: int, n_users: int, n_items: int, n_shards: int) -> None:
-    """Write shards of made-up events, one after the other, without weights and times.
+def make_direct(
+    out: Path, n_rows: int, n_users: int, n_items: int, n_shards: int, threads: int = 1
+) -> None:
+    """Write shards of made-up events, as many at a time as there are threads.
 
-    The number of rows is met about: a pair that is drawn twice counts once.
+    They have neither weights nor times. The number of rows is met about: a pair that is drawn twice
+    counts once.
     """
     shard_U = shard_of(np.arange(n_users), n_shards)
-    with folders.whole(out, replace=False) as folder:
-        parts = []
-        for number in range(n_shards):
+    with folders.whole(out, replace=False) as folder, ThreadPoolExecutor(threads) as pool:
+
+        def make(number: int) -> Part:
             users = np.flatnonzero(shard_U == number)
             random = np.random.default_rng([1, number])
             pieces = [
@@ -100,7 +104,9 @@ def make_direct(out: Path, n_rows: int, n_users: int, n_items: int, n_shards: in
                 "rank": users,
                 **value_arrays(users, "users"),
             }
-            parts.append(write_shard(folder, number, n_shards, arrays))
+            return write_shard(folder, number, n_shards, arrays)
+
+        parts = list(pool.map(make, range(n_shards)))
         rows = sum(part.rows for part in parts)
         write_described(
             folder,
