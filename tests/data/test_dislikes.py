@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 import sdgar
 from sdgar.errors import DataError, UsageError
+from sdgar.storage.folders import DamagedError
 
 from ..cli.test_cli import result_of
 from ..cli.test_cli import sdgar as command
@@ -127,3 +131,71 @@ def test_commands_learn_from_kinds_and_leave_them_out(system, tmp_path):
     assert not {(f"u{u}", f"i{(u + 5) % 7}") for u in range(8)} & set(
         zip(lists["user"], lists["item"], strict=True)
     )
+
+
+def marks(model: sdgar.Recommender) -> dict[tuple, bool]:
+    """Whether each pair that is known and not liked is neutral, as the model has it."""
+    saved = model._saved
+    if saved.seen is None:
+        return {}
+    users, items = model.users.at(saved.seen.users_E), model.items.at(saved.seen.items_E)
+    neutral = saved.seen_neutral_E
+    neutral = [False] * len(users) if neutral is None else neutral.tolist()
+    return dict(zip(zip(users.tolist(), items.tolist(), strict=True), neutral, strict=True))
+
+
+PASSABLE = {"user": ["a", "a", "b"], "item": [3, 4, 1], "rating": [3, 1, 3]}
+
+
+@pytest.fixture(scope="module")
+def rated() -> sdgar.Recommender:
+    """A model of users who find 3 passable, and to whom 1 speaks against a film."""
+    return sdgar.LocalEASE().fit(read(PASSABLE, min_rating=4, dislike_below=2)).recommender_
+
+
+def test_a_saved_model_keeps_what_is_neutral(rated, tmp_path):
+    wanted = {("a", 3): True, ("a", 4): False, ("b", 1): True}
+    assert marks(rated) == marks(sdgar.load(rated.save(tmp_path / "model"))) == wanted
+    lists = rated.recommend(k=4)
+    assert not wanted.keys() & set(zip(lists["user"], lists["item"], strict=True))
+
+
+def test_a_model_without_marks_is_read_as_before(rated, tmp_path):
+    """What users know and do not like then speaks against it, as it did when it was saved."""
+    bare = sdgar.Recommender(replace(rated._saved, seen_neutral_E=None))
+    again = sdgar.load(bare.save(tmp_path / "model"))
+    assert marks(again) == dict.fromkeys(marks(rated), False)
+    assert again.recommend(k=4).equals(rated.recommend(k=4))
+
+
+def test_marks_that_do_not_fit_are_damage(rated, tmp_path):
+    wrong = replace(rated._saved, seen_neutral_E=np.zeros(2, bool))
+    with pytest.raises(DamagedError, match="seen_neutral_E is bool"):
+        sdgar.load(sdgar.Recommender(wrong).save(tmp_path / "model"))
+
+
+def today(**extra) -> sdgar.Interactions:
+    """Rows of another day: a and b find other things good, and say something of these pairs."""
+    columns = {name: [*LIKED[name][1:3], *extra[name]] for name in ("user", "item")}
+    columns["rating"] = [5, 5, *extra["rating"]]
+    return sdgar.read(columns, verbose=False, min_rating=4, dislike_below=2)
+
+
+@pytest.mark.parametrize("way", ["update", "rows_with"])
+def test_what_is_neutral_stays_so_until_newer_events_say_otherwise(rated, way):
+    told = today(user=["a", "b", "b"], item=[3, 2, 1], rating=[1, 3, 5])
+    if way == "update":
+        found = marks(rated.update(told))
+    else:
+        rows = rated.rows_with(told)
+        found = marks(sdgar.LocalEASE().fit(rows).recommender_)
+    assert found == {("a", 3): False, ("a", 4): False, ("b", 2): True}
+    untold = today(user=[], item=[], rating=[])
+    if way == "update":
+        assert marks(rated.update(untold)) == marks(rated)
+    else:
+        assert pairs(rated.rows_with(untold), "disliked") == {("a", 4)}
+
+
+def test_new_items_between_the_others_leave_the_marks_where_they_are(rated):
+    assert marks(rated.add_items({0: ["a"], 2_000: ["b"]})) == marks(rated)

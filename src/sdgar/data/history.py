@@ -49,6 +49,11 @@ class History:
         place_E = np.arange(indptr_T1[-1]) + np.repeat(shift_T, count_T)
         return History(indptr_T1, self.items_E[place_E])
 
+    def where(self, keep_E: NDArray[np.bool_]) -> History:
+        """Return some of the pairs; a context may be left without any."""
+        items_E = self.items_E[keep_E].astype(np.int64)
+        return History.of_pairs(self.users_E[keep_E], items_E, self.n_users)
+
     def of_groups(self, group_U: NDArray[np.int64]) -> History:
         """Return one history for each group: all items that its contexts have together."""
         n_groups = int(group_U.max(initial=-1)) + 1

@@ -256,9 +256,7 @@ class Interactions(Described):
             return self.seen
         if self.seen_neutral_E.all():
             return None
-        against_E = ~self.seen_neutral_E
-        items_E = self.seen.items_E[against_E].astype(np.int64)
-        return History.of_pairs(self.seen.users_E[against_E], items_E, self.n_users)
+        return self.seen.where(~self.seen_neutral_E)
 
     def seen_before(self, moment: int) -> Interactions:
         """Return the same rows with only the pairs of ``seen`` known before a moment."""

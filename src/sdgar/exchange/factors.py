@@ -76,16 +76,17 @@ def import_factors(
         "learned_by": str(learned_by),
         "context": ["user"],
     }
-    history, seen = History(np.zeros(len(user_ids) + 1, np.int64), np.zeros(0, np.int32)), None
+    history = History(np.zeros(len(user_ids) + 1, np.int64), np.zeros(0, np.int32))
+    seen = neutral_E = None
     if events is not None:
         of_kind("events", events, Interactions, "Read them with sdgar.read(file).")
         rows = _rows(events, user_ids, item_ids)
-        history, seen = rows.history, rows.seen
+        history, seen, neutral_E = rows.history, rows.seen, rows.seen_neutral_E
         about["data"] = {"fingerprint": rows.fingerprint(), "rows": events.account.as_dict()}
     tables = user_UD[user_order], item_ID[item_order], bias_I[item_order]
     u_UD, v_ID, b_I = (torch.from_numpy(np.ascontiguousarray(one)) for one in tables)
     model = Factors(u_UD, v_ID, b_I)
-    return Recommender(Artifact(model, user_ids, item_ids, history, about, seen))
+    return Recommender(Artifact(model, user_ids, item_ids, history, about, seen, neutral_E))
 
 
 def _table(name: str, raw: ArrayLike) -> NDArray[np.float32]:

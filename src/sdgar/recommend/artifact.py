@@ -3,7 +3,8 @@
     model.safetensors      vectors of users and items, weights from item to item, or a network
     ids.safetensors        user and item ids, as integers or as UTF-8 bytes with offsets
     history.safetensors    the training positives as CSR, so that seen items can be left out, and
-                           what users know and do not like, if there is such a thing
+                           what users know and do not like, if there is such a thing, with a mark
+                           where that does not speak against the item
     manifest.json          format version, what the model is, sizes, SHA-256 of each file, how the
                            model was made, how it folds in new users, and the seal of all that
 
@@ -30,7 +31,7 @@ from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.models.fold_in import read_rule
 from sdgar.models.kinds import KINDS
 from sdgar.models.model import Model
-from sdgar.models.saved import Saved, check_csr, expect
+from sdgar.models.saved import Saved, Wanted, check_csr, expect
 from sdgar.recommend.earlier import rule_of_earlier
 from sdgar.recommend.manifest import (
     FILES,
@@ -48,7 +49,7 @@ from sdgar.storage.folders import MANIFEST, DamagedError, Tensors
 
 _RULE = "fold_in:"
 """Begins the names of the arrays of a rule among those of a model."""
-_SEEN_ROWS, _SEEN = "seen_indptr_U1", "seen_items_E"
+_SEEN_ROWS, _SEEN, _NEUTRAL = "seen_indptr_U1", "seen_items_E", "seen_neutral_E"
 _COLD = "cold_items_N"
 _ATTACHED = ("log.jsonl", "training.png")
 """The files that commands put beside a model, which manifests did not always name."""
@@ -70,10 +71,20 @@ class Artifact:
     """How the model was made: system, hyper-parameters, engine, seed, data, metrics."""
     seen: History | None = None
     """The items that users know beside their history and do not like: not recommended either."""
+    seen_neutral_E: NDArray[np.bool_] | None = None
+    """True for each pair of ``seen`` that does not speak against its item, as a rating in the
+    middle; None if all pairs do, as in models that were saved before there was such a mark."""
     cold: NDArray[np.bool_] | None = None
     """Whether each item is cold, known by its features alone; None if there is no such item."""
     version: str = ""
     """The name of exactly this model, if it was loaded: it depends on all that the folder holds."""
+
+    @property
+    def neutral(self) -> History | None:
+        """The pairs of ``seen`` that do not speak against their item; None if there are none."""
+        if self.seen is None or self.seen_neutral_E is None:
+            return None
+        return self.seen.where(self.seen_neutral_E)
 
 
 def save(
@@ -169,7 +180,7 @@ def load(path: str | Path) -> Artifact:
     sizes = manifest["sizes"]
     n_users, n_items, n_rows = (sizes[name] for name in ("users", "items", "interactions"))
     history = tensors[HISTORY]
-    seen = _take_seen(folder / HISTORY, history, n_users, n_items)
+    seen, neutral_E = _take_seen(folder / HISTORY, history, n_users, n_items)
     cold = _take_cold(folder / HISTORY, history, n_items)
     expect(
         folder / HISTORY,
@@ -193,7 +204,7 @@ def load(path: str | Path) -> Artifact:
         else rule_of_earlier(about, own, n_items)
     )
     return Artifact(
-        model.ruled_by(rule), users, items, own, about, seen, cold, version_of(manifest)
+        model.ruled_by(rule), users, items, own, about, seen, neutral_E, cold, version_of(manifest)
     )
 
 
@@ -207,21 +218,26 @@ def _history_tensors(artifact: Artifact) -> Tensors:
     tensors: Tensors = {"indptr_U1": own.indptr_U1, "items_E": own.items_E}
     if artifact.seen is not None:
         tensors |= {_SEEN_ROWS: artifact.seen.indptr_U1, _SEEN: artifact.seen.items_E}
+        if artifact.seen_neutral_E is not None:
+            tensors[_NEUTRAL] = artifact.seen_neutral_E
     if artifact.cold is not None:
         tensors[_COLD] = np.flatnonzero(artifact.cold)
     return tensors
 
 
-def _take_seen(path: Path, tensors: Tensors, n_users: int, n_items: int) -> History | None:
-    """Take out what users know and do not like, which earlier models do not have."""
-    found = {name: tensors.pop(name) for name in (_SEEN_ROWS, _SEEN) if name in tensors}
+def _take_seen(
+    path: Path, tensors: Tensors, n_users: int, n_items: int
+) -> tuple[History | None, NDArray[np.bool_] | None]:
+    """Take out what users know and do not like, which earlier models do not have or not mark."""
+    found = {n: tensors.pop(n) for n in (_SEEN_ROWS, _SEEN, _NEUTRAL) if n in tensors}
     if not found:
-        return None
+        return None, None
     n_seen = len(found.get(_SEEN, ()))
+    marks: Wanted = {_NEUTRAL: (np.bool_, (n_seen,))} if _NEUTRAL in found else {}
     rows, items = (np.int64, (n_users + 1,)), (np.int32, (n_seen,))
-    expect(path, found, {_SEEN_ROWS: rows, _SEEN: items})
+    expect(path, found, {_SEEN_ROWS: rows, _SEEN: items, **marks})
     check_csr(path, _SEEN_ROWS, found[_SEEN_ROWS], found[_SEEN], n_items)
-    return History(found[_SEEN_ROWS], found[_SEEN])
+    return History(found[_SEEN_ROWS], found[_SEEN]), found.get(_NEUTRAL)
 
 
 def _take_cold(path: Path, tensors: Tensors, n_items: int) -> NDArray[np.bool_] | None:

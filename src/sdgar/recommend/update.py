@@ -52,13 +52,19 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
     everyone_U, every_I = np.arange(len(users)), np.arange(n_items)
     before = pairs(saved.history.rows(old_U), every_I, everyone_U)
     liked = pairs(rows.history, item_I, of_row_U)
-    disliked = before[:0] if rows.seen is None else pairs(rows.seen, item_I, of_row_U)
-    new, gone = np.setdiff1d(liked, before), np.intersect1d(before, disliked)
+    unliked, disliked = (
+        before[:0] if known is None else pairs(known, item_I, of_row_U)
+        for known in (rows.seen, rows.disliked)
+    )
+    new, gone = np.setdiff1d(liked, before), np.intersect1d(before, unliked)
     history = _history(np.setdiff1d(np.union1d(before, new), gone), n_items, len(users))
-    seen = before[:0]
-    if saved.seen is not None:
-        seen = pairs(saved.seen.rows(old_U), every_I, everyone_U)
-    seen = np.setdiff1d(np.union1d(seen, disliked), liked)
+    seen, neutral = (
+        before[:0] if known is None else pairs(known.rows(old_U), every_I, everyone_U)
+        for known in (saved.seen, saved.neutral)
+    )
+    seen = np.setdiff1d(np.union1d(seen, unliked), liked)
+    # What the events say of a pair is newer than what the model knows of it.
+    neutral_E = np.isin(seen, np.setdiff1d(np.union1d(neutral, unliked), disliked))
 
     changed_U = np.bincount(np.append(new, gone) // n_items, minlength=len(users)) > 0
     rule, at_U = saved.model.rule, old_U.copy()
@@ -74,6 +80,7 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
         users=users,
         history=history,
         seen=_history(seen, n_items, len(users)) if len(seen) else None,
+        seen_neutral_E=neutral_E if neutral_E.any() else None,
         about=saved.about | {"updated": told},
         version="",
     )
@@ -122,16 +129,22 @@ def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:
 
 
 def _with_seen_of(data: Interactions, saved: Artifact) -> Interactions:
-    """Return the same rows with the dislikes of the model, which are older than all of them."""
+    """Return the same rows with the dislikes of the model, which are older than all of them.
+
+    Of a pair that is not liked here either, the rows say whether that speaks against the item.
+    """
     if saved.seen is None:
         return data
     time_E = data.seen_time_E if data.seen is not None else data.time_E
-    n = len(saved.seen.items_E)
-    return data.with_seen(
-        saved.users.at(saved.seen.users_E),
-        saved.items.at(saved.seen.items_E),
-        None if time_E is None else np.full(n, time_E.min(initial=0)),
-    )
+    users_E = data.users.index_of(saved.users.values)[saved.seen.users_E]
+    items_E = data.items.index_of(saved.items.values)[saved.seen.items_E].astype(np.int64)
+    neutral_E = saved.seen_neutral_E
+    if neutral_E is not None and data.seen is not None:
+        told = data.seen.users_E * data.n_items + data.seen.items_E
+        neutral_E = neutral_E & ~np.isin(users_E * data.n_items + items_E, told)
+    n = len(items_E)
+    early_E = None if time_E is None else np.full(n, time_E.min(initial=0))
+    return data.with_seen_pairs(users_E, items_E, early_E, neutral_E)
 
 
 def require_users(saved: Artifact, rows: Interactions) -> None:

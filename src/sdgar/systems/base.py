@@ -413,6 +413,7 @@ class Estimator(Described):
                     **about,
                 },
                 seen=train.seen,
+                seen_neutral_E=train.seen_neutral_E,
             )
         )
         if train.item_features is not None and not self.looks_at_features:
