@@ -144,7 +144,7 @@ def marks(model: sdgar.Recommender) -> dict[tuple, bool]:
     return dict(zip(zip(users.tolist(), items.tolist(), strict=True), neutral, strict=True))
 
 
-PASSABLE = {"user": ["a", "a", "b"], "item": [3, 4, 1], "rating": [3, 1, 3]}
+PASSABLE = {"user": [*"aabcc"], "item": [3, 4, 1, 1, 4], "rating": [3, 1, 3, 5, 5]}
 
 
 @pytest.fixture(scope="module")
@@ -199,3 +199,29 @@ def test_what_is_neutral_stays_so_until_newer_events_say_otherwise(rated, way):
 
 def test_new_items_between_the_others_leave_the_marks_where_they_are(rated):
     assert marks(rated.add_items({0: ["a"], 2_000: ["b"]})) == marks(rated)
+
+
+def test_what_new_users_rated_low_is_not_recommended_to_them(rated):
+    """Of the items of a history, nobody may like one: no row has it, and the model knows it."""
+    rows = {"user": ["n", "n", "n", "o"], "item": [1, 2, 3, 2], "rating": [5, 1, 3, 5]}
+    history = sdgar.read(rows, verbose=False, min_rating=4, dislike_below=2)
+    assert history.items.values.tolist() == [1, 2]
+    folded = rated.fold_in(history)
+    assert marks(folded) == {("n", 2): False, ("n", 3): True}
+    for lists in (folded.recommend(["n"], k=4), rated.recommend(histories=history, k=4)):
+        assert set(lists.filter(user="n")["item"].drop_nulls()) == {4}
+    some = folded.recommend(["o"], k=4)
+    assert set(some["item"].drop_nulls()) == {1, 3, 4}
+
+
+@pytest.mark.parametrize("way", ["update", "rows_with"])
+def test_a_dislike_counts_though_nobody_likes_the_item_on_that_day(rated, way):
+    told = today(user=["b", "a"], item=[4, 1], rating=[1, 3])
+    assert told.items.values.tolist() == [2, 3]
+    if way == "update":
+        after = rated.update(told)
+    else:
+        after = sdgar.LocalEASE().fit(rated.rows_with(told)).recommender_
+    assert after.items.at(after.history.of(0)).tolist() == [2]
+    assert after.items.at(after.history.of(1)).tolist() == [3]
+    assert marks(after) == marks(rated) | {("b", 4): False, ("a", 1): True}

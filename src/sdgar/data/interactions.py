@@ -22,6 +22,7 @@ from sdgar.data.features import Features
 from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
 from sdgar.data.merging import Duplicates
+from sdgar.data.unliked import Unliked
 from sdgar.errors import DataError, UsageError
 from sdgar.show.printed import Described
 
@@ -69,6 +70,9 @@ class Interactions(Described):
     seen_neutral_E: NDArray[np.bool_] | None = None
     """True for each pair of ``seen`` that does not speak against its item, such as a film that was
     found passable: it is not drawn as a dislike. None if all pairs do."""
+    unplaced: Unliked | None = None
+    """Pairs as those of ``seen`` whose item has no row here, so that nothing can be trained on
+    them: a model that knows the item leaves it out of the lists of that user."""
     seen_by: SeenBy = "user"
     """With ``"user"``, an item that a user has in one context is left out of their lists in all
     contexts; with ``"context"``, only in the context that has it."""
@@ -258,8 +262,21 @@ class Interactions(Described):
             return None
         return self.seen.where(~self.seen_neutral_E)
 
+    @property
+    def unliked(self) -> Unliked | None:
+        """The pairs of ``seen`` and those without a place, by raw ids; None if there are none."""
+        own = None
+        if self.seen is not None:
+            users, items = self.users.at(self.seen.users_E), self.items.at(self.seen.items_E)
+            none_E = np.zeros(len(users), bool)
+            neutral_E = none_E if self.seen_neutral_E is None else self.seen_neutral_E
+            own = Unliked(users, items, self.seen_time_E, neutral_E)
+        return Unliked.joined(own, self.unplaced)
+
     def seen_before(self, moment: int) -> Interactions:
         """Return the same rows with only the pairs of ``seen`` known before a moment."""
+        if self.unplaced is not None:
+            return replace(self, unplaced=None).seen_before(moment)
         if self.seen is None or self.seen_time_E is None:
             return self
         keep_E = self.seen_time_E < moment
@@ -415,11 +432,12 @@ class Interactions(Described):
         return self._seen_in(alike)
 
     def _seen_in(self, other: Interactions) -> Interactions:
-        """Return other rows with the pairs of ``seen`` of this data."""
-        if self.seen is None:
+        """Return other rows with what users do not like in this data."""
+        told = self.unliked
+        if told is None:
             return other
-        users, items = self.users.at(self.seen.users_E), self.items.at(self.seen.items_E)
-        return other.with_seen(users, items, self.seen_time_E, self.seen_neutral_E)
+        placed = other.with_seen(told.users, told.items, told.time, told.neutral)
+        return replace(placed, unplaced=Unliked.joined(other.unplaced, self.unplaced))
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of ids, pairs, weights, times and features; equal for equal data."""

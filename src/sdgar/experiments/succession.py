@@ -118,12 +118,7 @@ def newest(data: Interactions, before: Recommender, rule: str = NEW, *, seed: in
     held out at random.
     """
     share = _share_of(rule)
-    users_E = before.users.index_of(data.users.values)[data.users_E]
-    items_E = before.items.index_of(data.items.values)[data.items_E]
-    n_items = len(before.items)
-    known = before.history.users_E * n_items + before.history.items_E
-    pair_E = np.where((users_E >= 0) & (items_E >= 0), users_E * n_items + items_E, -1)
-    unseen_E = ~np.isin(pair_E, known)
+    unseen_E = before.lacks(data)
     n = int(unseen_E.sum())
     if n < 2:
         raise DataError(

@@ -186,7 +186,8 @@ class Questions:
                 return Asked(self._saved.model, self.known, columns, numbered(known_U), own)
             rows = rows.subset(known_U[rows.users_E], "unknown_items")
         folded, new = self.folded(rows, skip_unknown=fallback != "error")
-        return Asked(folded, new, columns, numbered(known_U), new)
+        seen, _ = self.unliked(rows)
+        return Asked(folded, new.union(seen), columns, numbered(known_U), new)
 
     def folded(self, rows: Interactions, *, skip_unknown: bool) -> tuple[Model, History]:
         """Give a model for the users of these rows, who are new, and what they have."""
@@ -204,6 +205,16 @@ class Questions:
         if saved.model.rule is None:
             raise no_rule(saved)
         return saved.model.fold_in(NewContexts(new, in_order(rows, saved.items))), new
+
+    def unliked(self, rows: Interactions) -> tuple[History | None, NDArray[np.bool_] | None]:
+        """Give what new users know and do not like, and which of it does not speak against."""
+        told = rows.unliked
+        if told is None:
+            return None, None
+        pairs, neutral_E = told.pairs(rows.users, self._saved.items)
+        users_E, items_E = np.divmod(pairs, len(self._saved.items))
+        seen = History.of_pairs(users_E, items_E, rows.n_users)
+        return seen, neutral_E if neutral_E.any() else None
 
     def blocked(
         self, allow: Iterable[Any] | None, exclude: Iterable[Any] | None, *, strict: bool

@@ -55,7 +55,7 @@ from sdgar.recommend.sieve import Sieve, can_be_sieved
 from sdgar.recommend.similar import BY, Kept, Likeness
 from sdgar.recommend.summary import summary
 from sdgar.recommend.unknown import FALLBACKS, MARKS
-from sdgar.recommend.update import knowing, updated, with_rows_of
+from sdgar.recommend.update import knowing, lacks, updated, with_rows_of
 from sdgar.settings import KS
 from sdgar.show.printed import Described
 
@@ -396,12 +396,16 @@ class Recommender(Described):
         Items the model does not know are refused, or with ``skip_unknown`` left out; a user must
         have at least one that it knows. A model of sequences looks at their order: that of the
         list, or of the times of ``Interactions``. Weights of rows play no part: training divides
-        them by their mean over all rows, and there is no such mean for those who are new.
+        them by their mean over all rows, and there is no such mean for those who are new. What new
+        users know and do not like is not recommended to them.
         """
         rows = rows_of(histories)
         model, new = self._questions.folded(rows, skip_unknown=skip_unknown)
         about = {**self.about, "context": list(USER), "folded_in": True}
-        return Recommender(Artifact(model, rows.users, self.items, new, about, cold=self.cold_I))
+        seen, neutral_E = self._questions.unliked(rows)
+        return Recommender(
+            Artifact(model, rows.users, self.items, new, about, seen, neutral_E, self.cold_I)
+        )
 
     def add_items(
         self,
@@ -454,6 +458,10 @@ class Recommender(Described):
     def rows_with(self, data: Interactions) -> Interactions:
         """Give rows together with those that this model was trained on and they lack."""
         return with_rows_of(data, self._saved)
+
+    def lacks(self, data: Interactions) -> NDArray[np.bool_]:
+        """Say of each row whether this model does not have it."""
+        return lacks(self._saved, data)
 
     def similar_items(
         self, items: Raw, k: int = 10, *, by: str = "auto", fallback: str = "mark"

@@ -23,7 +23,7 @@ from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model
 from sdgar.models.sum import Sum
 from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.histories import Histories, rows_of
+from sdgar.recommend.histories import Histories, history_of, rows_of
 from sdgar.recommend.questions import no_rule
 from sdgar.recommend.unknown import index_of
 
@@ -52,10 +52,10 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
     everyone_U, every_I = np.arange(len(users)), np.arange(n_items)
     before = pairs(saved.history.rows(old_U), every_I, everyone_U)
     liked = pairs(rows.history, item_I, of_row_U)
-    unliked, disliked = (
-        before[:0] if known is None else pairs(known, item_I, of_row_U)
-        for known in (rows.seen, rows.disliked)
-    )
+    unliked = disliked = before[:0]
+    if (told := rows.unliked) is not None:
+        unliked, neutral_E = told.pairs(users, saved.items)
+        disliked = unliked[~neutral_E]
     new, gone = np.setdiff1d(liked, before), np.intersect1d(before, unliked)
     history = _history(np.setdiff1d(np.union1d(before, new), gone), n_items, len(users))
     seen, neutral = (
@@ -73,7 +73,7 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
     elif (old_U < 0).any():
         raise no_rule(saved)
     own = NewContexts(history, _in_order(history, rows, item_I, of_row_U, n_items))
-    told = {"users": int(changed_U.sum()), "rows": len(new), "new_users": int((old_U < 0).sum())}
+    news = {"users": int(changed_U.sum()), "rows": len(new), "new_users": int((old_U < 0).sum())}
     return replace(
         saved,
         model=saved.model.updated(torch.from_numpy(at_U), own),
@@ -81,7 +81,7 @@ def updated(saved: Artifact, events: Histories, *, skip_unknown: bool) -> Artifa
         history=history,
         seen=_history(seen, n_items, len(users)) if len(seen) else None,
         seen_neutral_E=neutral_E if neutral_E.any() else None,
-        about=saved.about | {"updated": told},
+        about=saved.about | {"updated": news},
         version="",
     )
 
@@ -108,14 +108,12 @@ def with_rows_of(data: Interactions, saved: Artifact) -> Interactions:
     weight.
     """
     require_users(saved, data)
-    old = saved.history
-    users_E = data.users.index_of(saved.users.values)[old.users_E]
-    items_E = data.items.index_of(saved.items.values)[old.items_E]
-    pair_E = np.where((users_E >= 0) & (items_E >= 0), users_E * data.n_items + items_E, -1)
-    known = data.users_E * data.n_items + data.items_E
-    if data.seen is not None:
-        known = np.append(known, data.seen.users_E * data.n_items + data.seen.items_E)
-    lacking_E = ~np.isin(pair_E, known)
+    old, n_items = saved.history, len(saved.items)
+    rows = history_of(data, saved.users, saved.items)
+    known = rows.users_E * n_items + rows.items_E
+    if (told := data.unliked) is not None:
+        known = np.append(known, told.pairs(saved.users, saved.items)[0])
+    lacking_E = ~np.isin(old.users_E * n_items + old.items_E, known)
     if not lacking_E.any():
         return _with_seen_of(data, saved)
     n, time_E, weight_E = int(lacking_E.sum()), data.time_E, data.weight_E
@@ -145,6 +143,16 @@ def _with_seen_of(data: Interactions, saved: Artifact) -> Interactions:
     n = len(items_E)
     early_E = None if time_E is None else np.full(n, time_E.min(initial=0))
     return data.with_seen_pairs(users_E, items_E, early_E, neutral_E)
+
+
+def lacks(saved: Artifact, data: Interactions) -> NDArray[np.bool_]:
+    """Say of each row whether a model does not have it in the histories of its users."""
+    users_E = saved.users.index_of(data.users.values)[data.users_E]
+    items_E = saved.items.index_of(data.items.values)[data.items_E]
+    n_items = len(saved.items)
+    known = saved.history.users_E * n_items + saved.history.items_E
+    pair_E = np.where((users_E >= 0) & (items_E >= 0), users_E * n_items + items_E, -1)
+    return ~np.isin(pair_E, known)
 
 
 def require_users(saved: Artifact, rows: Interactions) -> None:

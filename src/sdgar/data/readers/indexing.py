@@ -20,6 +20,7 @@ from sdgar.data.readers.cleaning import account_of, judged
 from sdgar.data.readers.columns import FIELD, Columns
 from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
+from sdgar.data.unliked import Unliked
 
 
 def to_interactions(
@@ -84,7 +85,10 @@ def to_interactions(
         seen_users, seen_items = made.users.at(first[place[known]]), seen_items[known]
         seen_times = None if seen_times is None else seen_times[known]
         neutral = neutral[known]
-    return made.with_seen(seen_users, seen_items, seen_times, neutral)
+    told = Unliked(seen_users, seen_items, seen_times, neutral)
+    lost = made.items.index_of(seen_items) < 0
+    made = made.with_seen(told.users, told.items, told.time, told.neutral)
+    return replace(made, unplaced=told.where(lost)) if lost.any() else made
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
