@@ -16,7 +16,10 @@ import pytest
 
 from sdgar.cli import main, options
 from sdgar.cli.commands import LINES, command_of
+from sdgar.cli.doctor import _engines
+from sdgar.contracts import Covered, NotCovered
 from sdgar.data.synthetic import Shape, generate
+from sdgar.engines.eager import EagerEngine
 from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.parts.register import SAMPLERS
@@ -305,6 +308,22 @@ def test_doctor_shows_versions_and_devices():
     assert "eager" in found["engines"]
     assert 1 <= found["threads"] <= found["affinity"] <= found["cores"]
     assert found["threads_why"]
+
+
+def test_doctor_asks_engines_for_the_default_system_and_for_sdgar():
+    class Choosy:
+        """An engine that runs one of both."""
+
+        @staticmethod
+        def covers(system, device):
+            if system.name == options.DEFAULT_SYSTEM:
+                return NotCovered("it has no cosines")
+            return Covered("it has all parts")
+
+    assert _engines({"choosy": Choosy, "eager": EagerEngine}) == {
+        "choosy": "sdsoftmax not here (it has no cosines); sdgar ready (it has all parts)",
+        "eager": "ready (plain torch on cpu runs any composition)",
+    }
 
 
 def test_doctor_says_why_there_are_no_more_threads(monkeypatch):

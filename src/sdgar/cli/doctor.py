@@ -12,6 +12,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 
 if TYPE_CHECKING:
+    from sdgar.contracts import System
     from sdgar.machine.cores import Cores
 
 _CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
@@ -69,22 +70,33 @@ def _cpu(cpu: Cores) -> str:
 
 
 def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
-    """Ask each engine whether it runs SD-GAR on a device that is here."""
+    """Ask each engine whether it runs the default system and SD-GAR on a device that is here."""
+    from sdgar.data.interactions import Interactions
+    from sdgar.systems.sdgar import SDGAR
+    from sdgar.systems.sdsoftmax import SDSoftmax
+
+    two = Interactions.from_arrays(["a", "b"], ["x", "y"])
+    systems = [
+        kind(dim=4, states=2).compose(two, seed=0, start=False) for kind in (SDSoftmax, SDGAR)
+    ]
+    said = {}
+    for name, engine in engines.items():
+        answers = [_answer(engine, system) for system in systems]
+        each = [f"{s.name} {answer}" for s, answer in zip(systems, answers, strict=True)]
+        said[name] = answers[0] if len(set(answers)) == 1 else "; ".join(each)
+    return said
+
+
+def _answer(engine: Any, system: System) -> str:
+    """Say whether an engine runs a system on a device that is here, and why or why not."""
     import torch
 
     from sdgar.contracts import Covered
-    from sdgar.data.interactions import Interactions
-    from sdgar.systems.sdgar import SDGAR
 
-    two = Interactions.from_arrays(["a", "b"], ["x", "y"])
-    system = SDGAR(dim=4, states=2).compose(two, seed=0)
     devices = ["cuda", "cpu"] if torch.cuda.is_available() else ["cpu"]
-    said = {}
-    for name, engine in engines.items():
-        answers = [engine.covers(system, torch.device(device)) for device in devices]
-        ready = [answer for answer in answers if isinstance(answer, Covered)]
-        said[name] = f"ready ({ready[0].why})" if ready else f"not here ({answers[0].why})"
-    return said
+    answers = [engine.covers(system, torch.device(device)) for device in devices]
+    ready = [answer for answer in answers if isinstance(answer, Covered)]
+    return f"ready ({ready[0].why})" if ready else f"not here ({answers[0].why})"
 
 
 def _version(package: str) -> str | None:
