@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,6 +28,7 @@ from sdgar.systems.checks import require_features_used, require_learnable, requi
 from sdgar.training import further, protocols
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
+from sdgar.training.judged import judged
 from sdgar.training.memory import Memory
 from sdgar.training.trained import OnPhase, Phase, Trained
 
@@ -203,24 +204,29 @@ class Looped(Estimator):
         """Go on from an earlier model, with all rows that are to be learned from.
 
         Known users and items keep their vectors, new ones are folded in, and a few epochs follow
-        (``further_epochs``, ``further_rate``). A memory is solved for anew, with the weight that it
-        had. In the phase "all" this follows a measurement, of which ``trained_`` still tells.
+        (``further_epochs``, ``further_rate``). A memory is solved for anew. Its weight stays as it
+        was, unless the rows that are new speak for another one (``training/judged.py``). In the
+        phase "all" this follows a measurement, of which ``trained_`` still tells.
         """
         self._require_sound(rows, None)
         run = self._run(rows, checkpoints)
         settled = self.settled(rows)
         run.recipe, run.options = settled.going_on(), settled.further_options()
         run.begin = partial(further.begin, before=before, seed=run.seed)
-        if run.memory is not None and run.memory.weight is None:
-            run.memory = replace(run.memory, weight=further.memory_of(before))
         measured = self.trained_ if phase == "all" else None
+        told: dict[str, Any] = {}
+        if run.memory is not None and run.memory.weight is None:
+            found = judged(before, rows, run.memory, run.options.metric)
+            weight = found.instead_of(further.memory_of(before))
+            run.memory = replace(run.memory, weight=measured.memory if measured else weight)
+            told = {"judged": found.as_dict()} if found.users else {}
         with self._told(run, rows, on_epoch, verbose):
             trained = protocols.fixed(run, rows, phase)
         if measured is not None:
             trained = measured.once_more(trained, one_clock=checkpoints is not None)
         self._keep_trained(trained, rows, verbose)
         times = further.times_of(before.about) + 1
-        self.recommender_.about["further"] = {"from": before.version, "times": times}
+        self.recommender_.about["further"] = {"from": before.version, "times": times, **told}
         return self
 
     @contextmanager

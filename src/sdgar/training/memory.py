@@ -95,18 +95,30 @@ def choose_weight(
         held_out = held_out.only(np.flatnonzero(held_out.users_T < known))
     if len(held_out) == 0:
         return 0.0
-    at_once = max(1, _SCORES // model.n_items)
-    parts = [
-        _values(model, other, weights, held_out.only(place_B), seen, metric)
-        for place_B in np.array_split(np.arange(len(held_out)), -(-len(held_out) // at_once))
-    ]
-    values = {w: np.concatenate([part[w] for part in parts]) for w in (0.0, *weights)}
+    values = values_by_weight(model, other, weights, held_out, seen, metric)
     best = max(values, key=lambda w: values[w].mean())
     gains = {weight: value_T - values[0.0] for weight, value_T in values.items()}
     most_T = gains[best]
     if most_T.mean() <= most_T.std() / max(1, len(most_T)) ** 0.5:
         return 0.0
     return next(w for w, gain_T in gains.items() if gain_T.mean() >= ENOUGH * most_T.mean())
+
+
+def values_by_weight(
+    model: Model,
+    other: Model,
+    weights: Sequence[float],
+    held_out: HeldOut,
+    seen: History,
+    metric: str,
+) -> dict[float, NDArray[np.float64]]:
+    """Return the metric of each user with each weight of another model, and with none."""
+    at_once = max(1, _SCORES // model.n_items)
+    parts = [
+        _values(model, other, weights, held_out.only(place_B), seen, metric)
+        for place_B in np.array_split(np.arange(len(held_out)), -(-len(held_out) // at_once))
+    ]
+    return {w: np.concatenate([part[w] for part in parts]) for w in (0.0, *weights)}
 
 
 def _values(

@@ -1,0 +1,121 @@
+"""The weight of a memory beside a model that goes on: every night judges it anew.
+
+Rows that are new to an earlier model are rows that it has not learned from. Before it goes on, it
+ranks them with each weight γ. With m_u(γ) for the metric of user u, these sums add up over nights:
+
+    n,   Σ_u m_u(γ),   Σ_u m_u(γ) m_u(γ')
+
+Another weight takes the place of γ if its gain over γ, in pairs over the users of all nights since
+the model was trained anew, is above its standard error. Of those with nine tenths of the best gain
+it is the one next to γ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.held_out import HeldOut
+from sdgar.data.interactions import Interactions
+from sdgar.models.item_weights import LocalItemWeights
+from sdgar.models.sum import Sum
+from sdgar.recommend.recommender import Recommender
+from sdgar.training.memory import ENOUGH, WEIGHTS, Memory, values_by_weight
+
+TRIED = (0.0, *WEIGHTS)
+"""The weights γ that are judged."""
+_MOST_USERS = 1_000
+"""The most users who judge in a night; of more, a fixed random choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What each weight was worth to the users of some nights."""
+
+    metric: str
+    """The metric that weights are judged by."""
+    users: int
+    """The number n of users, each counted once a night."""
+    sum_W: NDArray[np.float64]
+    """Σ_u m_u(γ) of each weight."""
+    product_WW: NDArray[np.float64]
+    """Σ_u m_u(γ) m_u(γ') of each two weights."""
+
+    @classmethod
+    def of(cls, metric: str, value_UW: NDArray[np.float64]) -> Judged:
+        """Take the values of the users of one night."""
+        return cls(metric, len(value_UW), value_UW.sum(axis=0), value_UW.T @ value_UW)
+
+    @classmethod
+    def read(cls, about: Mapping[str, Any], metric: str) -> Judged:
+        """Take what a model says of the nights before it: nothing, if it was trained anew."""
+        n = len(TRIED)
+        match about.get("further"):
+            case {"judged": {"metric": by, "tried": tried, "users": int() as users,
+                             "sum": list() as sums, "products": list() as products}} if (
+                by == metric and tried == list(TRIED)
+            ):  # fmt: skip
+                sum_W, product_WW = np.array(sums, float), np.array(products, float)
+                if sum_W.shape == (n,) and product_WW.shape == (n, n):
+                    return cls(metric, users, sum_W, product_WW)
+        return cls(metric, 0, np.zeros(n), np.zeros((n, n)))
+
+    def and_then(self, other: Judged) -> Judged:
+        """Add the users of another night."""
+        both_W, both_WW = self.sum_W + other.sum_W, self.product_WW + other.product_WW
+        return Judged(self.metric, self.users + other.users, both_W, both_WW)
+
+    def instead_of(self, weight: float) -> float:
+        """Return the weight that takes the place of another one, or that one if none does."""
+        if weight not in TRIED or not self.users:
+            return weight
+        at = TRIED.index(weight)
+        gain_W = (self.sum_W - self.sum_W[at]) / self.users
+        best = int(gain_W.argmax())
+        squares = self.product_WW[best, best] + self.product_WW[at, at]
+        spread = (squares - 2 * self.product_WW[best, at]) / self.users - gain_W[best] ** 2
+        if gain_W[best] <= (max(spread, 0.0) / self.users) ** 0.5:
+            return weight
+        enough_E = np.flatnonzero(gain_W >= ENOUGH * gain_W[best])
+        return TRIED[enough_E[np.abs(enough_E - at).argmin()]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, for the manifest of a model."""
+        return {
+            "metric": self.metric,
+            "tried": list(TRIED),
+            "users": self.users,
+            "sum": self.sum_W.tolist(),
+            "products": self.product_WW.tolist(),
+        }
+
+
+def judged(before: Recommender, rows: Interactions, memory: Memory, metric: str) -> Judged:
+    """Let the rows that an earlier model lacks judge the weights, with those of nights before."""
+    so_far = Judged.read(before.about, metric)
+    taught_U = np.diff(before.history.indptr_U1) > 0
+    at_U = before.users.index_of(rows.users.values)
+    judge_U = (at_U >= 0) & taught_U[at_U]
+    new_E = before.lacks(rows) & judge_U[rows.users_E]
+    beside = _memory_of(before, memory)
+    if beside is None or not new_E.any():
+        return so_far
+    held_out = HeldOut.of(rows.subset(new_E, "rows that the earlier model has"), before)
+    held_out = held_out.sample(_MOST_USERS, seed=0)
+    values = values_by_weight(
+        before.factors, beside, WEIGHTS, held_out, held_out.left_out(before), metric
+    )
+    return so_far.and_then(Judged.of(metric, np.stack([values[w] for w in TRIED], axis=1)))
+
+
+def _memory_of(before: Recommender, memory: Memory) -> LocalItemWeights | None:
+    """Return the memory of an earlier model, solved for if it has none; None for another sum."""
+    if isinstance(before.model, Sum):
+        return before.model.second if isinstance(before.model.second, LocalItemWeights) else None
+    own = before.history
+    rows = Interactions.from_indices(before.users, before.items, own.users_E, own.items_E)
+    return memory.of(rows, before.factors.device)

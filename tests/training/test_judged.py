@@ -1,0 +1,140 @@
+"""The weight of a memory is judged anew by the rows that an earlier model has not learned from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from sdgar.data.interactions import Interactions
+from sdgar.data.synthetic import Shape, generate
+from sdgar.models.sum import Sum
+from sdgar.recommend.recommender import Recommender, load
+from sdgar.systems.sdsoftmax import SDSoftmax
+from sdgar.training.judged import TRIED, Judged, judged
+
+SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "states": 4}
+SHORT |= {"further_epochs": 1, "further_rate": 1e-9}
+METRIC = "ndcg@50"
+
+
+def chosen(value_UW: np.ndarray, weight: float) -> float:
+    """The rule of the docstring for the values of all users at once."""
+    at = TRIED.index(weight)
+    gain_UW = value_UW - value_UW[:, [at]]
+    mean_W = gain_UW.mean(axis=0)
+    best = mean_W.argmax()
+    if mean_W[best] <= gain_UW[:, best].std() / len(value_UW) ** 0.5:
+        return weight
+    enough = [w for w in range(len(TRIED)) if mean_W[w] >= 0.9 * mean_W[best]]
+    return TRIED[min(enough, key=lambda w: abs(w - at))]
+
+
+values = st.integers(1, 12).flatmap(
+    lambda n: arrays(np.float64, (n, len(TRIED)), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(values, min_size=1, max_size=3), st.sampled_from(TRIED))
+def test_nights_add_up_to_what_all_users_say_together(nights, weight):
+    together = Judged.read({}, METRIC)
+    assert together.instead_of(weight) == weight
+    for value_UW in nights:
+        together = together.and_then(Judged.of(METRIC, value_UW))
+    whole = np.concatenate(nights)
+    gain = whole - whole[:, [TRIED.index(weight)]]
+    edge = gain.mean(axis=0).max() - gain[:, gain.mean(axis=0).argmax()].std() / len(whole) ** 0.5
+    if abs(edge) > 1e-9:
+        assert together.instead_of(weight) == chosen(whole, weight)
+    again = Judged.read({"further": json.loads(json.dumps({"judged": together.as_dict()}))}, METRIC)
+    assert again.as_dict() == together.as_dict()
+
+
+def test_what_was_judged_otherwise_does_not_count():
+    night = Judged.of(METRIC, np.eye(len(TRIED)))
+    told = night.as_dict()
+    assert Judged.read({"further": {"judged": told}}, METRIC).users == len(TRIED)
+    for other in ({"metric": "recall@20"}, {"tried": [0.0, 1.0]}, {"sum": [1.0]}, {"users": "8"}):
+        assert Judged.read({"further": {"judged": told | other}}, METRIC).users == 0
+    assert Judged.read({"further": {"times": 3}}, METRIC).users == 0
+    assert night.instead_of(3.0) == 3.0  # a weight that was given, and is none of those tried
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return generate(Shape(users=60, items=40, interactions=900, concentration=0.1), seed=0)
+
+
+@pytest.fixture(scope="module")
+def before(data) -> Recommender:
+    return SDSoftmax(**SHORT, memory=4.0).fit(data, verbose=False).recommender_
+
+
+def with_weight(model: Recommender, weight: float) -> Recommender:
+    found = model.model
+    assert isinstance(found, Sum)
+    return model.with_model(replace(found, weight=weight) if weight else found.first, model.about)
+
+
+def with_favourites(data: Interactions, scores_UI: torch.Tensor) -> Interactions:
+    """The rows, and for each user the item that these scores put first of those they lack."""
+    scores_UI = scores_UI.clone()
+    scores_UI[data.users_E, data.items_E.astype(np.int64)] = -torch.inf
+    new = Interactions.from_arrays(
+        data.users.values, data.items.at(scores_UI.argmax(dim=1).numpy())
+    )
+    return data.merge(new)
+
+
+@pytest.mark.parametrize(("part", "had"), [("first", 4.0), ("second", 4.0), ("second", 0.0)])
+def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, data, before):
+    whole = before.model
+    everyone = torch.arange(data.n_users)
+    rows = with_favourites(data, getattr(whole, part).score_all(everyone))
+    after = SDSoftmax(**SHORT).fit_further(rows, with_weight(before, had), verbose=False)
+    weight = after.trained_.memory
+    assert weight < had if part == "first" else weight > had
+    told = after.recommender_.about["further"]["judged"]
+    assert told["users"] == data.n_users
+    best = dict(zip(TRIED, told["sum"], strict=True))[32.0 if part == "second" else 0.0]
+    assert best == pytest.approx(max(told["sum"]), rel=0.05)
+
+
+def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, before):
+    rows = with_favourites(data, before.model.first.score_all(torch.arange(data.n_users)))
+    after = SDSoftmax(**SHORT, memory=2.0).fit_further(rows, before, verbose=False)
+    assert after.trained_.memory == 2.0
+    assert "judged" not in after.recommender_.about["further"]
+    same = SDSoftmax(**SHORT).fit_further(data, before, verbose=False)
+    assert same.trained_.memory == 4.0
+    assert "judged" not in same.recommender_.about["further"]
+
+
+def test_later_nights_count_with_those_before_them(data, before, tmp_path):
+    everyone = torch.arange(data.n_users)
+    rows = with_favourites(data, before.model.second.score_all(everyone))
+    one = SDSoftmax(**SHORT).fit_further(rows, before, verbose=False).recommender_
+    saved = load(one.save(tmp_path / "model"))
+    memory = SDSoftmax(**SHORT).beside(rows)
+    assert judged(saved, rows, memory, METRIC).as_dict() == one.about["further"]["judged"]
+    more = with_favourites(rows, saved.model.first.score_all(everyone))
+    both = judged(saved, more, memory, METRIC)
+    assert both.users == 2 * data.n_users
+    forgetful = saved.with_model(saved.model, {**saved.about, "further": {}})
+    alone = judged(forgetful, more, memory, METRIC)
+    np.testing.assert_allclose(both.sum_W, alone.sum_W + one.about["further"]["judged"]["sum"])
+    other = judged(saved, more, memory, "recall@20")
+    assert other.users == data.n_users
+
+
+def test_users_whom_the_earlier_model_knows_nothing_of_do_not_judge(data, before):
+    rows = data.merge(Interactions.from_arrays([10**6, 10**6], data.items.values[:2]))
+    memory = SDSoftmax(**SHORT).beside(rows)
+    assert judged(before, rows, memory, METRIC).users == 0
