@@ -2,6 +2,7 @@
 
     python benchmarks/nights.py choose [--sets movielens-100k] [--json FILE]
     python benchmarks/nights.py measure [--sets movielens-100k] [--systems sdsoftmax] [--json FILE]
+    python benchmarks/nights.py measure --packed carry …   # where there is no Polars
 
 The last tenth of the rows by time is ten nights. Each night both models learn all rows before it,
 and are measured by NDCG@50 on the rows of the night, for users with rows before it. The chain
@@ -10,6 +11,9 @@ begins with a model that was trained anew the night before the first one.
 Only movielens-100k has moments. The other sets have the order of each user's rows: there every user
 begins at a moment that is drawn, and their rows follow evenly until the end. Every fourth user of
 movielens-1m-ordered and of amazon-beauty takes part.
+
+``--packed`` names a folder of files that ``accuracy.py pack`` wrote: ``ml-100k.npz`` and
+``ratings.npz``, ``videogames.npz``, ``beauty.npz``.
 
 ``choose`` tries numbers of epochs and learning rates on eight of the ten nights before those ten,
 which ``measure`` has as training rows alone. FILE has one JSON object a line and is added to.
@@ -59,10 +63,16 @@ PROTOCOL = (
 )
 
 
-def rows_of(name: str, folder: Path, *, quick: bool) -> Interactions:
+PACKED = {"amazon-videogames": "videogames", "amazon-beauty": "beauty"}
+"""The names of packed files of sets with the order of each user's rows."""
+
+
+def rows_of(name: str, folder: Path, packed: Path | None = None, *, quick: bool) -> Interactions:
     """Return the rows of a data set with times; made-up ones to see that it runs."""
     if quick:
         return sdgar.synthetic("demo")[::4]
+    if packed is not None:
+        return from_packed(name, packed)
     import polars as pl
 
     path = folder / name / "interactions.parquet"
@@ -71,11 +81,29 @@ def rows_of(name: str, folder: Path, *, quick: bool) -> Interactions:
         frame = frame.filter(pl.col("user") % 4 == 0)
     if "position" not in frame.columns:
         return sdgar.read(path, verbose=False)
-    user_E, item_E = frame["user"].to_numpy(), frame["item"].to_numpy()
+    return in_time(*(frame[column].to_numpy() for column in ("user", "item", "position")))
+
+
+def from_packed(name: str, folder: Path) -> Interactions:
+    """Return the same rows from files of NumPy."""
+    file = np.load(folder / f"{PACKED.get(name, 'ml-100k')}.npz")
+    user_E, item_E, time_E = (file[column].astype(np.int64) for column in ("user", "item", "time"))
+    if name in PACKED:
+        part_E = user_E % 4 == 0 if name in A_QUARTER else np.ones(len(user_E), bool)
+        return in_time(user_E[part_E], item_E[part_E], time_E[part_E])
+    low_E = np.load(folder / "ratings.npz")["rating"] < 4
+    liked = Interactions.from_arrays(user_E[~low_E], item_E[~low_E], time=time_E[~low_E])
+    return liked.with_seen(user_E[low_E], item_E[low_E], time_E[low_E])
+
+
+def in_time(
+    user_E: NDArray[np.int64], item_E: NDArray[np.int64], position_E: NDArray[np.int64]
+) -> Interactions:
+    """Let every user begin at a moment that is drawn, and their rows follow until the end."""
     _, at_E, count_U = np.unique(user_E, return_inverse=True, return_counts=True)
     rng = np.random.default_rng(0)
     begin_U, within_U = rng.random(len(count_U)), rng.random(len(count_U))
-    passed_E = (frame["position"].to_numpy() + within_U[at_E]) / count_U[at_E]
+    passed_E = (position_E + within_U[at_E]) / count_U[at_E]
     clock_E = begin_U[at_E] + (1 - begin_U[at_E]) * passed_E
     return Interactions.from_arrays(user_E, item_E, time=(clock_E * 1e9).astype(np.int64))
 
@@ -153,9 +181,16 @@ def measure(system: str, name: str, data: Interactions, **short: Any) -> Iterato
             "train_rows": len(part.train),
             "users": len(one_T),
             "new_users": part.held_out.n_users - len(one_T),
-            "going_on": {SUM: float(one_T.sum()), **going_on.as_dict()},
-            "anew": {SUM: float(two_T.sum()), **all_epochs.as_dict()},
+            "going_on": {SUM: float(one_T.sum()), **told(chain), **going_on.as_dict()},
+            "anew": {SUM: float(two_T.sum()), **told(anew), **all_epochs.as_dict()},
+            "squares": float(np.square(one_T - two_T).sum()),
         }
+
+
+def told(model: Estimator) -> dict[str, Any]:
+    """Say with which engine a model was trained, for how many epochs, and the memory's weight."""
+    trained = model.trained_
+    return {"engine": trained.engine, "epochs": trained.epochs, "memory": trained.memory}
 
 
 def choose(system: str, name: str, data: Interactions, **short: Any) -> Iterator[dict[str, Any]]:
@@ -192,6 +227,7 @@ def main() -> None:
         systems={"default": "sdsoftmax", "help": "names of systems, with commas"},
         seeds={"default": "0", "help": "seeds, with commas"},
     )
+    parser.add_argument("--packed", type=Path, metavar="DIR", help="files of NumPy, for a GPU")
     parser.add_argument("what", choices=("choose", "measure"))
     given = parser.parse_args()
     work = {"choose": choose, "measure": measure}[given.what]
@@ -199,7 +235,7 @@ def main() -> None:
     about = machine() | {"protocol": PROTOCOL, "what": given.what}
     warnings.simplefilter("ignore", SdgarWarning)
     for name in sets:
-        data = rows_of(name, given.data, quick=given.quick)
+        data = rows_of(name, given.data, given.packed, quick=given.quick)
         for system, seed in itertools.product(given.systems.split(","), given.seeds.split(",")):
             usual = SYSTEMS[system]().get_params()
             small = {"dim": 8, "epochs": 2} if given.quick else {}
