@@ -25,6 +25,18 @@ from shards import bytes_in, make_direct, watched
 ROWS_EACH = 1_000_000
 
 
+def container_bytes() -> int | None:
+    """Return the memory that the system allows this process and its children, if it is bounded."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers in ("", "memory"):
+            name = "memory.max" if not controllers else "memory.limit_in_bytes"
+            place = Path("/sys/fs/cgroup", controllers, group.lstrip("/"), name)
+            if place.exists() and (text := place.read_text().strip()) != "max":
+                return int(text) if int(text) < 1 << 60 else None
+    return None
+
+
 def measure(args: Any, work: Path) -> dict[str, Any]:
     """Make shards up, train on them, and read what the run says of itself."""
     sizes = {"rows": int(args.rows), "users": args.users, "items": args.items}
@@ -38,6 +50,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
         words += ["--set", setting]
     found: dict[str, Any] = {**sizes, "dim": args.dim, "epochs": args.epochs, "set": args.set}
     found |= {"limit": args.memory, "shards": n_shards, "shard_bytes": bytes_in(folder)}
+    found["container_bytes"] = container_bytes()
     found["train"] = watched([sys.executable, "-m", "sdgar", *words], quick=args.quick)
     about = json.loads((run / "manifest.json").read_text())["about"]["report"]
     found |= {name: about[name] for name in ("seconds", "positives_per_second", "memory")}

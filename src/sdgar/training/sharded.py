@@ -47,6 +47,8 @@ START_ROWS = 4_000_000
 FEW = 0.001
 """The share of all rows that the memory may do without: it is not solved for anew to have them.
 Neither does a model of one epoch go over all rows again to have them."""
+_FOR_ARRAYS = 0.9
+"""The share of the memory for arrays; the rest is for code, and for pages of files."""
 VALID_SHARE = 0.1
 """The share of the rows of a validation user that is set aside."""
 
@@ -230,7 +232,7 @@ class ShardedTraining:
             found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
         else:
             limit = self._how.memory
-            left = max(limit - allocated_bytes(), limit // 4)
+            left = max(int(_FOR_ARRAYS * limit) - allocated_bytes(), limit // 4)
             found = LocalItemWeights.from_shards(
                 shards, memory.neighbourhoods, work=self._how.work, memory=left
             )
