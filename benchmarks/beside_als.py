@@ -41,13 +41,13 @@ TRIED, SWEEPS, LOOKS = 3, 15, (1, 2, 3, 5, 8, 11, 15)
 VALID_USERS, ROWS_A_SHARD, K = 5_000, 1_000_000, 50
 
 
-def make(args: Any, folder: Path) -> None:
+def make(args: Any, work: Path) -> None:
     """Make events up, and write them as shards."""
     shape = Shape(
         users=args.users, items=args.items, interactions=int(args.rows), concentration=0.4
     )
     n_shards = max(2, int(args.rows) // ROWS_A_SHARD)
-    Shards.write(generate(shape, seed=0), folder, n_shards)
+    Shards.write(generate(shape, seed=0), work / "data.shards", n_shards)
 
 
 def ndcg(model: Any, held: Held) -> float:
@@ -58,21 +58,19 @@ def ndcg(model: Any, held: Held) -> float:
     return evaluate(factors, held.held_out, seen=held.seen, ks=(K,)).means()[f"ndcg@{K}"]
 
 
-def als(args: Any, folder: Path) -> dict[str, Any]:
+def als(args: Any, work: Path) -> None:
     """Choose the settings of implicit's ALS, and run it with looks at the test rows."""
     from implicit.cpu.als import AlternatingLeastSquares
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1, "blas")  # as implicit asks for
     torch.set_num_threads(THREADS)
-    shards = Shards.open(folder)
+    shards = Shards.open(work / "data.shards")
     test = hold(shards, users=args.test_users, share=TEST_SHARE, seed=0)
     train = Without(shards, test.rows_E)
     valid = hold(train, users=VALID_USERS, share=VALID_SHARE, seed=0, stream=Stream.SPLIT_VALID)
-    cores = 0.0
 
     def fitted(data: Shards, sweeps: int, looks: tuple[int, ...], held: Held, **settings: float):  # type: ignore[no-untyped-def]
-        nonlocal cores
         found, matrix = [], matrix_of(data)
         start, cpu, aside, aside_cpu = time.perf_counter(), time.process_time(), 0.0, 0.0
 
@@ -102,8 +100,8 @@ def als(args: Any, folder: Path) -> dict[str, Any]:
     ]
     best = max(tried, key=lambda one: one["ndcg@50"])
     settings = {name: best[name] for name in GRID}
-    return {"tried": tried, "settings": settings,
-            "looks": fitted(train, SWEEPS, LOOKS, test, **settings)}  # fmt: skip
+    looks = fitted(train, SWEEPS, LOOKS, test, **settings)
+    write_report(work / "als.json", {"tried": tried, "settings": settings, "looks": looks})
 
 
 def matrix_of(shards: Shards) -> Any:
@@ -136,6 +134,20 @@ def ours(args: Any, folder: Path, run: Path) -> dict[str, Any]:
     }
 
 
+STEPS = {"make": make, "als": als}
+
+
+def alone(step: str, args: Any, work: Path) -> dict[str, float]:
+    """Do a step in a process of its own, except to see that it runs."""
+    if args.quick:
+        STEPS[step](args, work)
+        return {}
+    words = [sys.executable, __file__, f"--step={step}", f"--work={work}"]
+    for name in ("rows", "users", "items", "dim", "test_users"):
+        words.append(f"--{name.replace('_', '-')}={getattr(args, name)}")
+    return watched(words, quick=False)
+
+
 def main() -> None:
     """Measure both, or do one step alone."""
     parser = options_of(
@@ -153,19 +165,14 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick:
         args.rows, args.users, args.items, args.dim, args.test_users = 2e4, 1000, 300, 8, 100
-    if args.step == "make":
-        return make(args, args.work / "data.shards")
-    if args.step == "als":
-        found = als(args, args.work / "data.shards")
-        return write_report(args.work / "als.json", found)
+    if args.step is not None:
+        STEPS[args.step](args, args.work)
+        return
     with tempfile.TemporaryDirectory() as temporary:
         work = args.work or Path(temporary)
-        itself = [sys.executable, __file__, f"--work={work}"]
-        for name in ("rows", "users", "items", "dim", "test_users"):
-            itself.append(f"--{name.replace('_', '-')}={getattr(args, name)}")
         folder = work / "data.shards"
         if not folder.exists():
-            watched([*itself, "--step=make"], quick=args.quick)
+            alone("make", args, work)
         shards = Shards.open(folder)
         report = {
             **machine("implicit"),
@@ -177,13 +184,12 @@ def main() -> None:
             "sdgar": ours(args, folder, work / "run"),
         }  # fmt: skip
         write_report(args.json, report)
-        used = watched([*itself, "--step=als"], quick=args.quick)
+        used = alone("als", args, work)
         report["als"] = {**used, **json.loads((work / "als.json").read_text())}
         report["load_after"] = os.getloadavg()[1]
         words = [w for w in sys.argv if not w.startswith("--work")]
         report["command"] = " ".join(["python", *words])
         write_report(args.json, report)
-    return None
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="benchmarks/ is 
 CASES = {
     "answers": (),
     "answers index": (),
+    "beside_als": (),
     "beside_eager cml": (),
     "beside_eager fields": (),
     "command": (),
@@ -53,6 +54,7 @@ NEEDS = {
     "answers index": "faiss",
     "sampling proposals": "faiss",
     "gpu": "triton",
+    "beside_als": "implicit",
     "cpu": "implicit",
     "evaluation": "implicit",
     "serving": "fastapi",
@@ -83,7 +85,7 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
     assert sum(one for one, _ in sums) > 0
 
 
-LONG = ("exports", "ranks", "sequences")
+LONG = ("beside_als", "exports", "ranks", "sequences")
 """The cases of the long run."""
 
 
