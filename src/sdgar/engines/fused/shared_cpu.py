@@ -18,6 +18,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import Items, scratch_of
 from sdgar.machine import cores
+from sdgar.machine.traffic import words_of
 from sdgar.machine.workers import Workers
 
 
@@ -74,7 +75,7 @@ class SharedCpuEngine(FusedCpuEngine):
         dim = self._model.user_UD.shape[1]
         threads = max(1, cores.threads() // workers.here)
         own_T = [own(dim, positives, negatives, batch, 1) for _ in range(threads)]
-        words = shared_epoch.words_of(dim, positives + negatives)
+        words = words_of(dim, positives + negatives)
         said = torch.zeros(batch, words, dtype=torch.int32)
         heard = torch.zeros(workers.count * batch, words, dtype=torch.int32)
         said_words, heard_words = (_packed(shared_epoch, one) for one in (said, heard))

@@ -27,14 +27,6 @@ from sdgar.kernels.numba.epoch import count_up, move_all, part_of, score_block
 from sdgar.kernels.numba.rng import permuted
 from sdgar.kernels.numba.threads import meet, take
 
-_BESIDE = 4
-"""The numbers of a visit beside its vector, slopes and items."""
-
-
-def words_of(dim: int, entries: int) -> int:
-    """Return the number of words of 32 bits of the factors of a visit."""
-    return dim + 2 * entries + _BESIDE
-
 
 class Dealt(NamedTuple):
     """The visits of a batch, and the process of each."""
