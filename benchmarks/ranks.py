@@ -4,7 +4,7 @@
 
 Shards are made up as ``shards.py --direct`` does. SD-Softmax is trained on them by ``sdgar train
 --workers N`` in turns, and the speed of a run is that of its fastest epoch after the first, which
-also brings users to where they start.
+also brings users to where they start. The seconds that cores spent on whole runs are counted too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,12 @@ from shards import make_direct
 N_SHARDS, TOGETHER = 16, 16
 
 
+def cpu_seconds() -> float:
+    """Return the seconds that cores have spent on processes that ended, and on their children."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
 def train(args: Any, folder: Path, run: Path, workers: int) -> dict[str, Any]:
     """Train once, and read the seconds of each epoch and what was saved."""
     words = ["train", str(folder), "--out", str(run), "--together", str(TOGETHER)]
@@ -31,9 +38,11 @@ def train(args: Any, folder: Path, run: Path, workers: int) -> dict[str, Any]:
     for setting in ("memory=0", f"dim={args.dim}", f"epochs={args.epochs}"):
         words += ["--set", setting]
     asked = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
+    before = cpu_seconds()
     subprocess.run([sys.executable, "-m", "sdgar", *words], env=asked, check=True)
     log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     return {
+        "cpu_seconds": cpu_seconds() - before,
         "seconds": [record["train_seconds"] for record in log],
         "model": hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest()[:16],
         "rows": json.loads((run / "manifest.json").read_text())["about"]["report"]["kept"][
@@ -85,6 +94,10 @@ def main() -> None:
         "dim": args.dim,
         "model": models.pop(),
         "positives_per_second": speeds,
+        "cpu_seconds": {
+            count: round(min(run["cpu_seconds"] for run in runs), 1)
+            for count, runs in found.items()
+        },
         "of one process": {n: round(s / speeds[args.workers[0]], 3) for n, s in speeds.items()},
     }
     print(json.dumps(report, indent=2))

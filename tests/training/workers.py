@@ -29,10 +29,12 @@ class Task:
     settings: dict[str, Any]
     told: dict[str, Any]
     resume: bool = False
+    here: int | None = None
+    """How many processes are on one machine, one after the other; None if all are."""
     stop_after: int | None = None
     """The number of epochs after which the run is asked to stop."""
     killed_at: dict[int, int] = field(default_factory=dict)
-    """The message at which a process is killed, by its number."""
+    """The block of users before whose batches a process is killed, by its number."""
     broken: int | None = None
     """The process whose disk is full."""
     others: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -83,10 +85,13 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     import sdgar
     from sdgar.data.shards import Shards
     from sdgar.experiments.sharded_run import follow_run, run_shards
-    from sdgar.machine import workers
+    from sdgar.machine import common, meeting
 
     torch.set_num_threads(1)
-    together = workers.meet_at(FileStore(str(place), count), number, count, count, seconds=60)
+    common._folders = lambda: [task.out.parent]
+    machine = "one" if task.here is None else f"{number // task.here}"
+    store = FileStore(str(place), count)
+    together = meeting.meet_at(store, number, count, machine=machine, seconds=60)
     _mishaps(task, number)
     settings = task.settings | task.others.get(number, {})
     model = getattr(sdgar, task.system)(**settings)
@@ -105,27 +110,27 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
             model, shards, out=task.out, workers=together, stop=stop, resume=task.resume,
             **told, **every,
         )  # fmt: skip
-    workers.leave()
+    meeting.leave()
     return f"sent {together.sent}"
 
 
 def _mishaps(task: Task, number: int) -> None:
     """Let what is to happen to this process happen."""
-    from sdgar.machine.workers import Workers
+    from sdgar.engines.fused.shared_cpu import SharedCpuEngine
     from sdgar.training.users_on_disk import UsersOnDisk
 
-    gather: Callable[..., None] = Workers.gather
-    messages = []
+    run: Callable[..., Any] = SharedCpuEngine.run_epoch
+    blocks = []
 
-    def gather_or_die(self: Workers, *args: Any) -> None:
-        messages.append(True)
-        if len(messages) == task.killed_at.get(number):
+    def run_or_die(self: SharedCpuEngine, epoch: int) -> Any:
+        blocks.append(True)
+        if len(blocks) == task.killed_at.get(number):
             os.kill(os.getpid(), SIGKILL)
-        gather(self, *args)
+        return run(self, epoch)
 
     def full(*args: Any) -> None:
         raise ResourceError("the disk is full.", code="unwritable")
 
-    Workers.gather = gather_or_die  # type: ignore[method-assign]
+    SharedCpuEngine.run_epoch = run_or_die  # type: ignore[method-assign]
     if task.broken == number:
         UsersOnDisk.put = full  # type: ignore[method-assign]

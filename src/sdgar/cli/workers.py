@@ -36,10 +36,11 @@ def several(count: int) -> Iterator[Workers]:
 
     The first one is this process, and the others end with it.
     """
-    from sdgar.machine import workers
+    from sdgar.machine import meeting
+    from sdgar.machine.workers import LostError
 
     at_least("workers", count, 1)
-    _, there = workers.asked_for()
+    _, there = meeting.asked_for()
     if there > 1 and count not in (1, there):
         raise UsageError(
             f"--workers is {count}, and {there} workers were started. Leave the option out: the "
@@ -53,15 +54,15 @@ def several(count: int) -> Iterator[Workers]:
 
             store = TCPStore(_HERE, 0, count, is_master=True, wait_for_workers=False)
             started += [_start(number, count, store.port) for number in range(1, count)]
-            yield workers.meet_at(store, 0, count, count)
+            yield meeting.meet_at(store, 0, count)
         else:
-            yield workers.join()
-    except workers.LostError:
+            yield meeting.join()
+    except LostError:
         for process in started:  # they may be waiting for the one that is gone
             process.kill()
         raise
     finally:
-        workers.leave()
+        meeting.leave()
         for process in started:
             _end(process)
 

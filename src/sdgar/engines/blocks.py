@@ -7,14 +7,15 @@ A block has vectors of users, sums of squares and states of the generator of its
 biases of items and the items of the generator's states are shared by all blocks, and so is the
 count of steps. Where users are put, in memory or in files, changes no byte.
 
-Several workers may run the epochs together. Each has the users of its own shards, and all have the
-items: the first one tells the others to do what it does, and lets the items of states follow.
+Several workers may run the epochs together. Each has the users of its own shards, and those of one
+machine share the items: the first one tells the others to do what it does.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -29,7 +30,7 @@ from sdgar.data.shards.blocks import Blocks
 from sdgar.engines import host
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
-from sdgar.engines.fused.shared_cpu import Shared, SharedCpuEngine
+from sdgar.engines.shared_items import SharedItems
 from sdgar.engines.users import Arrays, Users, joined, put_apart
 from sdgar.machine.workers import ALONE, Workers
 from sdgar.maths.rng import Permutation, Stream, sort_keys
@@ -67,13 +68,19 @@ class BlockEngine:
         self._drawn: Any = None
         """The tables of items that are drawn from, as the kernels have them; None if they have
         changed."""
+        self._shared: SharedItems | None = None
+        """What the workers of a machine have in common, if there are several workers."""
         self._epoch = self._refit_epoch = 0
         """The epoch that runs, and the last one in which states follow the scores."""
         self._lay_out(system)
 
     def _lay_out(self, system: System) -> None:
         host.require_covered(self.name, self.covers(system, _CPU))
-        self._items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
+        items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
+        self._shared = (
+            SharedItems(system, items, self._workers) if self._workers.count > 1 else None
+        )
+        self._items = items if self._shared is None else self._shared.items
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
@@ -96,18 +103,23 @@ class BlockEngine:
         start, found = time.perf_counter(), []
         self._epoch = epoch
         self._forget_first()
-        for block in self._order(epoch):
-            follows = self._refit_epoch == epoch and not self._learns_positives(epoch)
-            engine = self._engine(block, everybody=follows)
-            if follows:
-                self._follow(engine, epoch, items_too=False)
-            engine.steps_done = self._steps_done
-            found.append(engine.run_epoch(epoch))
-            self._steps_done, self._drawn = engine.steps_done, engine.items_drawn()
-            self._put(block, engine)
-            del engine  # before the next one is made
-        self._workers.meet()  # all users are put
+        follows = self._refit_epoch == epoch and not self._learns_positives(epoch)
+        with self._together:
+            for block in self._order(epoch):
+                engine = self._engine(block, everybody=follows)
+                if follows:
+                    self._follow(engine, epoch, items_too=False)
+                engine.steps_done = self._steps_done
+                found.append(engine.run_epoch(epoch))
+                self._steps_done, self._drawn = engine.steps_done, engine.items_drawn()
+                self._put(block, engine)
+                del engine  # before the next one is made
+            self._workers.meet()  # all users are put
         return host.over_blocks(found, start)
+
+    @property
+    def _together(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._shared is None else self._shared.working()
 
     def refit(self, epoch: int) -> Health:
         """Let the items of the generator follow the scores, with the users of one block.
@@ -117,17 +129,19 @@ class BlockEngine:
         """
         self._workers.tell(do="refit", epoch=epoch)
         self._refit_epoch, self._drawn = epoch, None
-        health = self._items_follow(epoch) if self._workers.leads else Health()
-        if self._generator is not None and self._workers.count > 1:
-            shared = self._workers.share({"y_mass_KI": self._generator.item_of.mass_RN})
-            self._generator.share_items(AliasTables.restored(shared["y_mass_KI"]))
+        health = self._items_follow(epoch)
+        if self._shared is not None and self._generator is not None:
+            self._shared.spread_tables(self._generator)
         return health
 
     def _items_follow(self, epoch: int) -> Health:
-        if self._first is not None:
-            engine = self._engine_of(self._like, self._first, self._seed)
-        else:
-            engine = self._engine(self._order(epoch)[-1], everybody=True)
+        if self._first is None:
+            with self._together:
+                engine = self._engine(self._order(epoch)[-1], everybody=True)
+                return self._follow(engine, epoch, items_too=True)
+        if not self._workers.leads:  # which alone has the users that the system was started with
+            return Health()
+        engine = self._engine_of(self._like, self._first, self._seed)
         return self._follow(engine, epoch, items_too=True)
 
     def go_on_with(self, blocks: Blocks) -> None:
@@ -150,25 +164,35 @@ class BlockEngine:
     def learned_of(self, block: int) -> Factors:
         """Return the vectors of the users of one block, and of items."""
         vectors = self._taken(block, "vectors", everybody=True)
-        return self._system_of(block, vectors, None).discriminator.factors()
+        return self._system_of(block, vectors, None, everybody=True).discriminator.factors()
 
     def state(self) -> dict[str, Tensor]:
-        """Return what belongs to items; users are where they were put."""
+        """Return what belongs to items, for the first worker; users are where they were put."""
         self._workers.tell(do="state")
-        optimizer = {"steps": torch.tensor(self._steps_done), **self._item_tables()}
-        optimizer["users"] = self._users.state()
+        users = self._users.state()
         self._workers.meet()  # all users are on disk
+        if not self._workers.leads:
+            return {}
+        optimizer = {"steps": torch.tensor(self._steps_done), **self._item_tables()}
+        optimizer["users"] = users
         y = {} if self._generator is None else {"y_mass_KI": self._generator.item_of.mass_RN}
         return host.StateParts({}, optimizer, y).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what ``state`` returned; workers that follow are given the state."""
         self._workers.tell(do="load_state")
-        parts = host.StateParts.of(self._workers.share(state))
-        self._steps_done, self._drawn = int(parts.optimizer["steps"]), None
+        of_all = {name: state[f"optimizer.{name}"] for name in ("steps", "users") if state}
+        of_all = self._workers.share(of_all)
+        self._steps_done, self._drawn = int(of_all["steps"]), None
         if self._steps_done:
             self._forget_first()
-        self._users.load_state(parts.optimizer["users"])
+        self._users.load_state(of_all["users"])
+        if self._workers.leads:
+            self._load_items(host.StateParts.of(state))
+        if self._shared is not None:
+            self._shared.spread(self._generator)
+
+    def _load_items(self, parts: host.StateParts) -> None:
         for name, table in self._item_tables().items():
             table.copy_(parts.optimizer[name])
         self._unpack()
@@ -212,25 +236,18 @@ class BlockEngine:
         return epoch == 1 and getattr(update, "positives", None) is not None
 
     def _engine(self, block: int, *, everybody: bool = False) -> FusedCpuEngine:
-        """Make the engine of a block, with its users as they were put.
-
-        Without ``everybody`` those of other workers may be missing.
-        """
+        """Make the engine of a block, with its users as they were put, maybe with own ones only."""
         vectors, states = (
             self._taken(block, kind, everybody=everybody) for kind in ("vectors", "states")
         )
         data, seed = self.blocks[block], self._seed_of(block)
-        system = self._system_of(block, vectors, states)
-        if self._workers.count == 1:
+        system = self._system_of(block, vectors, states, everybody=everybody)
+        if self._shared is None:
             engine = self._engine_of(system, data, seed)
         else:
             numbers = self.blocks.parts(block)
             start_S1 = self.blocks.shards.start_S1[numbers.start : numbers.stop + 1]
-            owner_S = np.array([self._workers.owner(s) for s in numbers], np.int32)
-            engine = SharedCpuEngine(
-                system, data, seed=seed, device=_CPU, items=self._items,
-                shared=Shared(self._workers, start_S1 - start_S1[0], owner_S),
-            )  # fmt: skip
+            engine = self._shared.engine(system, data, seed, numbers, start_S1)
         for name, table in (vectors or {}).items():
             engine.users()[name][...] = table
         if self._drawn is not None:
@@ -250,14 +267,17 @@ class BlockEngine:
     def _own(self, shards: range) -> list[int]:
         return [shard for shard in shards if self._workers.owns(shard)]
 
-    def _system_of(self, block: int, vectors: Arrays | None, states: Arrays | None) -> System:
+    def _system_of(
+        self, block: int, vectors: Arrays | None, states: Arrays | None, *, everybody: bool
+    ) -> System:
         """Return the system with the users of a block, as they were put or where they start.
 
-        Users of other workers start as if they had no rows.
+        Without ``everybody`` those of other workers start as if they had no rows.
         """
         if vectors is None:
             numbers = self.blocks.parts(block)
-            data = self.blocks.rows(numbers.start, numbers.stop, self._own(numbers))
+            only = None if everybody else self._own(numbers)
+            data = self.blocks.rows(numbers.start, numbers.stop, only)
             return self._for_users(self._like, data, seed=self._seed_of(block))
         bins_UK = None if states is None else torch.from_numpy(states["bins_UK"])
         return self._with(torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
@@ -285,11 +305,12 @@ class BlockEngine:
         sampler = engine.system.sampler
         if isinstance(sampler, Decomposable):
             sampler.items_follow = items_too
+            sampler.workers = self._workers if self._first is None else ALONE
         health: Health = engine.refit(epoch)
         if not isinstance(sampler, Decomposable):
             return health
         if items_too and self._generator is not None:
-            self._generator.share_items(sampler.item_of)
+            self._generator.share_items(sampler.item_of, sampler.y_IK)
         elif self._drawn is not None:
             engine.draw_items(self._drawn)
         return health

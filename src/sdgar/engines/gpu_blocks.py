@@ -135,7 +135,7 @@ class GpuBlockEngine(BlockEngine):
         """Return the vectors of the users of one block, and of items, in memory."""
         vectors = self._taken(block, "vectors", everybody=True)
         if vectors is None:
-            system = self._system_of(block, None, None)
+            system = self._system_of(block, None, None, everybody=True)
         else:
             system = self._with(torch.from_numpy(vectors["user_UD"]), None)
         found = system.discriminator.to(self._device).factors()

@@ -1,31 +1,26 @@
 """Workers: processes that train one model together, on one machine or on several.
 
 The first one leads: it decides, measures, writes and speaks. The others follow what it tells them.
-They meet by the variables that torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), and
-talk by torch.distributed over gloo, in plain bytes and never in pickles.
+They meet as ``meeting.py`` says, and talk by torch.distributed over gloo, in plain bytes and never
+in pickles. Those of one machine also share memory; see ``common.py``.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.errors import ResourceError, UsageError
 
-JOIN_SECONDS = 300.0
-"""The seconds in which all workers must have come."""
-_STEP, _WAIT = timedelta(minutes=30), timedelta(days=2)
-"""The longest time between two messages within an epoch, and while the first worker is busy."""
 _LOOKS, _LOOK_SECONDS = 20, 0.1
 """How often one looks for the words of a worker that is gone, and the seconds between."""
 _ROOM = 1 << 12
@@ -42,21 +37,47 @@ class Workers:
 
     number: int = 0
     """The number of this process, from 0."""
-    count: int = 1
-    """The number of processes."""
-    here: int = 1
-    """The number of processes on this machine."""
+    machine_R: tuple[int, ...] = (0,)
+    """The number of the machine of each process, in the order of their first processes."""
     sent: int = 0
-    """The bytes of factors that this process told each of the others, with what pads them."""
+    """The bytes of factors that this process told others, with what pads them."""
     store: Any = None
     """The store by which the processes have met."""
     _waiting: Any = field(default=None, repr=False)
     """The group in which the others wait for the first."""
+    _first: Any = field(default=None, repr=False)
+    """The group of the first process of each machine."""
+    _taken: int = field(default=0, repr=False)
 
     @property
     def leads(self) -> bool:
         """True for the process that decides, writes and speaks."""
         return self.number == 0
+
+    @property
+    def count(self) -> int:
+        """The number of processes."""
+        return len(self.machine_R)
+
+    @property
+    def machine(self) -> int:
+        """The number of the machine of this process."""
+        return self.machine_R[self.number]
+
+    @property
+    def machines(self) -> int:
+        """The number of machines."""
+        return max(self.machine_R) + 1
+
+    @property
+    def here(self) -> int:
+        """The number of processes on this machine."""
+        return self.machine_R.count(self.machine)
+
+    @property
+    def local(self) -> int:
+        """The number of this process among those of its machine, from 0."""
+        return self.machine_R[: self.number].count(self.machine)
 
     def owner(self, shard: int) -> int:
         """Return the number of the process that has the users of a shard."""
@@ -67,10 +88,36 @@ class Workers:
         return self.owner(shard) == self.number
 
     def gather(self, said: Tensor, heard: Tensor) -> None:
-        """Let ``heard`` be what all processes say, by their numbers; all say as much."""
-        self.sent += said.numel() * said.element_size()
+        """Let ``heard`` be what the first processes of all machines say; all say as much."""
+        self.sent += (self.machines - 1) * said.numel() * said.element_size()
         with self._together():
-            _gather(heard, said)
+            _gather(heard, said, group=self._first)
+
+    def spread(self, arrays: Iterable[NDArray[Any]]) -> None:
+        """Give all machines the numbers of the first process, into arrays that each of them has.
+
+        The processes of one machine share these arrays.
+        """
+        if self.machines > 1 and self.local == 0:
+            for array in arrays:
+                with self._together():
+                    dist.broadcast(torch.from_numpy(array), 0, group=self._first)
+        self.meet()
+
+    def hand_out(self, rows: Tensor, owner: int) -> None:
+        """Give all processes the numbers of one of them, into a tensor that each of them has."""
+        if self.count > 1:
+            with self._together():
+                dist.broadcast(rows, owner)
+
+    def take_number(self) -> int:
+        """Return a new number, the same for all processes that call this as often."""
+        self._taken += 1
+        return self._taken
+
+    def lost(self, found: str) -> LostError:
+        """Return the error of this process, which has found out that another one is gone."""
+        return LostError(self.number, self._why(found))
 
     def meet(self) -> None:
         """Wait until all processes are here."""
@@ -159,16 +206,16 @@ class Workers:
         try:
             yield
         except RuntimeError as error:
-            raise LostError(self.number, self._why(error)) from error
+            raise self.lost(" ".join(str(error).split()).partition("] ")[2]) from error
 
-    def _why(self, error: RuntimeError) -> str:
+    def _why(self, found: str) -> str:
         """Return what the first process with an error has said, or else what was noticed."""
         with suppress(RuntimeError):
             for _ in range(_LOOKS):  # it may be about to say it
                 if self.store.check([_FAILED]):
                     return str(self.store.get(_FAILED).decode()).rstrip(".")
                 time.sleep(_LOOK_SECONDS)
-        said = " ".join(str(error).split()).partition("] ")[2].partition(". ")[0]
+        said = found.partition(". ")[0]
         return f"another worker was killed, or cannot be reached any more ({said})"
 
 
@@ -185,84 +232,3 @@ class LostError(ResourceError):
             "workers.",
             code="worker_lost",
         )
-
-
-def asked_for() -> tuple[int, int]:
-    """Return the number of this process and how many there are, as torchrun says it."""
-    given = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
-    if None in given.values():
-        return 0, 1
-    try:
-        number, count = (int(str(text)) for text in given.values())
-    except ValueError:
-        number, count = -1, 0
-    if not 0 <= number < count:
-        said = " and ".join(f"{name}={text}" for name, text in given.items())
-        raise UsageError(
-            f"{said} do not say which of how many workers this is. Start workers with torchrun, "
-            "or unset both.",
-            code="bad_workers",
-        )
-    return number, count
-
-
-def join(*, seconds: float = JOIN_SECONDS) -> Workers:
-    """Meet the other processes where the environment says; raise if they do not all come."""
-    number, count = asked_for()
-    if count == 1:
-        return Workers()
-    from torch.distributed.rendezvous import rendezvous
-
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    limit = timedelta(seconds=seconds)
-    try:
-        store, _, _ = next(rendezvous("env://", timeout=limit))
-    except (RuntimeError, ValueError) as error:
-        raise _absent(number, count, seconds, "the others cannot be reached", error) from error
-    return meet_at(store, number, count, here, seconds=seconds)
-
-
-def meet_at(
-    store: Any, number: int, count: int, here: int, *, seconds: float = JOIN_SECONDS
-) -> Workers:
-    """Meet the other processes at a store; raise if they do not all come."""
-    limit = timedelta(seconds=seconds)
-    # The store of torchrun outlives workers that it starts again, with what they have written.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = dist.PrefixStore(f"sdgar/{attempt}", store)  # type: ignore[attr-defined]
-    try:
-        store.set_timeout(limit)
-        store.set(f"here/{number}", "")
-        store.wait([f"here/{n}" for n in range(count)], limit)
-        dist.init_process_group("gloo", store=store, rank=number, world_size=count, timeout=_STEP)
-        waiting = dist.new_group(backend="gloo", timeout=_WAIT)
-    except (RuntimeError, ValueError) as error:
-        raise _absent(number, count, seconds, _missing(store, count), error) from error
-    return Workers(number, count, here, store=store, _waiting=waiting)
-
-
-def leave() -> None:
-    """Close the connections of this process."""
-    if dist.is_initialized():
-        with suppress(RuntimeError):
-            dist.destroy_process_group()
-
-
-def _absent(
-    number: int, count: int, seconds: float, missing: str, error: Exception
-) -> ResourceError:
-    return ResourceError(
-        f"worker {number} of {count} has waited up to {seconds:g} seconds, and {missing} "
-        f"({' '.join(str(error).split())[:200]}). Start all of them, where MASTER_ADDR and "
-        "MASTER_PORT can be reached.",
-        code="worker_missing",
-    )
-
-
-def _missing(store: Any, count: int) -> str:
-    absent = []
-    with suppress(RuntimeError):
-        absent = [n for n in range(count) if not store.check([f"here/{n}"])]
-    if not absent:
-        return "the others cannot be reached"
-    return f"worker {', '.join(map(str, absent))} did not come"

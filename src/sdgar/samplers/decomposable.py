@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, KnownPositives, Negatives, Score
+from sdgar.machine.workers import ALONE
 from sdgar.maths.rng import Draws, Stream, uniform_line
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
@@ -43,6 +44,8 @@ class Decomposable:
         """The update by which the generator follows the discriminator."""
         self.items_follow = True
         """Whether an update moves Y too, or X alone."""
+        self.workers = ALONE
+        """The processes that compute an update together; the first one moves Y."""
         self.set_x(_random(seed, 0, n_users, states))
         self.set_y(_random(seed, n_users, n_users + n_items, states))
 
@@ -60,9 +63,12 @@ class Decomposable:
         other._take_x(state_of)
         return other
 
-    def share_items(self, item_of: AliasTables) -> None:
-        """Draw from the tables of items of another generator."""
-        self._take_y(item_of)
+    def share_items(self, item_of: AliasTables, y_IK: Tensor | None = None) -> None:
+        """Draw from the tables of items of another generator, whose probabilities may be given."""
+        if y_IK is None:
+            self._take_y(item_of)
+        else:
+            self.item_of, self.y_IK = item_of, y_IK
 
     def deal_x(self, other_U: Tensor) -> None:
         """Give context u the states of context ``other_U[u]``."""
@@ -105,6 +111,8 @@ class Decomposable:
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Update X and Y once, and return the health of the generator."""
         self.update(self, score, seed=seed, epoch=epoch)
+        if not self.workers.leads:
+            return Health()
         return health(self, score, target=self.update.log_target, seed=seed, epoch=epoch)
 
     def to(self, device: torch.device) -> Self:

@@ -74,6 +74,8 @@ class ExpectationMaximization(SampledSums):
             return
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
         log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
+        if not generator.workers.leads:
+            return
         generator.set_y(step(generator.y_IK, log_d_IK, self.floor_y, dim=0))
 
     def _learn_positives(self, generator: Mixture, positives: History) -> None:

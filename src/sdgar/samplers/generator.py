@@ -8,6 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from sdgar.contracts import Score
+from sdgar.machine.workers import Workers
 from sdgar.maths.rng import Draws
 from sdgar.samplers.alias import AliasTables
 
@@ -25,6 +26,8 @@ class Mixture(Protocol):
     """The tables that items are drawn from, one for each state."""
     items_follow: bool
     """Whether an update moves Y too, or X alone."""
+    workers: Workers
+    """The processes that compute an update together; the first one moves Y."""
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Draw items from Q(. | c), one for each (row, slot)."""

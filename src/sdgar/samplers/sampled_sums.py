@@ -80,7 +80,7 @@ class SampledSums:
             log_z_B = a_BS.logsumexp(dim=1) - math.log(self.samples)
             return log_z_B, (a_BS.softmax(dim=1) * f_BS).sum(dim=1)
 
-        log_z_U, mu_U = self._by_chunks(of, len(generator.x_UK), generator)
+        log_z_U, mu_U = self._by_chunks(of, (len(generator.x_UK),), 2, generator)
         return log_z_U, mu_U
 
     def log_b(
@@ -104,7 +104,7 @@ class SampledSums:
                 term_BS = term_BS - log_q_BS
             return (mixtures.log_average(term_BS, generator.y_IK, items_BS),)
 
-        (log_b_UK,) = self._by_chunks(of, len(generator.x_UK), generator)
+        (log_b_UK,) = self._by_chunks(of, tuple(generator.x_UK.shape), 1, generator)
         return log_b_UK
 
     def log_d(
@@ -135,7 +135,7 @@ class SampledSums:
                 )
             return (mixtures.log_average(term_BS, generator.x_UK, users_BS),)
 
-        (log_d_IK,) = self._by_chunks(of, len(generator.y_IK), generator)
+        (log_d_IK,) = self._by_chunks(of, tuple(generator.y_IK.shape), 1, generator)
         return log_d_IK
 
     def _items(
@@ -147,28 +147,41 @@ class SampledSums:
         return generator.draw(users_B[:, None], draws, slots_S)
 
     def _by_chunks(
-        self, of: Callable[[Tensor], tuple[Tensor, ...]], n: int, generator: Mixture
+        self,
+        of: Callable[[Tensor], tuple[Tensor, ...]],
+        shape: tuple[int, ...],
+        count: int,
+        generator: Mixture,
     ) -> tuple[Tensor, ...]:
-        """What ``of`` gives for rows 0 … n - 1, for as many at once as bounded memory holds.
+        """Return the ``count`` tensors of a shape that ``of`` gives the rows of.
 
-        No row depends on another. On the CPU every chunk is computed by one thread that is free,
-        so a thread that has to wait for a core holds up one chunk and not every operation.
+        It is asked for as many rows at once as bounded memory holds. No row depends on another. On
+        the CPU every chunk is computed by one thread that is free, so a thread that has to wait for
+        a core holds up one chunk and not every operation. Of several workers, each computes some
+        chunks, and they tell each other what they found.
         """
-        device = generator.x_UK.device
+        device, workers = generator.x_UK.device, generator.workers
         most = _CHUNK if device.type == "cpu" else _CHUNK_ON_GPU
         size = max(1, most // (self.samples * generator.x_UK.shape[1]))
-        starts = range(0, n, size)
+        starts = range(0, shape[0], size)
+        own = range(workers.number, len(starts), workers.count)
         found: list[tuple[Tensor, ...]] = [()] * len(starts)
 
         def part(first: int, last: int) -> None:
             with torch.no_grad():  # torch has one such switch for each thread
-                for chunk in range(first, last):
-                    rows_B = torch.arange(
-                        starts[chunk], min(starts[chunk] + size, n), device=device
-                    )
-                    found[chunk] = of(rows_B)
+                for chunk in own[first:last]:
+                    end = min(starts[chunk] + size, shape[0])
+                    found[chunk] = of(torch.arange(starts[chunk], end, device=device))
 
-        mixtures.on_threads(part, len(starts), n * self.samples * generator.x_UK.shape[1], device)
+        numbers = shape[0] * self.samples * generator.x_UK.shape[1]
+        mixtures.on_threads(part, len(own), numbers, device)
+        if workers.count > 1:
+            for chunk, start in enumerate(starts):
+                rows = min(size, shape[0] - start), *shape[1:]
+                pieces = found[chunk] or tuple(torch.empty(rows) for _ in range(count))
+                found[chunk] = tuple(map(torch.Tensor.contiguous, pieces))
+                for piece in found[chunk]:
+                    workers.hand_out(piece, chunk % workers.count)
         return tuple(torch.cat(pieces) for pieces in zip(*found, strict=True))
 
 

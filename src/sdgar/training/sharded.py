@@ -242,14 +242,16 @@ class ShardedTraining:
     def _engine(self, shards: Shards, *, everything: bool) -> BlockEngine:
         """Start a system on the first shards, and lay out its items.
 
-        Every worker does so, which costs less than to send what comes of it.
+        The first worker does so, and the others are given the items.
         """
         self._how.workers.tell(do="engine", everything=everything)
         training, blocks = self._training, Blocks(shards, self._how.together)
         before = time.perf_counter()
         enough = int((shards.rows_S.cumsum() <= START_ROWS).sum())
         first = blocks.rows(0, max(1, enough))
-        system = training.recipe.compose(first, seed=training.seed, device=training.device)
+        system = training.recipe.compose(
+            first, seed=training.seed, device=training.device, start=self._how.workers.leads
+        )
         training.start_seconds += time.perf_counter() - before
         kind = GpuBlockEngine if self._on_gpu else BlockEngine
         training.why = kind.covers(system, training.device).why

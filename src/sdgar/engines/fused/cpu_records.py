@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,6 +90,21 @@ class Items(NamedTuple):
             **summed("sum_I", self.step),
             **summed("sum_bias_I", self.bias_step),
         }
+
+    def at(self, tables: Mapping[str, NDArray[np.float32]]) -> Items:
+        """Return the same with other tables, under the names of ``arrays``."""
+        of_scores = {name: tables[name] for name in self.scores._fields if name in tables}
+        return Items(
+            tables["item_ICD"],
+            _summing(self.step, tables.get("sum_I")),
+            _summing(self.bias_step, tables.get("sum_bias_I")),
+            self.scores._replace(**of_scores),
+        )
+
+
+def _summing(step: Any, sum_R: NDArray[np.float32] | None) -> Any:
+    """Return a step with other sums of squares, if it has any."""
+    return step if sum_R is None else step._replace(sum_R=sum_R)
 
 
 def summed(name: str, step: Any) -> dict[str, NDArray[np.float32]]:

@@ -1,13 +1,14 @@
 """The engine of one of several processes, which train the same rows together on CPUs.
 
-A process has the vectors of the users of its own shards, and of all items. All go through the same
-batches: of a batch each scores the visits of its users, and tells the others the factors of these
-visits, from which all of them move the items alike; see ``kernels/numba/shared_epoch.py``.
+A process has the vectors of the users of its own shards. The processes of one machine share the
+tables of items, and the factors of a batch: each scores the visits of its users, and moves some of
+the items. Machines tell each other the factors of their visits, from which all of them move their
+items alike; see ``kernels/numba/shared_epoch.py``.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,14 +17,44 @@ from numpy.typing import NDArray
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.cpu import FusedCpuEngine
-from sdgar.engines.fused.cpu_records import Items, scratch_of
+from sdgar.engines.fused.cpu_records import Items
 from sdgar.machine import cores
+from sdgar.machine.common import Common
 from sdgar.machine.traffic import words_of
 from sdgar.machine.workers import Workers
 
+if TYPE_CHECKING:
+    from sdgar.kernels.numba.epoch import Scratch
+
+_FACTORS = ("count_V", "item_e", "slope_e", "u_VD", "loss_V", "effective_V", "answered_V")
+"""What the processes of a machine tell each other of the visits of a batch."""
+_AT_ONCE = 64
+"""The batches after which a process listens to signals."""
+_THREADS = 5
+"""The word in which the first process of a machine says how many threads it has."""
+
+
+class Desk:
+    """Where the processes of a machine put the factors of a batch; it grows with the batches."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._common: Common | None = None
+        self._visits = 0
+        self.used = False
+        """Whether the processes have met there before."""
+
+    def under(self, scratch: Scratch) -> Scratch:
+        """Return what threads hand each other, with factors that all processes see."""
+        if self._common is None or len(scratch.count_V) > self._visits:
+            arrays = {name: getattr(scratch, name) for name in _FACTORS}
+            shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+            self._common, self._visits = Common(self._workers, shapes), len(scratch.count_V)
+        return scratch._replace(**self._common.arrays)
+
 
 class Shared(NamedTuple):
-    """How the users of an engine are shared out."""
+    """How the users of an engine are shared out, and what processes have in common."""
 
     workers: Workers
     """The processes that train together."""
@@ -31,6 +62,10 @@ class Shared(NamedTuple):
     """The number of the first user of each shard, in the rows of the engine."""
     owner_S: NDArray[np.int32]
     """The number of the process that has the users of each shard."""
+    common: Common
+    """The tables of items, with the words in which the processes of a machine meet."""
+    desk: Desk
+    """The place for the factors of a batch."""
 
 
 class SharedCpuEngine(FusedCpuEngine):
@@ -56,69 +91,114 @@ class SharedCpuEngine(FusedCpuEngine):
         else:
             edge_S1 = data.indptr_U1[shared.start_S1]
         self._edge_S1 = np.ascontiguousarray(edge_S1, np.int64)
-        # Its own visits have room of their own: only the rows of users are those of all visits.
-        self._own = scratch_of(self._model, system, self._batch)._replace(
-            tail_I=self._scratch.tail_I, tail_R=self._scratch.tail_R
-        )
 
-    def _run_batches(
-        self, keys: Any, tail: Any, deal: Any, steps_before: int, *args: Any
-    ) -> None:  # fmt: skip
-        """Run all batches: deal, score, tell the others, and move, one batch after the other."""
+    def _run_batches(self, keys: Any, *args: Any) -> None:
+        """Run all batches; between the halves of one, machines tell each other their factors."""
         from sdgar.kernels.numba import shared_epoch
         from sdgar.kernels.numba.epoch import own
+        from sdgar.kernels.numba.processes import WORDS
         from sdgar.kernels.numba.threads import run
 
-        rows, known, order, proposal, scores, loss, steps, tables, scratch = args
-        workers, batch = self._shared.workers, self._batch
+        workers, batch, words = self._shared.workers, self._batch, self._shared.common.words
+        threads = cores.threads()
         positives, negatives = self.system.positives_per_visit, self.system.n_negatives
         dim = self._model.user_UD.shape[1]
-        threads = max(1, cores.threads() // workers.here)
         own_T = [own(dim, positives, negatives, batch, 1) for _ in range(threads)]
-        words = words_of(dim, positives + negatives)
-        said = torch.zeros(batch, words, dtype=torch.int32)
-        heard = torch.zeros(workers.count * batch, words, dtype=torch.int32)
-        said_words, heard_words = (_packed(shared_epoch, one) for one in (said, heard))
-        dealt = shared_epoch.Dealt(
-            self._edge_S1,
-            self._shared.owner_S,
-            np.zeros(batch, np.int32),
-            np.zeros(batch, np.int32),
-            np.zeros(workers.count, np.int64),
-            np.zeros(batch, np.int64),
+        scratch, dealt = self._shared.desk.under(self._scratch), self._dealt()
+        if workers.local == 0:
+            words[_THREADS] = threads
+        lost_1 = np.zeros(1, np.int32)
+
+        def by_all(halves: int, first: int, last: int) -> None:
+            here = workers.here
+            meeting = shared_epoch.Shared(words[:WORDS], here, here * int(words[_THREADS]), lost_1)
+
+            def part(t: int, of: int, barrier_4: Any) -> None:
+                shared_epoch.shared_epoch(
+                    t, of, barrier_4, halves, first, last, keys, *args[:-1], scratch,
+                    self._scratch, dealt, meeting, own_T[t],
+                )  # fmt: skip
+
+            run(part, threads)
+            if lost_1[0]:
+                raise workers.lost("it shared the memory of this machine")
+
+        factors = _Factors(workers, dim, positives + negatives, batch)
+        if not self._shared.desk.used:
+            if workers.leads:  # the others load what it has compiled, where they share a folder
+                by_all(shared_epoch.SCORE | shared_epoch.MOVE, 0, 0)
+                factors.tell(0, dealt, scratch)
+            workers.meet()
+            self._shared.desk.used = True
+        step = _AT_ONCE if workers.machines == 1 else 1
+        for first in range(0, self._batches, step):
+            last = min(first + step, self._batches)
+            if workers.machines == 1:
+                by_all(shared_epoch.SCORE | shared_epoch.MOVE, first, last)
+                continue
+            by_all(shared_epoch.SCORE, first, last)
+            if workers.local == 0:
+                factors.tell(min(batch, self._order.n_visits - first * batch), dealt, scratch)
+            by_all(shared_epoch.MOVE, first, last)
+
+    def _dealt(self) -> Any:
+        """Allocate what says whose visits are at the places of a batch."""
+        from sdgar.kernels.numba.shared_epoch import Dealt
+
+        workers, batch = self._shared.workers, self._batch
+        return Dealt(
+            edge_S1=self._edge_S1,
+            owner_S=self._shared.owner_S,
+            machine_R=np.array(workers.machine_R, np.int32),
+            number=workers.number,
+            machine_V=np.zeros(batch, np.int32),
+            nth_V=np.zeros(batch, np.int32),
+            count_M=np.zeros(workers.machines, np.int64),
+            own_V=np.zeros(batch, np.int64),
+            place_V=np.zeros(batch, np.int32),
+            count_1=np.zeros(1, np.int64),
         )
 
-        def score(t: int, of: int, barrier_4: Any, own_visits: int) -> None:
-            shared_epoch.score_own(
-                t, of, barrier_4, own_visits, dealt.own_V, tail, deal, rows, known, order,
-                proposal, scores, loss, steps, tables, self._own, said_words, own_T[t],
-            )  # fmt: skip
-
-        def move(t: int, of: int, barrier_4: Any, *counts: int) -> None:
-            shared_epoch.move_shared(
-                t, of, barrier_4, *counts, dealt, heard_words, order, proposal, scores, steps,
-                tables, scratch, self._own, own_T[t],
-            )  # fmt: skip
-
-        def compile_all() -> None:
-            shared_epoch.deal(0, 0, keys, order, workers.number, dealt)
-            run(score, 1, 0)
-            run(move, 1, 0, 0, 0, 0)
-
-        if workers.leads:  # the others load what it has compiled, where they share a folder
-            compile_all()
+    @torch.no_grad()
+    def _unpack(self) -> None:
+        """Bring the parameters back to the model: own users, and a part of the items."""
+        workers, arrays = self._shared.workers, self._arrays()
+        self._model.user_UD.copy_(torch.from_numpy(arrays["user_UCD"][:, 0]))
+        edges = [self._model.n_items * (workers.local + one) // workers.here for one in (0, 1)]
+        part = slice(*edges)
+        self._model.item_ID[part] = torch.from_numpy(self._tables.item_ICD[part, 0])
+        if self._model.bias_I is not None:
+            self._model.bias_I[part] = torch.from_numpy(arrays["bias_IC"][part, 0])
         workers.meet()
-        compile_all()
-        for number in range(self._batches):
-            begin = number * batch
-            visits = min(batch, order.n_visits - begin)
-            shared_epoch.deal(begin, visits, keys, order, workers.number, dealt)
-            own_visits, most = int(dealt.count_R[workers.number]), int(dealt.count_R.max())
-            run(score, threads, own_visits)
-            workers.gather(said[:most], heard[: workers.count * most])
-            run(move, threads, visits, most, own_visits, steps_before + number + 1)
 
 
-def _packed(kernels: Any, words_VW: torch.Tensor) -> Any:
+class _Factors:
+    """What the first process of a machine says to those of other machines, and hears of them."""
+
+    def __init__(self, workers: Workers, dim: int, entries: int, batch: int) -> None:
+        self._workers, self._entries = workers, entries
+        rows = batch if workers.machines > 1 and workers.local == 0 else 0
+        words = words_of(dim, entries)
+        self._said = torch.zeros(rows, words, dtype=torch.int32)
+        self._heard = torch.zeros(workers.machines * rows, words, dtype=torch.int32)
+
+    def tell(self, visits: int, dealt: Any, scratch: Any) -> None:
+        """Exchange the factors of the visits of a batch; nothing where there is one machine."""
+        from sdgar.kernels.numba.shared_epoch import pack, unpack
+
+        workers, s = self._workers, self._entries
+        if workers.machines == 1:
+            return
+        pack(visits, s, workers.machine, dealt, scratch, _packed(self._said))
+        most = int(dealt.count_M.max())
+        if visits:
+            workers.gather(self._said[:most], self._heard[: workers.machines * most])
+        heard = _packed(self._heard)
+        unpack(visits, s, workers.machine, most, dealt, heard, scratch)
+
+
+def _packed(words_VW: torch.Tensor) -> Any:
+    from sdgar.kernels.numba.shared_epoch import Packed
+
     whole_VW = words_VW.numpy()
-    return kernels.Packed(whole_VW.view(np.float32), whole_VW)
+    return Packed(whole_VW.view(np.float32), whole_VW)

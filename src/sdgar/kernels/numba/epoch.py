@@ -330,7 +330,7 @@ def _chain(entries: Any, key_e: Any, own: Any, shares: Any, tail_R: Any, next_e:
 
 
 @inner
-def _move_items(
+def move_items(
     own: Any, shares: Any, visits: Any, share: Any, p: Any, n: Any, scores: Any, steps: Any,
     tables: Any, scratch: Any, list_e: Any, next_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
@@ -375,7 +375,7 @@ def _move_items(
 
 
 @inner
-def _move_users(
+def move_users(
     own: Any, shares: Any, visits: Any, share: Any, scores: Any, steps: Any, tables: Any,
     scratch: Any, list_e: Any, next_e: Any, g_D: Any,
 ) -> Any:  # fmt: skip
@@ -421,6 +421,12 @@ def part_of(visits: Any, threads: Any, block: Any) -> Any:
 
 
 @inner
+def shares_of(threads: Any) -> Any:
+    """Return how many shares the rows of a table have, for so many threads to take."""
+    return 1 if threads == 1 else threads * _SHARES
+
+
+@inner
 def count_up(t: Any, visits: Any, scratch: Any) -> Any:
     """Return the number of positives of a batch; thread 0 adds to the sums of the epoch."""
     positives = 0
@@ -436,27 +442,29 @@ def count_up(t: Any, visits: Any, scratch: Any) -> Any:
 
 
 @inner
-def move_all(
-    threads: Any, barrier_4: Any, taken: Any, step: Any, positives: Any, p: Any, n: Any,
-    scores: Any, steps: Any, tables: Any, visits: Any, scratch: Any, own_visits: Any,
-    own_scratch: Any, own: Any,
-) -> Any:  # fmt: skip
-    """Step the items of a batch, and the users of ``own_scratch``; return the parts taken.
+def steps_at(steps: Any, step: Any) -> Any:
+    """Return the steps of all tables as they are at step ``step``."""
+    return Steps(at(steps.user, step), at(steps.item, step), at(steps.bias, step), steps.l2)
 
-    Both have the visits of a batch; the latter may have some of them only, in the same order.
-    """
+
+@inner
+def _move_all(
+    threads: Any, barrier_4: Any, taken: Any, step: Any, positives: Any, p: Any, n: Any,
+    scores: Any, steps: Any, tables: Any, visits: Any, scratch: Any, own: Any,
+) -> Any:  # fmt: skip
+    """Step the items and the users of a batch; return the number of parts that were taken."""
     share = np.float32(1) / np.float32(positives)
-    now = Steps(at(steps.user, step), at(steps.item, step), at(steps.bias, step), steps.l2)
-    shares = 1 if threads == 1 else threads * _SHARES
+    now = steps_at(steps, step)
+    shares = shares_of(threads)
     mine = take(barrier_4, taken)
     while mine < shares:
-        _move_items(
+        move_items(
             mine, shares, visits, share, p, n, scores, now, tables, scratch, own.list_e,
             own.next_e, own.g_D,
         )  # fmt: skip
-        _move_users(
-            mine, shares, own_visits, share, scores, now, tables, own_scratch, own.list_e,
-            own.next_e, own.g_D,
+        move_users(
+            mine, shares, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
+            own.g_D,
         )  # fmt: skip
         mine = take(barrier_4, taken)
     taken += shares + threads
@@ -496,9 +504,9 @@ def epoch(
             scratch,
         )  # fmt: skip
         steps_before += 1
-        taken = move_all(
+        taken = _move_all(
             threads, barrier_4, taken, steps_before, positives, order.positives, proposal.n,
-            scores, steps, tables, visits, scratch, visits, scratch, own,
+            scores, steps, tables, visits, scratch, own,
         )  # fmt: skip
     return None
 

@@ -1,17 +1,19 @@
-"""One batch by several processes: each scores the visits of its own users, and all move the items.
+"""Some batches by several processes: each scores the visits of its own users.
 
     deal     whose visits are at the places of a batch
-    score    own visits: negatives, scores, slopes, the gradient of u_c; their factors are packed
-    move     factors of all visits are unpacked in the order of the batch; then items, and own users
+    score    own visits: negatives, scores, slopes, the gradient of u_c; factors go to their places
+    move     items, each by one process of a machine, which takes shares of them; and own users
 
 What a visit adds to the gradients of its items is slope · u_c. The factors of a visit are thus u_c,
-its P + N items and their slopes, and beside them its count of positives and what the log counts:
+its P + N items and their slopes, and beside them its count of positives and what the log counts.
+The processes of one machine have the tables of items in memory that they share, and the factors of
+a batch too, where each visit has its place. Machines tell each other the factors of their visits:
 
     u_c (D) | slopes (P + N) | items (P + N) | positives | loss | effective | answered
 
 Each number has 32 bits.
 
-All processes add factors up in the order of the batch, as ``epoch.py`` does, so that all have the
+Factors are added up in the order of the batch, as ``epoch.py`` does, so that every machine has the
 same items, which are those of one process.
 """
 
@@ -23,26 +25,59 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba.epoch import count_up, move_all, part_of, score_block
+from sdgar.kernels.numba.epoch import (
+    count_up,
+    move_items,
+    move_users,
+    part_of,
+    score_block,
+    shares_of,
+    steps_at,
+)
+from sdgar.kernels.numba.processes import meet_all
 from sdgar.kernels.numba.rng import permuted
 from sdgar.kernels.numba.threads import meet, take
 
+SCORE, MOVE = 1, 2
+"""The halves of a batch, between which machines tell each other their factors."""
+
 
 class Dealt(NamedTuple):
-    """The visits of a batch, and the process of each."""
+    """The visits of a batch, and whose they are."""
 
     edge_S1: NDArray[np.int64]
     """The number of the first visit of each shard."""
     owner_S: NDArray[np.int32]
     """The process that has the users of each shard."""
-    owner_V: NDArray[np.int32]
-    """The process of the visit at each place of the batch."""
+    machine_R: NDArray[np.int32]
+    """The machine of each process."""
+    number: int
+    """The number of this process."""
+    machine_V: NDArray[np.int32]
+    """The machine of the visit at each place of the batch."""
     nth_V: NDArray[np.int32]
-    """How many visits of its process are before it."""
-    count_R: NDArray[np.int64]
-    """The number of visits of each process."""
+    """How many visits of its machine are before it."""
+    count_M: NDArray[np.int64]
+    """The number of visits of each machine."""
     own_V: NDArray[np.int64]
     """The visits of this process, in the order of the batch."""
+    place_V: NDArray[np.int32]
+    """Their places in the batch."""
+    count_1: NDArray[np.int64]
+    """Their number."""
+
+
+class Shared(NamedTuple):
+    """What belongs to a meeting of the processes of one machine."""
+
+    words_5: NDArray[np.int32]
+    """The words in which they meet; see ``processes.py``."""
+    processes: int
+    """How many they are."""
+    threads: int
+    """How many threads they have, all of them together."""
+    lost_1: NDArray[np.int32]
+    """Whether an alarm has ended the last meeting."""
 
 
 class Packed(NamedTuple):
@@ -52,51 +87,79 @@ class Packed(NamedTuple):
     whole_VW: NDArray[np.int32]
 
 
-@outer
-def deal(begin: Any, visits: Any, keys: Any, order: Any, number: Any, dealt: Any) -> Any:
+@inner
+def _deal(begin: Any, visits: Any, keys: Any, order: Any, dealt: Any) -> Any:
     """Find whose visits are at places begin … begin + visits - 1 of the order."""
-    edge_S1, owner_S, count_R = dealt.edge_S1, dealt.owner_S, dealt.count_R
-    for r in range(len(count_R)):
-        count_R[r] = 0
+    edge_S1, count_M = dealt.edge_S1, dealt.count_M
+    for m in range(len(count_M)):
+        count_M[m] = 0
+    own = 0
     for v in range(visits):
         visit = permuted(order.n_visits, keys, order.left_bits, order.right_bits, begin + v)
         s = 0
         while visit >= edge_S1[s + 1]:
             s += 1
-        owner = owner_S[s]
-        if owner == number:
-            dealt.own_V[count_R[owner]] = visit
-        dealt.owner_V[v] = owner
-        dealt.nth_V[v] = count_R[owner]
-        count_R[owner] += 1
+        owner = dealt.owner_S[s]
+        if owner == dealt.number:
+            dealt.own_V[own] = visit
+            dealt.place_V[own] = v
+            own += 1
+        machine = dealt.machine_R[owner]
+        dealt.machine_V[v] = machine
+        dealt.nth_V[v] = count_M[machine]
+        count_M[machine] += 1
+    dealt.count_1[0] = own
     return None
 
 
 @inner
-def _pack(first: Any, last: Any, s: Any, scratch: Any, said: Any) -> Any:
-    real_VW, whole_VW, dim = said.real_VW, said.whole_VW, scratch.u_VD.shape[1]
-    for v in range(first, last):
-        for d in range(dim):
-            real_VW[v, d] = scratch.u_VD[v, d]
+def _put(first: Any, last: Any, s: Any, dealt: Any, own_scratch: Any, scratch: Any) -> Any:
+    """Bring the factors of own visits first … last - 1 to their places in the batch."""
+    for own in range(first, last):
+        v = dealt.place_V[own]
+        for d in range(scratch.u_VD.shape[1]):
+            scratch.u_VD[v, d] = own_scratch.u_VD[own, d]
         for i in range(s):
-            real_VW[v, dim + i] = scratch.slope_e[v * s + i]
-            whole_VW[v, dim + s + i] = scratch.item_e[v * s + i]
-        w = dim + 2 * s
-        whole_VW[v, w] = scratch.count_V[v]
-        real_VW[v, w + 1] = scratch.loss_V[v]
-        real_VW[v, w + 2] = scratch.effective_V[v]
-        whole_VW[v, w + 3] = scratch.answered_V[v]
+            scratch.slope_e[v * s + i] = own_scratch.slope_e[own * s + i]
+            scratch.item_e[v * s + i] = own_scratch.item_e[own * s + i]
+        scratch.count_V[v] = own_scratch.count_V[own]
+        scratch.loss_V[v] = own_scratch.loss_V[own]
+        scratch.effective_V[v] = own_scratch.effective_V[own]
+        scratch.answered_V[v] = own_scratch.answered_V[own]
     return None
 
 
-@inner
-def _unpack(
-    first: Any, last: Any, s: Any, most: Any, dealt: Any, heard: Any, scratch: Any
+@outer
+def pack(visits: Any, s: Any, machine: Any, dealt: Any, scratch: Any, said: Any) -> Any:
+    """Write the factors of the visits of this machine one after the other."""
+    real_VW, whole_VW, dim = said.real_VW, said.whole_VW, scratch.u_VD.shape[1]
+    for v in range(visits):
+        if dealt.machine_V[v] != machine:
+            continue
+        row = np.int64(dealt.nth_V[v])
+        for d in range(dim):
+            real_VW[row, d] = scratch.u_VD[v, d]
+        for i in range(s):
+            real_VW[row, dim + i] = scratch.slope_e[v * s + i]
+            whole_VW[row, dim + s + i] = scratch.item_e[v * s + i]
+        w = dim + 2 * s
+        whole_VW[row, w] = scratch.count_V[v]
+        real_VW[row, w + 1] = scratch.loss_V[v]
+        real_VW[row, w + 2] = scratch.effective_V[v]
+        whole_VW[row, w + 3] = scratch.answered_V[v]
+    return None
+
+
+@outer
+def unpack(
+    visits: Any, s: Any, machine: Any, most: Any, dealt: Any, heard: Any, scratch: Any
 ) -> Any:  # fmt: skip
-    """Bring factors to their places first … last - 1 of a batch; a process said ``most`` rows."""
+    """Bring the factors of other machines to their places; a machine said ``most`` rows."""
     real_VW, whole_VW, dim = heard.real_VW, heard.whole_VW, scratch.u_VD.shape[1]
-    for v in range(first, last):
-        row = np.int64(dealt.owner_V[v]) * most + dealt.nth_V[v]
+    for v in range(visits):
+        if dealt.machine_V[v] == machine:
+            continue
+        row = np.int64(dealt.machine_V[v]) * most + dealt.nth_V[v]
         for d in range(dim):
             scratch.u_VD[v, d] = real_VW[row, d]
         for i in range(s):
@@ -110,46 +173,93 @@ def _unpack(
     return None
 
 
-@outer
-def score_own(
-    t: Any, threads: Any, barrier_4: Any, visits: Any, own_V: Any, tail: Any, deal: Any,
-    rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any, steps: Any,
-    tables: Any, scratch: Any, said: Any, own: Any,
+@inner
+def _score_own(
+    threads: Any, barrier_4: Any, taken: Any, tail: Any, deal: Any, rows: Any, known: Any,
+    order: Any, proposal: Any, scores: Any, loss: Any, steps: Any, tables: Any, dealt: Any,
+    scratch: Any, own_scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
-    """Run thread t's part of the scoring of the first visits of ``own_V``, and pack them."""
-    visit_V = own.visited.visit_V
-    s = order.positives + proposal.n
+    """Score the visits of this process; return the number of parts that were taken."""
+    visit_V, visits = own.visited.visit_V, dealt.count_1[0]
     size = max(1, part_of(visits, threads, len(visit_V)))
-    first = take(barrier_4, 0) * size
+    first = take(barrier_4, taken) * size
     while first < visits:
         last = min(first + size, visits)
         for block in range(first, last, len(visit_V)):
             here = min(len(visit_V), last - block)
             for v in range(here):
-                visit_V[v] = own_V[block + v]
+                visit_V[v] = dealt.own_V[block + v]
             score_block(
                 block, here, tail, deal, rows, known, order, proposal, scores, loss, steps,
-                tables, scratch, own,
+                tables, own_scratch, own,
             )  # fmt: skip
-            _pack(block, block + here, s, scratch, said)
-        first = take(barrier_4, 0) * size
-    return None
+            _put(block, block + here, order.positives + proposal.n, dealt, own_scratch, scratch)
+        first = take(barrier_4, taken) * size
+    return taken + (visits + size - 1) // size + threads
+
+
+@inner
+def _move(
+    t: Any, threads: Any, barrier_4: Any, taken: Any, visits: Any, step: Any, p: Any, n: Any,
+    scores: Any, steps: Any, tables: Any, dealt: Any, shared: Any, scratch: Any, own_scratch: Any,
+    own: Any,
+) -> Any:  # fmt: skip
+    """Step shares of the items, and own users; return the number of parts that were taken."""
+    share = np.float32(1) / np.float32(count_up(t, visits, scratch))
+    now = steps_at(steps, step)
+    shares = shares_of(shared.threads)
+    mine = take(shared.words_5, 0)
+    while mine < shares:
+        move_items(
+            mine, shares, visits, share, p, n, scores, now, tables, scratch, own.list_e,
+            own.next_e, own.g_D,
+        )  # fmt: skip
+        mine = take(shared.words_5, 0)
+    shares = shares_of(threads)
+    mine = take(barrier_4, taken)
+    while mine < shares:
+        move_users(
+            mine, shares, dealt.count_1[0], share, scores, now, tables, own_scratch, own.list_e,
+            own.next_e, own.g_D,
+        )  # fmt: skip
+        mine = take(barrier_4, taken)
+    return taken + shares + threads
 
 
 @outer
-def move_shared(
-    t: Any, threads: Any, barrier_4: Any, visits: Any, most: Any, own_visits: Any, step: Any,
-    dealt: Any, heard: Any, order: Any, proposal: Any, scores: Any, steps: Any, tables: Any,
-    scratch: Any, own_scratch: Any, own: Any,
+def shared_epoch(
+    t: Any, threads: Any, barrier_4: Any, halves: Any, first: Any, last: Any, keys: Any, tail: Any,
+    deal: Any, steps_before: Any, rows: Any, known: Any, order: Any, proposal: Any, scores: Any,
+    loss: Any, steps: Any, tables: Any, scratch: Any, own_scratch: Any, dealt: Any, shared: Any,
+    own: Any,
 ) -> Any:  # fmt: skip
-    """Run thread t's part of step ``step``: all items move, and the users of own visits."""
-    p, n = order.positives, proposal.n
-    size = (visits + threads - 1) // threads
-    _unpack(t * size, min((t + 1) * size, visits), p + n, most, dealt, heard, scratch)
-    meet(barrier_4, threads)
-    positives = count_up(t, visits, scratch)
-    move_all(
-        threads, barrier_4, 0, step, positives, p, n, scores, steps, tables, visits, scratch,
-        own_visits, own_scratch, own,
-    )  # fmt: skip
-    return None
+    """Run thread t's part of these halves of batches first … last - 1; return whether all did so.
+
+    ``scratch`` has the visits of a batch, ``own_scratch`` those of this process.
+    """
+    taken = 0
+    for batch in range(first, last):
+        begin = batch * order.batch
+        visits = min(order.batch, order.n_visits - begin)
+        if halves & SCORE:
+            if t == 0:
+                _deal(begin, visits, keys, order, dealt)
+            meet(barrier_4, threads)
+            taken = _score_own(
+                threads, barrier_4, taken, tail, deal, rows, known, order, proposal, scores, loss,
+                steps, tables, dealt, scratch, own_scratch, own,
+            )  # fmt: skip
+            if meet_all(t, threads, barrier_4, shared.words_5, shared.processes, shared.lost_1):
+                return False
+        if halves == MOVE and meet_all(  # the factors of other machines are there
+            t, threads, barrier_4, shared.words_5, shared.processes, shared.lost_1
+        ):
+            return False
+        if halves & MOVE:
+            taken = _move(
+                t, threads, barrier_4, taken, visits, steps_before + batch + 1, order.positives,
+                proposal.n, scores, steps, tables, dealt, shared, scratch, own_scratch, own,
+            )  # fmt: skip
+            if meet_all(t, threads, barrier_4, shared.words_5, shared.processes, shared.lost_1):
+                return False
+    return True

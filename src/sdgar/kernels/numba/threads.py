@@ -28,14 +28,16 @@ from numba.extending import intrinsic
 from sdgar.kernels.compiled import inner
 from sdgar.machine import cores
 
-_SPINS = 4000
+SPINS = 4000
 """Looks at the barrier before the core is given away: about 20 microseconds, what it costs to give
 a core away and get it back."""
 _FUTEX_CALLS = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 """The number of Linux's call by which a thread waits for a change of a word in memory."""
-_FUTEX = _FUTEX_CALLS.get(platform.machine(), 0) if sys.platform == "linux" else 0
+FUTEX = _FUTEX_CALLS.get(platform.machine(), 0) if sys.platform == "linux" else 0
 _WAIT, _WAKE = 128, 129
 """What that call is asked for; both are for threads of one process."""
+ALL = np.int32(0x7FFFFFFF)
+"""As many as may sleep."""
 _NAP, _LONGEST_NAP = 20, 500
 """Microseconds of the first and the longest nap, where there is no such call."""
 _PARTS_A_THREAD = 8
@@ -58,7 +60,7 @@ def _require_int32(array: Any) -> None:
 
 
 @intrinsic
-def _add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+def add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     """Add atomically, and return what was there before."""
     _require_int32(array)
 
@@ -70,7 +72,8 @@ def _add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def _load(typing_context: Any, array: Any, index: Any) -> Any:
+def load(typing_context: Any, array: Any, index: Any) -> Any:
+    """Read atomically."""
     _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -81,23 +84,36 @@ def _load(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def _futex(typing_context: Any, array: Any, index: Any, what: Any, value: Any) -> Any:
-    """Sleep while a word has a value, or wake so many of those that sleep on it."""
+def futex(
+    typing_context: Any, array: Any, index: Any, what: Any, value: Any, microseconds: Any
+) -> Any:
+    """Sleep while a word has a value, or wake so many of those that sleep on it.
+
+    Sleep lasts for so many microseconds at the most, and any time if they are 0.
+    """
     _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         int64 = ir.IntType(64)
         pointer = _word(builder, context, signature.args[0], args[0], args[1])
+        time = cgutils.alloca_once(builder, ir.LiteralStructType([int64, int64]))
+        million = int64(1_000_000)
+        rest = builder.mul(builder.urem(args[4], million), int64(1000))
+        for place, part in enumerate((builder.udiv(args[4], million), rest)):
+            builder.store(part, cgutils.gep_inbounds(builder, time, 0, place))
+        limit = builder.select(
+            builder.icmp_unsigned("==", args[4], int64(0)), int64(0), builder.ptrtoint(time, int64)
+        )
         kind = ir.FunctionType(int64, [int64], var_arg=True)
         function = cgutils.get_or_insert_function(builder.module, kind, "syscall")
-        builder.call(function, [int64(_FUTEX), pointer, args[2], args[3], int64(0)])
+        builder.call(function, [int64(FUTEX), pointer, args[2], args[3], limit])
         return context.get_dummy_value()
 
-    return types.void(array, types.int64, types.int32, types.int32), code
+    return types.void(array, types.int64, types.int32, types.int32, types.int64), code
 
 
 @intrinsic
-def _sleep(typing_context: Any, microseconds: Any) -> Any:
+def sleep(typing_context: Any, microseconds: Any) -> Any:
     """Sleep by the C library; Windows counts in milliseconds."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -139,17 +155,17 @@ def prefetch_row(address: Any, row: Any, row_bytes: Any, used: Any) -> Any:
 @inner
 def _sleep_until_woken(barrier_4: Any, generation: Any) -> Any:
     """Give the core away until the last one wakes all that sleep."""
-    _add(barrier_4, 2, 1)
-    while _load(barrier_4, 1) == generation:
-        _futex(barrier_4, 1, _WAIT, generation)
-    _add(barrier_4, 2, -1)
+    add(barrier_4, 2, 1)
+    while load(barrier_4, 1) == generation:
+        futex(barrier_4, 1, _WAIT, generation, 0)
+    add(barrier_4, 2, -1)
     return None
 
 
 @inner
 def _wake(barrier_4: Any) -> Any:
-    if _load(barrier_4, 2) > 0:
-        _futex(barrier_4, 1, _WAKE, np.int32(0x7FFFFFFF))
+    if load(barrier_4, 2) > 0:
+        futex(barrier_4, 1, _WAKE, ALL, 0)
     return None
 
 
@@ -157,8 +173,8 @@ def _wake(barrier_4: Any) -> Any:
 def _nap(barrier_4: Any, generation: Any) -> Any:
     """Give the core away again and again, for longer and longer."""
     microseconds = _NAP
-    while _load(barrier_4, 1) == generation:
-        _sleep(microseconds)
+    while load(barrier_4, 1) == generation:
+        sleep(microseconds)
         microseconds = min(2 * microseconds, _LONGEST_NAP)
     return None
 
@@ -181,23 +197,23 @@ def _meeting(wait: Any, wake: Any) -> Any:
         """Wait until all threads are here; what they wrote before is seen after."""
         if threads == 1:
             return None
-        generation = _load(barrier_4, 1)
-        if _add(barrier_4, 0, 1) == threads - 1:
-            _add(barrier_4, 0, -threads)
-            _add(barrier_4, 1, 1)
+        generation = load(barrier_4, 1)
+        if add(barrier_4, 0, 1) == threads - 1:
+            add(barrier_4, 0, -threads)
+            add(barrier_4, 1, 1)
             wake(barrier_4)
         else:
             spins = 0
-            while spins < _SPINS and _load(barrier_4, 1) == generation:
+            while spins < SPINS and load(barrier_4, 1) == generation:
                 spins += 1
-            if spins == _SPINS:
+            if spins == SPINS:
                 wait(barrier_4, generation)
         return None
 
     return meet
 
 
-meet = _meeting(_sleep_until_woken, _wake) if _FUTEX else _meeting(_nap, _let_nap)
+meet = _meeting(_sleep_until_woken, _wake) if FUTEX else _meeting(_nap, _let_nap)
 
 
 @inner
@@ -207,7 +223,7 @@ def take(barrier_4: Any, before: Any) -> Any:
     A thread goes on until the number is that of no part; all parts and one number for every thread
     are then taken.
     """
-    return np.int64(_add(barrier_4, 3, 1)) - before
+    return np.int64(add(barrier_4, 3, 1)) - before
 
 
 def run(kernel: Callable[..., object], threads: int, *args: Any) -> float:

@@ -1,0 +1,117 @@
+"""Memory that the workers of one machine share, and how they meet in it."""
+
+import errno
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from sdgar.errors import ResourceError
+from sdgar.kernels.compiled import outer
+from sdgar.kernels.numba.processes import ALARM, WORDS, meet_all
+from sdgar.kernels.numba.threads import take
+from sdgar.machine import common
+from sdgar.machine.workers import Workers
+
+
+@outer
+def _meet(words_5, processes, lost_1):
+    """Take a part of work, and wait for the other processes."""
+    barrier_4 = lost_1  # one thread looks at no barrier
+    part = take(words_5, 0)
+    lost = meet_all(0, 1, barrier_4, words_5, processes, lost_1)
+    return part, lost
+
+
+class Store(dict):
+    """A store of one process."""
+
+    def set(self, key, value):
+        self[key] = value
+
+
+def met(words_5, count):
+    """Let so many threads meet as if each were a process."""
+    found = []
+
+    def one():
+        found.append(_meet(words_5, count, np.zeros(1, np.int32)))
+
+    threads = [threading.Thread(target=one) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(found)
+
+
+def test_processes_wait_for_each_other_and_then_take_parts_from_the_first_on():
+    words_5 = np.zeros(WORDS, np.int32)
+    for _ in range(3):
+        assert met(words_5, 3) == [(0, False), (1, False), (2, False)]
+    assert words_5.tolist() == [0, 3, 0, 0, 0]
+
+
+def test_an_alarm_ends_waiting_for_one_that_does_not_come():
+    words_5, found = np.zeros(WORDS, np.int32), []
+    waiting = threading.Thread(
+        target=lambda: found.append(_meet(words_5, 2, np.zeros(1, np.int32)))
+    )
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    words_5[ALARM] = 1
+    waiting.join(30)
+    assert found == [(0, True)]
+
+
+def test_a_worker_alone_has_arrays_of_its_own_at_the_start_of_cache_lines():
+    shapes = {"a": ((3, 2), np.float32), "b": ((0,), np.int64), "c": ((5,), np.bool_)}
+    memory = common.Common(Workers(), shapes)
+    for name, array in memory.arrays.items():
+        assert (array.shape, array.dtype) == shapes[name]
+        assert array.ctypes.data % 64 == 0
+        assert not array.any()
+        array[...] = 1
+    assert not memory.words.any()
+    memory.alarm()
+    assert memory.words[ALARM] == 1
+
+
+def test_memory_that_is_not_there_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(common, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    store = Store()
+    with pytest.raises(ResourceError, match=r"need 1,000 bytes of memory that they share.*TMPDIR"):
+        common._reserved(1000, store, "key")
+    assert store == {"key": ""}
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_folder_is_used_where_the_first_has_no_room(tmp_path, monkeypatch, caplog):
+    folders = [tmp_path / "full", tmp_path / "free"]
+    for folder in folders:
+        folder.mkdir()
+    reserve = os.posix_fallocate
+
+    def full_there(file, *rest):
+        if os.fstat(file).st_ino in {path.stat().st_ino for path in folders[0].iterdir()}:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        reserve(file, *rest)
+
+    monkeypatch.setattr(common, "_folders", lambda: folders)
+    monkeypatch.setattr(os, "posix_fallocate", full_there)
+    path = common._reserved(1000, Store(), "key")
+    assert f"no room for 1,000 bytes in {folders[0]}" in caplog.text
+    assert path.parent == folders[1]
+    assert path.stat().st_size == 1000
+    assert not list(folders[0].iterdir())
+
+
+def test_processes_of_one_machine_name_the_same_memory():
+    assert common.place() == common.place()
+    assert len(common.place().split()) >= 2
