@@ -125,6 +125,18 @@ def _shared_sampler(kind: type, fields: bool) -> Any:
     return SAMPLERS[kind](_shared_data(fields))
 
 
+@functools.cache
+def _shared_discriminator(kind: type, bias: bool, fields: bool, sparse: bool) -> Any:
+    return _discriminator(kind, _shared_data(fields), DIM, bias=bias, sparse=sparse)
+
+
+def _discriminator(kind: type, data: Interactions, dim: int, *, bias: bool, sparse: bool) -> Any:
+    common: dict[str, Any] = {"seed": 0, "sparse": sparse, "fields": data.fields}
+    if kind is not MatrixFactorization:
+        common["bias"] = bias
+    return DISCRIMINATORS[kind](data.n_users, data.n_items, dim, **common)
+
+
 class Composition(NamedTuple):
     """The classes of the parts; cosines may have biases, and contexts may be sums of fields."""
 
@@ -143,17 +155,15 @@ class Composition(NamedTuple):
         """The parts, made for some data."""
         optimizer = changes.get("optimizer", OPTIMIZERS[self.optimizer])
         dim = changes.pop("dim", DIM)
-        common: dict[str, Any] = {"seed": 0, "sparse": optimizer.row_wise, "fields": data.fields}
-        if self.discriminator is not MatrixFactorization:
-            common["bias"] = self.bias
         sampler = changes.get("sampler")
         if sampler is None:
             sampler = SAMPLERS[self.sampler](data)
+        if "discriminator" not in changes:
+            changes["discriminator"] = _discriminator(
+                self.discriminator, data, dim, bias=self.bias, sparse=optimizer.row_wise
+            )
         parts = {
             "name": "test",
-            "discriminator": DISCRIMINATORS[self.discriminator](
-                data.n_users, data.n_items, dim, **common
-            ),
             "sampler": sampler,
             "objective": OBJECTIVES[self.objective](data),
             "optimizer": optimizer,
@@ -166,9 +176,13 @@ class Composition(NamedTuple):
         return System(**(parts | changes))
 
     def probe(self) -> System:
-        """A system to ask about and not to train, because its sampler is that of others too."""
-        sampler = _shared_sampler(self.sampler, self.fields)
-        return self.system(_shared_data(self.fields), sampler=sampler)
+        """A system to ask about and not to train, because its parts are those of others too."""
+        sparse = OPTIMIZERS[self.optimizer].row_wise
+        return self.system(
+            _shared_data(self.fields),
+            sampler=_shared_sampler(self.sampler, self.fields),
+            discriminator=_shared_discriminator(self.discriminator, self.bias, self.fields, sparse),
+        )
 
     def data(self, **asked: Any) -> Interactions:
         """Data for it, with contexts of several fields if it wants them."""
@@ -178,14 +192,15 @@ class Composition(NamedTuple):
 # What the loop of the CPU is compiled for is a draw, a score, a loss and a step; each combination
 # compiles for seconds. These few meet every class that an engine has code for, and the pairs that
 # depend on each other: draws that look at scores with losses, losses that weigh with draws that
-# know Q, and cosines with the softmax. All the others are met by ``-m exhaustive``.
+# know Q, and cosines with the softmax. Where there is a choice they are those of systems and
+# examples, which are compiled anyway. All the others are met by ``-m exhaustive``.
 PAIRWISE_ADAM = Composition(Uniform, MatrixFactorization, PairwiseLogistic, LazyAdam)
 LOGISTIC_SGD = Composition(Popularity, MatrixFactorization, Logistic, SGD)
 SDGAR = Composition(Decomposable, MatrixFactorization, WeightedLogistic, RowAdagrad)
 WEIGHTED_SGD = Composition(Uniform, MatrixFactorization, WeightedLogistic, SGD)
-POPULAR = Composition(Popularity, MatrixFactorization, PairwiseLogistic, RowAdagrad)
+POPULAR = Composition(Popularity, MatrixFactorization, WeightedLogistic, RowAdagrad)
 VIOLATION_SGD = Composition(FirstViolation, MatrixFactorization, PairwiseLogistic, SGD)
-SOFTMAX_ADAM = Composition(Decomposable, Cosine, SampledSoftmax, LazyAdam, bias=True)
+SOFTMAX_ADAM = Composition(Decomposable, Cosine, SampledSoftmax, LazyAdam)
 RANKS_ADAGRAD = Composition(RankByFactor, MatrixFactorization, PairwiseLogistic, RowAdagrad)
 METRIC = Composition(Uniform, Metric, CmlHinge, RowAdagrad)
 METRIC_ADAM = Composition(Uniform, Metric, CmlHinge, LazyAdam)
@@ -200,7 +215,7 @@ MET = (
     SDGAR,
     WEIGHTED_SGD,
     POPULAR,
-    Composition(Decomposable, Cosine, SampledSoftmax, RowAdagrad),
+    Composition(Decomposable, Cosine, SampledSoftmax, RowAdagrad, bias=True),
     SOFTMAX_ADAM,
     RANKS_ADAGRAD,
     # It draws from the table of popularity, so nothing more is compiled for it.

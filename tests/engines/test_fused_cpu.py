@@ -72,7 +72,9 @@ COVARIANT = {"l2": 30.0, "batch_size": 150}
 
 
 @pytest.mark.parametrize("per_visit", [1, 3])
-@pytest.mark.parametrize("one", [METRIC, METRIC_ADAM], ids=str)
+@pytest.mark.parametrize(
+    "one", [METRIC, pytest.param(METRIC_ADAM, marks=pytest.mark.exhaustive)], ids=str
+)
 def test_covariances_between_axes_pull_as_by_eager(one, per_visit):
     data = some_data(users=90, items=60)
     asked = {"positives_per_visit": per_visit, **COVARIANT}
