@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +19,23 @@ from sdgar.machine import cores
 from . import postgresql
 from .last_bits import LastBits
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 os.environ["SDGAR_VERBOSE"] = "0"  # for child processes too
 
 settings.register_profile(
-    "sdgar", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "sdgar",
+    deadline=None,
+    derandomize=True,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# Other examples in every run: pytest --hypothesis-profile=long
+settings.register_profile(
+    "long", settings.get_profile("sdgar"), derandomize=False, max_examples=1000
 )
 settings.load_profile("sdgar")
 
@@ -91,6 +106,35 @@ _LONGEST_FIRST = (
     "test_estimators", "test_checkerboard", "test_numerics", "samplers", "training", "paper",
     "database", "cli", "data",
 )  # fmt: skip
+
+
+_FRESH = not sys.dont_write_bytecode and not any(Path(__file__).parent.glob("*/__pycache__"))
+"""Whether no test is compiled yet, as in a fresh clone."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker what there was before any of them began."""
+    node.workerinput["fresh"] = _FRESH
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Let one worker of a fresh clone compile all tests, for which the others wait.
+
+    Each of them would otherwise compile every test and every package that tests import.
+    """
+    if fcntl is None or not getattr(session.config, "workerinput", {}).get("fresh"):
+        return (yield)
+    folder = os.open(Path(__file__).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:  # the first one is at it
+        fcntl.flock(folder, fcntl.LOCK_SH)
+    try:
+        return (yield)
+    finally:
+        os.close(folder)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -52,7 +52,7 @@ def rows_of_a_batch(draw):
 
 
 @given(rows_of_a_batch(), exponents, st.booleans())
-@settings(max_examples=500)
+@settings(max_examples=4 * settings.default.max_examples)
 def test_the_weighted_loss_and_its_gradient_are_finite(batch, exponent, hold):
     pos_B, neg_BN, negatives = batch
     objective = WeightedLogistic(10**exponent, hold)
@@ -72,7 +72,7 @@ def test_the_weighted_loss_and_its_gradient_are_finite(batch, exponent, hold):
 
 
 @given(rows_of_a_batch(), st.floats(-2, 3))
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_the_weighted_loss_in_float32_is_that_in_float64(batch, exponent):
     # f/T up to 1e6 in float32 has an absolute error of 0.06 in the exponent of a weight; what it
     # does to the loss is bounded by that part of the spread of f which the weights see.
@@ -121,7 +121,6 @@ sizes = st.sampled_from([(1, 1, 1), (1, 5, 2), (5, 1, 3), (6, 9, 1), (6, 9, 3), 
     st.sampled_from([1, 7]),
     st.integers(0, 2**64 - 1),
 )
-@settings(max_examples=100)
 def test_updates_leave_finite_distributions(t, lam_x, lam_y, reading, scale, size, samples, seed):
     users, items, states = size
     rng = torch.Generator().manual_seed(seed % 2**32)

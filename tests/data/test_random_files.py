@@ -67,7 +67,7 @@ def oracle(content: str) -> tuple[dict[tuple[str, str], float], Counter[str]]:
     return kept, fate
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(
     st.lists(rows, max_size=12),
     st.sampled_from(["\n", "\r\n", "\r"]),
@@ -126,7 +126,7 @@ def raw_rows(content: bytes, block_size: int) -> tuple[list[tuple[object, ...]],
     return [(n, *row) for n, row in zip(lines, values, strict=True)], log.counts
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(noise, st.integers(1, 30))
 def test_fast_and_slow_and_any_block_size_agree_on_noise(content: bytes, block_size: int) -> None:
     whole = raw_rows(content, 1 << 20)
@@ -147,7 +147,7 @@ def test_a_line_after_an_overlong_one_is_not_lost(end: bytes, cut: int) -> None:
     assert lines[1] == b"1,2"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(noise, st.sampled_from(["x.csv", "x.jsonl", "x.parquet", "x.tsv"]), st.booleans())
 def test_noise_raises_nothing_but_our_errors(content: bytes, name: str, headed: bool) -> None:
     try:

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
@@ -67,7 +67,13 @@ def rebuilt(data: Interactions) -> Interactions:
 # Margins -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.exhaustive if shape.interactions > 2_000_000 else ())
+        for name, shape in PRESETS.items()
+    ],
+)
 def test_a_preset_has_its_users_items_interactions_and_concentration(name: str) -> None:
     shape = PRESETS[name]
     data = made(name)
@@ -111,7 +117,6 @@ def shapes(draw: st.DrawFn) -> Shape:
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(shape=shapes(), seed=st.integers(0, 2**64 - 1))
 def test_every_shape_that_can_be_written_down_can_be_generated(shape: Shape, seed: int) -> None:
     data = generate(shape, seed=seed)

@@ -30,7 +30,7 @@ def numba_words(seed, row, slot, tail, n):
     slot=st.integers(0, 2**32 - 1),
     n=st.integers(1, 2**31 - 1),
 )
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_numba_draws_the_words_of_torch(seed, stream, epoch, row, slot, n):
     words = Draws(seed, stream, epoch, torch.tensor([row])).words(torch.tensor([slot]))
     index, fraction = index_and_fraction(n, words[0], words[1])
@@ -53,7 +53,7 @@ def numba_order(n, keys, left_bits, right_bits, places):
     epoch=st.integers(0, 2**24 - 1),
     data=st.data(),
 )
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_numba_puts_the_same_number_at_a_place_as_numpy(n, seed, epoch, data):
     order = Permutation.of(n, seed=seed, stream=Stream.SHUFFLE, epoch=epoch)
     some = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=20))

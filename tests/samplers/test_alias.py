@@ -48,7 +48,7 @@ def check(weight: list[float]) -> None:
 
 
 @given(weights)
-@settings(max_examples=2000)
+@settings(max_examples=8 * settings.default.max_examples)
 @example([1.0])
 @example([0.0, 1.0])
 @example([1.0] * 64)

@@ -24,7 +24,7 @@ def listed(rules: Rules, scores, facts=None, dials=None, k=None, **options) -> l
     return found.items_K.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     st.lists(st.integers(-50, 50), min_size=2, max_size=12),
     st.sampled_from([1e-6, 0.25, 1.0, 3.0, 1e6]),

@@ -106,7 +106,7 @@ def may_be_listed(problem) -> set[int]:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(PROBLEM)
 def test_nothing_is_blocked_repeated_or_made_up_and_a_list_is_not_too_long(problem):
     said, _, pairs, k, _ = problem
@@ -124,7 +124,7 @@ def test_nothing_is_blocked_repeated_or_made_up_and_a_list_is_not_too_long(probl
         assert item in given_items or notes[0].startswith("pinned")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(PROBLEM, st.randoms())
 def test_the_order_in_which_candidates_come_changes_nothing(problem, random):
     order = list(range(len(problem[2])))
@@ -135,7 +135,7 @@ def test_the_order_in_which_candidates_come_changes_nothing(problem, random):
     assert one.notes == two.notes
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(PROBLEM)
 def test_caps_hold_but_for_pins_and_a_list_is_short_only_if_nothing_more_fits(problem):
     said, known, pairs, k, _ = problem
@@ -158,7 +158,7 @@ def test_caps_hold_but_for_pins_and_a_list_is_short_only_if_nothing_more_fits(pr
         assert left <= closed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(PROBLEM)
 def test_pins_have_their_places(problem):
     said, known, pairs, k, dials = problem
@@ -168,7 +168,6 @@ def test_pins_have_their_places(problem):
         assert found.index(5) == min(1, len(found) - 1)
 
 
-@settings(max_examples=100, deadline=None)
 @given(PROBLEM)
 def test_no_rules_and_no_dials_give_the_best_k(problem):
     _, known, pairs, k, _ = problem
@@ -183,7 +182,7 @@ def test_no_rules_and_no_dials_give_the_best_k(problem):
     assert found.notes == ((),) * len(wanted)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(PROBLEM)
 def test_blocked_says_of_all_items_what_apply_does(problem):
     said, known, _, _, dials = problem
