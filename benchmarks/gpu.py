@@ -61,7 +61,8 @@ OBJECTIVES = (
 )
 TINY = synthetic.Shape(users=20, items=16, interactions=48, concentration=0.15, min_per_user=2)
 """For --quick."""
-OPTIMIZERS = (SGD(0.5), LazyAdam(0.004), RowAdagrad(0.1))
+OPTIMIZERS: tuple[SGD, LazyAdam, RowAdagrad] = (SGD(0.5), LazyAdam(0.004), RowAdagrad(0.1))
+"""The last one is the default of SD-GAR."""
 
 
 def say(*words: object) -> None:
@@ -213,14 +214,18 @@ def generator_on_device(n_users: int, n_items: int, states: int = 64) -> Decompo
 
 
 def system_of(
-    model: MatrixFactorization, generator: Decomposable, batch: int, positives: int = 1
+    model: MatrixFactorization,
+    generator: Decomposable,
+    batch: int,
+    positives: int = 1,
+    optimizer: LazyAdam | RowAdagrad = OPTIMIZERS[1],
 ) -> System:
     return System(
         name="speed",
         discriminator=copy.deepcopy(model),
         sampler=generator,
         objective=WeightedLogistic(0.5),
-        optimizer=LazyAdam(0.004),
+        optimizer=optimizer,
         n_negatives=5,
         batch_size=batch,
         l2=0.01,
@@ -234,9 +239,10 @@ def epoch_speed(
     generator: Decomposable,
     batch: int,
     positives: int = 1,
+    optimizer: LazyAdam | RowAdagrad = OPTIMIZERS[1],
 ) -> dict[str, Any]:
     """Time the epochs of a system."""
-    system = system_of(model, generator, batch, positives)
+    system = system_of(model, generator, batch, positives, optimizer)
     start = time.perf_counter()
     engine = fused(system, data, 1)
     synchronize()
@@ -247,6 +253,7 @@ def epoch_speed(
     median = statistics.median(seconds)
     rate = len(data) / median
     found = {
+        "optimizer": type(optimizer).__name__,
         "batch_size": batch,
         "positives_per_visit": positives,
         "engine_made_seconds": made - start,
@@ -264,13 +271,17 @@ def echonest(quick: bool) -> dict[str, Any]:
     shape = replace(synthetic.PRESETS["echonest"], interactions=3_537_976)
     if quick:
         shape = TINY
-    dim, states, batches = (4, 4, (8,)) if quick else (32, 64, (4096, 16384))
+    dim, states, batches = (4, 4, (8,)) if quick else (32, 64, (4096, 8192, 16384))
     data = synthetic.generate(shape, seed=0)
     model = MatrixFactorization(data.n_users, data.n_items, dim, seed=0, sparse=True)
     generator = generator_on_device(data.n_users, data.n_items, states)
     say("Echonest's shape is made")
     pairs = [*((batch, 1) for batch in batches), (batches[0], 4)][-1 if quick else None :]
-    runs = [epoch_speed(data, model, generator, batch, shared) for batch, shared in pairs]
+    runs = [
+        epoch_speed(data, model, generator, batch, shared, optimizer)
+        for optimizer in OPTIMIZERS[1:]
+        for batch, shared in pairs
+    ]
     slow = eager(system_of(model, generator, batches[0]), data, 1)
     start = time.perf_counter()
     slow.run_epoch(1)
