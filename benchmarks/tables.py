@@ -1481,6 +1481,17 @@ def time_to_quality() -> str:
     return markdown(head, rows)
 
 
+def _with_adagrad() -> list[list[str]]:
+    """Rows of epochs with the default optimiser of SD-GAR, of a later commit."""
+    report = _report("gpu_epoch.json")
+    return [
+        [f"the same with row-wise Adagrad, SD-GAR's default, batch {run['batch_size']:,}"
+         f" (`gpu_epoch.json`, commit `{report['commit'][:7]}`)", _millions(run)]
+        for run in report["echonest"]["runs"]
+        if run["optimizer"] == "RowAdagrad" and run["positives_per_visit"] == 1
+    ]  # fmt: skip
+
+
 def gpu() -> str:
     """The fused engine and what surrounds it on one GPU."""
     report = _report("gpu_engine.json")
@@ -1500,6 +1511,7 @@ def gpu() -> str:
          f"{shape['eager_first_epoch_seconds_at_4096']:.1f} s"],
         [f"the fused engine, batch {wide['batch_size']:,}", _millions(wide)],
         [f"the fused engine, batch {shared['batch_size']:,}, {share}", _millions(shared)],
+        *_with_adagrad(),
         ["bytes of a positive at the first of these, if none were cached",
          f"{first['bytes_per_positive']['total'] / 1e3:.1f} kB"],
         [f"their share of a copy's bandwidth ({report['copy_bytes_per_second'] / 1e12:.1f} TB/s)",
