@@ -48,7 +48,10 @@ FEW = 0.001
 """The share of all rows that the memory may do without: it is not solved for anew to have them.
 Neither does a model of one epoch go over all rows again to have them."""
 _FOR_ARRAYS = 0.9
-"""The share of the memory for arrays; the rest is for code, and for pages of files."""
+"""The share of the memory for arrays and for rows; the rest is for code and other pages of files."""
+_ROW_BYTES = 9
+"""The bytes of a row in files that are read here and there while weights are solved for: its item,
+its user, and some for where those of a user begin."""
 VALID_SHARE = 0.1
 """The share of the rows of a validation user that is set aside."""
 
@@ -232,7 +235,8 @@ class ShardedTraining:
             found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
         else:
             limit = self._how.memory
-            left = max(int(_FOR_ARRAYS * limit) - allocated_bytes(), limit // 4)
+            pages = shards.n_rows * _ROW_BYTES
+            left = max(int(_FOR_ARRAYS * limit) - pages - allocated_bytes(), limit // 4)
             found = LocalItemWeights.from_shards(
                 shards, memory.neighbourhoods, work=self._how.work, memory=left
             )
