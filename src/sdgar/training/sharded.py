@@ -48,7 +48,7 @@ FEW = 0.001
 """The share of all rows that the memory may do without: it is not solved for anew to have them.
 Neither does a model of one epoch go over all rows again to have them."""
 _FOR_ARRAYS = 0.9
-"""The share of the memory for arrays and for rows; the rest is for code and other pages of files."""
+"""The share of the memory for arrays and rows; the rest is for code and other pages of files."""
 _ROW_BYTES = 9
 """The bytes of a row in files that are read here and there while weights are solved for: its item,
 its user, and some for where those of a user begin."""
