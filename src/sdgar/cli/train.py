@@ -51,6 +51,7 @@ def train(
     together: options.Together = TOGETHER,
     test_users: options.TestUsers = TEST_USERS,
     workers: options.WorkerCount = 1,
+    gpu_memory: options.GpuMemory = None,
     resume: options.Resume = None,
     checkpoint_every: options.CheckpointEvery = CHECKPOINT_SECONDS,
     overwrite: options.Overwrite = False,
@@ -128,6 +129,6 @@ def train(
         feature_kinds=options.kinds_of(feature_kinds, item_features), metric=metric, keep=kept,
         earlier=str(earlier.absolute()) if earlier else None,
         vanished=vanished, replace_if=replace_if,
-        shards=options.of_shards(folder, memory, together, test_users),
+        shards=options.of_shards(folder, memory, together, test_users, gpu_memory),
     )  # fmt: skip
     train_job(screen, job, estimator, out, verbose, explain, workers, inputs=(files, test, valid))

@@ -41,6 +41,12 @@ def train_on_shards(
     assert job.shards is not None
     shards = Shards.open(job.files[0])
     with several(workers) as together:
+        if together.count > 1 and "gpu_memory" in job.shards:
+            raise UsageError(
+                f"--gpu-memory has no meaning for {together.count} workers, which train on CPUs. "
+                "Leave it out.",
+                code="unused_option",
+            )
         if together.leads:
             _lead(screen, job, estimator, shards, out, verbose, explain, together, resume=resume)
         else:
@@ -54,6 +60,8 @@ def _lead(
     """Train, alone or as the first of several workers."""
     from sdgar.experiments.run import loop_of
     from sdgar.experiments.sharded_run import bytes_needed, run_shards
+    from sdgar.training.gpu_needs import gib
+    from sdgar.training.sharded import OnShards
 
     assert job.shards is not None
     rows = cast("Interactions", shards)
@@ -67,6 +75,9 @@ def _lead(
         "memory",
         f"{items:.2f} GiB for items and {block:.2f} GiB for the users of a block of shards{each}",
     )
+    if OnShards(workers=workers).device(estimator.device).type == "cuda":
+        needs = estimator.gpu_needs(shards, job.shards["together"])
+        screen.say("GPU", f"{gib(needs.total)}: {needs.sentence()}")
     loop = loop_of(estimator.settled(rows), job.protocol)
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = run_shards(

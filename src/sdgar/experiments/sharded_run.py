@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 from typing import Any, cast
@@ -49,6 +50,7 @@ def run_shards(
     memory: int,
     together: int,
     test_users: int = TEST_USERS,
+    gpu_memory: int | None = None,
     ks: tuple[int, ...] = KS,
     on_epoch: OnPhase | None = None,
     resume: bool = False,
@@ -63,6 +65,8 @@ def run_shards(
     This is for the first of several workers; the others call ``follow_run``.
     """
     require_within(memory, estimator, shards, together)
+    told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
+    estimator.require_on_gpu(shards, told)
     identity = identity_of(estimator, shards, together, test_users, ks)
     with (
         workers.working(identity | {"sdgar": sdgar.__version__}),
@@ -88,7 +92,7 @@ def run_shards(
         seed = int(estimator.get_params()["seed"])
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
-        how = OnShards(together=together, work=work, memory=memory, workers=workers)
+        how = replace(told, work=work, memory=memory)
         estimator.fit_shards(train, how=how, on_epoch=watch, checkpoints=checkpoints, verbose=False)
         model = estimator.recommender_
         before = time.perf_counter()
@@ -188,7 +192,9 @@ def bytes_needed(estimator: Learner, shards: Shards, together: int) -> tuple[int
     # Vectors are held twice, for the kernels and for the model; of tables there are copies while
     # they are built or changed.
     items = shards.n_items * (8 * dim + 32 * states + 64)
-    return items, users * (8 * dim + 32 * states + 64) + 40 * rows
+    on_gpu = OnShards().device(estimator.device).type == "cuda"
+    wait = 4 * dim if on_gpu else 0  # as three blocks wait here then, and not two
+    return items, users * (8 * dim + wait + 32 * states + 64) + 40 * rows
 
 
 def _gib(size: int) -> str:

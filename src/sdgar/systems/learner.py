@@ -23,6 +23,7 @@ from sdgar.systems.loop import CPU, Looped
 from sdgar.training import further
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
+from sdgar.training.gpu_needs import GpuNeeds
 from sdgar.training.memory import Memory
 from sdgar.training.protocols import Training
 from sdgar.training.sharded import OnShards, ShardedTraining
@@ -151,8 +152,8 @@ class Learner(Looped):
     ) -> Self:
         """Learn from interactions in shards, of which some are in memory at a time.
 
-        ``how`` says where users are while others are trained: in memory, or in a folder. That does
-        not change the model.
+        ``how`` says where users are while others are trained: in memory, in a folder, or on the GPU
+        that trains. That does not change the model.
 
         >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
         >>> shards = sdgar.Shards.write(data, "some.shards", 2)
@@ -168,6 +169,7 @@ class Learner(Looped):
             )
         rows = cast("Interactions", shards)  # of which only sizes are asked for
         run = self._on_shards(rows, how, checkpoints)
+        self.require_on_gpu(shards, how)
         training = ShardedTraining(run, shards, how, for_users)
         with self._told(run, rows, on_epoch, verbose):
             trained = training.run()
@@ -191,6 +193,27 @@ class Learner(Looped):
             checkpoints=checkpoints,
             memory=self.beside(rows),
         )
+
+    def gpu_needs(self, shards: Shards, together: int) -> GpuNeeds:
+        """Count the bytes of a GPU that training takes on so many shards at a time."""
+        settled = self.settled(cast("Interactions", shards))
+        shared = at_least("positives_per_visit", settled.positives_per_visit, 1)
+        visits = max(1, at_least("batch_size", settled.batch_size, 1) // shared)
+        return GpuNeeds.of(
+            shards,
+            together,
+            dim=at_least("dim", settled.dim, 1),
+            states=settled.n_states(),
+            moments={"adagrad": 4, "lazy-adam": 8 * settled.dim}.get(self.step()[0], 0),
+            entries=visits * (1 + shared + at_least("n_negatives", settled.n_negatives, 1)),
+        )
+
+    def require_on_gpu(self, shards: Shards, how: OnShards) -> None:
+        """Raise if training takes more memory of the GPU than it may; on a CPU it takes none."""
+        device = how.device(self.device)
+        if device.type == "cuda":
+            needs = self.gpu_needs(shards, how.together)
+            needs.require_within(how.gpu_memory, how.together, device)
 
     def beside(self, data: Interactions) -> Memory | None:
         """Say which memory is added to the trained model, if there is to be one.

@@ -71,6 +71,8 @@ class OnShards:
     """The processes that train together; several need a folder that all of them see."""
     on_gpu: bool = False
     """Whether users wait on the GPU while others are trained there, instead of in memory."""
+    gpu_memory: int | None = None
+    """The bytes of a GPU that training there may take; None allows all that are free."""
 
     def device(self, asked: str) -> torch.device:
         """Return the device that was asked for; several workers train on CPUs."""

@@ -116,6 +116,7 @@ from sdgar.cli.options.searching import (
     Tuned,
 )
 from sdgar.cli.options.sharding import (
+    GpuMemory,
     Memory,
     TestUsers,
     Together,
@@ -195,6 +196,7 @@ __all__ = [
     "Folds",
     "ForeignRun",
     "From",
+    "GpuMemory",
     "Header",
     "Histories",
     "History",

@@ -11,11 +11,11 @@ import typer
 from sdgar.cli.options.columns import bytes_of
 from sdgar.errors import UsageError
 
-_OF_SHARDS = ("memory", "together", "test_users", "workers")
+_OF_SHARDS = ("memory", "together", "test_users", "workers", "gpu_memory")
 """The parameters that mean something for shards only."""
 _NOT_OF_SHARDS = (
     "test", "valid", "split", "keep", "earlier", "vanished", "replace_if", "user_features",
-    "item_features", "feature_kinds", "dislikes", "device",
+    "item_features", "feature_kinds", "dislikes",
 )  # fmt: skip
 """The parameters that training on shards has no use for."""
 
@@ -55,6 +55,16 @@ WorkerCount = Annotated[
     ),
 ]
 
+GpuMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu-memory",
+        metavar="BYTES",
+        help="Train on shards within so much memory of the GPU, as 16GiB; the default is all that "
+        "is free.",
+    ),
+]
+
 
 def shards_among(files: Sequence[Any]) -> Path | None:
     """Return the folder of shards that is trained on; None if files are."""
@@ -81,10 +91,13 @@ def require_for_shards(given: Mapping[str, str], *, sharded: bool) -> None:
 
 
 def of_shards(
-    folder: Path | None, memory: str, together: int, test_users: int
+    folder: Path | None, memory: str, together: int, test_users: int, gpu_memory: str | None
 ) -> dict[str, int] | None:
     """Return how training on shards goes; None if files of events are trained on."""
     if folder is None:
         return None
-    limit = bytes_of("--memory", memory)
-    return {"memory": limit, "together": together, "test_users": test_users}
+    told = {"together": together, "test_users": test_users}
+    told["memory"] = bytes_of("--memory", memory)
+    if gpu_memory is not None:
+        told["gpu_memory"] = bytes_of("--gpu-memory", gpu_memory)
+    return told

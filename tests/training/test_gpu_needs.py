@@ -1,0 +1,73 @@
+"""How much memory of a GPU training on shards takes."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import sdgar
+from sdgar.data.shards import Shards
+from sdgar.errors import ResourceError, UsageError
+from sdgar.machine.workers import Workers
+from sdgar.training.gpu_needs import GpuNeeds
+from sdgar.training.sharded import OnShards
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    users, items = np.divmod(np.arange(600), 10)
+    data = sdgar.Interactions.from_arrays(users, items)
+    return Shards.write(data, tmp_path_factory.mktemp("data") / "shards", 6)
+
+
+def test_larger_blocks_and_wider_vectors_need_more(shards):
+    model = sdgar.SDSoftmax(dim=8, states=4)
+    needs = model.gpu_needs(shards, 2)
+    assert model.gpu_needs(shards, 4).block > needs.block
+    assert model.gpu_needs(shards, 4).items == needs.items
+    assert sdgar.SDSoftmax(dim=16, states=4).gpu_needs(shards, 2).items > needs.items
+    assert sdgar.SDSoftmax(dim=8, states=8).gpu_needs(shards, 2).items > needs.items
+    adam = sdgar.SDSoftmax(dim=8, states=4, optimizer="lazy-adam").gpu_needs(shards, 2)
+    assert adam.items - needs.items == shards.n_items * (8 * 8 - 4)
+    assert needs.total == needs.items + needs.block + needs.work
+
+
+def test_all_tables_of_the_largest_block_are_counted(shards):
+    """Vectors, sums and states of a block are there four times: once in use, and in three slots."""
+    needs, users = sdgar.SDSoftmax(dim=8, states=4).gpu_needs(shards, 6), shards.n_users
+    assert needs.block > 4 * users * (4 * 8 + 4) + users * (3 * 8 + 12) * 4
+    assert needs.items > shards.n_items * (8 * 8 + 12 * 4)
+
+
+def test_too_little_memory_is_refused_with_what_helps():
+    needs = GpuNeeds(items=3 << 30, block=8 << 30, work=1 << 30)
+    needs.require_within(12 << 30, 8, CPU)
+    with pytest.raises(ResourceError, match=re.escape("needs 12.00 GiB of the GPU: 3.00")) as told:
+        needs.require_within(8 << 30, 8, CPU)
+    assert "8.00 GiB are allowed by --gpu-memory. Put fewer shards together" in str(told.value)
+    assert "--together 4." in str(told.value)
+    with pytest.raises(ResourceError, match="smaller dim or states"):
+        needs.require_within(4 << 30, 8, CPU)
+    with pytest.raises(ResourceError, match="are free"):
+        GpuNeeds(1 << 60, 0, 0).require_within(None, 1, CPU)
+
+
+def test_what_does_not_go_together_is_refused(shards, tmp_path):
+    some = {"verbose": False}
+    with pytest.raises(UsageError, match="are trained on by fused-cpu here, and engine is eager"):
+        sdgar.BPR(engine="eager", device="cpu").fit_shards(shards, **some)
+    with pytest.raises(UsageError, match="users can wait on the GPU only if it trains them"):
+        sdgar.BPR(device="cpu").fit_shards(shards, how=OnShards(on_gpu=True), **some)
+    how = OnShards(workers=Workers(count=2), work=tmp_path)
+    with pytest.raises(UsageError, match="2 workers train together on CPUs only"):
+        sdgar.BPR(engine="fused-gpu", device="cpu").fit_shards(shards, how=how, **some)
+
+
+def test_several_workers_train_on_cpus_unless_a_gpu_is_asked_for(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert OnShards().device("auto").type == "cuda"
+    assert OnShards(workers=Workers(count=2)).device("auto").type == "cpu"
+    assert OnShards(workers=Workers(count=2)).device("cuda").type == "cuda"
