@@ -1662,6 +1662,37 @@ def ranks() -> str:
     return markdown(["by", "positives a second", "of one process"], rows)
 
 
+def sharded_gpu() -> str:
+    """Say how fast a GPU trains on shards, by where users wait meanwhile."""
+    report = _report("sharded_gpu.json")
+    rows = []
+    for run in report["runs"]:
+        whole = run["ways"]["all rows at once"]["positives_per_second"]
+        for way in ("all rows at once", "one block", "on the GPU", "in memory", "in files"):
+            found = run["ways"][way]
+            waited = found.get("share_waited")
+            rows.append(
+                [
+                    f"{run['rows']:,}",
+                    way if "at once" in way or "block" in way else f"users wait {way}",
+                    str(found.get("blocks", "–")),
+                    f"{found['positives_per_second'] / 1e6:.1f}",
+                    f"{found['positives_per_second'] / whole:.2f}",
+                    "–" if waited is None else f"{100 * waited:.0f} %",
+                    f"{found['peak_bytes'] / 2**30:.1f}",
+                ]
+            )
+    head = ["rows", "way", "blocks", "million positives a second", "of all rows at once",
+            "waited for blocks", "peak GiB of the GPU"]  # fmt: skip
+    last = report["runs"][-1]
+    return markdown(head, rows) + (
+        f"\n\nSD-Softmax with D = {last['dim']}, {last['states']} states, "
+        f"{last['positives_per_visit']} positives and {last['negatives']} negatives a visit, "
+        f"{last['users']:,} users and {last['items']:,} items, in blocks of {last['together']} "
+        f"shards. Commit `{last['commit'][:7]}` on one {last['device']} and {last['cpu']}."
+    )
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "accuracy": ("README.md", accuracy),
     "paper-table1": ("docs/results.md", paper("table1")),
@@ -1732,6 +1763,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "shards": ("docs/scale.md", shards),
     "shards-beside": ("docs/scale.md", shards_beside),
     "ranks": ("docs/scale.md", ranks),
+    "sharded-gpu": ("docs/scale.md", sharded_gpu),
 }
 """The page of every table, and what makes it."""
 

@@ -48,12 +48,14 @@ CASES = {
     "serving": (),
     "shards": (),
     "sharded_training": (),
+    "sharded_gpu": (),
     "ranks": (),
 }
 NEEDS = {
     "answers index": "faiss",
     "sampling proposals": "faiss",
     "gpu": "triton",
+    "sharded_gpu": "triton",
     "beside_als": "implicit",
     "cpu": "implicit",
     "evaluation": "implicit",
@@ -85,7 +87,7 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
     assert sum(one for one, _ in sums) > 0
 
 
-LONG = ("beside_als", "exports", "ranks", "sequences")
+LONG = ("beside_als", "exports", "ranks", "sequences", "sharded_gpu")
 """The cases of the long run."""
 
 

@@ -1,6 +1,9 @@
 """How much memory of a GPU training on shards takes."""
 
+import json
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -40,6 +43,29 @@ def test_all_tables_of_the_largest_block_are_counted(shards):
     needs, users = sdgar.SDSoftmax(dim=8, states=4).gpu_needs(shards, 6), shards.n_users
     assert needs.block > 4 * users * (4 * 8 + 4) + users * (3 * 8 + 12) * 4
     assert needs.items > shards.n_items * (8 * 8 + 12 * 4)
+
+
+REPORT = Path(__file__).parents[2] / "benchmarks" / "reports" / "sharded_gpu.json"
+
+
+@pytest.mark.skipif(not REPORT.exists(), reason="benchmarks/ is not there")
+def test_what_was_measured_on_a_gpu_is_less_than_what_is_told():
+    for run in json.loads(REPORT.read_text())["runs"]:
+        parts = [SimpleNamespace(rows=-(-run["rows"] // run["shards"]))] * run["shards"]
+        start_S1 = np.linspace(0, run["users"], run["shards"] + 1).astype(np.int64)
+        like = {
+            "n_users": run["users"], "n_items": run["items"], "n_shards": run["shards"],
+            "start_S1": start_S1, "has_weights": False, "described": SimpleNamespace(parts=parts),
+        }  # fmt: skip
+        made_up = type("Sizes", (), {**like, "__len__": lambda _, run=run: run["rows"]})()
+        model = sdgar.SDSoftmax(dim=run["dim"], states=run["states"])
+        for way, found in run["ways"].items():
+            if "blocks" in found:
+                together = run["shards"] if found["blocks"] == 1 else run["together"]
+                on_gpu = way in ("on the GPU", "one block")
+                needs = model.gpu_needs(made_up, together, on_gpu=on_gpu)
+                assert found["reserved_bytes"] < needs.total, way
+                assert needs.total < 3 * found["reserved_bytes"], way
 
 
 def test_too_little_memory_is_refused_with_what_helps():

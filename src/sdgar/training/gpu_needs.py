@@ -45,12 +45,20 @@ class GpuNeeds:
 
     @classmethod
     def of(
-        cls, shards: Shards, together: int, *, dim: int, states: int, moments: int, entries: int
+        cls,
+        shards: Shards,
+        together: int,
+        *,
+        dim: int,
+        states: int,
+        moments: int,
+        entries: int,
+        on_gpu: bool = False,
     ) -> Self:
         """Count the bytes for vectors of ``dim`` numbers, each with ``moments`` bytes of moments.
 
         A step has so many ``entries``: contexts, positives and negatives. The start on the first
-        shards has to fit too.
+        shards has to fit too. Users of all blocks may wait ``on_gpu``.
         """
         users, rows = Blocks(shards, together).most()
         start = min(max(rows, START_ROWS), len(shards))
@@ -62,6 +70,7 @@ class GpuNeeds:
         return cls(
             items=shards.n_items * (tables + meanwhile),
             block=users * (tables + SLOTS * slot)
+            + (shards.n_users * slot if on_gpu else 0)
             + started * meanwhile
             + rows * (SLOTS * (4 + weights) + 12)
             + 56 * start,
