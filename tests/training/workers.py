@@ -15,7 +15,9 @@ from sdgar.errors import ResourceError, SdgarError
 
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["sdgar.experiments.sharded_run", "sdgar.engines.fused.cpu"])
-_LONG = 120
+CHUNK = 240
+"""Numbers that a chunk of a refit looks at, so few that there are chunks for several processes."""
+_LONG = 300
 """The seconds after which a test gives up."""
 
 
@@ -86,9 +88,11 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     from sdgar.data.shards import Shards
     from sdgar.experiments.sharded_run import follow_run, run_shards
     from sdgar.machine import common, meeting
+    from sdgar.samplers import sampled_sums
 
     torch.set_num_threads(1)
     common._folders = lambda: [task.out.parent]
+    sampled_sums._CHUNK = CHUNK
     machine = "one" if task.here is None else f"{number // task.here}"
     store = FileStore(str(place), count)
     together = meeting.meet_at(store, number, count, machine=machine, seconds=60)

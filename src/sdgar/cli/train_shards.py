@@ -70,10 +70,13 @@ def _lead(
     items, block = (
         size / 2**30 for size in bytes_needed(estimator, shards, job.shards["together"])
     )
-    each = f", in each of {workers.count} workers" if workers.count > 1 else ""
+    several = workers.count > 1
+    shared = " that workers of a machine share," if several else ""
+    each = f" in each of {workers.count} workers" if several else ""
     screen.say(
         "memory",
-        f"{items:.2f} GiB for items and {block:.2f} GiB for the users of a block of shards{each}",
+        f"{items:.2f} GiB for items{shared} and {block:.2f} GiB for the users of a block of "
+        f"shards{each}",
     )
     if OnShards(workers=workers).device(estimator.device).type == "cuda":
         needs = estimator.gpu_needs(shards, job.shards["together"])

@@ -62,9 +62,9 @@ class Dealt(NamedTuple):
     own_V: NDArray[np.int64]
     """The visits of this process, in the order of the batch."""
     place_V: NDArray[np.int32]
-    """Their places in the batch."""
+    """The places of these visits in the batch."""
     count_1: NDArray[np.int64]
-    """Their number."""
+    """The number of these visits."""
 
 
 class Shared(NamedTuple):

@@ -73,7 +73,7 @@ def add(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def load(typing_context: Any, array: Any, index: Any) -> Any:
-    """Read atomically."""
+    """Read one word atomically."""
     _require_int32(array)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
