@@ -30,13 +30,15 @@ def chosen(value_UW: np.ndarray, weight: float) -> float:
     gain_UW = value_UW - value_UW[:, [at]]
     mean_W = gain_UW.mean(axis=0)
     best = mean_W.argmax()
+    if len(value_UW) < 10:
+        return weight
     if mean_W[best] <= gain_UW[:, best].std() / len(value_UW) ** 0.5:
         return weight
     enough = [w for w in range(len(TRIED)) if mean_W[w] >= 0.9 * mean_W[best]]
     return TRIED[min(enough, key=lambda w: abs(w - at))]
 
 
-values = st.integers(1, 12).flatmap(
+values = st.integers(1, 15).flatmap(
     lambda n: arrays(np.float64, (n, len(TRIED)), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 )
 
@@ -64,7 +66,9 @@ def test_what_was_judged_otherwise_does_not_count():
     for other in ({"metric": "recall@20"}, {"tried": [0.0, 1.0]}, {"sum": [1.0]}, {"users": "8"}):
         assert Judged.read({"further": {"judged": told | other}}, METRIC).users == 0
     assert Judged.read({"further": {"times": 3}}, METRIC).users == 0
-    assert night.instead_of(3.0) == 3.0  # a weight that was given, and is none of those tried
+    many = Judged.of(METRIC, np.tile([0.0, *[1.0] * (len(TRIED) - 1)], (12, 1)))
+    assert many.instead_of(0.0) == 0.5
+    assert many.instead_of(3.0) == 3.0  # a weight that was given, and is none of those tried
 
 
 @pytest.fixture(scope="module")

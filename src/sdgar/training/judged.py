@@ -6,8 +6,8 @@ ranks them with each weight γ. With m_u(γ) for the metric of user u, these sum
     n,   Σ_u m_u(γ),   Σ_u m_u(γ) m_u(γ')
 
 Another weight takes the place of γ if its gain over γ, in pairs over the users of all nights since
-the model was trained anew, is above its standard error. Of those with nine tenths of the best gain
-it is the one next to γ.
+the model was trained anew, is above its standard error, and at least ten users have judged. Of the
+weights with nine tenths of the best gain it is the one next to γ.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from sdgar.training.memory import ENOUGH, WEIGHTS, Memory, values_by_weight
 
 TRIED = (0.0, *WEIGHTS)
 """The weights γ that are judged."""
+FEWEST = 10
+"""The fewest users who can change a weight; the spread of fewer says too little."""
 _MOST_USERS = 1_000
 """The most users who judge in a night; of more, a fixed random choice."""
 
@@ -71,7 +73,7 @@ class Judged:
 
     def instead_of(self, weight: float) -> float:
         """Return the weight that takes the place of another one, or that one if none does."""
-        if weight not in TRIED or not self.users:
+        if weight not in TRIED or self.users < FEWEST:
             return weight
         at = TRIED.index(weight)
         gain_W = (self.sum_W - self.sum_W[at]) / self.users
