@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sdgar
-from common import machine, options_of
+from common import device_name, machine, options_of
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits.single import Split
 from sdgar.errors import SdgarWarning
@@ -53,8 +53,8 @@ CHAIN = 4
 """The number of nights after which ``choose`` looks."""
 TRIED = {
     "sdsoftmax": ((1, 0.3), (2, 0.1), (2, 0.3), (2, 0.6), (3, 0.3)),
-    "bpr": ((5, 0.3), (10, 0.1), (10, 0.3), (10, 1.0), (20, 0.3)),
-    "sdgar": ((5, 0.3), (10, 0.1), (10, 0.3), (10, 1.0), (20, 0.3)),
+    "bpr": ((10, 0.1), (10, 0.3), (10, 1.0), (20, 0.3), (20, 1.0), (40, 1.0)),
+    "sdgar": ((10, 0.1), (10, 0.3), (10, 1.0), (20, 0.3), (20, 1.0), (40, 1.0)),
 }
 """The numbers of epochs and shares of the learning rate that ``choose`` tries."""
 PROTOCOL = (
@@ -232,7 +232,7 @@ def main() -> None:
     given = parser.parse_args()
     work = {"choose": choose, "measure": measure}[given.what]
     sets = given.sets.split(",")[:1] if given.quick else given.sets.split(",")
-    about = machine() | {"protocol": PROTOCOL, "what": given.what}
+    about = machine() | {"gpu": device_name(), "protocol": PROTOCOL, "what": given.what}
     warnings.simplefilter("ignore", SdgarWarning)
     for name in sets:
         data = rows_of(name, given.data, given.packed, quick=given.quick)

@@ -64,7 +64,7 @@ class Learner(Looped):
     """The share of negatives that is drawn from what the user dislikes, such as films that were
     rated low, instead of by the sampler; 0 draws none of them."""
 
-    further_epochs: int = 10
+    further_epochs: int = 20
     """The number of epochs with which training goes on from an earlier model."""
     further_rate: float = 0.3
     """The learning rate of the first of these epochs over ``learning_rate``; it falls evenly to
