@@ -87,7 +87,9 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
     assert sum(one for one, _ in sums) > 0
 
 
-LONG = ("beside_als", "exports", "ranks", "sequences", "sharded_gpu")
+LONG = (
+    "beside_als", "exports", "gpu", "ranks", "sequences", "serving", "sharded_gpu", "turns",
+)  # fmt: skip
 """The cases of the long run."""
 
 

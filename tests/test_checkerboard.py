@@ -29,7 +29,7 @@ OTHER = {
     "cml": {"n_negatives": 1, "margin": 3.0},
     "irgan": {"side": "discriminator", "pretrain": 0, "temperature": 1.0, "generator_rate": 1e-3},
     "sdsoftmax": {"tau": 1.0},
-    "composed": {"settings": {"discriminator.tau": 1.0}, "engine": "eager"},
+    "composed": {"settings": {"discriminator.tau": 1.0}},
 }
 
 

@@ -19,11 +19,8 @@ FLOORS = {
 """The paper's NDCG@50 on CiteULike, and settings that were chosen on validation rows."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "dns" else pytest.mark.exhaustive) for name in FLOORS],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", FLOORS)
 def test_a_baseline_reaches_its_floor_on_citeulike(published_split, name):
     floor, settings = FLOORS[name]
     train, test = published_split("citeulike-t")

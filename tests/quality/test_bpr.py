@@ -8,7 +8,7 @@ from sdgar.systems.bpr import BPR
 from sdgar.systems.popular import MostPopular
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_bpr_reaches_its_floor_on_citeulike(published_split):
     train, test = published_split("citeulike-t")
     # A third of the default, which reaches .133.
