@@ -21,8 +21,8 @@ def write(url: str, name: str, count: int, out: int) -> None:
         os.write(out, f"{n}\n".encode())
 
 
-def killed(url: str, name: str, seconds: float) -> list[int]:
-    """Return what a process acknowledged that is killed so many seconds after its beginning."""
+def killed(url: str, name: str, count: int, seconds: float) -> list[int]:
+    """Return what a process acknowledged that is killed soon after so many of its events."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -34,12 +34,13 @@ def killed(url: str, name: str, seconds: float) -> list[int]:
     os.close(writing)
     with os.fdopen(reading) as lines:
         assert lines.readline() == "open\n"
+        said = "".join(lines.readline() for _ in range(count))
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         assert os.WTERMSIG(status) == signal.SIGKILL
         # A line that is cut by the kill was not acknowledged.
-        return [int(n) for n in lines.read().split("\n")[:-1]]
+        return [int(n) for n in (said + lines.read()).split("\n")[:-1]]
 
 
 if __name__ == "__main__":
@@ -48,6 +49,8 @@ if __name__ == "__main__":
         write(url, name, int(count), sys.stdout.fileno())
     else:
         moments = random.Random(7)
-        told = {f"{name}{n}": killed(url, f"{name}{n}", moments.uniform(0, 0.15))
-                for n in range(int(count))}  # fmt: skip
+        told = {
+            f"{name}{n}": killed(url, f"{name}{n}", moments.randint(0, 9), moments.uniform(0, 0.02))
+            for n in range(int(count))
+        }
         json.dump(told, sys.stdout)
