@@ -48,6 +48,10 @@ SYSTEMS = {
 }
 
 
+# The passes are those of the protocol, whatever the system.
+CRASHING = [*((name, "validated") for name in sorted(SYSTEMS)), ("sdgar", "paper")]
+
+
 @dataclass
 class Data:
     train: Interactions
@@ -105,11 +109,10 @@ def unbroken(data, tmp_path_factory) -> dict[tuple[str, str], Path]:
     done = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(protocols, "PAPER_EPOCHS", 10)
-        for name, make in SYSTEMS.items():
-            for protocol in ("validated", "paper"):
-                out = folder / f"{name}-{protocol}"
-                train(make(), data, out, protocol)
-                done[name, protocol] = out
+        for name, protocol in CRASHING:
+            out = folder / f"{name}-{protocol}"
+            train(SYSTEMS[name](), data, out, protocol)
+            done[name, protocol] = out
     return done
 
 
@@ -119,8 +122,7 @@ def told_by(log: Path) -> list[dict]:
     return [{k: v for k, v in r.items() if not k.endswith("_seconds")} for r in records]
 
 
-@pytest.mark.parametrize("protocol", ["validated", "paper"])
-@pytest.mark.parametrize("system", sorted(SYSTEMS))
+@pytest.mark.parametrize(("system", "protocol"), CRASHING)
 def test_a_run_that_crashes_in_either_pass_goes_on_to_the_same_model(
     system, protocol, data, unbroken, tmp_path
 ):
