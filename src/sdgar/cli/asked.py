@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sdgar.cli import options
+from sdgar.cli.answer_parts import require_free
 from sdgar.cli.console import Screen
 from sdgar.cli.reports import tell_loaded
+from sdgar.cli.workers import follows
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import ReadOptions
     from sdgar.recommend.recommender import Recommender
+
+_COPIES = 4
+"""How often what is read from files lies in memory at most: as bytes, as arrays, and as tables."""
+_OF_PROCESS = ("run", "workers", "memory", "as_json")
+"""The parameters of which each process may have its own."""
 
 
 def asked_for(
@@ -61,6 +70,64 @@ def how_many(model: Recommender, asked: list[Any] | None, new: Any) -> int:
     if new is not None:
         return len(new.users) if hasattr(new, "users") else len(new)
     return len(model.users) if asked is None else len(asked)
+
+
+def require_place(
+    out: Path | None, trec: Path | None, parts: Path | None, workers: int, *, overwrite: bool
+) -> None:
+    """Refuse two places for one answer, a place that is taken, and workers without parts."""
+    named = {"--out": out, "--trec": trec, "--parts": parts}
+    given = [name for name, place in named.items() if place is not None]
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(given)} name two places: leave one out.", code="bad_option"
+        )
+    if workers != 1 and parts is None:
+        raise UsageError(
+            "--workers goes with --parts FOLDER, where each of them writes a file.",
+            code="unused_option",
+        )
+    if out is not None:
+        options.require_new_table(out, overwrite=overwrite)
+    if trec is not None:
+        options.require_new(trec, overwrite=overwrite)
+    if parts is not None and not follows():  # the first worker looks, and then writes there
+        require_free(parts, overwrite=overwrite)
+
+
+def load_within(run: Path, memory: int) -> Recommender:
+    """Load a model; map its arrays from the files if they and their copies exceed the memory."""
+    from sdgar.recommend.manifest import FILES, read_manifest
+    from sdgar.recommend.recommender import load
+
+    files = read_manifest(run)["files"]
+    size = sum(files[name].get("bytes", 0) for name in FILES)
+    return load(run, mapped=_COPIES * size > memory)
+
+
+def drawn(model: Recommender, count: int) -> list[Any]:
+    """Draw users of the model at random, always the same, in the order of the model."""
+    import numpy as np
+
+    if not 1 <= count <= len(model.users):
+        raise UsageError(
+            f"--sample must be from 1 to {len(model.users):,}, the number of users of the model, "
+            f"got {count:,}.",
+            code="bad_option",
+        )
+    chosen = np.random.default_rng(0).choice(len(model.users), count, replace=False)
+    found = model.users.at(np.sort(chosen)).tolist()
+    if model.fields is None:
+        return list(found)
+    return [dict(zip(model.fields.names, json.loads(text), strict=True)) for text in found]
+
+
+def identity(model: Recommender, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what must be the same for workers that make the lists of one answer together."""
+    import sdgar
+
+    own = {name: repr(value) for name, value in said.items() if name not in _OF_PROCESS}
+    return {"sdgar": sdgar.__version__, "model": model.version, **own}
 
 
 def contexts_of(users: list[Any] | None, fields: list[str] | None) -> list[Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sdgar.cli import asked, options
+from sdgar.cli.answer_parts import write_parts
 from sdgar.cli.answers import show, write_answers, write_run
 from sdgar.cli.console import Screen
 from sdgar.errors import UsageError
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     from sdgar.recommend.histories import Histories
 
 _WHOM = (
-    "say one of --user ID (repeatable), --users FILE, --all, --history ITEM,ITEM,… (repeatable) or "
-    "--histories FILE."
+    "say one of --user ID (repeatable), --users FILE, --all, --sample N, --history ITEM,ITEM,… "
+    "(repeatable) or --histories FILE."
 )
 _OF_FILES = (
     "user_column", "item_column", "time", "rating", "min_rating", "delimiter", "columns",
@@ -31,6 +33,7 @@ def recommend(
     user: options.Users = None,
     users: options.UsersFile = None,
     everyone: options.Everyone = False,
+    sample: options.Sample = None,
     fields: options.Fields = None,
     history: options.History = None,
     histories: options.Histories = None,
@@ -49,6 +52,9 @@ def recommend(
     name_column: options.NameColumn = None,
     out: options.AnswerFile = None,
     trec: options.TrecFile = None,
+    parts: options.PartsFolder = None,
+    workers: options.AnswerWorkers = 1,
+    memory: options.AnswerMemory = "4GiB",
     overwrite: options.Overwrite = False,
     user_column: options.UserColumn = None,
     item_column: options.ItemColumn = None,
@@ -62,11 +68,11 @@ def recommend(
 ) -> None:
     """Recommend items that a user does not have yet."""
     from sdgar.arguments import one_of
-    from sdgar.recommend.recommender import load
+    from sdgar.recommend.room import require_within
     from sdgar.recommend.unknown import FALLBACKS
 
-    said = [bool(user), users is not None, everyone, bool(history), bool(histories)]
-    if sum(said) != 1:
+    said = [user, users, everyone, sample is not None, history, histories]
+    if sum(map(bool, said)) != 1:
         raise UsageError(_WHOM, code="whom")
     one_of("fallback", fallback, FALLBACKS)
     given = options.given(context)
@@ -76,15 +82,11 @@ def recommend(
             f"{', '.join(unused)} goes with --users or --histories, which are files. Leave it out.",
             code="unused_option",
         )
-    if out is not None:
-        options.require_new_table(out, overwrite=overwrite)
-    if trec is not None:
-        options.require_new(trec, overwrite=overwrite)
-        if out is not None:
-            raise UsageError("--out and --trec name two files: leave one out.", code="bad_option")
+    asked.require_place(out, trec, parts, workers, overwrite=overwrite)
     reranking = options.rules_of(rules, item_facts, diversity, popularity, exclude_category)
     screen = Screen(as_json=as_json)
-    model = load(run)
+    limit = options.bytes_of("--memory", memory)
+    model = asked.load_within(run, limit)
     titles = options.names_of(names, name_column)
     reading = options.reading_of(
         user=user_column, item=item_column, time=time, rating=rating, min_rating=min_rating,
@@ -95,16 +97,28 @@ def recommend(
     if histories:
         new = asked.read_new(screen, histories, reading)
     whom = asked.asked_for(screen, model, user, users, fields, reading)
+    if sample is not None:
+        whom = asked.drawn(model, sample)
     who = ["user"] if new is not None else model.about.get("context", ["user"])
-    pieces = model.lists_in_pieces(
-        whom, k, histories=new, items=allow, exclude=exclude, exclude_seen=not include_seen,
-        fallback=fallback, why=why, rules=reranking,
+    lists_of = partial(
+        model.lists_in_pieces, whom, k, histories=new, items=allow, exclude=exclude,
+        exclude_seen=not include_seen, fallback=fallback, why=why, rules=reranking,
     )  # fmt: skip
+    count = asked.how_many(model, whom, new)
+    require_within(limit, model, count, k)
+    if parts is not None:
+        told_of_parts = write_parts(
+            screen, lists_of, parts, titles, count, workers, overwrite=overwrite,
+            identity=asked.identity(model, context.params),
+        )  # fmt: skip
+        screen.result({"run": str(run), "k": k, **told_of_parts})
+        return
+    pieces = lists_of()
     told: list[dict[str, Any]] = []
     if out is not None:
-        told = write_answers(screen, pieces, out, titles, asked.how_many(model, whom, new))
+        told = write_answers(screen, pieces, out, titles, count)
     elif trec is not None:
-        told = write_run(screen, pieces, trec, titles, asked.how_many(model, whom, new))
+        told = write_run(screen, pieces, trec, titles, count)
     else:
         for lists in pieces:
             show(screen, lists, who, titles)

@@ -43,6 +43,8 @@ class Workers:
     """The bytes of factors that this process told others, with what pads them."""
     store: Any = None
     """The store by which the processes have met."""
+    cure: str = "Go on with --resume, with any number of workers."
+    """What to do when one of the processes is lost."""
     _waiting: Any = field(default=None, repr=False)
     """The group in which the others wait for the first."""
     _first: Any = field(default=None, repr=False)
@@ -117,7 +119,7 @@ class Workers:
 
     def lost(self, found: str) -> LostError:
         """Return the error of this process, which has found out that another one is gone."""
-        return LostError(self.number, self._why(found))
+        return LostError(self.number, self._why(found), self.cure)
 
     def meet(self) -> None:
         """Wait until all processes are here."""
@@ -170,7 +172,7 @@ class Workers:
             ]
             if differ:
                 raise UsageError(
-                    f"the workers are to train different things: {'; '.join(differ)}. Start all of "
+                    f"the workers are to do different things: {'; '.join(differ)}. Start all of "
                     "them with the same sdgar, data and options.",
                     code="workers_differ",
                 )
@@ -226,9 +228,5 @@ ALONE = Workers()
 class LostError(ResourceError):
     """The error of a worker that has lost another one."""
 
-    def __init__(self, number: int, why: str) -> None:
-        super().__init__(
-            f"worker {number} cannot go on: {why}. Go on with --resume, with any number of "
-            "workers.",
-            code="worker_lost",
-        )
+    def __init__(self, number: int, why: str, cure: str) -> None:
+        super().__init__(f"worker {number} cannot go on: {why}. {cure}", code="worker_lost")

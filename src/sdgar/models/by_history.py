@@ -90,5 +90,4 @@ class HistoryScores:
 
 def saved_history(saved: Saved) -> SparseMatrix:
     """Give X as a saved model has it, on the CPU."""
-    own, cpu = saved.history, torch.device("cpu")
-    return SparseMatrix.of(own.indptr_U1, own.items_E, saved.sizes["items"], device=cpu)
+    return saved.matrix(saved.history.indptr_U1, saved.history.items_E)

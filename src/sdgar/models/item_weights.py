@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 Matrix = TypeVar("Matrix", Tensor, SparseMatrix)
 """How the weights are held."""
-_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,4 +190,4 @@ def _sparse(saved: Saved) -> SparseMatrix:
     )
     indptr_I1, items_E, weight_E = found.values()
     check_csr(saved.path, "indptr_I1", indptr_I1, items_E, items)
-    return SparseMatrix.of(indptr_I1, items_E, items, weight_E, device=_CPU)
+    return saved.matrix(indptr_I1, items_E, weight_E)

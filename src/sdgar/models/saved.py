@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.data.interactions import History
+from sdgar.maths.neighbours import as_matrix
+from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.transposing import Rows
 from sdgar.storage.folders import DamagedError, Tensors
 
+_AT_ONCE = 1 << 20
+"""The most rows that are looked at at once."""
 Wanted = Mapping[str, tuple[Any, tuple[int, ...]]]
 """The type and the shape of each tensor, by its name."""
 
@@ -32,6 +38,8 @@ class Saved:
     """The items that each user of the model has."""
     about: Mapping[str, Any]
     """What the manifest says of how the model was made."""
+    mapped: bool = False
+    """Whether the arrays are mapped from files, so that none of them should be copied."""
 
     def take(self, wanted: Wanted) -> Tensors:
         """Give the arrays in the order that is wanted, if these are all there are and finite."""
@@ -39,6 +47,19 @@ class Saved:
         for name in wanted:
             require_finite(self.path, name, self.tensors[name])
         return {name: self.tensors[name] for name in wanted}
+
+    def matrix(
+        self,
+        start_R1: NDArray[np.int64],
+        items_E: NDArray[np.int32],
+        weight_E: NDArray[np.float32] | None = None,
+    ) -> SparseMatrix:
+        """Give rows of items as a matrix on the CPU; of the same memory if arrays are mapped."""
+        n_items = self.sizes["items"]
+        if self.mapped:
+            arrays = (start_R1, items_E) if weight_E is None else (start_R1, items_E, weight_E)
+            return as_matrix(Rows(*arrays), n_items)
+        return SparseMatrix.of(start_R1, items_E, n_items, weight_E, device=torch.device("cpu"))
 
 
 def expect(path: Path, tensors: Tensors, wanted: Wanted) -> None:
@@ -67,10 +88,14 @@ def check_csr(
 
 def require_finite(path: Path, name: str, tensor: NDArray[Any]) -> None:
     """Refuse a tensor with a number that is not finite."""
-    finite = np.isfinite(tensor).all(axis=tuple(range(1, tensor.ndim)))
-    if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
-        raise DamagedError(path, f"{name} holds a number that is not finite, first in row {row}")
+    for first in range(0, len(tensor), _AT_ONCE):
+        rows = tensor[first : first + _AT_ONCE]
+        finite = np.isfinite(rows).all(axis=tuple(range(1, tensor.ndim)))
+        if not finite.all():
+            row = first + int(np.flatnonzero(~finite)[0])
+            raise DamagedError(
+                path, f"{name} holds a number that is not finite, first in row {row}"
+            )
 
 
 def array(tensor: Tensor, dtype: type) -> NDArray[Any]:

@@ -172,11 +172,12 @@ def _own_names(folder: Path) -> set[str]:
     return set()
 
 
-def load(path: str | Path) -> Artifact:
-    """Read and verify a saved model."""
+def load(path: str | Path, *, mapped: bool = False) -> Artifact:
+    """Read and verify a saved model; its arrays may be mapped from the files instead of read."""
     folder = Path(path)
     manifest = read_manifest(folder)
-    tensors = {name: folders.read_tensors(folder / name, manifest["files"]) for name in FILES}
+    read = folders.map_sealed if mapped else folders.read_tensors
+    tensors = {name: read(folder / name, manifest["files"]) for name in FILES}
     sizes = manifest["sizes"]
     n_users, n_items, n_rows = (sizes[name] for name in ("users", "items", "interactions"))
     history = tensors[HISTORY]
@@ -197,7 +198,9 @@ def load(path: str | Path) -> Artifact:
     of_rule = {
         n.removeprefix(_RULE): of_model.pop(n) for n in list(of_model) if n.startswith(_RULE)
     }
-    model = KINDS[manifest["model"]].from_saved(Saved(folder / MODEL, sizes, of_model, own, about))
+    model = KINDS[manifest["model"]].from_saved(
+        Saved(folder / MODEL, sizes, of_model, own, about, mapped)
+    )
     rule = (
         read_rule(folder / MODEL, manifest[RULE], of_rule, own, n_items)
         if RULE in manifest

@@ -151,7 +151,9 @@ class Questions:
         """Ask about these users, or all; a warning tells of those that the model does not know."""
         saved = self._saved
         if users is None:
-            columns = _by_field(self.fields, saved.users.values.tolist())
+            columns = {"user": saved.users.values}
+            if self.fields is not None:
+                columns = _by_field(self.fields, saved.users.values.tolist())
             everyone_T = np.arange(len(saved.users))
             taught_T = self._taught(everyone_T)
             return Asked(saved.model, self.known, columns, everyone_T, saved.history, taught_T)

@@ -17,6 +17,9 @@ from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import first_reasons
 
+Part = tuple[int, int]
+"""The number of a part, from 0, and how many there are."""
+
 
 def ranked(
     asked: Asked,
@@ -56,6 +59,19 @@ def ranked(
     return Lists(asked.columns, items_TK, scores_TK, basis_T, k, ids, what, why_TK)
 
 
+def pieces_of(count: int, rows: int | None, each: int, part: Part) -> Iterator[slice]:
+    """Give the pieces of one part of so many lists, each with about ``rows`` entries; None is all.
+
+    Where pieces begin does not depend on how many parts there are. A part has at least one piece,
+    which may be empty.
+    """
+    step = max(1, count if rows is None else rows // each)
+    total, (number, of) = -(-count // step), part
+    first, last = total * number // of, total * (number + 1) // of
+    for piece in range(first, max(last, first + 1)):
+        yield slice(piece * step, (piece + 1) * step if piece < last else piece * step)
+
+
 def ranked_in_pieces(
     asked: Asked,
     k: int,
@@ -66,9 +82,9 @@ def ranked_in_pieces(
     popular: Factors | None,
     why: bool,
     index: Finder | None,
+    part: Part = (0, 1),
 ) -> Iterator[Lists]:
     """Rank one piece after the other, each with about ``rows`` entries; None means all at once."""
-    step = max(1, len(asked) if rows is None else rows // min(k, len(ids)))
-    for start in range(0, max(1, len(asked)), step):
-        part = asked.rows(slice(start, start + step))
-        yield ranked(part, k, ids, blocked_I=blocked_I, popular=popular, why=why, index=index)
+    for piece in pieces_of(len(asked), rows, min(k, len(ids)), part):
+        lists = asked.rows(piece)
+        yield ranked(lists, k, ids, blocked_I=blocked_I, popular=popular, why=why, index=index)

@@ -46,7 +46,7 @@ from sdgar.recommend.lists import Lists
 from sdgar.recommend.measuring import Beside, measured
 from sdgar.recommend.pairs import pairs_table
 from sdgar.recommend.questions import Asked, Options, Questions, Raw, several
-from sdgar.recommend.ranking import ranked_in_pieces
+from sdgar.recommend.ranking import Part, ranked_in_pieces
 from sdgar.recommend.reasons import Reasons
 from sdgar.recommend.reranked import facts_of, reranked_in_pieces
 from sdgar.recommend.rules import Reranking, Rules
@@ -54,6 +54,7 @@ from sdgar.recommend.sieve import FROM_ITEMS as SIEVE_FROM
 from sdgar.recommend.sieve import Sieve, can_be_sieved
 from sdgar.recommend.similar import BY, Kept, Likeness
 from sdgar.recommend.summary import summary
+from sdgar.recommend.sweep import Sweep, can_be_swept, is_worth_it
 from sdgar.recommend.unknown import FALLBACKS, MARKS
 from sdgar.recommend.update import knowing, lacks, updated, with_rows_of
 from sdgar.settings import KS
@@ -62,7 +63,7 @@ from sdgar.show.printed import Described
 if TYPE_CHECKING:
     from typing import Unpack
 
-_PIECE = 1 << 17
+PIECE = 1 << 17
 """How many rows of a table are made at once."""
 
 
@@ -206,6 +207,11 @@ class Recommender(Described):
             return {"kind": "exact"}
         return {"kind": "faiss", "recall": self.index.recall}
 
+    def _sweep(self, n_users: int) -> Sweep | None:
+        """Build what finds exact lists of many users faster, if there is such a thing."""
+        worth = is_worth_it(n_users, len(self.items)) and can_be_swept(self.model)
+        return Sweep.of(self.model) if worth else None
+
     @property
     def abilities(self) -> dict[str, bool]:
         """Which questions the model can answer, beside recommending to users that it knows."""
@@ -287,7 +293,7 @@ class Recommender(Described):
         users: Raw | None = None,
         k: int = 10,
         *,
-        rows: int | None = _PIECE,
+        rows: int | None = PIECE,
         **options: Unpack[Options],
     ) -> Iterator[Any]:
         """Give the frame of ``recommend`` as several of about ``rows`` rows; none cuts a list.
@@ -311,9 +317,14 @@ class Recommender(Described):
         fallback: str = "popular",
         why: bool = False,
         rules: Rules | Reranking | None = None,
-        rows: int | None = _PIECE,
+        rows: int | None = PIECE,
+        part: Part = (0, 1),
     ) -> Iterator[Lists]:
-        """Give what ``recommend_in_pieces`` gives as records, without frames."""
+        """Give what ``recommend_in_pieces`` gives as records, without frames.
+
+        ``part=(n, of)`` gives part n, from 0, of so many parts, which several processes can make:
+        one after the other they are what one process gives.
+        """
         if (users is not None) + (history is not None) + (histories is not None) > 1:
             raise UsageError("give users or a history, not both.", code="whom")
         k = length("k", k)
@@ -328,18 +339,19 @@ class Recommender(Described):
         if not exclude_seen:
             asked = asked.unseen()
         blocked_I = self._questions.blocked(items, exclude, strict=fallback == "error")
+        index = self._finder or self._sweep(len(asked))
         popular = None if asked.by_model_T.all() else self._popular
         if rules is not None:
             own = Reranking.from_any(rules)
             facts = facts_of(own, self.model, self.history, self.items)
             pieces = reranked_in_pieces(
                 asked, k, self.items, rows, own, facts, blocked_I=blocked_I, popular=popular,
-                why=why,
+                why=why, part=part,
             )  # fmt: skip
         else:
             pieces = ranked_in_pieces(
                 asked, k, self.items, rows, blocked_I=blocked_I, popular=popular, why=why,
-                index=self._finder,
+                index=index, part=part,
             )  # fmt: skip
         cold_I = self.cold_I
         return pieces if cold_I is None else (replace(one, cold_I=cold_I) for one in pieces)
@@ -594,8 +606,11 @@ class Recommender(Described):
         return artifact.save(self._saved, target, overwrite=overwrite, attachments=attachments)
 
 
-def load(path: str | Path) -> Recommender:
+def load(path: str | Path, *, mapped: bool = False) -> Recommender:
     """Load a saved model; its files are verified first, and no code in them can run.
+
+    With ``mapped`` the arrays of a large model stay in its files, of which the system keeps as much
+    in memory as there is room for. Answers are the same.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> _ = sdgar.MostPopular().fit(data).save("popular")
@@ -603,7 +618,7 @@ def load(path: str | Path) -> Recommender:
     Recommender of system popular
     3 users × 3 items, 5 known rows
     """
-    loaded = Recommender(artifact.load(a_path("path", path)))
+    loaded = Recommender(artifact.load(a_path("path", path), mapped=mapped))
     loaded._questions.require_fields_of(path)
     return loaded
 

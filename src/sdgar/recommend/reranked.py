@@ -18,7 +18,7 @@ from sdgar.models.model import Model
 from sdgar.models.vectors import item_vectors
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
-from sdgar.recommend.ranking import ranked
+from sdgar.recommend.ranking import Part, pieces_of, ranked
 from sdgar.recommend.reasons import first_reasons
 from sdgar.recommend.rules import Facts, Reranking
 from sdgar.recommend.unknown import warn
@@ -55,6 +55,7 @@ def reranked_in_pieces(
     blocked_I: NDArray[np.bool_] | None,
     popular: Factors | None,
     why: bool,
+    part: Part = (0, 1),
 ) -> Iterator[Lists]:
     """Rank and re-rank one piece after the other, each with about ``rows`` candidates."""
     depth = min(reranking.rules.depth(k, reranking.dials), len(ids))
@@ -62,9 +63,8 @@ def reranked_in_pieces(
     if own_I is not None:
         blocked_I = own_I if blocked_I is None else blocked_I | own_I
     pieces = _Pieces(k, ids, reranking, facts, blocked_I, popular)
-    step = max(1, len(asked) if rows is None else rows // depth)
-    for start in range(0, max(1, len(asked)), step):
-        yield pieces.lists(asked.rows(slice(start, start + step)), depth, why=why)
+    for piece in pieces_of(len(asked), rows, depth, part):
+        yield pieces.lists(asked.rows(piece), depth, why=why)
 
 
 class _Pieces:

@@ -12,7 +12,7 @@ import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,11 +28,13 @@ FROM_ITEMS = 2_000
 """The size of a catalogue from which a sieve is worth it."""
 _FEW = 64
 """The most contexts for which this is the faster way."""
+_AT_ONCE = 1 << 16
+"""The most vectors that are turned into integers at once."""
 _KEPT = 1 << 22
 """The most numbers that a thread keeps room for."""
 _NO_ITEMS, _NO_FLAGS = np.zeros(0, np.int32), np.zeros(0, bool)
 _own = threading.local()
-_SLACK = np.float32(2e-5)
+SLACK = np.float32(2e-5)
 """What rounding may add to an error, beside the norms of both vectors: more than it ever does."""
 
 
@@ -44,17 +46,42 @@ def can_be_sieved(model: Scorer) -> bool:
     return bool(torch.isfinite(parts.factors.item_ID).all())
 
 
+class Integers(NamedTuple):
+    """v_i ≈ c_i q_i: the vectors of items in integers of 8 bits."""
+
+    c_I: NDArray[np.float32]
+    """The length c of a unit of each item."""
+    q_ID: NDArray[np.int8]
+    """The integers q of each item, from -127 to 127; zeros fill them up to the width of a row."""
+    rest: np.float32
+    """The largest |v_i - c_i q_i|."""
+    longest: np.float32
+    """The largest |v_i|."""
+
+    @classmethod
+    def of(cls, v_ID: NDArray[np.float32], width: int | None = None) -> Integers:
+        """Make the table of some vectors, with rows of a width, or else as long as vectors are."""
+        n_items, dim = v_ID.shape
+        c_I = np.empty(n_items, np.float32)
+        q_ID = np.zeros((n_items, width or dim), np.int8)
+        rest = longest = np.float32(0)
+        for first in range(0, n_items, _AT_ONCE):
+            rows = slice(first, first + _AT_ONCE)
+            c_I[rows], q_ID[rows, :dim] = quantised(v_ID[rows])
+            rest_RD = v_ID[rows] - c_I[rows, None] * q_ID[rows, :dim]
+            rest = max(rest, np.linalg.norm(rest_RD, axis=1).max())
+            longest = max(longest, np.linalg.norm(v_ID[rows], axis=1).max())
+        return cls(c_I, q_ID, np.float32(rest), np.float32(longest))
+
+
 class Sieve:
     """Finds the best items of a few contexts, the same as by looking at all scores."""
 
     def __init__(self, factors: Factors) -> None:
         self._item_ID = factors.item_ID
-        v_ID = self._v_ID = as_array(factors.item_ID)
+        self._v_ID = as_array(factors.item_ID)
         self._bias_I = as_array(factors.bias_I)
-        self._c_I, self._q_ID = quantised(v_ID)
-        rest_ID = v_ID - self._c_I[:, None] * self._q_ID
-        self._rest = np.float32(np.linalg.norm(rest_ID, axis=1).max())
-        self._longest = np.float32(np.linalg.norm(v_ID, axis=1).max())
+        self._c_I, self._q_ID, self._rest, self._longest = Integers.of(self._v_ID)
 
     @classmethod
     def of(cls, model: Scorer) -> Sieve:
@@ -104,7 +131,7 @@ class Sieve:
         u_BD, p_BD = np.empty((n, dim), np.float32), np.empty((n, dim), np.int8)
         a_B, error_B = np.empty(n, np.float32), np.empty(n, np.float32)
         user_UD = as_array(parts.factors.user_UD)
-        bounds = self._rest, self._longest, _SLACK
+        bounds = self._rest, self._longest, SLACK
         in_integers(users_T, user_UD, *bounds, u_BD, p_BD, a_B, error_B)
         product_BI = _room("products", n, n_items, np.int32)
         blocks, arrays = -(-n_items // BLOCK), (p_BD, self._q_ID, product_BI)

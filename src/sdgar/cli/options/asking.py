@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sdgar.cli.options.places import new_file
+from sdgar.cli.options.places import folder_for_files, new_file
 from sdgar.cli.options.sources import source
 from sdgar.cli.options.training import number
 
@@ -23,6 +23,15 @@ UsersFile = Annotated[
     ),
 ]
 Everyone = Annotated[bool, typer.Option("--all", help="Ask for all users of the model.")]
+Sample = Annotated[
+    int | None,
+    typer.Option(
+        "--sample",
+        parser=number("--sample", int),
+        metavar="N",
+        help="Ask for so many users of the model, who are drawn at random and always the same.",
+    ),
+]
 Fields = Annotated[
     list[str] | None,
     typer.Option(
@@ -98,6 +107,33 @@ AnswerFile = Annotated[
         parser=new_file,
         metavar="FILE",
         help="Write the answer to this .csv, .tsv, .jsonl or .parquet file.",
+    ),
+]
+PartsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--parts",
+        parser=folder_for_files,
+        metavar="FOLDER",
+        help="Write the answer into this new folder, as one .parquet file for each worker.",
+    ),
+]
+AnswerWorkers = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="Make the lists for --parts by so many processes of this machine; for several "
+        "machines, start the command with torchrun instead.",
+    ),
+]
+AnswerMemory = Annotated[
+    str,
+    typer.Option(
+        "--memory",
+        metavar="BYTES",
+        help="Use at most so much memory in each process, as 4GiB; a model that is too large to "
+        "be read is mapped from its files.",
     ),
 ]
 UserColumn = Annotated[

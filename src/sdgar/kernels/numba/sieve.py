@@ -75,7 +75,8 @@ def _as_scores(product_I: Any, a: Any, c_I: Any, bias_I: Any, rough_I: Any) -> A
 
 
 @summing
-def _product(u_D: Any, v_D: Any) -> Any:
+def product(u_D: Any, v_D: Any) -> Any:
+    """u · v of two vectors."""
     total = np.float32(0)
     for d in range(len(u_D)):
         total += u_D[d] * v_D[d]
@@ -112,7 +113,7 @@ def _rescore(
             if (seen < end and seen_E[seen] == i) or (len(blocked_I) and blocked_I[i]):
                 continue
             memory = rough_I[i] - (np.float32(product_I[i]) * c_I[i] * a + bias_I[i])
-            score = _product(u_D, v_ID[i]) + bias_I[i] + memory
+            score = product(u_D, v_ID[i]) + bias_I[i] + memory
             if score > worst:  # items ascend, so an equal score displaces none before it
                 sink(score_K, item_K, k, score, i)
                 worst = score_K[0]

@@ -2,7 +2,7 @@
 
 from sdgar.storage.folders.atomic import remove, sync, whole, write
 from sdgar.storage.folders.places import in_the_way, place_of, require_free
-from sdgar.storage.folders.tensor_file import map_tensors, size_of, write_tensors
+from sdgar.storage.folders.tensor_file import map_sealed, map_tensors, size_of, write_tensors
 from sdgar.storage.folders.verified import (
     MANIFEST,
     SEAL,
@@ -27,6 +27,7 @@ __all__ = [
     "NotAFileError",
     "Tensors",
     "in_the_way",
+    "map_sealed",
     "map_tensors",
     "open_file",
     "place_of",

@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from sdgar.storage.folders.verified import DamagedError, require_seal
 
 if TYPE_CHECKING:
     from sdgar.storage.folders.verified import Tensors
@@ -40,13 +43,26 @@ def write_tensors(path: Path, tensors: Tensors) -> dict[str, Any]:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def map_tensors(path: Path) -> Tensors:
+def map_sealed(path: Path, files: Mapping[str, Any]) -> Tensors:
+    """Return the tensors of a file without holding it in memory; what changes them stays here.
+
+    All bytes are looked at once: a file that is not that of its manifest is an error. The file must
+    stay as it is while the tensors are used, as the files of a folder that is whole or absent do.
+    """
+    require_seal(path, files)
+    try:
+        return map_tensors(path, to_change=True)
+    except ValueError as error:
+        raise DamagedError(path, f"it is not a safetensors file ({error})") from error
+
+
+def map_tensors(path: Path, *, to_change: bool = False) -> Tensors:
     """Return the tensors of a file, mapped into memory and not to be written to.
 
-    It raises ``ValueError`` if the file is cut or is no file of tensors. The numbers in it are not
-    verified.
+    With ``to_change`` they can be written to, which does not change the file. It raises
+    ``ValueError`` if the file is cut or is no file of tensors. The numbers in it are not verified.
     """
-    whole = np.memmap(path, np.uint8, "r")
+    whole = np.memmap(path, np.uint8, "c" if to_change else "r")
     length = int.from_bytes(whole[:8].tobytes(), "little")
     if length > len(whole) - 8:
         raise ValueError(

@@ -167,7 +167,15 @@ def read_sealed(path: Path, files: Mapping[str, Any]) -> bytes:
 def require_seal(path: Path, files: Mapping[str, Any]) -> None:
     """Raise if the bytes of a file are not those of its manifest; they are not held in memory."""
     seal, digest, found = _seal_in(path, files), hashlib.sha256(), 0
-    with open_file(path) as file:
+    try:
+        file = open_file(path)
+    except NotAFileError as error:
+        raise DamagedError(path, str(error)) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DamagedError(path, "the file is missing") from error
+    except OSError as error:
+        raise ResourceError(f"cannot read {path}: {error.strerror}.", code="unreadable") from error
+    with file:
         while piece := file.read(_AT_ONCE):
             digest.update(piece)
             found += len(piece)

@@ -1,0 +1,181 @@
+"""The lists of many contexts in one sweep over the items, most of which small integers rule out.
+
+    u ≈ a p,  v_i ≈ c_i q_i,  |u · v_i - a c_i (p · q_i)| ≤ e        as in ``sieve.py``
+    s_i ≤ a c_i (p · q_i) + b_i + e                                  without a memory
+
+An item whose bound is below the K-th best score so far cannot be in the list; others are scored
+exactly. The items that the memory of a context names come first, each with its whole score, so
+that the bound holds for all that the sweep looks at, and the K-th best score is high from the
+start. The items of a tile stay in the nearest cache while all contexts of a block meet them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdgar.kernels.compiled import inner, outer
+from sdgar.kernels.numba.sieve import product
+from sdgar.kernels.numba.topk import in_order, sink
+
+TILE = 128
+"""The items of a tile."""
+WIDTHS = 64, 128
+"""The widths that rows of integers can have: they are filled up to the next one."""
+_ROUNDING = np.float32(1e-6)
+"""What rounding may take away from a score, for each unit of it: more than it ever does."""
+
+
+def _products_of(width: int) -> Any:
+    """Make the function for rows of a width, which the compiler has to know to be fast."""
+
+    @inner
+    def products(p_D: Any, q_TD: Any, product_T: Any) -> Any:
+        for i in range(len(q_TD)):
+            total = np.int32(0)
+            for d in range(width):
+                total += np.int32(q_TD[i, d]) * np.int32(p_D[d])
+            product_T[i] = total
+
+    return products
+
+
+_products_64, _products_128 = map(_products_of, WIDTHS)
+
+
+@inner
+def _products(p_D: Any, q_TD: Any, product_T: Any) -> Any:
+    """p · q_i of one context and the items of a tile."""
+    if len(p_D) == 64:
+        _products_64(p_D, q_TD, product_T)
+    else:
+        _products_128(p_D, q_TD, product_T)
+
+
+@inner
+def _any_above(product_T: Any, a: Any, c_T: Any, bias_T: Any, edge: Any) -> Any:
+    """Tell whether the rough score of an item of a tile is not below the edge."""
+    above = np.int32(0)
+    for i in range(len(c_T)):
+        rough = np.float32(product_T[i]) * c_T[i] * a + bias_T[i]
+        above |= np.int32(not rough < edge)  # true of NaN, too
+    return above
+
+
+@inner
+def _has(items_E: Any, first: Any, last: Any, item: Any) -> Any:
+    """Tell whether an item is among some that ascend."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if items_E[middle] < item:
+            low = middle + 1
+        else:
+            high = middle
+    return low < last and items_E[low] == item
+
+
+@inner
+def _names(
+    item: Any, first: Any, last: Any, own_E: Any, weight_start_I1: Any, weight_column_F: Any
+) -> Any:
+    """Tell whether the memory of a context names an item."""
+    for e in range(first, last):
+        j = own_E[e]
+        for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
+            if weight_column_F[f] == item:
+                return True
+    return False
+
+
+@inner
+def _listed(score: Any, item: Any, score_K: Any, item_K: Any) -> Any:
+    """Tell whether an item is better than the worst of a list, whose root that is."""
+    return score > score_K[0] or (score == score_K[0] and item < item_K[0])
+
+
+@inner
+def _edge(worst: Any, error: Any) -> Any:
+    """Return the rough score below which no item can be better than the worst of a list."""
+    return worst - error - _ROUNDING * abs(worst)
+
+
+@inner
+def _remembered(
+    u_D: Any, v_ID: Any, bias_I: Any, seen: Any, end: Any, seen_E: Any, blocked_I: Any, first: Any,
+    last: Any, own_E: Any, weight_start_I1: Any, weight_column_F: Any, weight_F: Any, scale: Any,
+    memory_I: Any, named_I: Any, item_K: Any, score_K: Any,
+) -> Any:  # fmt: skip
+    """Put the items that a memory names into a list; return False if a score is not finite."""
+    for e in range(first, last):
+        j = own_E[e]
+        for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
+            i = weight_column_F[f]
+            if not named_I[i]:
+                named_I[i] = True
+                memory_I[i] = 0
+            memory_I[i] += scale * weight_F[f]
+    finite = True
+    for e in range(first, last):
+        j = own_E[e]
+        for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
+            i = weight_column_F[f]
+            if not named_I[i]:
+                continue
+            named_I[i] = False
+            if (len(blocked_I) and blocked_I[i]) or _has(seen_E, seen, end, i):
+                continue
+            score = product(u_D, v_ID[i]) + bias_I[i] + memory_I[i]
+            finite &= abs(score) < np.inf
+            if _listed(score, i, score_K, item_K):
+                sink(score_K, item_K, len(item_K), score, i)
+    return finite
+
+
+@outer
+def sweep(
+    first: Any, last: Any, p_BD: Any, u_BD: Any, a_B: Any, error_B: Any, edge_B: Any, q_ID: Any,
+    v_ID: Any, c_I: Any, bias_I: Any, product_T: Any, memory_I: Any, named_I: Any, starts_B: Any,
+    ends_B: Any, seen_E: Any, blocked_I: Any, first_B: Any, last_B: Any, own_E: Any,
+    weight_start_I1: Any, weight_column_F: Any, weight_F: Any, scale: Any, items_BK: Any,
+    top_BK: Any,
+) -> Any:  # fmt: skip
+    """Fill lists first … last - 1; return the first that has a score of no number, or -1."""
+    k, n_items = items_BK.shape[1], len(q_ID)
+    for b in range(first, last):
+        items_BK[b] = -1
+        top_BK[b] = -np.inf
+        if not _remembered(
+            u_BD[b], v_ID, bias_I, starts_B[b], ends_B[b], seen_E, blocked_I, first_B[b],
+            last_B[b], own_E, weight_start_I1, weight_column_F, weight_F, scale, memory_I, named_I,
+            items_BK[b], top_BK[b],
+        ):  # fmt: skip
+            return b
+        edge_B[b] = _edge(top_BK[b, 0], error_B[b])
+    for start in range(0, n_items, TILE):
+        stop = min(start + TILE, n_items)
+        for b in range(first, last):
+            _products(p_BD[b], q_ID[start:stop], product_T)
+            c_T, bias_T = c_I[start:stop], bias_I[start:stop]
+            if not _any_above(product_T, a_B[b], c_T, bias_T, edge_B[b]):
+                continue
+            for i in range(start, stop):
+                if np.float32(product_T[i - start]) * c_I[i] * a_B[b] + bias_I[i] < edge_B[b]:
+                    continue
+                if len(blocked_I) and blocked_I[i]:
+                    continue
+                score = product(u_BD[b], v_ID[i]) + bias_I[i]
+                if not abs(score) < np.inf:
+                    return b
+                if not _listed(score, i, top_BK[b], items_BK[b]):
+                    continue
+                if _has(seen_E, starts_B[b], ends_B[b], i) or _names(
+                    i, first_B[b], last_B[b], own_E, weight_start_I1, weight_column_F
+                ):
+                    continue
+                sink(top_BK[b], items_BK[b], k, score, i)
+                edge_B[b] = _edge(top_BK[b, 0], error_B[b])
+    for b in range(first, last):
+        in_order(top_BK[b], items_BK[b])
+    return -1

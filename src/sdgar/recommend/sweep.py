@@ -1,0 +1,142 @@
+"""Exact lists for many contexts of a large catalogue, faster than by all of their scores.
+
+Blocks of contexts meet one tile of items after the other. Rough scores by small integers rule out
+almost all items, with a bound on their errors, so nothing is overlooked; no table of scores is
+ever made. ``kernels/numba/sweep.py`` has the bound. Each thread takes blocks of its own, and a
+list depends on its context alone.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.interactions import History
+from sdgar.evaluation.topk import TopK, require_rankable, top_k
+from sdgar.models.factors import Factors
+from sdgar.models.model import Scorer
+from sdgar.models.parts import Parts, as_array
+from sdgar.recommend.sieve import SLACK, Integers, can_be_sieved
+
+_FROM_ITEMS, _FROM_USERS = 250_000, 64
+"""The sizes of a catalogue and of a question from which this is the faster way."""
+_BLOCK = 256
+"""The contexts that a thread takes at once: their integers stay in the nearest cache."""
+_ROUNDING = np.float32(1e-6)
+"""What rounding may take away from a bias, for each unit of it: more than it ever does."""
+_NO_ITEMS, _NO_FLAGS = np.zeros(0, np.int32), np.zeros(0, bool)
+
+
+def is_worth_it(n_users: int, n_items: int) -> bool:
+    """Tell whether lists of so many users are found faster in this way."""
+    return n_users >= _FROM_USERS and n_items >= _FROM_ITEMS
+
+
+def can_be_swept(model: Scorer) -> bool:
+    """Tell whether a sweep can be made: of finite vectors on the CPU that are not too long."""
+    if not can_be_sieved(model):
+        return False
+    from sdgar.kernels.numba.sweep import WIDTHS
+
+    parts = Parts.of(model)
+    return parts is not None and parts.factors.item_ID.shape[1] <= max(WIDTHS)
+
+
+class Sweep:
+    """Finds the best items of many contexts, the same as by looking at all scores."""
+
+    def __init__(self, factors: Factors) -> None:
+        from sdgar.kernels.numba.sweep import WIDTHS
+
+        dim = factors.item_ID.shape[1]
+        self._item_ID = factors.item_ID
+        self._v_ID = as_array(factors.item_ID)
+        self._bias_I = as_array(factors.bias_I)
+        self._table = Integers.of(self._v_ID, next(width for width in WIDTHS if width >= dim))
+        self._off = _ROUNDING * np.abs(self._bias_I).max(initial=np.float32(0))
+        self._rooms = threading.local()
+
+    @classmethod
+    def of(cls, model: Scorer) -> Sweep:
+        """Make the table of a model's items."""
+        parts = Parts.of(model)
+        assert parts is not None
+        return cls(parts.factors)
+
+    def serves(self, model: Scorer) -> bool:
+        """Tell whether a model has the items of this table."""
+        parts = Parts.of(model)
+        return parts is not None and parts.factors.item_ID is self._item_ID
+
+    def top_k(
+        self,
+        model: Scorer,
+        users_T: NDArray[np.int64],
+        k: int,
+        *,
+        seen: History | None = None,
+        blocked_I: NDArray[np.bool_] | None = None,
+    ) -> TopK:
+        """Give the k best items of each context."""
+        parts = Parts.of(model)
+        users_T = np.ascontiguousarray(users_T, np.int64)
+        if parts is None or not len(users_T) or k >= model.n_items:
+            return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
+        require_rankable(users_T, k, model.n_items, seen, blocked_I)
+        found = self._best(parts, users_T, k, seen, blocked_I)
+        if found is None:  # whoever ranks all scores says which of them is wrong
+            return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
+        return found
+
+    def _best(
+        self,
+        parts: Parts,
+        users_T: NDArray[np.int64],
+        k: int,
+        seen: History | None,
+        blocked_I: NDArray[np.bool_] | None,
+    ) -> TopK | None:
+        from sdgar.kernels.numba.sieve import in_integers
+        from sdgar.kernels.numba.sweep import TILE, sweep
+        from sdgar.kernels.numba.threads import share
+
+        (n_items, width), dim = self._table.q_ID.shape, self._v_ID.shape[1]
+        c_I, q_ID, rest, longest = self._table
+        user_UD = as_array(parts.factors.user_UD)
+        seen_E = _NO_ITEMS if seen is None else np.ascontiguousarray(seen.items_E)
+        out_I = _NO_FLAGS if blocked_I is None else np.ascontiguousarray(blocked_I)
+        items_TK = np.empty((len(users_T), k), np.int32)
+        top_TK = np.empty((len(users_T), k), np.float32)
+        bad: list[int] = []
+
+        def part(first: int, last: int) -> None:
+            users_B = users_T[first:last]
+            n = len(users_B)
+            u_BD, p_BD = np.empty((n, dim), np.float32), np.zeros((n, width), np.int8)
+            a_B, error_B, edge_B = (np.empty(n, np.float32) for _ in range(3))
+            in_integers(users_B, user_UD, rest, longest, SLACK, u_BD, p_BD, a_B, error_B)
+            error_B += self._off
+            starts_B = ends_B = np.zeros(n, np.int64)
+            if seen is not None:
+                starts_B, ends_B = seen.indptr_U1[users_B], seen.indptr_U1[users_B + 1]
+            found = sweep(
+                0, n, p_BD, u_BD, a_B, error_B, edge_B,
+                q_ID, self._v_ID, c_I, self._bias_I,
+                np.empty(TILE, np.int32), *self._room(parts, n_items), starts_B, ends_B, seen_E,
+                out_I, *parts.memory_of(users_B), items_TK[first:last], top_TK[first:last],
+            )  # fmt: skip
+            if found >= 0:
+                bad.append(first)
+
+        share(part, len(users_T), len(users_T) * n_items, at_once=_BLOCK)
+        return None if bad else TopK(items_TK, top_TK)
+
+    def _room(self, parts: Parts, n_items: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Give room for the memory of a context, which this thread keeps, and no flag is set."""
+        if not hasattr(self._rooms, "room"):
+            n = 0 if parts.memory is None else n_items
+            self._rooms.room = np.empty(n, np.float32), np.zeros(n, bool)
+        room: tuple[NDArray[np.float32], NDArray[np.bool_]] = self._rooms.room
+        return room

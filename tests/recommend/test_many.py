@@ -1,0 +1,221 @@
+"""Lists for all users of a large model: mapped from its files, in parts, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sdgar
+from sdgar.cli import asked
+from sdgar.data.ids import Ids
+from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.recommend import artifact, recommender, sweep
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.ranking import pieces_of
+from sdgar.recommend.room import require_within
+from sdgar.storage import folders
+
+from ..cli.test_cli import sdgar as command
+from .test_sieve import model_of
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Save a model of vectors with a memory beside them."""
+    model, history = model_of(np.random.default_rng(0), 40, 30, 4)
+    users = Ids(np.array([f"u{n:02d}" for n in range(40)], object))
+    own = Artifact(model, users, Ids(np.arange(30)), history, {"system": "test"})
+    return artifact.save(own, tmp_path_factory.mktemp("model") / "run")
+
+
+def run(*words):
+    return command(*words).returncode
+
+
+def test_a_mapped_model_is_that_of_its_files(saved):
+    read, mapped = (sdgar.load(saved, mapped=one) for one in (False, True))
+    users_B = torch.arange(40)
+    assert torch.equal(read.model.score_all(users_B), mapped.model.score_all(users_B))
+    assert mapped.users.values.tolist() == read.users.values.tolist()
+    assert mapped.version == read.version
+    # Whole numbers stay as short as they are in the file, as nothing is copied.
+    assert mapped.model.second.weight_II.column_E.dtype == torch.int32
+    mapped.model.first.bias_I.zero_()  # what changes a mapped array does not change the file
+    assert torch.equal(sdgar.load(saved).model.first.bias_I, read.model.first.bias_I)
+
+
+@pytest.mark.parametrize("spoil", ["byte", "cut", "missing"])
+def test_a_damaged_file_is_not_mapped(saved, tmp_path, spoil):
+    import shutil
+
+    folder = shutil.copytree(saved, tmp_path / "run")
+    file = folder / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 1
+    file.unlink() if spoil == "missing" else file.write_bytes(data[:-9] if spoil == "cut" else data)
+    with pytest.raises(ArtifactError, match=r"model\.safetensors is damaged"):
+        sdgar.load(folder, mapped=True)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}},
+        {"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}},
+        {"a": {"dtype": "F32", "shape": [-1, -2], "data_offsets": [0, 8]}},
+        {"a": {"dtype": "F31", "shape": [2], "data_offsets": [0, 8]}},
+        {"a": 7},
+        [],
+    ],
+)
+def test_a_header_that_lies_is_refused(table, tmp_path):
+    text = json.dumps(table).encode()
+    data = len(text).to_bytes(8, "little") + text + bytes(8)
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(data)
+    with pytest.raises(folders.DamagedError):
+        folders.map_sealed(path, folders.seals({path.name: data}))
+
+
+def test_what_is_written_is_what_is_mapped(tmp_path):
+    rng = np.random.default_rng(1)
+    tensors = {
+        "flags": rng.random(3) < 0.5,
+        "long": rng.integers(0, 9, (2, 3)),
+        "none": np.empty((0, 4), np.float32),
+        "short": rng.random(5).astype(np.float32),
+    }
+    path = tmp_path / "t.safetensors"
+    files = {path.name: folders.write_tensors(path, tensors)}
+    found = folders.map_sealed(path, files)
+    assert set(found) == set(tensors)
+    for name, tensor in tensors.items():
+        assert found[name].dtype == tensor.dtype
+        assert np.array_equal(found[name], tensor)
+
+
+@given(st.integers(0, 50), st.integers(1, 30), st.integers(1, 7), st.integers(1, 9))
+def test_parts_one_after_the_other_are_the_whole(count, rows, each, of):
+    whole = list(pieces_of(count, rows, each, (0, 1)))
+    parts = [list(pieces_of(count, rows, each, (number, of))) for number in range(of)]
+    assert all(parts)
+    full = [one for part in parts for one in part if range(count)[one]]
+    assert full == [one for one in whole if range(count)[one]]
+    assert [u for one in full for u in range(count)[one]] == list(range(count))
+
+
+def test_a_large_catalogue_is_swept_and_gives_the_same_lists(saved, monkeypatch):
+    model = sdgar.load(saved)
+    before = model.recommend(k=5)
+    monkeypatch.setattr(sweep, "_FROM_ITEMS", 30)
+    monkeypatch.setattr(sweep, "_FROM_USERS", 40)
+    used = []
+    monkeypatch.setattr(
+        recommender.Sweep, "top_k", lambda *a, **o: used.append(1) or found(*a, **o)
+    )
+    swept = model.recommend(k=5)
+    assert used == [1]
+    assert swept["item"].to_list() == before["item"].to_list()
+    assert swept["score"].to_list() == pytest.approx(before["score"].to_list(), rel=1e-4, abs=1e-4)
+
+
+found = sweep.Sweep.top_k
+
+
+def test_two_parts_are_the_rows_of_one_process(saved):
+    model = sdgar.load(saved)
+    parts = [model.lists_in_pieces(None, 3, rows=15, part=(n, 2)) for n in range(2)]
+    frames = [lists.frame() for part in parts for lists in part]
+    assert len(frames) == 8
+    assert pl.concat(frames).equals(model.recommend(k=3))
+
+
+@pytest.mark.exhaustive
+def test_workers_write_the_rows_of_one_process(saved, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    words = ["recommend", saved, "--all", "-k", "3", "--parts", tmp_path / "lists"]
+    words += ["--workers", "2", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sdgar", *map(str, words)], capture_output=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    names = ["part-0000.parquet", "part-0001.parquet"]
+    assert (told["parts"], told["rows"]) == (names, 120)
+    assert sorted(file.name for file in (tmp_path / "lists").iterdir()) == names
+    assert [file.name for file in tmp_path.iterdir()] == ["lists"]
+    frames = [pl.read_parquet(tmp_path / "lists" / name) for name in names]
+    assert pl.concat(frames).equals(sdgar.load(saved).recommend(k=3))
+
+
+def test_one_worker_writes_one_part(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(recommender, "PIECE", 7)
+    words = ["recommend", saved, "--sample", "9", "-k", "2", "--parts", tmp_path / "lists"]
+    assert run(*words) == 0
+    frame = pl.read_parquet(tmp_path / "lists" / "part-0000.parquet")
+    users = frame["user"].unique(maintain_order=True).to_list()
+    assert len(users) == 9
+    assert users == sorted(users)
+    assert users != [f"u{n:02d}" for n in range(9)]
+    (tmp_path / "lists" / "mine.txt").write_text("kept")
+    assert run(*words) == 2
+    assert run(*words, "--overwrite") == 2  # as a file is there that is no part
+    (tmp_path / "lists" / "mine.txt").unlink()
+    assert run(*words, "--overwrite") == 0
+
+
+def test_what_goes_wrong_leaves_no_folder(saved, tmp_path, monkeypatch):
+    def fails(frames, path):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sdgar.data.tables.write_pieces", fails)
+    assert run("recommend", saved, "--all", "--parts", tmp_path / "lists") == 5
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_is_too_large_to_be_read_is_mapped(saved):
+    size = sum(file.stat().st_size for file in saved.glob("*.safetensors"))
+    assert asked.load_within(saved, 4 * size).model.second.weight_II.column_E.dtype == torch.int64
+    small = asked.load_within(saved, 4 * size - 1)
+    assert small.model.second.weight_II.column_E.dtype == torch.int32
+
+
+def test_lists_that_take_too_much_memory_are_refused_before_they_are_made(saved):
+    model = sdgar.load(saved)
+    require_within(4 << 30, model, 40, 10)
+    with pytest.raises(ResourceError, match=r"the lists of 40 users take about .* MiB of memory"):
+        require_within(300 << 20, model, 40, 10)
+    assert run("recommend", saved, "--all", "--memory", "300MiB") == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--all", "--workers", "2"], "--workers goes with --parts FOLDER"),
+        (["--all", "--parts", "a", "--out", "b.csv"], "--out and --parts name two places"),
+        (["--sample", "41"], "--sample must be from 1 to 40"),
+        (["--sample", "0"], "--sample must be from 1 to 40"),
+        (["--sample", "2", "--all"], "say one of"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(saved, words, said):
+    done = command("recommend", saved, *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_sample_is_always_the_same(saved):
+    model = sdgar.load(saved)
+    assert asked.drawn(model, 5) == asked.drawn(model, 5)
+    assert asked.drawn(model, 40) == model.users.values.tolist()
+    with pytest.raises(UsageError):
+        asked.drawn(model, -1)

@@ -1,0 +1,86 @@
+"""A sweep finds what looking at all scores finds, for many contexts at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sdgar.errors import NumericalError
+from sdgar.evaluation.topk import top_k
+from sdgar.recommend.sweep import Sweep, can_be_swept
+
+from .test_sieve import model_of
+
+pytest.importorskip("numba")
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_items=st.integers(8, 300),
+    dim=st.sampled_from([1, 16, 64, 70]),
+    k=st.integers(1, 12),
+    scale=st.sampled_from([0.0, 0.5, 2.0]),
+    memory=st.booleans(),
+    seen=st.booleans(),
+    blocked=st.booleans(),
+)
+def test_nothing_is_overlooked(seed, n_items, dim, k, scale, memory, seen, blocked):
+    rng = np.random.default_rng(seed)
+    model, history = model_of(rng, 7, n_items, dim, scale=scale, memory=memory)
+    blocked_I = rng.random(n_items) < 0.3 if blocked else None
+    users_T = rng.integers(0, 7, 5)
+    options = {"seen": history if seen else None, "blocked_I": blocked_I}
+    exact = top_k(model, users_T, k, **options)
+    found = Sweep.of(model).top_k(model, users_T, k, **options)
+    near = {"rel": 1e-4, "abs": 1e-4 * float(model_scale(model))}
+    assert found.scores_TK == pytest.approx(exact.scores_TK, **near)
+    same = found.items_TK == exact.items_TK
+    # Where the order differs, the scores are so near that rounding decides.
+    assert found.scores_TK[~same] == pytest.approx(exact.scores_TK[~same], **near)
+
+
+def model_scale(model):
+    factors = getattr(model, "first", model)
+    return max(1.0, factors.user_UD.norm(dim=1).max() * factors.item_ID.norm(dim=1).max())
+
+
+def test_a_list_depends_on_its_context_alone():
+    rng = np.random.default_rng(2)
+    model, history = model_of(rng, 600, 90, 8)
+    sweep = Sweep.of(model)
+    together = sweep.top_k(model, np.arange(600), 7, seen=history)
+    for user in (0, 255, 256, 599):
+        alone = sweep.top_k(model, np.array([user]), 7, seen=history)
+        assert alone.items_TK[0].tolist() == together.items_TK[user].tolist()
+        assert alone.scores_TK[0].tobytes() == together.scores_TK[user].tobytes()
+
+
+def test_ties_go_to_the_lower_number():
+    rng = np.random.default_rng(3)
+    model, _ = model_of(rng, 4, 120, 8, memory=False, alike=5)
+    found = Sweep.of(model).top_k(model, np.arange(4), 12)
+    for items_K, scores_K in zip(found.items_TK, found.scores_TK, strict=True):
+        assert np.lexsort((items_K, -scores_K)).tolist() == list(range(12))
+        assert len(set(items_K.tolist())) == 12
+        # Of the last items that tie, those with the lowest numbers are listed.
+        last = items_K[scores_K == scores_K[-1]]
+        assert last.tolist() == list(range(last[0] // 5 * 5, last[0] // 5 * 5 + len(last)))
+
+
+def test_a_score_that_is_no_number_is_named():
+    rng = np.random.default_rng(6)
+    model, _ = model_of(rng, 3, 50, 4, memory=False)
+    sweep = Sweep.of(model)
+    model.bias_I[11] = torch.inf
+    with pytest.raises(NumericalError, match="item index 11"):
+        sweep.top_k(model, np.arange(2), 5)
+
+
+def test_vectors_that_are_too_long_are_not_swept():
+    rng = np.random.default_rng(7)
+    assert can_be_swept(model_of(rng, 3, 50, 128, memory=False)[0])
+    assert not can_be_swept(model_of(rng, 3, 50, 129, memory=False)[0])
