@@ -11,6 +11,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.reports import tell_loaded
 from sdgar.show.printed import command
+from sdgar.storage import remote
 
 
 @options.reads_files
@@ -88,6 +89,7 @@ def split(
     from sdgar.data.tables import events, write_table
 
     options.require_one_split(rule, "sdgar data split", "writes")
+    remote.require_absent(out, overwrite=overwrite)
     if len(files) == 1 and isinstance(files[0], Path) and is_shards(files[0]):
         _split_shards(
             files[0], out, rule, share=share, seed=seed, overwrite=overwrite, json=as_json
@@ -108,9 +110,9 @@ def split(
             target.unlink(missing_ok=True)  # of an earlier split
             continue
         write_table(events(rows), target)
-        screen.say("saved", f"{target}: {len(rows):,} rows")
+        screen.say("saved", f"{remote.seen_as(target)}: {len(rows):,} rows")
     screen.say("split", parts.how)
-    train, test, histories = targets
+    train, test, histories = map(remote.seen_as, targets)
     more = ["--context", ",".join(reading.context)] if len(reading.context) > 1 else []
     more += ["--seen-by", reading.seen_by] if reading.seen_by != "user" else []
     if parts.histories is None:
@@ -120,7 +122,7 @@ def split(
         words = ("sdgar", "evaluate", "RUN", "--test", test, "--histories", histories)
         screen.say("next", command(*words))
     sizes = {name.stem: len(rows) for name, rows in written.items() if rows is not None}
-    screen.result(sizes | {"how": parts.how, "out": str(out)})
+    screen.result(sizes | {"how": parts.how, "out": remote.deliver(out)})
 
 
 def _split_shards(
@@ -142,7 +144,7 @@ def _split_shards(
     screen.say("data", f"{folder}: {shards.sizes()}")
     parts = split_shards(shards, out, rule, seed=seed, share=share, overwrite=overwrite)
     for part in (parts.train, parts.held_out):
-        screen.say("saved", f"{part.folder}: {part.sizes()}")
+        screen.say("saved", f"{remote.seen_as(part.folder)}: {part.sizes()}")
     screen.say("split", parts.how)
     sizes = {"train": len(parts.train), "test": len(parts.held_out)}
-    screen.result(sizes | {"how": parts.how, "out": str(out)})
+    screen.result(sizes | {"how": parts.how, "out": remote.deliver(out)})

@@ -9,6 +9,8 @@ import typer
 
 from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.storage import remote
+from sdgar.storage.folders import MANIFEST, read_table
 
 if TYPE_CHECKING:
     from sdgar.data.shards import Shards
@@ -30,7 +32,8 @@ def shard(
         typer.Argument(
             metavar="EVENTS…",
             help="Read these files of events, patterns such as 'logs/*.csv', or folders, also "
-            "those with columns in their names, as day=2024-03-01.",
+            "those with columns in their names, as day=2024-03-01, and those at addresses such as "
+            "s3://BUCKET/PATH.",
         ),
     ],
     out: Annotated[
@@ -70,6 +73,7 @@ def shard(
 
     limits = Limits(memory=options.bytes_of("--memory", memory))
     screen = Screen(as_json=as_json)
+    remote.require_absent(out, overwrite=overwrite)
     with screen.bar() as bar:
         task = bar.add_task("starting", total=None, unit="")
 
@@ -88,14 +92,19 @@ def shard(
             limits=limits,
             progress=progress,
         )
-    _tell(screen, made)
-    screen.say("saved", str(out))
-    screen.result(_facts(made))
+    facts = _facts(made)
+    _tell(screen, made, remote.address_of(out))
+    where = remote.deliver(out)
+    screen.say("saved", where)
+    screen.result(facts | {"folder": where})
 
 
 def info(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Look at this folder of shards.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", parser=options.fetched, help="Look at this folder of shards."
+        ),
     ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Read all files, and compare their SHA-256.")
@@ -107,19 +116,20 @@ def info(
 
     screen = Screen(as_json=as_json)
     found = Shards.open(folder, verify=verify)
-    _tell(screen, found)
+    _tell(screen, found, remote.address_of(folder))
     checked = (
         "all files have their SHA-256" if verify else "all files are there; --verify reads them"
     )
     screen.say("files", f"{_bytes_in(found) / 1e6:,.1f} MB, {checked}")
     screen.say("digest", found.digest)
-    screen.result(_facts(found) | {"verified": verify})
+    facts = _facts(found) | {"folder": remote.address_of(folder) or str(folder)}
+    screen.result(facts | {"verified": verify})
 
 
-def _tell(screen: Screen, shards: Shards) -> None:
+def _tell(screen: Screen, shards: Shards, address: str | None) -> None:
     about = shards.described.about
     rows_S = shards.rows_S
-    screen.say("data", f"{shards.folder}: {shards.sizes()}")
+    screen.say("data", f"{address or shards.folder}: {shards.sizes()}")
     screen.say("shards", f"{rows_S.min():,} to {rows_S.max():,} rows each")
     screen.say("rows", shards.account.sentence())
     times = "with times" if shards.has_times else "without times"
@@ -151,4 +161,8 @@ def _facts(shards: Shards) -> dict[str, Any]:
 
 
 def _bytes_in(shards: Shards) -> int:
-    return sum(path.stat().st_size for path in shards.folder.rglob("*") if path.is_file())
+    """Return the bytes of all files: the arrays that manifests name, and the manifests."""
+    manifests = [shards.folder / MANIFEST, *(shard.folder / MANIFEST for shard in shards)]
+    arrays = (read_table(path)["files"].values() for path in manifests)
+    own = sum(path.stat().st_size for path in manifests)
+    return own + sum(int(file["bytes"]) for files in arrays for file in files)

@@ -11,6 +11,7 @@ from sdgar.cli.reports import tell_cold, tell_report
 from sdgar.errors import NotReplacedError
 from sdgar.settings import METRIC
 from sdgar.show.printed import command
+from sdgar.storage import remote
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job
@@ -48,12 +49,13 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
             f"{job.replace_if}).",
             code="not_replaced",
         )
-    screen.say("saved", f"{out} ({_what_was_kept(result)})")
     picture = _picture(job, out, result)
+    where = remote.deliver(out)
+    screen.say("saved", f"{where} ({_what_was_kept(result)})")
     if picture is not None:
-        screen.say("drawn", f"{picture}: loss and metric of every epoch")
-    screen.say("next", command("sdgar", "recommend", out, *_someone(result)))
-    screen.result(result.summary | {"out": str(out)})
+        screen.say("drawn", f"{where}/{picture.name}: loss and metric of every epoch")
+    screen.say("next", command("sdgar", "recommend", where, *_someone(result)))
+    screen.result(result.summary | {"out": where})
 
 
 def tell_earlier(screen: Screen, job: Job, estimator: Estimator, before: Recommender) -> None:

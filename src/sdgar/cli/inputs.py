@@ -10,6 +10,7 @@ from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.reports import tell_loaded, tell_split
 from sdgar.errors import UsageError
+from sdgar.storage import remote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,12 @@ def absolute(files: Sequence[Path | Address] | None) -> list[str]:
 
     They are kept in a file, so that no address of a store has its password any more.
     """
-    return [str(file.absolute()) for file in files or ()]
+    return [_kept(file) for file in files or ()]
+
+
+def _kept(file: Path | Address) -> str:
+    address = remote.address_of(file) if isinstance(file, Path) else None
+    return address or str(file.absolute())
 
 
 def bounded(files: Sequence[Path | Address] | None) -> list[Path | Address] | None:

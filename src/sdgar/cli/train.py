@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -16,13 +14,14 @@ from sdgar.cli.train_job import train_job
 from sdgar.cli.workers import follows
 from sdgar.errors import UsageError
 from sdgar.settings import CHECKPOINT_SECONDS, TEST_USERS, TOGETHER
+from sdgar.storage import remote
 
 
 @options.reads_files
 def train(
     context: typer.Context,
     files: options.MaybeTrain = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Save the model here.")] = None,
+    out: options.RunPlace = None,
     test: options.Test = None,
     valid: options.Valid = None,
     system: options.System = options.DEFAULT_SYSTEM,
@@ -104,6 +103,7 @@ def train(
             code="missing_argument",
         )
     if not follows():  # the first worker looks, and then writes there
+        remote.require_absent(out, overwrite=overwrite)
         require_free(out, overwrite=overwrite)
     folder = options.shards_among(files)
     options.require_for_shards(given, sharded=folder is not None)

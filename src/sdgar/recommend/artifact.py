@@ -44,7 +44,8 @@ from sdgar.recommend.manifest import (
     read_manifest,
     version_of,
 )
-from sdgar.storage import folders
+from sdgar.storage import folders, remote
+from sdgar.storage.addresses import is_remote
 from sdgar.storage.folders import MANIFEST, DamagedError, Tensors
 
 _RULE = "fold_in:"
@@ -174,7 +175,7 @@ def _own_names(folder: Path) -> set[str]:
 
 def load(path: str | Path, *, mapped: bool = False) -> Artifact:
     """Read and verify a saved model; its arrays may be mapped from the files instead of read."""
-    folder = Path(path)
+    folder = remote.fetched_folder(path) if is_remote(path) else Path(path)
     manifest = read_manifest(folder)
     read = folders.map_sealed if mapped else folders.read_tensors
     tensors = {name: read(folder / name, manifest["files"]) for name in FILES}

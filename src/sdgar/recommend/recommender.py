@@ -59,6 +59,7 @@ from sdgar.recommend.unknown import FALLBACKS, MARKS
 from sdgar.recommend.update import knowing, lacks, updated, with_rows_of
 from sdgar.settings import KS
 from sdgar.show.printed import Described
+from sdgar.storage.addresses import is_remote
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -610,7 +611,8 @@ def load(path: str | Path, *, mapped: bool = False) -> Recommender:
     """Load a saved model; its files are verified first, and no code in them can run.
 
     With ``mapped`` the arrays of a large model stay in its files, of which the system keeps as much
-    in memory as there is room for. Answers are the same.
+    in memory as there is room for. Answers are the same. An address such as s3://bucket/run is
+    fetched first.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> _ = sdgar.MostPopular().fit(data).save("popular")
@@ -618,7 +620,9 @@ def load(path: str | Path, *, mapped: bool = False) -> Recommender:
     Recommender of system popular
     3 users × 3 items, 5 known rows
     """
-    loaded = Recommender(artifact.load(a_path("path", path), mapped=mapped))
+    if not is_remote(path):
+        path = a_path("path", path)
+    loaded = Recommender(artifact.load(path, mapped=mapped))
     loaded._questions.require_fields_of(path)
     return loaded
 

@@ -87,7 +87,13 @@ from sdgar.cli.options.parts import (
     composed_of,
     kinds_of,
 )
-from sdgar.cli.options.places import folder_for_files, new_file, require_new, require_new_table
+from sdgar.cli.options.places import (
+    fetched,
+    folder_for_files,
+    new_file,
+    require_new,
+    require_new_table,
+)
 from sdgar.cli.options.refusals import (
     drawn_dislikes,
     given,
@@ -150,6 +156,7 @@ from sdgar.cli.options.training import (
     Protocol,
     Resume,
     RunFolder,
+    RunPlace,
     Seed,
     Settings,
     Split,
@@ -248,6 +255,7 @@ __all__ = [
     "Resume",
     "RulesFile",
     "RunFolder",
+    "RunPlace",
     "Sample",
     "Sampler",
     "Seed",
@@ -291,6 +299,7 @@ __all__ = [
     "composed_of",
     "drawn_dislikes",
     "effort_of",
+    "fetched",
     "folder_for_files",
     "given",
     "kept_rows",

@@ -6,19 +6,39 @@ import os
 from pathlib import Path
 
 from sdgar.errors import UsageError
+from sdgar.storage import remote
+from sdgar.storage.addresses import is_remote
 
 _LONGEST_NAME = 220
 """The most bytes of a name: file systems take 255, and a run adds its own endings."""
 
 
 def folder_for_files(text: str | Path) -> Path:
-    """Check the place of a folder that a command writes files into; it may be there already."""
-    place = _place(text)
+    """Check the place of a folder that a command writes files into; it may be there already.
+
+    For an address such as s3://BUCKET/PATH this is a folder of the cache, to be uploaded later.
+    """
+    place = _place(remote.place_for(text) if is_remote(text) else text)
     if not place.is_dir() and place.exists():
         raise UsageError(
             f"--out {place} is a file, and a folder is needed. Choose another.", code="bad_out"
         )
     return place
+
+
+def run_folder(text: str | Path) -> Path:
+    """Understand the folder of a run; at an address, it is one of the cache until it is whole."""
+    return remote.place_for(text) if is_remote(text) else Path(text)
+
+
+def fetched(text: str | Path) -> Path:
+    """Understand a file or a folder; one at an address is fetched."""
+    return remote.fetched(text) if is_remote(text) else Path(text)
+
+
+def saved_folder(text: str | Path) -> Path:
+    """Understand the folder of a saved model; one at an address is fetched."""
+    return remote.fetched_folder(text) if is_remote(text) else Path(text)
 
 
 def new_file(text: str | Path) -> Path:

@@ -9,15 +9,19 @@ import typer
 
 from sdgar.database.address import Address, is_address
 from sdgar.errors import UsageError
+from sdgar.storage import remote
+from sdgar.storage.addresses import is_remote
 
 PATH = "PATH"
 """The word for a file or a store in the help of an option."""
 
 
 def source(text: str | Path | Address) -> Path | Address:
-    """Understand the name of a file, or the address of a store such as sqlite:///store.db."""
+    """Understand the name of a file, an address such as s3://…, or a store: sqlite:///store.db."""
     if isinstance(text, Path | Address):
         return text
+    if is_remote(text):
+        return remote.fetched(text)
     return Address.of(text) if is_address(text) else Path(text)
 
 
@@ -37,7 +41,8 @@ Files = Annotated[
     typer.Argument(
         metavar="FILE…",
         parser=source,
-        help="Read these files of events, or a store: sqlite:///FILE.db, postgresql://…",
+        help="Read these files of events, also at addresses such as s3://BUCKET/PATH, or a store: "
+        "sqlite:///FILE.db, postgresql://…",
     ),
 ]
 Store = Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sdgar.cli.options.places import run_folder, saved_folder
 from sdgar.cli.options.sources import PATH, source
 from sdgar.errors import UsageError, unknown_name
 from sdgar.settings import KS, METRIC
@@ -139,9 +140,18 @@ Keep = Annotated[
         "where test rows are split off), or the measured one (measured).",
     ),
 ]
+RunPlace = Annotated[
+    Path | None,
+    typer.Option("--out", parser=run_folder, metavar="RUN", help="Save the model here."),
+]
 Resume = Annotated[
     Path | None,
-    typer.Option("--resume", metavar="RUN", help="Go on with the interrupted run of this --out."),
+    typer.Option(
+        "--resume",
+        parser=run_folder,
+        metavar="RUN",
+        help="Go on with the interrupted run of this --out.",
+    ),
 ]
 CheckpointEvery = Annotated[
     float,
@@ -154,9 +164,17 @@ CheckpointEvery = Annotated[
 ]
 MaybeRunFolder = Annotated[
     Path | None,
-    typer.Argument(metavar="RUN", show_default=False, help="Name the folder of a saved model."),
+    typer.Argument(
+        metavar="RUN",
+        parser=saved_folder,
+        show_default=False,
+        help="Name the folder of a saved model.",
+    ),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Name the folder of a saved model.")]
+RunFolder = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", parser=saved_folder, help="Name the folder of a saved model."),
+]
 
 
 def kept_rows(keep: str | None, test: list[Any] | None, split: str | None, protocol: str) -> str:

@@ -28,6 +28,7 @@ from sdgar.data.weighting import WEIGHTINGS, weigh
 from sdgar.database.address import Address, is_address
 from sdgar.errors import unknown_name
 from sdgar.show.progress import tell
+from sdgar.storage import remote
 
 _DEFAULTS = ReadOptions()
 _SEEN_BY: dict[SeenBy, str] = {
@@ -105,8 +106,10 @@ def read_options(**options: Any) -> ReadOptions:
 def read_files(paths: Sequence[str | Path | Address], options: ReadOptions = _DEFAULTS) -> Loaded:
     """Read CSV, TSV, JSON Lines or Parquet files as one input, plain or compressed (gz, zst).
 
-    The address of a store stands for its events.
+    The address of a store stands for its events. Files may have addresses too, such as
+    s3://bucket/events.csv: they are copied to the cache, and read there.
     """
+    paths = remote.here(paths)
     if any(is_address(path) for path in paths):
         return _read_store(paths, options)
     notes: list[str] = []

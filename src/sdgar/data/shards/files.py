@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.storage import folders
+from sdgar.storage import folders, remote
 from sdgar.storage.folders import MANIFEST, DamagedError, NotAFileError
 from sdgar.storage.whole_files import digest
 
@@ -76,7 +76,11 @@ def require_files(folder: Path, files: Any, *, verify: bool) -> None:
             with folders.open_file(path) as file:
                 found = os.fstat(file.fileno()).st_size
         except FileNotFoundError as error:
-            raise DamagedError(path, "the file is missing") from error
+            if remote.origin_of(path) is None:
+                raise DamagedError(path, "the file is missing") from error
+            found = size  # as the folder at the address has it
+            if verify:
+                remote.ensure(path)
         except NotAFileError as error:
             raise DamagedError(path, str(error)) from error
         if found != size:
@@ -88,6 +92,7 @@ def require_files(folder: Path, files: Any, *, verify: bool) -> None:
 def mapped(folder: Path, name: str, dtype: str | None, length: int | None) -> NDArray[Any]:
     """Map an array into memory, read-only; raise if it is not of this type and length."""
     path = file_of(folder, name)
+    remote.ensure(path)
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r")
     except FileNotFoundError as error:
@@ -99,6 +104,14 @@ def mapped(folder: Path, name: str, dtype: str | None, length: int | None) -> ND
         wanted = f"{'some' if length is None else f'{length:,}'} numbers of type {dtype}"
         raise DamagedError(path, f"it holds {array.shape} of type {array.dtype}, not {wanted}")
     return array
+
+
+def has_file(folder: Path, name: str) -> bool:
+    """Tell whether a folder has an array, here or at the address that it stands for."""
+    path = file_of(folder, name)
+    if path.exists() or remote.origin_of(path) is None:
+        return path.exists()
+    return path.name in folders.read_table(folder / MANIFEST)["files"]
 
 
 def file_of(folder: Path, name: str) -> Path:

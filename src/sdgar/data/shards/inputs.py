@@ -16,6 +16,7 @@ from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.sources import Source, opened
 from sdgar.database.address import is_address
 from sdgar.errors import UsageError
+from sdgar.storage import remote
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Inputs:
     @classmethod
     def find(cls, paths: Sequence[str | Path], options: ReadOptions) -> Inputs:
         """Find the files of names, patterns and folders, and look at their columns."""
+        paths = remote.here(paths)
         if any(is_address(path) for path in paths):
             raise UsageError(
                 "shards are made of files, and a store is none. Write its events to a file with "

@@ -14,7 +14,7 @@ from sdgar.data.history import History
 from sdgar.data.id_file import read_ids
 from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
-from sdgar.data.shards.files import file_of, mapped
+from sdgar.data.shards.files import has_file, mapped
 from sdgar.data.shards.manifest import TIME, WEIGHT, folder_of
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ class Shard:
     @cached_property
     def seen_time_E(self) -> NDArray[np.int64] | None:
         """The time of each pair of ``seen``, if it is known."""
-        if not self._part.seen or not file_of(self.folder, "seen.time").exists():
+        if not self._part.seen or not has_file(self.folder, "seen.time"):
             return None
         return mapped(self.folder, "seen.time", "int64", self._part.seen)
 
     @cached_property
     def seen_neutral_E(self) -> NDArray[np.bool_] | None:
         """True for each pair of ``seen`` that does not speak against its item; None if all do."""
-        if not self._part.seen or not file_of(self.folder, "seen.neutral").exists():
+        if not self._part.seen or not has_file(self.folder, "seen.neutral"):
             return None
         return mapped(self.folder, "seen.neutral", "bool", self._part.seen)
 

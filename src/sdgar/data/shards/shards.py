@@ -17,6 +17,8 @@ from sdgar.data.shards import writing
 from sdgar.data.shards.manifest import Described, read_described
 from sdgar.data.shards.shard import Shard, ids_in
 from sdgar.show import printed
+from sdgar.storage import remote
+from sdgar.storage.addresses import is_remote
 
 
 class Shards(printed.Described):
@@ -40,9 +42,10 @@ class Shards(printed.Described):
     def open(cls, path: str | Path, *, verify: bool = False) -> Shards:
         """Open a folder of shards, after a check that all files are there and belong together.
 
-        ``verify`` also computes the SHA-256 of every file, which reads all of them.
+        ``verify`` also computes the SHA-256 of every file, which reads all of them. The path may be
+        an address such as s3://bucket/events.shards, of which files are fetched as they are needed.
         """
-        folder = Path(path)
+        folder = remote.fetched(path) if is_remote(path) else Path(path)
         return cls(folder, read_described(folder, verify=verify))
 
     @classmethod

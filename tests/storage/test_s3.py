@@ -1,0 +1,98 @@
+"""Events, shards and runs in S3, against a server of this machine (moto, which is not installed by
+default: it is large). The test is skipped where there is no command ``moto_server``, or no s3fs."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+import sdgar
+from sdgar.data.shards import Shards
+from sdgar.errors import ResourceError, UsageError
+from sdgar.storage import remote
+
+from ..cli.test_cli import result_of
+from ..cli.test_cli import sdgar as command
+
+ROWS = "user,item\n" + "".join(f"u{n % 9},{n % 7}\n" for n in range(80) if n % 5)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Start a server with the bucket ``b``, and return where it is."""
+    pytest.importorskip("s3fs", reason="s3fs is not installed (pip install 'sdgar[remote]')")
+    program = shutil.which("moto_server")
+    if program is None:
+        pytest.skip("moto_server is not installed (pip install 'moto[server]')")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [program, "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(address, timeout=1).read()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def bucket(server, tmp_path, monkeypatch):
+    import s3fs
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "hush")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv(remote.CACHE, str(tmp_path / "cache"))
+    s3fs.S3FileSystem.clear_instance_cache()
+    files = s3fs.S3FileSystem()
+    if not files.exists("b"):
+        files.mkdir("b")
+    return files
+
+
+def test_events_shards_and_runs_are_in_s3(bucket, tmp_path):
+    bucket.pipe("b/logs/day=1/a.csv", ROWS.encode())
+    (tmp_path / "a.csv").write_text(ROWS)
+    assert (
+        sdgar.read("s3://b/logs/day=1/a.csv").fingerprint()
+        == sdgar.read(tmp_path / "a.csv").fingerprint()
+    )
+    words = ("data", "shard", "s3://b/logs", "--shards", 3, "--json", "--out")
+    there = result_of(command(*words, "s3://b/events.shards"))
+    assert bucket.exists("b/events.shards/manifest.json")
+    assert command(*words, "s3://b/events.shards").returncode == 2
+    told = result_of(command("data", "info", "s3://b/events.shards", "--verify", "--json"))
+    assert told["digest"] == there["digest"]
+    words = ("train", "s3://b/events.shards", "--system", "bpr", "--set", "dim=4", "--set")
+    words += ("epochs=1", "--test-users", 3, "--out", "s3://b/run", "--json")
+    assert result_of(command(*words))["out"] == "s3://b/run"
+    asked = command("recommend", "s3://b/run", "--user", "u3", "-k", 1, "--json")
+    assert result_of(asked)["recommendations"][0]["user"] == "u3"
+
+
+def test_what_is_wrong_is_named(bucket, monkeypatch):
+    with pytest.raises(UsageError, match=r"there is nothing at s3://nobody/a\.csv"):
+        sdgar.read("s3://nobody/a.csv")
+    with pytest.raises(UsageError, match=r"there is nothing at s3://b/none\.shards"):
+        Shards.open("s3://b/none.shards")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    type(bucket).clear_instance_cache()
+    with pytest.raises(ResourceError) as found:
+        sdgar.read("s3://b/logs/day=1/a.csv")
+    assert found.value.code == "unreachable"
+    assert "hush" not in str(found.value)
