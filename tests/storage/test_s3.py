@@ -24,7 +24,7 @@ ROWS = "user,item\n" + "".join(f"u{n % 9},{n % 7}\n" for n in range(80) if n % 5
 
 @pytest.fixture(scope="module")
 def server():
-    """Start a server with the bucket ``b``, and return where it is."""
+    """Start a server, and return where it is."""
     pytest.importorskip("s3fs", reason="s3fs is not installed (pip install 'sdgar[remote]')")
     program = shutil.which("moto_server")
     if program is None:
@@ -60,39 +60,39 @@ def bucket(server, tmp_path, monkeypatch):
     monkeypatch.setenv(remote.CACHE, str(tmp_path / "cache"))
     s3fs.S3FileSystem.clear_instance_cache()
     files = s3fs.S3FileSystem()
-    if not files.exists("b"):
-        files.mkdir("b")
+    if not files.exists("bucket"):
+        files.mkdir("bucket")
     return files
 
 
 def test_events_shards_and_runs_are_in_s3(bucket, tmp_path):
-    bucket.pipe("b/logs/day=1/a.csv", ROWS.encode())
+    bucket.pipe("bucket/logs/day=1/a.csv", ROWS.encode())
     (tmp_path / "a.csv").write_text(ROWS)
     assert (
-        sdgar.read("s3://b/logs/day=1/a.csv").fingerprint()
+        sdgar.read("s3://bucket/logs/day=1/a.csv").fingerprint()
         == sdgar.read(tmp_path / "a.csv").fingerprint()
     )
-    words = ("data", "shard", "s3://b/logs", "--shards", 3, "--json", "--out")
-    there = result_of(command(*words, "s3://b/events.shards"))
-    assert bucket.exists("b/events.shards/manifest.json")
-    assert command(*words, "s3://b/events.shards").returncode == 2
-    told = result_of(command("data", "info", "s3://b/events.shards", "--verify", "--json"))
+    words = ("data", "shard", "s3://bucket/logs", "--shards", 3, "--json", "--out")
+    there = result_of(command(*words, "s3://bucket/events.shards"))
+    assert bucket.exists("bucket/events.shards/manifest.json")
+    assert command(*words, "s3://bucket/events.shards").returncode == 2
+    told = result_of(command("data", "info", "s3://bucket/events.shards", "--verify", "--json"))
     assert told["digest"] == there["digest"]
-    words = ("train", "s3://b/events.shards", "--system", "bpr", "--set", "dim=4", "--set")
-    words += ("epochs=1", "--test-users", 3, "--out", "s3://b/run", "--json")
-    assert result_of(command(*words))["out"] == "s3://b/run"
-    asked = command("recommend", "s3://b/run", "--user", "u3", "-k", 1, "--json")
+    words = ("train", "s3://bucket/events.shards", "--system", "bpr", "--set", "dim=4", "--set")
+    words += ("epochs=1", "--test-users", 3, "--out", "s3://bucket/run", "--json")
+    assert result_of(command(*words))["out"] == "s3://bucket/run"
+    asked = command("recommend", "s3://bucket/run", "--user", "u3", "-k", 1, "--json")
     assert result_of(asked)["recommendations"][0]["user"] == "u3"
 
 
 def test_what_is_wrong_is_named(bucket, monkeypatch):
     with pytest.raises(UsageError, match=r"there is nothing at s3://nobody/a\.csv"):
         sdgar.read("s3://nobody/a.csv")
-    with pytest.raises(UsageError, match=r"there is nothing at s3://b/none\.shards"):
-        Shards.open("s3://b/none.shards")
+    with pytest.raises(UsageError, match=r"there is nothing at s3://bucket/none\.shards"):
+        Shards.open("s3://bucket/none.shards")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     type(bucket).clear_instance_cache()
     with pytest.raises(ResourceError) as found:
-        sdgar.read("s3://b/logs/day=1/a.csv")
+        sdgar.read("s3://bucket/logs/day=1/a.csv")
     assert found.value.code == "unreachable"
     assert "hush" not in str(found.value)
