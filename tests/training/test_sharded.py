@@ -1,5 +1,7 @@
 """Training on shards: users pass through memory in blocks, wherever they are in between."""
 
+import errno
+import shutil
 from pathlib import Path
 from signal import SIGTERM
 
@@ -16,6 +18,8 @@ from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, 
 from sdgar.experiments.sharded_run import bytes_needed, run_shards
 from sdgar.training.sharded import OnShards
 from sdgar.training.users_on_disk import UsersOnDisk
+
+from ..cli.test_cli import sdgar as command
 
 SHAPE = Shape(users=90, items=40, interactions=900, concentration=0.15)
 FILES = ("model.safetensors", "ids.safetensors", "history.safetensors")
@@ -211,3 +215,32 @@ def test_versions_that_no_state_has_are_removed(tmp_path):
     next(tmp_path.iterdir()).unlink()
     with pytest.raises(ArtifactError, match="is missing, so the run cannot go on"):
         UsersOnDisk(tmp_path, 2).load_state(first)
+
+
+@pytest.mark.parametrize("where", ["put", "room"])
+def test_a_full_disk_is_named(where, tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    users = UsersOnDisk(tmp_path, 2, lambda shard: True)
+    monkeypatch.setattr("sdgar.storage.folders.write_tensors", full)
+    monkeypatch.setattr("os.posix_fallocate", full)
+    vectors = {"u": np.zeros((2, 3), np.float32)}
+    write = {
+        "put": lambda: users.put(0, "vectors", vectors),
+        "room": lambda: users.room("a", (2, 3)),
+    }
+    with pytest.raises(ResourceError, match="the disk is full") as found:
+        write[where]()
+    assert found.value.code == "disk_full"
+
+
+def test_a_bad_shard_is_named_before_anything_is_computed(shards, tmp_path):
+    folder = tmp_path / "bad.shards"
+    shutil.copytree(shards.folder, folder)
+    file = folder / "shard-00001" / "items.npy"
+    file.write_bytes(file.read_bytes()[:-4])
+    done = command("train", folder, "--out", tmp_path / "run")
+    assert done.returncode == 4
+    assert "shard-00001/items.npy is damaged: it has" in " ".join(done.stderr.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.shards"]

@@ -1,5 +1,6 @@
 """Several processes that train together: the bytes of one, whatever happens to them."""
 
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -124,6 +125,33 @@ def test_workers_with_other_settings_are_refused_before_anything_is_written(shar
         assert text.startswith("workers_differ")
         assert "seed is 0 for worker 0 and 7 for worker 1." in text
     assert not list(tmp_path.iterdir())
+
+
+def test_workers_with_other_data_and_another_version_are_refused(shards, tmp_path):
+    other = Shards.write(generate(SHAPE, seed=4), tmp_path / "other", 7)
+    task = task_of(
+        shards, tmp_path / "run", "BPR", elsewhere={1: other.folder}, versions={1: "9.9"}
+    )
+    said = run_together(task, 2)
+    for text in said.values():
+        assert text.startswith("workers_differ")
+        assert f"data is {shards.digest!r} for worker 0 and {other.digest!r} for worker 1" in text
+        assert f"sdgar is {sdgar.__version__!r} for worker 0 and '9.9' for worker 1" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+@exhaustive
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_run_goes_on_after_a_kill_at_any_moment(shards, by_one, seed, count, tmp_path):
+    """Each of the four epochs has more than 12 batches, in each of which all workers talk."""
+    rng = random.Random(100 * count + seed)
+    number, message = rng.randrange(count), rng.randint(1, 48)
+    begun = task_of(shards, tmp_path / "run", "SDSoftmax", killed_at={number: message})
+    assert number not in run_together(begun, count)
+    said = run_together(replace(begun, killed_at={}, resume=True), 2)
+    assert said[0].startswith("sent"), said
+    assert bytes_of(tmp_path / "run") == by_one("SDSoftmax")
 
 
 def test_a_worker_that_does_not_come_is_named(tmp_path):

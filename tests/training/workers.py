@@ -41,6 +41,10 @@ class Task:
     """The process whose disk is full."""
     others: dict[int, dict[str, Any]] = field(default_factory=dict)
     """The settings of a process that are not those of all."""
+    elsewhere: dict[int, Path] = field(default_factory=dict)
+    """The shards of a process that are not those of all."""
+    versions: dict[int, str] = field(default_factory=dict)
+    """The version of sdgar of a process that is not that of all."""
 
 
 def run_together(task: Task, count: int) -> dict[int, str]:
@@ -99,7 +103,8 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     _mishaps(task, number)
     settings = task.settings | task.others.get(number, {})
     model = getattr(sdgar, task.system)(**settings)
-    shards, told = Shards.open(task.shards), dict(task.told)
+    shards, told = Shards.open(task.elsewhere.get(number, task.shards)), dict(task.told)
+    sdgar.__version__ = task.versions.get(number, sdgar.__version__)
     asked = []
 
     def stop() -> Any:

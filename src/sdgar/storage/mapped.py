@@ -15,6 +15,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 
+def reserve(path: Path) -> None:
+    """Reserve room for all of a file; raise ``OSError`` if the disk has none.
+
+    A page of a mapped file that the disk has no room for would end the process.
+    """
+    if hasattr(os, "posix_fallocate") and (size := path.stat().st_size):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+
+
 class MappedArrays:
     """New arrays in the files ``NAME.npy`` of a folder."""
 
@@ -26,10 +36,7 @@ class MappedArrays:
         path = self._folder / f"{name}.npy"
         sizes = (shape,) if isinstance(shape, int) else shape
         mapped = np.lib.format.open_memmap(path, "w+", dtype, sizes)
-        # A page that the disk has no room for would end the process, so room is reserved first.
-        if hasattr(os, "posix_fallocate"):
-            with path.open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        reserve(path)
         return np.asarray(mapped)
 
     def keep(self, names: Collection[str]) -> None:

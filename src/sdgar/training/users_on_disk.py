@@ -22,6 +22,8 @@ from torch import Tensor
 
 from sdgar.errors import ArtifactError
 from sdgar.storage import folders
+from sdgar.storage.mapped import reserve
+from sdgar.storage.whole_files import disk_error
 
 KINDS = ("vectors", "states")
 """The kinds of files of a shard."""
@@ -70,14 +72,23 @@ class UsersOnDisk:
             return
         path = self._path(shard, kind, version)
         writing = path.with_suffix(".tmp")
-        writing.unlink(missing_ok=True)
-        folders.write_tensors(writing, arrays)
-        writing.replace(path)
+        try:
+            writing.unlink(missing_ok=True)
+            folders.write_tensors(writing, arrays)
+            writing.replace(path)
+        except OSError as error:
+            raise disk_error(path, error) from error
         self._prune(shard, kind)
 
     def room(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Return room for numbers of all users, in a file."""
-        return np.memmap(self._folder / name, np.float32, "w+", shape=shape)
+        path = self._folder / name
+        try:
+            room = np.memmap(path, np.float32, "w+", shape=shape)
+            reserve(path)
+        except OSError as error:
+            raise disk_error(path, error) from error
+        return room
 
     def state(self) -> Tensor:
         """Return the versions of now, which can be gone back to until two more were asked for."""
