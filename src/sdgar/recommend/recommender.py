@@ -209,9 +209,14 @@ class Recommender(Described):
         return {"kind": "faiss", "recall": self.index.recall}
 
     def _sweep(self, n_users: int) -> Sweep | None:
-        """Build what finds exact lists of many users faster, if there is such a thing."""
+        """Give what finds exact lists of many users faster, if there is such a thing."""
         worth = is_worth_it(n_users, len(self.items)) and can_be_swept(self.model)
-        return Sweep.of(self.model) if worth else None
+        return self._swept if worth else None
+
+    @cached_property
+    def _swept(self) -> Sweep:
+        """The table of all items in small integers."""
+        return Sweep.of(self.model)
 
     @property
     def abilities(self) -> dict[str, bool]:
