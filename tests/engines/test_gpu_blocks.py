@@ -8,6 +8,7 @@ import sys
 import threading
 from copy import deepcopy
 from functools import partial
+from signal import SIGTERM
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.engines.gpu_blocks import GpuBlockEngine
 from sdgar.engines.slots import SLOTS, Conveyor, Kind
 from sdgar.engines.users import InMemory, OnDevice
+from sdgar.errors import StoppedError
+from sdgar.experiments.sharded_run import run_shards
 from sdgar.parts.users import for_users
 from sdgar.training.users_on_disk import UsersOnDisk
 
@@ -78,9 +81,25 @@ def assert_same(one, two):
 
 
 @pytest.fixture(scope="module")
-def unbroken(shards):
-    """The tensors of two epochs with users who wait in memory."""
-    return tensors_of(trained(engine_of("sdsoftmax", shards))[0])
+def halfway(shards):
+    """An engine after one of two epochs, with users who wait in memory: its state and its users."""
+    engine, _ = trained(engine_of("sdsoftmax", shards), epochs=1)
+    state = {name: table.cpu() for name, table in engine.state().items()}
+    kinds = [(shard, kind) for shard in range(3) for kind in ("vectors", "states")]
+    return engine, state, {key: deepcopy(engine._users.take(*key)) for key in kinds}
+
+
+def second(engine):
+    """Run the second epoch, in which the generator follows the scores."""
+    engine.refit(2)
+    engine.run_epoch(2)
+    return tensors_of(engine)
+
+
+@pytest.fixture(scope="module")
+def unbroken(halfway):
+    """The tensors after both epochs."""
+    return second(halfway[0])
 
 
 def go_on_from(engine, other):
@@ -122,18 +141,23 @@ def test_start_and_refits_are_those_of_the_cpu(shards, unbroken):
         torch.testing.assert_close(unbroken[one], table, rtol=1e-4, atol=1e-5)
 
 
-def test_users_who_wait_on_the_device_change_no_byte(shards, unbroken):
-    assert_same(tensors_of(trained(engine_of("sdsoftmax", shards, OnDevice()))[0]), unbroken)
+def test_users_who_wait_on_the_device_change_no_byte(shards, halfway, unbroken):
+    _, state, users = halfway
+    engine = engine_of("sdsoftmax", shards, OnDevice())
+    engine.load_state(state)
+    for key, arrays in users.items():
+        engine._users.keep(*key, {n: torch.from_numpy(a).to(DEVICE) for n, a in arrays.items()})
+    assert_same(second(engine), unbroken)
 
 
-def test_users_in_files_go_on_from_a_state_to_the_same_bytes(shards, unbroken, tmp_path):
-    engine, _ = trained(engine_of("sdsoftmax", shards, UsersOnDisk(tmp_path, 3)), epochs=1)
-    state = {name: table.cpu() for name, table in engine.state().items()}
-    again = engine_of("sdsoftmax", shards, UsersOnDisk(tmp_path, 3))
-    again.load_state(state)
-    again.refit(2)
-    again.run_epoch(2)
-    assert_same(tensors_of(again), unbroken)
+def test_users_in_files_go_on_from_a_state_to_the_same_bytes(shards, halfway, unbroken, tmp_path):
+    _, state, users = halfway
+    files = UsersOnDisk(tmp_path, 3)
+    for key, arrays in users.items():
+        files.put(*key, arrays)
+    engine = engine_of("sdsoftmax", shards, UsersOnDisk(tmp_path, 3))
+    engine.load_state(state | {"optimizer.users": files.state()})
+    assert_same(second(engine), unbroken)
 
 
 def test_one_block_has_the_bytes_of_the_engine_in_memory(shards):
@@ -178,6 +202,31 @@ def test_torch_triton_and_numpy_are_enough(shards, tmp_path):
     words = [sys.executable, "-W", "ignore", "-c", BARE, str(shards.folder), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ)
     assert done.stdout == "fused-gpu True\n", done.stderr
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("system", ["sdsoftmax", "sdgar", "bpr"])
+def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, tmp_path):
+    small = {"dim": 3, "epochs": 2, "engine": "fused-gpu", "device": DEVICE.type}
+    kind, more = {
+        "sdsoftmax": (sdgar.SDSoftmax, {"states": 2, "generator_samples": 2, "refit_every": 1}),
+        "sdgar": (sdgar.SDGAR, {"states": 2, "generator_samples": 2, "evaluate_every": 1}),
+        "bpr": (sdgar.BPR, {"evaluate_every": 1}),
+    }[system]
+    told = {"memory": 1 << 30, "together": 3, "test_users": 9, "checkpoint_every": 0.0}
+    whole, stopped, asked = tmp_path / "whole", tmp_path / "stopped", []
+
+    def stop():
+        asked.append(True)
+        return SIGTERM if len(asked) == 1 else None
+
+    result = run_shards(kind(**small, **more), shards, out=whole, **told)
+    assert result.summary["engine"]["name"] == "fused-gpu"
+    with pytest.raises(StoppedError):
+        run_shards(kind(**small, **more), shards, out=stopped, stop=stop, **told)
+    run_shards(kind(**small, **more), shards, out=stopped, resume=True, **told)
+    for name in ("model.safetensors", "ids.safetensors", "history.safetensors"):
+        assert (stopped / name).read_bytes() == (whole / name).read_bytes(), name
 
 
 KINDS = {"x": Kind(4, (2,), torch.float32)}
