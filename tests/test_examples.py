@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import sdgar
+from sdgar.data.synthetic import PRESETS, generate
+from sdgar.engines import choose
 from sdgar.parts import register
 from sdgar.systems.names import SYSTEMS
 
@@ -50,7 +54,11 @@ def test_recommendations_depend_on_the_part_of_the_day(run):
 
 
 @pytest.mark.parametrize("name", ["own_model", "own_sampler", "own_system"])
-def test_own_parts_learn(run, name):
+def test_own_parts_learn(run, name, monkeypatch):
+    few = replace(PRESETS["demo"], users=200, interactions=8_000)  # and as many items
+    monkeypatch.setattr(sdgar, "synthetic", lambda _: generate(few, seed=0))
+    # The compiled engines take seconds to compile, and are tested elsewhere.
+    monkeypatch.setattr(choose, "FUSED", dict.fromkeys(choose.FUSED, "eager"))
     found = run(name)
     assert len(found) == 2
     assert all(0.02 < value < 1 for value in found.values()), found
