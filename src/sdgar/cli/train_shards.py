@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
 from sdgar.cli.finished import tell_finished
+from sdgar.cli.planned import tell_estimate
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
 from sdgar.cli.workers import several
@@ -59,6 +60,8 @@ def _lead(
 ) -> None:  # fmt: skip
     """Train, alone or as the first of several workers."""
     from sdgar.experiments.run import loop_of
+    from sdgar.experiments.scale.estimate import estimated, kept
+    from sdgar.experiments.scale.memory import BESIDE
     from sdgar.experiments.sharded_run import bytes_needed, run_shards
     from sdgar.training.gpu_needs import gib
     from sdgar.training.sharded import OnShards
@@ -76,18 +79,23 @@ def _lead(
     screen.say(
         "memory",
         f"{items:.2f} GiB for items{shared} and {block:.2f} GiB for the users of a block of "
-        f"shards{each}",
+        f"shards{each}, and about {BESIDE / 2**30:.1f} GiB for libraries and pieces",
     )
+    found = None
     if OnShards(workers=workers).device(estimator.device).type == "cuda":
         needs = estimator.gpu_needs(shards, job.shards["together"])
         screen.say("GPU", f"{gib(needs.total)}: {needs.sentence()}")
+    elif not resume:
+        sizes = {name: job.shards[name] for name in ("memory", "together", "test_users")}
+        found = estimated(estimator, shards, workers=workers, **sizes)
+        tell_estimate(screen, found)
     loop = loop_of(estimator.settled(rows), job.protocol)
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = run_shards(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
             on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
             command=asdict(job), tell=lambda note: screen.say("resume", note), workers=workers,
-            **job.shards,
+            estimate=None if found is None else kept(found), **job.shards,
         )  # fmt: skip
     tell_finished(screen, job, out, result, explain=explain)
 

@@ -24,6 +24,8 @@ from sdgar.data.shards import Shards
 from sdgar.data.shards.held import Held, Without, hold
 from sdgar.errors import ResourceError
 from sdgar.experiments.run import RunResult, summary_of
+from sdgar.experiments.scale import memory as scale_memory
+from sdgar.experiments.scale.workload import Workload
 from sdgar.experiments.workspace import WORK, Workspace, partial_of
 from sdgar.machine.workers import ALONE, Workers
 from sdgar.recommend.recommender import most_popular
@@ -59,10 +61,12 @@ def run_shards(
     command: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _LOGGER.info,
     workers: Workers = ALONE,
+    estimate: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Train on shards, read the test rows once, and save; see ``experiments.run.run``.
 
-    This is for the first of several workers; the others call ``follow_run``.
+    This is for the first of several workers; the others call ``follow_run``. An ``estimate`` of
+    bytes and seconds is kept in the report, beside the seconds that the run took.
     """
     require_within(memory, estimator, shards, together)
     told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
@@ -106,6 +110,8 @@ def run_shards(
             "interactions": train.n_rows,
         }
         summary["seconds"]["evaluate"] += round(time.perf_counter() - before, 3)
+        if estimate is not None:
+            summary["estimate"] = dict(estimate)
         model = model.knowing(shards.interactions(work))
         workspace.commit(model, {"report": summary})
     return RunResult(model, report, popular, summary, estimator.trained_.log)
@@ -184,17 +190,10 @@ def require_within(memory: int, estimator: Learner, shards: Shards, together: in
 
 def bytes_needed(estimator: Learner, shards: Shards, together: int) -> tuple[int, int]:
     """Return the bytes for all items, and for the users and rows of the shards of a block."""
-    settled = estimator.settled(shards)  # type: ignore[arg-type]
-    dim, states = int(settled.dim), settled.n_states()
-    starts = np.arange(0, shards.n_shards, together)
-    users = int(np.add.reduceat(np.diff(shards.start_S1), starts).max())
-    rows = int(np.add.reduceat(shards.rows_S, starts).max())
-    # Vectors are held twice, for the kernels and for the model; of tables there are copies while
-    # they are built or changed.
-    items = shards.n_items * (8 * dim + 32 * states + 64)
+    work = Workload.of(estimator, shards, together)
     on_gpu = OnShards().device(estimator.device).type == "cuda"
-    wait = 4 * dim if on_gpu else 0  # as three blocks wait here then, and not two
-    return items, users * (8 * dim + wait + 32 * states + 64) + 40 * rows
+    wait = 4 * work.recipe.dim if on_gpu else 0  # as three blocks wait here then, and not two
+    return scale_memory.of_items(work), scale_memory.of_block(work) + wait * work.sizes.block_users
 
 
 def _gib(size: int) -> str:

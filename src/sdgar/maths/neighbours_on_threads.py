@@ -36,17 +36,17 @@ _BASE = 1 << 20
 """The bytes for what is looked at in pieces."""
 
 
-def least_memory(n_items: int, k: int) -> int:
+def least_memory(n_items: int, k: int, threads: int | None = None) -> int:
     """Return the least bytes that weights between so many items take, one system at a time.
 
     These are sums and lists of items for each thread, where the neighbours of items begin, how much
     users count by their number of items, and the system of one item.
     """
-    threads = cores.threads()
-    return _BASE + n_items * (8 * threads + 28) + threads * 8 * k * (k + 2) + _system_bytes(k)
+    threads = cores.threads() if threads is None else threads
+    return _BASE + n_items * (8 * threads + 28) + threads * 8 * k * (k + 2) + system_bytes(k)
 
 
-def _system_bytes(k: int) -> int:
+def system_bytes(k: int) -> int:
     """Return the bytes of an item in a block: its system, and the items that it speaks for."""
     return 2 * k * (k + 1) + 4 * k
 
@@ -61,7 +61,7 @@ def block_of(memory: int, n_items: int, k: int) -> int:
             "allowed. Allow more memory, or use fewer threads.",
             code="out_of_memory",
         )
-    return 1 + (memory - least) // _system_bytes(k)
+    return 1 + (memory - least) // system_bytes(k)
 
 
 def lengths(start_R1: NDArray[np.int64]) -> NDArray[np.int64]:

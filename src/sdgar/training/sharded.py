@@ -110,6 +110,11 @@ def learned_of(engine: BlockEngine, held: Held) -> Factors:
     return replace(model, user_UD=torch.cat(vectors))
 
 
+def room_for_weights(memory: int, n_rows: int, taken: int) -> int:
+    """Return the bytes that weights between items may allocate, if so many are taken already."""
+    return max(int(_FOR_ARRAYS * memory) - n_rows * _ROW_BYTES - taken, memory // 4)
+
+
 def _beside(history: History, weight_II: SparseMatrix | None) -> LocalItemWeights | None:
     """Return the memory of some histories, if there are weights between items."""
     if weight_II is None:
@@ -236,9 +241,7 @@ class ShardedTraining:
         if self._how.work is None:
             found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
         else:
-            limit = self._how.memory
-            pages = shards.n_rows * _ROW_BYTES
-            left = max(int(_FOR_ARRAYS * limit) - pages - allocated_bytes(), limit // 4)
+            left = room_for_weights(self._how.memory, shards.n_rows, allocated_bytes())
             found = LocalItemWeights.from_shards(
                 shards, memory.neighbourhoods, work=self._how.work, memory=left
             )
