@@ -50,6 +50,7 @@ CASES = {
     "sharded_training": (),
     "sharded_gpu": (),
     "ranks": (),
+    "plan": (),
 }
 NEEDS = {
     "answers index": "faiss",
