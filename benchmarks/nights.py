@@ -2,6 +2,7 @@
 
     python benchmarks/nights.py choose [--sets movielens-100k] [--json FILE]
     python benchmarks/nights.py measure [--sets movielens-100k] [--systems sdsoftmax] [--json FILE]
+    python benchmarks/nights.py weights [--sets movielens-100k] [--json FILE]
     python benchmarks/nights.py measure --packed carry …   # where there is no Polars
 
 The last tenth of the rows by time is ten nights. Each night both models learn all rows before it,
@@ -16,7 +17,9 @@ movielens-1m-ordered and of amazon-beauty takes part.
 ``ratings.npz``, ``videogames.npz``, ``beauty.npz``.
 
 ``choose`` tries numbers of epochs and learning rates on eight of the ten nights before those ten,
-which ``measure`` has as training rows alone. FILE has one JSON object a line and is added to.
+which ``measure`` has as training rows alone. ``weights`` measures SD-Softmax with each weight of
+its memory, beside the weight of the first night and the one that training anew chose. FILE has one
+JSON object a line and is added to.
 """
 
 from __future__ import annotations
@@ -37,8 +40,12 @@ from common import device_name, machine, options_of
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits.single import Split
 from sdgar.errors import SdgarWarning
+from sdgar.recommend.recommender import Recommender
 from sdgar.systems.base import Estimator
 from sdgar.systems.names import SYSTEMS
+from sdgar.systems.sdsoftmax import SDSoftmax
+from sdgar.training.judged import TRIED as TRIED_WEIGHTS
+from sdgar.training.memory import beside
 
 METRIC, K = "ndcg@50", 50
 SUM = "sum of ndcg@50"
@@ -125,7 +132,7 @@ def nights(data: Interactions, *, last: bool) -> Iterator[Split]:
         )
 
 
-def measured(model: Estimator, part: Split) -> NDArray[np.float64]:
+def measured(model: Estimator | Recommender, part: Split) -> NDArray[np.float64]:
     """Return NDCG@50 on the rows of a night for each user who has rows before it."""
     known_U = part.train.users.index_of(part.held_out.users.values) >= 0
     return model.evaluate(part.held_out, ks=(K,)).per_user[METRIC] if known_U.any() else np.zeros(0)
@@ -220,6 +227,35 @@ def choose(system: str, name: str, data: Interactions, **short: Any) -> Iterator
             }
 
 
+def weights(system: str, name: str, data: Interactions, **short: Any) -> Iterator[dict[str, Any]]:
+    """Yield a line a night: what the vectors of both models are worth with each weight."""
+    parts = nights(data, last=True)
+    chain, _ = trained(system, next(parts), **short)
+    first = chain.trained_.memory
+    for number, part in enumerate(parts, 1):
+        chain, _ = gone_on(system, part, chain, **short, memory=first)
+        anew, _ = trained(system, part, **short)
+        solved = SDSoftmax(**short).beside(part.train)
+        assert solved is not None
+        memory = solved.of(part.train, chain.recommender_.factors.device)
+        found = {}
+        for how, model in (("going_on", chain.recommender_), ("anew", anew.recommender_)):
+            each = {
+                w: model.with_model(beside(model.factors, memory, w), {}) for w in TRIED_WEIGHTS
+            }
+            found[how] = {str(w): float(measured(one, part).sum()) for w, one in each.items()}
+        yield {
+            "data": name,
+            "system": system,
+            "seed": short.get("seed", 0),
+            "night": number,
+            "users": len(measured(chain, part)),
+            "first": first,
+            "chosen": anew.trained_.memory,
+            **found,
+        }
+
+
 def main() -> None:
     parser = options_of(
         __doc__,
@@ -228,9 +264,10 @@ def main() -> None:
         seeds={"default": "0", "help": "seeds, with commas"},
     )
     parser.add_argument("--packed", type=Path, metavar="DIR", help="files of NumPy, for a GPU")
-    parser.add_argument("what", choices=("choose", "measure"))
+    works = {"choose": choose, "measure": measure, "weights": weights}
+    parser.add_argument("what", choices=tuple(works))
     given = parser.parse_args()
-    work = {"choose": choose, "measure": measure}[given.what]
+    work = works[given.what]
     sets = given.sets.split(",")[:1] if given.quick else given.sets.split(",")
     about = machine() | {"gpu": device_name(), "protocol": PROTOCOL, "what": given.what}
     warnings.simplefilter("ignore", SdgarWarning)

@@ -9,6 +9,7 @@ script that wrote the report; then run this.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -639,12 +640,19 @@ NIGHT_SETS = {
 }
 
 
-def _nights() -> dict[str, list[dict[str, Any]]]:
-    """Collect the nights of SD-Softmax by data set."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for line in _lines("nights.jsonl"):
-        if line["system"] == "sdsoftmax":
-            found.setdefault(NIGHT_SETS[line["data"]], []).append(line)
+NIGHT_SYSTEMS = {"sdsoftmax": "SD-Softmax", "sdgar": "SD-GAR", "bpr": "BPR"}
+
+
+def _nights() -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Collect the nights by data set and system: many seeds on a GPU, or one on the CPU."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    lines = [n for n in _lines("nights-gpu.jsonl") if n["about"]["what"] == "measure"]
+    there = {(n["data"], n["system"]) for n in lines}
+    lines += [n for n in _lines("nights.jsonl") if (n["data"], n["system"]) not in there]
+    for system, data in itertools.product(NIGHT_SYSTEMS, NIGHT_SETS):
+        own = [n for n in lines if (n["data"], n["system"]) == (data, system)]
+        if own:
+            found[NIGHT_SETS[data], NIGHT_SYSTEMS[system]] = own
     return found
 
 
@@ -658,34 +666,109 @@ def _night_gain(lines: list[dict[str, Any]]) -> float:
     return 100 * (_night_mean(lines, "going_on") / _night_mean(lines, "anew") - 1)
 
 
+def _night_error(lines: list[dict[str, Any]]) -> str:
+    """Return the standard error over users of that, in percent, with one seed; – if unknown."""
+    if "squares" not in lines[0]:
+        return "–"
+    users = sum(n["users"] for n in lines)
+    gain = _night_mean(lines, "going_on") - _night_mean(lines, "anew")
+    spread = sum(n["squares"] for n in lines) / users - gain**2
+    return f"{100 * (spread / users) ** 0.5 / _night_mean(lines, 'anew'):.1f} %"
+
+
+def _by_seed(lines: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the nights of each seed."""
+    return [[n for n in lines if n["seed"] == s] for s in sorted({n["seed"] for n in lines})]
+
+
 def nights() -> str:
     """A model that goes on every night beside one that is trained anew, over ten nights."""
     rows = []
-    for title, lines in _nights().items():
-        on, anew = (_night_mean(lines, how) for how in ("going_on", "anew"))
-        fast, slow = (mean(n[how]["cpu_seconds"] for n in lines) for how in ("going_on", "anew"))
-        seeds = sorted({n["seed"] for n in lines})
-        each = [_night_gain([n for n in lines if n["seed"] == seed]) for seed in seeds]
-        spread = f" ({min(each):+.1f} to {max(each):+.1f})" if len(seeds) > 1 else ""
+    for (title, system), lines in _nights().items():
+        seeds = _by_seed(lines)
+        each = [_night_gain(own) for own in seeds]
+        error = f"{stdev(each) / len(each) ** 0.5:.1f} %" if len(each) > 1 else "–"
         rows.append(
-            [title, f"{mean(n['train_rows'] for n in lines):,.0f}",
-             f"{sum(n['users'] for n in lines) / len(seeds):,.0f}", str(len(seeds)), f"{on:.4f}",
-             f"{anew:.4f}", f"{_night_gain(lines):+.1f} %{spread}", f"{fast:.1f} s",
-             f"{slow:.1f} s", f"{fast / slow:.2f}"]
+            [title, system, f"{sum(n['users'] for n in seeds[0]):,}", str(len(seeds)),
+             f"{_night_mean(lines, 'going_on'):.4f}", f"{_night_mean(lines, 'anew'):.4f}",
+             f"{mean(each):+.1f} %", error, _night_error(seeds[0])]
         )  # fmt: skip
-    head = ["", "training rows", "users", "seeds", "goes on", "anew", "difference",
-            "goes on", "anew", "ratio"]  # fmt: skip
-    about = _lines("nights.jsonl")[0]["about"]
+    head = ["", "system", "users", "seeds", "goes on", "anew", "difference", "± over seeds",
+            "± over users"]  # fmt: skip
+    about = {
+        name: list(dict.fromkeys(n["about"]["commit"][:7] for n in _lines(name)))
+        for name in ("nights-gpu.jsonl", "nights.jsonl")
+    }
+    one, other = (", ".join(f"`{c}`" for c in commits) for commits in about.values())
     return markdown(head, rows) + (
-        "\n\nNDCG@50 over all users of ten nights, and the mean seconds that one thread computes a "
-        f"night; commit `{about['commit'][:7]}` on {about['cpu']}; "
+        "\n\nNDCG@50 over all users of ten nights; ± is one standard error, over users with the "
+        f"first seed. Commits {one} on an NVIDIA H200, and for MovieLens-1M {other} on the CPU; "
         "`python benchmarks/nights.py measure`."
+    )
+
+
+def nights_seconds() -> str:
+    """The seconds of going on beside those of training anew, with one thread."""
+    rows = []
+    for data, title in NIGHT_SETS.items():
+        lines = [n for n in _lines("nights.jsonl") if n["data"] == data]
+        fast, slow = (mean(n[how]["cpu_seconds"] for n in lines) for how in ("going_on", "anew"))
+        rows.append([title, f"{mean(n['train_rows'] for n in lines):,.0f}", f"{fast:.1f} s",
+                     f"{slow:.1f} s", f"{fast / slow:.2f}"])  # fmt: skip
+    about = _lines("nights.jsonl")[0]["about"]
+    return markdown(["", "training rows", "goes on", "anew", "ratio"], rows) + (
+        "\n\nThe mean seconds that one thread computes a night of SD-Softmax; commit "
+        f"`{about['commit'][:7]}` on {about['cpu']}; `python benchmarks/nights.py measure`."
+    )
+
+
+def nights_weights() -> str:
+    """SD-Softmax on MovieLens-100K with each weight of its memory, and how often it was chosen."""
+    lines = _lines("nights-weights.jsonl")
+    users = sum(n["users"] for n in lines)
+    first, chosen = (Counter(n[which] for n in lines) for which in ("first", "chosen"))
+    rows = [
+        [weight, *(f"{sum(n[how][weight] for n in lines) / users:.4f}"
+                   for how in ("going_on", "anew")),
+         *(f"{100 * often[float(weight)] / len(lines):.0f} %" for often in (first, chosen))]
+        for weight in lines[0]["anew"]
+    ]  # fmt: skip
+    head = ["weight", "goes on", "anew", "of the first night", "chosen by training anew"]
+    about = lines[0]["about"]
+    return markdown(head, rows) + (
+        f"\n\nNDCG@50 over {len({n['seed'] for n in lines})} seeds; commit "
+        f"`{about['commit'][:7]}` on {about['gpu']}; `python benchmarks/nights.py weights`."
+    )
+
+
+def nights_chosen() -> str:
+    """The numbers of epochs and rates that were tried on the nights before."""
+    lines = [n for n in _lines("nights-gpu.jsonl") if n["about"]["what"] == "choose"]
+    rows = []
+    for system in ("sdgar", "bpr"):
+        own = [n for n in lines if n["system"] == system]
+        tried = sorted({(n["further_epochs"], n["further_rate"]) for n in own})
+        for epochs, rate in tried:
+            cells = []
+            for data in ("amazon-videogames", "amazon-beauty"):
+                on, anew = (
+                    mean(n[how]["ndcg@50"] for n in own
+                         if (n["data"], n["further_epochs"], n["further_rate"])
+                         == (data, epochs, rate))
+                    for how in ("going_on", "anew")
+                )  # fmt: skip
+                cells.append(f"{100 * (on / anew - 1):+.1f} %")
+            rows.append([NIGHT_SYSTEMS[system], str(epochs), f"{rate:g}", *cells])
+    return markdown(
+        ["", "further_epochs", "further_rate", "Amazon Video Games", "Amazon Beauty"], rows
+    ) + (
+        "\n\nBeside training anew, after four and after eight of the ten nights before; two seeds."
     )
 
 
 def nights_each() -> str:
     """The same night by night."""
-    found = _nights()
+    found = {title: own for (title, system), own in _nights().items() if system == "SD-Softmax"}
     rows = []
     for number in range(1, 11):
         cells = []
@@ -1831,6 +1914,9 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "going-on": ("docs/systems.md", going_on),
     "effort": ("docs/systems.md", effort),
     "nights": ("docs/every-night.md", nights),
+    "nights-seconds": ("docs/every-night.md", nights_seconds),
+    "nights-weights": ("docs/every-night.md", nights_weights),
+    "nights-chosen": ("docs/every-night.md", nights_chosen),
     "nights-each": ("docs/every-night.md", nights_each),
     "command": ("docs/benchmarks.md", command),
     "yardsticks": ("docs/systems.md", yardsticks),
