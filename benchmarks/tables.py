@@ -1731,6 +1731,28 @@ def diversity_seconds() -> str:
     return markdown(["rule", "seconds of CPU", "seconds"], rows)
 
 
+def recommend_all() -> str:
+    """Seconds and memory of lists for users of a large model, by each number of workers."""
+    report = _report("recommend-all.json")
+    rows = [
+        [f"{one['workers']}", f"{one['lists']:,}", f"{one['cpu_seconds of a list'] * 1e3:.1f} ms",
+         f"{one['hours of a million lists, computed']:.2f} h",
+         f"{one['peak_gib of a process']['anonymous']:.2f} GiB",
+         f"{one['peak_gib of a process']['files']:.2f} GiB", f"`{one['sha256'][:8]}`"]
+        for one in report["runs"]
+    ]  # fmt: skip
+    head = ["workers", "lists", "CPU time of a list", f"a million on {report['cores']} idle cores",
+            "allocated", "pages of files", "lists"]  # fmt: skip
+    return markdown(head, rows) + (
+        f"\n\n{report['users']:,} users with {report['rows']:,} rows, {report['items']:,} items, "
+        f"{report['dim']} numbers a vector, {report['bytes of the model'] / 1e9:.1f} GB of files. "
+        "Memory is that of the largest process. The hours of a million lists are computed from the "
+        "time of a list, and were not measured. Lists are told by the first digits of their "
+        f"SHA-256. Commit `{report['commit'][:7]}` on {report['cpu']}; {report['load']:.0f} "
+        "processes wanted its cores at the same time."
+    )
+
+
 def ranks() -> str:
     """Say how fast several processes train on shards, beside one."""
     report = _report("ranks.json")
@@ -1945,6 +1967,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "plan-memory": ("docs/scale.md", plan_memory),
     "plan-limits": ("docs/scale.md", plan_limits),
     "plan-runs": ("docs/scale.md", plan_runs),
+    "recommend-all": ("docs/scale.md", recommend_all),
 }
 """The page of every table, and what makes it."""
 

@@ -51,6 +51,8 @@ CASES = {
     "sharded_gpu": (),
     "ranks": (),
     "plan": (),
+    "recommend_all": (),
+    "kills": (),
 }
 NEEDS = {
     "answers index": "faiss",
@@ -89,7 +91,8 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
 
 
 LONG = (
-    "beside_als", "exports", "gpu", "ranks", "sequences", "serving", "sharded_gpu", "turns",
+    "beside_als", "exports", "gpu", "kills", "ranks", "recommend_all", "sequences", "serving",
+    "sharded_gpu", "turns",
 )  # fmt: skip
 """The cases of the long run."""
 
