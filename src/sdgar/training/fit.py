@@ -163,6 +163,8 @@ class Fitted:
 
 
 OnEpoch = Callable[[EpochRecord], None]
+_ROWS_AT_ONCE = 1 << 18
+"""The rows of a table that are looked at together."""
 
 
 class Keeper(Protocol):
@@ -260,9 +262,15 @@ def _look(model: Model, held_out: HeldOut, seen: History, options: FitOptions) -
 def _require_finite(model: Learned) -> None:
     names = {"user_UD": "user vectors", "item_ID": "item vectors", "bias_I": "item biases"}
     for name, tensor in model.tensors().items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+        if tensor.is_floating_point() and not _is_finite(tensor):
             raise NumericalError(
                 f"the {names.get(name, name)} hold a number that is not finite: the model "
                 "diverged. Lower the learning rate or raise l2.",
                 code="diverged",
             )
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Look at some rows at a time, as vectors of all users may lie in a file."""
+    parts = tensor.split(_ROWS_AT_ONCE) if tensor.ndim else (tensor,)  # type: ignore[no-untyped-call]
+    return all(bool(torch.isfinite(part).all()) for part in parts)
