@@ -134,7 +134,7 @@ def test_contexts_come_from_the_time_of_a_store(store, url):
     [
         (["sqlite:///no.db"], {}, "no_such_store"),
         (["sqlite:///no.db", "events.csv"], {}, "mixed_formats"),
-        (["http://example.org/events.csv"], {}, "unknown_store"),
+        (["mongodb://example.org/events"], {}, "unknown_store"),
         (["sqlite:///no.db"], {"delimiter": ","}, "unused_option"),
     ],
 )

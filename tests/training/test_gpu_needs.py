@@ -87,7 +87,7 @@ def test_what_does_not_go_together_is_refused(shards, tmp_path):
         sdgar.BPR(engine="eager", device="cpu").fit_shards(shards, **some)
     with pytest.raises(UsageError, match="users can wait on the GPU only if it trains them"):
         sdgar.BPR(device="cpu").fit_shards(shards, how=OnShards(on_gpu=True), **some)
-    how = OnShards(workers=Workers(count=2), work=tmp_path)
+    how = OnShards(workers=Workers(machine_R=(0, 0)), work=tmp_path)
     with pytest.raises(UsageError, match="2 workers train together on CPUs only"):
         sdgar.BPR(engine="fused-gpu", device="cpu").fit_shards(shards, how=how, **some)
 
@@ -95,5 +95,5 @@ def test_what_does_not_go_together_is_refused(shards, tmp_path):
 def test_several_workers_train_on_cpus_unless_a_gpu_is_asked_for(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert OnShards().device("auto").type == "cuda"
-    assert OnShards(workers=Workers(count=2)).device("auto").type == "cpu"
-    assert OnShards(workers=Workers(count=2)).device("cuda").type == "cuda"
+    assert OnShards(workers=Workers(machine_R=(0, 0))).device("auto").type == "cpu"
+    assert OnShards(workers=Workers(machine_R=(0, 0))).device("cuda").type == "cuda"

@@ -10,7 +10,6 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.storage import remote
-from sdgar.storage.folders import MANIFEST, read_table
 
 if TYPE_CHECKING:
     from sdgar.data.shards import Shards
@@ -120,7 +119,7 @@ def info(
     checked = (
         "all files have their SHA-256" if verify else "all files are there; --verify reads them"
     )
-    screen.say("files", f"{_bytes_in(found) / 1e6:,.1f} MB, {checked}")
+    screen.say("files", f"{found.file_bytes() / 1e6:,.1f} MB, {checked}")
     screen.say("digest", found.digest)
     facts = _facts(found) | {"folder": remote.address_of(folder) or str(folder)}
     screen.result(facts | {"verified": verify})
@@ -154,15 +153,7 @@ def _facts(shards: Shards) -> dict[str, Any]:
         "has_times": shards.has_times,
         "has_weights": shards.has_weights,
         "ids": shards.described.kinds,
-        "bytes": _bytes_in(shards),
+        "bytes": shards.file_bytes(),
         "digest": shards.digest,
         "about": shards.described.about,
     }
-
-
-def _bytes_in(shards: Shards) -> int:
-    """Return the bytes of all files: the arrays that manifests name, and the manifests."""
-    manifests = [shards.folder / MANIFEST, *(shard.folder / MANIFEST for shard in shards)]
-    arrays = (read_table(path)["files"].values() for path in manifests)
-    own = sum(path.stat().st_size for path in manifests)
-    return own + sum(int(file["bytes"]) for files in arrays for file in files)

@@ -22,6 +22,7 @@ _EXTRAS = {
     "ann": "faiss",
     "serve": "psycopg",
     "export": "onnx",
+    "remote": "s3fs",
 }
 """The extras of the package, and the module that each brings."""
 

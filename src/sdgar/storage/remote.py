@@ -113,14 +113,22 @@ def ensure(path: Path) -> None:
 
 def origin_of(path: Path) -> Path | None:
     """Return the folder of the cache that a path lies in and that has an address, if any."""
-    above = [folder for folder in list(path.parents)[:_DEPTH] if (folder / ORIGIN).exists()]
-    return above[0] if above else None
+    above = (folder for folder in list(path.parents)[:_DEPTH] if _is_from_elsewhere(folder))
+    return next(above, None)
+
+
+def _is_from_elsewhere(folder: Path) -> bool:
+    """Tell whether a folder has an address; one whose name cannot be has none."""
+    try:
+        return (folder / ORIGIN).exists()
+    except OSError:
+        return False
 
 
 def address_of(path: Path) -> str | None:
     """Return the address that ``fetched`` gave a path for; None for any other path."""
     for folder in [path, *path.parents][:_DEPTH]:
-        if (folder / ORIGIN).exists() and folder / _told(folder)["gives"] == path:
+        if _is_from_elsewhere(folder) and folder / _told(folder)["gives"] == path:
             return _told(folder)["address"]
     return None
 

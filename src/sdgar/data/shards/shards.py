@@ -19,6 +19,7 @@ from sdgar.data.shards.shard import Shard, ids_in
 from sdgar.show import printed
 from sdgar.storage import remote
 from sdgar.storage.addresses import is_remote
+from sdgar.storage.folders import MANIFEST, read_table
 
 
 class Shards(printed.Described):
@@ -132,6 +133,13 @@ class Shards(printed.Described):
     def interactions(self, work: Path | None = None) -> Interactions:
         """Return all rows as reading the files gives them, in memory or in files of ``work``."""
         return writing.joined(self, work)
+
+    def file_bytes(self) -> int:
+        """Return the bytes of all files: the arrays that manifests name, and the manifests."""
+        manifests = [self.folder / MANIFEST, *(shard.folder / MANIFEST for shard in self)]
+        arrays = (read_table(path)["files"].values() for path in manifests)
+        own = sum(path.stat().st_size for path in manifests)
+        return own + sum(int(file["bytes"]) for files in arrays for file in files)
 
     def sizes(self) -> str:
         """Return the size of the data in words."""

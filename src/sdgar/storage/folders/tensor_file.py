@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sdgar.storage.folders.verified import DamagedError, require_seal
 
 if TYPE_CHECKING:
@@ -62,6 +60,8 @@ def map_tensors(path: Path, *, to_change: bool = False) -> Tensors:
     With ``to_change`` they can be written to, which does not change the file. It raises
     ``ValueError`` if the file is cut or is no file of tensors. The numbers in it are not verified.
     """
+    import numpy as np
+
     whole = np.memmap(path, np.uint8, "c" if to_change else "r")
     length = int.from_bytes(whole[:8].tobytes(), "little")
     if length > len(whole) - 8:
@@ -108,6 +108,8 @@ def _header(tensors: Tensors) -> bytes:
 
 
 def _pieces(tensors: Tensors) -> Any:
+    import numpy as np
+
     yield _header(tensors)
     for tensor in _in_order(tensors).values():
         flat = np.ascontiguousarray(tensor).reshape(-1)

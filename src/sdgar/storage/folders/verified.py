@@ -17,11 +17,22 @@ import stat
 import types
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from numpy.typing import NDArray
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from sdgar.errors import ArtifactError, ResourceError
+
+if TYPE_CHECKING:  # commands look for folders before they need anything heavy
+    from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
 """The name of the file that describes the others of a folder."""
@@ -31,7 +42,7 @@ _MAX_JSON_BYTES = 64 << 20
 _MAX_HEADER_BYTES = 1 << 20
 _AT_ONCE = 1 << 24
 
-Tensors = dict[str, NDArray[Any]]
+Tensors: TypeAlias = "dict[str, NDArray[Any]]"
 """Tensors by name."""
 Record = TypeVar("Record")
 
