@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
+from threading import Timer
 from typing import Any
 
 from sdgar.errors import ResourceError, SdgarError
@@ -36,7 +37,9 @@ class Task:
     stop_after: int | None = None
     """The number of epochs after which the run is asked to stop."""
     killed_at: dict[int, int] = field(default_factory=dict)
-    """The block of users before whose batches a process is killed, by its number."""
+    """The block of users at whose batches a process is killed, by its number."""
+    later: float = 0.0
+    """The seconds from the first batch of that block until it is killed."""
     broken: int | None = None
     """The process whose disk is full."""
     others: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -134,7 +137,9 @@ def _mishaps(task: Task, number: int) -> None:
     def run_or_die(self: SharedCpuEngine, epoch: int) -> Any:
         blocks.append(True)
         if len(blocks) == task.killed_at.get(number):
-            os.kill(os.getpid(), SIGKILL)
+            if not task.later:
+                os.kill(os.getpid(), SIGKILL)
+            Timer(task.later, os.kill, (os.getpid(), SIGKILL)).start()
         return run(self, epoch)
 
     def full(*args: Any) -> None:
