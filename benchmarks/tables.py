@@ -933,6 +933,34 @@ def _limit(gib: float | None) -> str:
     return "in memory" if gib is None else f"{gib:g} GiB"
 
 
+def sharded_training() -> str:
+    """Seconds and memory of training on shards, by the number of rows."""
+    runs = _report("sharded_training.json")["runs"]
+    rows = [
+        [f"{one['rows']:,}", f"{one['users']:,}", one["limit"],
+         f"{one['train']['peak_anonymous'] / 2**30:.2f} GiB",
+         f"{one['train']['peak_of_files'] / 2**30:.2f} GiB",
+         *(f"{one['seconds'][part]:.0f} s" for part in
+           ("start", "memory", "refit", "train", "evaluate")),
+         f"{one['train']['cpu_seconds']:.0f} s",
+         f"{1e6 * one['train']['cpu_seconds'] / one['rows']:.0f} µs"]
+        for one in runs
+    ]  # fmt: skip
+    head = [
+        "rows", "users", "`--memory`", "arrays", "pages of files", "start", "memory of histories",
+        "generator", "epoch", "measuring", "of cores, in all", "a row",
+    ]  # fmt: skip
+    one = runs[-1]
+    contained = [run["container_bytes"] for run in runs if run.get("container_bytes")]
+    said = f" The process had a container of {min(contained) / 2**30:g} GiB." if contained else ""
+    return markdown(head, rows) + (
+        f"\n\n{one['items']:,} items, D = {one['dim']}, {one['epochs']} epoch, measured on 20,000 "
+        f"users; commit `{one['commit'][:7]}` on {one['cpu']}.{said} About {one['load']:.0f} "
+        "processes wanted the cores at the same time, so seconds of the clock are several times "
+        "those of an idle machine."
+    )
+
+
 def memory_seconds() -> str:
     """Seconds and accuracy of the weights beside implicit's ALS, in turns."""
     report = _report("memory-seconds.json")
@@ -1968,6 +1996,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "plan-limits": ("docs/scale.md", plan_limits),
     "plan-runs": ("docs/scale.md", plan_runs),
     "recommend-all": ("docs/scale.md", recommend_all),
+    "sharded-training": ("docs/scale.md", sharded_training),
 }
 """The page of every table, and what makes it."""
 
