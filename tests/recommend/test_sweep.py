@@ -59,6 +59,15 @@ def test_a_list_depends_on_its_context_alone():
         assert alone.scores_TK[0].tobytes() == together.scores_TK[user].tobytes()
 
 
+def test_models_with_and_without_a_memory_share_a_table():
+    model, history = model_of(np.random.default_rng(4), 5, 60, 8)
+    vectors, sweep = model.first, Sweep.of(model)
+    for one in (vectors, model, vectors):  # by one thread, which keeps its room
+        exact = top_k(one, np.arange(5), 6, seen=history)
+        found = sweep.top_k(one, np.arange(5), 6, seen=history)
+        assert found.items_TK.tolist() == exact.items_TK.tolist()
+
+
 def test_ties_go_to_the_lower_number():
     rng = np.random.default_rng(3)
     model, _ = model_of(rng, 4, 120, 8, memory=False, alike=5)

@@ -26,6 +26,7 @@ from sdgar.evaluation.topk import TopK, require_rankable, top_k
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model, Scorer
 from sdgar.models.parts import Parts, as_array
+from sdgar.recommend.finder import has_items
 from sdgar.recommend.inverted_file import InvertedFile
 
 FROM_ITEMS = 300_000
@@ -141,8 +142,7 @@ class ItemIndex:
 
     def serves(self, model: Scorer) -> bool:
         """Tell whether a model has the items of this index, as one with new users has."""
-        parts = Parts.of(model)
-        return parts is not None and parts.factors.item_ID is self._item_ID
+        return has_items(model, self._item_ID)
 
     def top_k(
         self,

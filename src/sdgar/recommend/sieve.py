@@ -19,10 +19,11 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.data.interactions import History
-from sdgar.evaluation.topk import TopK, require_rankable, top_k
+from sdgar.evaluation.topk import TopK
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
 from sdgar.models.parts import Parts, as_array
+from sdgar.recommend.finder import Finder
 
 FROM_ITEMS = 2_000
 """The size of a catalogue from which a sieve is worth it."""
@@ -74,47 +75,15 @@ class Integers(NamedTuple):
         return cls(c_I, q_ID, np.float32(rest), np.float32(longest))
 
 
-class Sieve:
+class Sieve(Finder):
     """Finds the best items of a few contexts, the same as by looking at all scores."""
 
     def __init__(self, factors: Factors) -> None:
-        self._item_ID = factors.item_ID
-        self._v_ID = as_array(factors.item_ID)
-        self._bias_I = as_array(factors.bias_I)
+        super().__init__(factors)
         self._c_I, self._q_ID, self._rest, self._longest = Integers.of(self._v_ID)
 
-    @classmethod
-    def of(cls, model: Scorer) -> Sieve:
-        """Make the sieve of a model's items."""
-        parts = Parts.of(model)
-        assert parts is not None
-        return cls(parts.factors)
-
-    def serves(self, model: Scorer) -> bool:
-        """Tell whether a model has the items of this sieve, as one with new users has."""
-        parts = Parts.of(model)
-        return parts is not None and parts.factors.item_ID is self._item_ID
-
-    def top_k(
-        self,
-        model: Scorer,
-        users_T: NDArray[np.int64],
-        k: int,
-        *,
-        seen: History | None = None,
-        blocked_I: NDArray[np.bool_] | None = None,
-    ) -> TopK:
-        """Give the k best items of each context."""
-        parts = Parts.of(model)
-        users_T = np.ascontiguousarray(users_T, np.int64)
-        n_items = model.n_items
-        if parts is None or not 0 < len(users_T) <= _FEW or k >= n_items:
-            return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
-        require_rankable(users_T, k, n_items, seen, blocked_I)
-        found = self._best(parts, users_T, k, seen, blocked_I)
-        if found is None:  # whoever ranks all scores says which of them is wrong
-            return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
-        return found
+    def _takes(self, n_users: int) -> bool:
+        return n_users <= _FEW
 
     def _best(
         self,

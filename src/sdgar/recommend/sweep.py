@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.interactions import History
-from sdgar.evaluation.topk import TopK, require_rankable, top_k
+from sdgar.evaluation.topk import TopK
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
 from sdgar.models.parts import Parts, as_array
+from sdgar.recommend.finder import Finder
 from sdgar.recommend.sieve import SLACK, Integers, can_be_sieved
 
 _FROM_ITEMS, _FROM_USERS = 250_000, 64
@@ -44,51 +45,17 @@ def can_be_swept(model: Scorer) -> bool:
     return parts is not None and parts.factors.item_ID.shape[1] <= max(WIDTHS)
 
 
-class Sweep:
+class Sweep(Finder):
     """Finds the best items of many contexts, the same as by looking at all scores."""
 
     def __init__(self, factors: Factors) -> None:
         from sdgar.kernels.numba.sweep import WIDTHS
 
         dim = factors.item_ID.shape[1]
-        self._item_ID = factors.item_ID
-        self._v_ID = as_array(factors.item_ID)
-        self._bias_I = as_array(factors.bias_I)
+        super().__init__(factors)
         self._table = Integers.of(self._v_ID, next(width for width in WIDTHS if width >= dim))
         self._off = _ROUNDING * np.abs(self._bias_I).max(initial=np.float32(0))
         self._rooms = threading.local()
-
-    @classmethod
-    def of(cls, model: Scorer) -> Sweep:
-        """Make the table of a model's items."""
-        parts = Parts.of(model)
-        assert parts is not None
-        return cls(parts.factors)
-
-    def serves(self, model: Scorer) -> bool:
-        """Tell whether a model has the items of this table."""
-        parts = Parts.of(model)
-        return parts is not None and parts.factors.item_ID is self._item_ID
-
-    def top_k(
-        self,
-        model: Scorer,
-        users_T: NDArray[np.int64],
-        k: int,
-        *,
-        seen: History | None = None,
-        blocked_I: NDArray[np.bool_] | None = None,
-    ) -> TopK:
-        """Give the k best items of each context."""
-        parts = Parts.of(model)
-        users_T = np.ascontiguousarray(users_T, np.int64)
-        if parts is None or not len(users_T) or k >= model.n_items:
-            return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
-        require_rankable(users_T, k, model.n_items, seen, blocked_I)
-        found = self._best(parts, users_T, k, seen, blocked_I)
-        if found is None:  # whoever ranks all scores says which of them is wrong
-            return top_k(model, users_T, k, seen=seen, blocked_I=blocked_I)
-        return found
 
     def _best(
         self,
@@ -135,8 +102,9 @@ class Sweep:
 
     def _room(self, parts: Parts, n_items: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Give room for the memory of a context, which this thread keeps, and no flag is set."""
-        if not hasattr(self._rooms, "room"):
-            n = 0 if parts.memory is None else n_items
-            self._rooms.room = np.empty(n, np.float32), np.zeros(n, bool)
-        room: tuple[NDArray[np.float32], NDArray[np.bool_]] = self._rooms.room
-        return room
+        n = 0 if parts.memory is None else n_items
+        kept: tuple[NDArray[np.float32], NDArray[np.bool_]] | None
+        kept = getattr(self._rooms, "room", None)
+        if kept is None or len(kept[0]) != n:  # another model of these items has no memory
+            kept = self._rooms.room = np.empty(n, np.float32), np.zeros(n, bool)
+        return kept
