@@ -84,6 +84,7 @@ def plenty_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many threads run as torch is told to use, however few cores this machine has."""
     monkeypatch.setattr(cores, "_affinity", lambda: 64)
     monkeypatch.setattr(cores, "_own_quota", lambda: None)
+    monkeypatch.setattr(cores, "threads_now", lambda most: most)
 
 
 @pytest.fixture(scope="session")

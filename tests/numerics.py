@@ -33,7 +33,7 @@ TESTS = (
 )  # fmt: skip
 """Folders and files with tests of rounded numbers."""
 LEFT_OUT = (
-    "conformance/test_systems.py", "engines/test_pace.py", "engines/test_visits.py",
+    "conformance/test_systems.py", "engines/test_visits.py",
     "kernels/test_compiled.py", "kernels/test_numba_rng.py", "kernels/test_numba_threads.py",
     "kernels/test_numba_variants.py", "kernels/test_triton_compile.py",
     "kernels/test_triton_rng.py", "models/test_new_users.py", "paper/test_paper_map.py",

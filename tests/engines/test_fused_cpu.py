@@ -19,7 +19,6 @@ from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused import cpu as fused_cpu
 from sdgar.engines.fused.cpu import FusedCpuEngine
-from sdgar.engines.pace import Pace
 from sdgar.errors import NumericalError, UsageError
 from sdgar.machine import cores
 from sdgar.maths.optimizers import SGD, Adam, LazyAdam
@@ -227,50 +226,34 @@ def test_a_refit_gives_the_same_bytes_for_any_number_of_threads(kind):
             torch.set_num_threads(threads)
             engine = made()
             found.append((engine.refit(1), engine.state()))
-        if kind is FusedCpuEngine:
-            engine = made()
-            engine._refit_pace.usual = 1
-            found.append((engine.refit(1), engine.state()))
     finally:
         torch.set_num_threads(before)
     assert_same_bytes(found)
-
-
-class Restless(Pace):
-    """Another number of threads after every few batches."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(most)
-        self.turns = itertools.cycle(range(1, most + 1))
-        self.ran: set[int] = set()
-
-    @property
-    def threads(self) -> int:
-        return next(self.turns)
-
-    def work(self) -> int:
-        return 3
-
-    def note(self, work: int, seconds: float, cpu_seconds: float) -> None:
-        self.ran.add(work)
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
 @pytest.mark.parametrize("one", [LOGISTIC_SGD, PAIRWISE_ADAM, SDGAR], ids=str)
 def test_threads_that_come_and_go_within_an_epoch_change_no_bit(one, monkeypatch):
     data = some_data(users=300, items=200, density=0.03)
+    turns, ran = itertools.cycle(range(1, 5)), set()
+
+    def restless(most: int) -> int:
+        ran.add(threads := min(most, next(turns)))
+        return threads
+
+    monkeypatch.setattr(cores, "threads_now", restless)
+    monkeypatch.setattr(fused_cpu, "_STRETCH", 0.0)  # after every batch
     found = []
     before = torch.get_num_threads()
     try:
-        for pace in (Pace, Restless):
-            torch.set_num_threads(1 if pace is Pace else 4)
-            monkeypatch.setattr(fused_cpu, "Pace", pace)
+        for most in (1, 4):
+            torch.set_num_threads(most)
             engine = fused(one, data, batch_size=100)
             stats = [engine.run_epoch(epoch) for epoch in (1, 2)]
             found.append(([(s.loss, s.unanswered, s.effective) for s in stats], engine.state()))
     finally:
         torch.set_num_threads(before)
-    assert engine._pace.ran >= {3}
+    assert ran == {1, 2, 3, 4}
     assert_same_bytes(found)
 
 
@@ -285,7 +268,6 @@ def test_another_number_of_threads_in_every_epoch_changes_no_bit():
             for epoch, threads in enumerate(numbers, start=1):
                 torch.set_num_threads(threads)
                 stats.append((engine.refit(epoch), engine.run_epoch(epoch).loss))
-                assert engine._pace.most == threads
             found.append((stats, engine.state()))
     finally:
         torch.set_num_threads(before)
@@ -293,13 +275,13 @@ def test_another_number_of_threads_in_every_epoch_changes_no_bit():
 
 
 @pytest.mark.usefixtures("plenty_of_cores")
-@pytest.mark.parametrize(("choice", "torch_uses"), [(1, 1), (2, 4)])
-def test_a_refit_may_keep_torch_from_the_cores_of_the_kernels(choice, torch_uses, monkeypatch):
+@pytest.mark.parametrize("free", [1, 4])
+def test_a_refit_leaves_cores_to_other_processes(free, monkeypatch):
     before, used = torch.get_num_threads(), []
+    monkeypatch.setattr(cores, "threads_now", lambda most: free)
     try:
         torch.set_num_threads(4)
         engine = fused(SDGAR, some_data())
-        engine._refit_pace.usual = choice
 
         def refit(score, *, seed, epoch):
             used.append((torch.get_num_threads(), cores.threads()))
@@ -310,7 +292,7 @@ def test_a_refit_may_keep_torch_from_the_cores_of_the_kernels(choice, torch_uses
         assert (torch.get_num_threads(), cores.threads()) == (4, 4)
     finally:
         torch.set_num_threads(before)
-    assert used == [(torch_uses, 4)]
+    assert used == [(free, free)]
 
 
 @pytest.mark.parametrize(("one", "changes"), BY_SGD, ids=str)

@@ -2,16 +2,18 @@
 
 A process may run on fewer cores than the machine has: its affinity names the cores, a container's
 quota bounds the CPU seconds a second, and OMP_NUM_THREADS or ``torch.set_num_threads`` say what
-the user wants. The least of them counts, and ``torch.get_num_threads`` alone knows no quota.
+the user wants. The least of them counts, and ``torch.get_num_threads`` alone knows no quota. Work
+that many threads share also looks at how many cores other processes leave; see ``others.py``.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +21,9 @@ from pathlib import Path
 
 import torch
 
+from sdgar.machine.others import Free, use, worth
+
+_free = Free(use)
 _asked: ContextVar[int | None] = ContextVar("asked", default=None)
 """The number of threads that were asked for, while torch is limited to fewer."""
 
@@ -71,6 +76,11 @@ def threads() -> int:
     return _cores(usable, usable).threads
 
 
+def threads_now(most: int) -> int:
+    """Return how many of so many threads have a core now; other processes may want the cores."""
+    return worth(_free.look(_affinity() or os.cpu_count() or 1), most) if most > 1 else 1
+
+
 def _cores(machine: int, affinity: int) -> Cores:
     return Cores(machine, affinity, _own_quota(), _asked.get() or torch.get_num_threads())
 
@@ -80,14 +90,40 @@ def torch_threads(most: int | None = None) -> Iterator[None]:
     """Limit torch to ``most`` threads for a while, or to the cores that can be used."""
     before = torch.get_num_threads()
     meanwhile = min(before, threads() if most is None else most)
-    if meanwhile == before:
+    with one_thread() if meanwhile == 1 else nullcontext():
+        if meanwhile == before:
+            yield
+            return
+        torch.set_num_threads(meanwhile)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let what torch does in this thread start no others.
+
+    Arm's matrix products ask for as many threads as there were cores at the start of the process,
+    whatever torch was told since. They ask OpenMP, which can be told to give none.
+    """
+    if (openmp := _openmp()) is None:
         yield
         return
-    torch.set_num_threads(meanwhile)
+    before = openmp.omp_get_max_active_levels()
+    openmp.omp_set_max_active_levels(0)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        openmp.omp_set_max_active_levels(before)
+
+
+@cache
+def _openmp() -> ctypes.CDLL | None:
+    """Return the OpenMP library of torch's Arm builds; others do what torch was told."""
+    path = Path(torch.__file__).with_name("lib") / "libgomp.so.1"
+    return ctypes.CDLL(str(path)) if path.exists() else None
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import importlib.util
 import math
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,10 +31,12 @@ from sdgar.engines.fused.cpu_records import (
     variants_of,
 )
 from sdgar.engines.fused.plan import CPU, Asked
-from sdgar.engines.pace import Pace
 from sdgar.engines.visits import Visits
 from sdgar.machine import cores
 from sdgar.maths.rng import Permutation, Stream, tail
+
+_STRETCH = 0.1
+"""The seconds after which the number of threads is chosen anew."""
 
 
 class FusedCpuEngine:
@@ -79,7 +80,8 @@ class FusedCpuEngine:
         self._scores = self.items.scores
         self._loss = CPU.loss(system)
         self._scratch = scratch_of(self._model, system, self._batch)
-        self._pace, self._refit_pace = _paces()
+        self._stretch = 1
+        """The batches that are run before the number of threads is chosen anew."""
         self._proposal: Any = None
         """The sampler's tables, lowered; None once they have changed."""
 
@@ -149,11 +151,9 @@ class FusedCpuEngine:
         return -(-len(self._visits) // self._batch)
 
     def _run_batches(self, *args: Any) -> None:
-        """Run all batches, by as many threads as the pace says from stretch to stretch."""
+        """Run all batches, each stretch of them by as many threads as have a core by then."""
         from sdgar.kernels.numba.epoch import own, run_batches
 
-        if self._pace.most != cores.threads():  # the user has asked for another number
-            self._pace, self._refit_pace = _paces()
         room = (
             self._model.user_UD.shape[1],
             self.system.positives_per_visit,
@@ -161,14 +161,15 @@ class FusedCpuEngine:
             self._batch,
             self._scratch.place_VF.shape[1],
         )
-        own_T = [own(*room) for _ in range(self._pace.most)]
+        own_T = [own(*room) for _ in range(cores.threads())]
         run_batches(0, 0, own_T[:1], *args)  # it is compiled before it is timed
         done = 0
         while done < self._batches:
-            upto = min(done + self._pace.work(), self._batches)
+            upto = min(done + self._stretch, self._batches)
             start = time.perf_counter()
-            cpu_seconds = run_batches(done, upto, own_T[: self._pace.threads], *args)
-            self._pace.note(upto - done, time.perf_counter() - start, cpu_seconds)
+            run_batches(done, upto, own_T[: cores.threads_now(len(own_T))], *args)
+            seconds = time.perf_counter() - start
+            self._stretch = max(1, round(_STRETCH * (upto - done) / seconds))
             done = upto
 
     @torch.no_grad()
@@ -182,11 +183,8 @@ class FusedCpuEngine:
             tables = factors.user_UD, factors.item_ID, factors.bias_I
             return mixtures.score(*tables, users_B, items_BN)
 
-        start, cpu_start = time.perf_counter(), time.process_time()
-        with cores.torch_aside() if self._refit_pace.threads == 1 else nullcontext():
+        with cores.torch_threads(cores.threads_now(cores.threads())):
             health = host.refit(self.system.sampler, score, seed=self._seed, epoch=epoch)
-        cpu_seconds = (time.process_time() - cpu_start) / self._pace.most
-        self._refit_pace.note(1, time.perf_counter() - start, 2 * cpu_seconds)
         self._proposal = None
         return health
 
@@ -231,12 +229,3 @@ class FusedCpuEngine:
         self._unpack()
         self.system.sampler.load_state(parts.sampler)
         self._proposal = None
-
-
-def _paces() -> tuple[Pace, Pace]:
-    """Make one pace for epochs, and one for refits.
-
-    That for refits asks for 1 or 2: the kernels alone use all threads, or torch does so too.
-    """
-    threads = cores.threads()
-    return Pace(threads), Pace(min(threads, 2))

@@ -511,10 +511,10 @@ def epoch(
     return None
 
 
-def run_batches(first: int, last: int, own_T: Sequence[Own], *args: Any) -> float:
-    """Run some batches by one thread for each of ``own_T``; return the CPU seconds of all."""
+def run_batches(first: int, last: int, own_T: Sequence[Own], *args: Any) -> None:
+    """Run some batches by one thread for each of ``own_T``."""
 
     def part(t: int, threads: int, barrier_4: NDArray[np.int32]) -> None:
         epoch(t, threads, barrier_4, first, last, *args, own_T[t])
 
-    return run(part, len(own_T))
+    run(part, len(own_T))

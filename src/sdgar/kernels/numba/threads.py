@@ -13,9 +13,8 @@ import itertools
 import platform
 import sys
 import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from typing import Any
 
@@ -226,19 +225,19 @@ def take(barrier_4: Any, before: Any) -> Any:
     return np.int64(add(barrier_4, 3, 1)) - before
 
 
-def run(kernel: Callable[..., object], threads: int, *args: Any) -> float:
-    """Call kernel(t, threads, barrier_4, *args) in every thread t; the CPU seconds of all."""
+def run(kernel: Callable[..., object], threads: int, *args: Any) -> None:
+    """Call kernel(t, threads, barrier_4, *args) in every thread t."""
     barrier_4 = np.zeros(4, np.int32)
 
-    def part(t: int) -> float:
-        start = time.thread_time()
+    def part(t: int) -> None:
         kernel(t, threads, barrier_4, *args)
-        return time.thread_time() - start
 
     if threads == 1:
-        return part(0)
+        part(0)
+        return
     with ThreadPoolExecutor(threads) as pool:
-        return sum(pool.map(part, range(threads)))
+        for _ in pool.map(part, range(threads)):
+            pass
 
 
 def share(
@@ -251,7 +250,8 @@ def share(
 ) -> None:
     """Call kernel(first, last, *args) for parts of the rows, each taken by a thread that is free.
 
-    A thread that has to wait for a core holds up one part, not an equal share of all rows.
+    A thread that has to wait for a core holds up one part, not an equal share of all rows; and it
+    takes a part only while other processes leave a core for it.
     ``numbers`` is how many numbers there are to compute in all. ``at_once`` sets the rows of a
     part, for a kernel whose last bits depend on them; else there are some parts for each thread.
     ``pool_of`` gives so many threads that are kept for later; else threads are started here.
@@ -269,24 +269,55 @@ def share(
         for first, last in left:
             kernel(first, last, *args)
         return
-    lock, ended = threading.Lock(), threading.Event()
+    kept = ThreadPoolExecutor(threads - 1) if pool_of is None else nullcontext(pool_of(threads))
+    with kept as pool:
+        _Taken(lambda part: kernel(*part, *args), left, threads, pool).run()
 
-    def take(_: int) -> None:
-        while not ended.is_set():
-            with lock:
-                part = next(left, None)
-            if part is None:
-                return
-            try:
-                kernel(*part, *args)
-            except BaseException:
-                ended.set()
-                raise
 
-    started = ThreadPoolExecutor(threads) if pool_of is None else nullcontext(pool_of(threads))
-    with started as pool:
+class _Taken:
+    """Parts of work that threads take; the thread that asks for the work is the first of them."""
+
+    def __init__(
+        self,
+        work: Callable[[tuple[int, int]], object],
+        left: Iterator[tuple[int, int]],
+        threads: int,
+        pool: Executor,
+    ) -> None:
+        self._work, self._left, self._threads, self._pool = work, left, threads, pool
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._started: list[Future[None] | None] = [None] * threads
+
+    def run(self) -> None:
+        """Return when all parts are done, or raise what a part has raised."""
         try:
-            for _ in pool.map(take, range(threads)):
-                pass
+            self._take(0)
         finally:
-            ended.set()  # after Ctrl-C, no thread takes another part
+            self._ended.set()  # after Ctrl-C, no thread takes another part
+            others = [one for one in self._started if one is not None and not one.cancel()]
+            wait(others)
+        for other in others:
+            other.result()
+
+    def _take(self, t: int) -> None:
+        """Do parts while there are some, and a core for this thread."""
+        with cores.one_thread():
+            while not self._ended.is_set() and t < (now := cores.threads_now(self._threads)):
+                if t == 0:
+                    self._start(now)
+                with self._lock:
+                    part = next(self._left, None)
+                if part is None:
+                    return
+                try:
+                    self._work(part)
+                except BaseException:
+                    self._ended.set()
+                    raise
+
+    def _start(self, now: int) -> None:
+        """Start the threads that have a core by now."""
+        for t in range(1, now):
+            before = self._started[t]
+            if before is None or (before.done() and not self._ended.is_set()):
+                self._started[t] = self._pool.submit(self._take, t)

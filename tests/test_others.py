@@ -1,0 +1,202 @@
+"""Threads leave the cores that other processes use, and come back when those are gone."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sdgar.kernels.numba import threads
+from sdgar.machine import cores, others
+from sdgar.machine.others import Free, Use, use, worth
+
+
+@given(
+    of_others=st.floats(0, 64), own=st.floats(0, 64), n=st.integers(1, 64), t=st.floats(0.2, 1e3)
+)
+def test_free_cores_are_those_that_others_left(of_others, own, n, t):
+    start = time.perf_counter() - 1e4
+    uses = iter([Use(start, 5.0, 1.0), Use(start + t, 5.0 + (of_others + own) * t, 1.0 + own * t)])
+    free = Free(lambda: next(uses))
+    assert free.look(n) == pytest.approx(n - of_others, abs=1e-6)
+
+
+def test_within_a_window_nothing_is_read():
+    reads = itertools.count()
+
+    def read() -> Use:
+        return Use(time.perf_counter(), 3.0 * next(reads), 0.0)
+
+    free = Free(read)
+    assert {free.look(2) for _ in range(100)} == {2}
+    assert next(reads) == 1
+
+
+def test_where_nothing_is_known_all_cores_are_free():
+    assert Free(lambda: None).look(7) == 7
+
+
+def test_a_process_that_was_forked_begins_to_count_anew():
+    start = time.perf_counter() - 1e4
+    uses = iter([Use(start, 0.0, 50.0), Use(start + 9000, 0.0, 1.0), Use(start + 9002, 3.0, 2.0)])
+    free = Free(lambda: next(uses))
+    assert [free.look(4), free.look(4)] == [4, 3.0]
+
+
+def test_one_thread_goes_on_however_busy_the_cores_are():
+    assert [worth(free, 8) for free in (-3.0, 0.0, 1.4, 1.5, 7.6, 99.0)] == [1, 1, 1, 2, 8, 8]
+
+
+def stat(tmp_path, monkeypatch, text: str) -> Use | None:
+    (tmp_path / "stat").write_text(text)
+    monkeypatch.setattr(others, "_STAT", tmp_path / "stat")
+    monkeypatch.setattr(others.os, "sched_getaffinity", lambda _: {0, 10}, raising=False)
+    monkeypatch.setattr(others.os, "sysconf", lambda _: 100)
+    return use()
+
+
+def test_only_own_cores_and_normal_work_count(tmp_path, monkeypatch):
+    """user nice system idle iowait irq softirq steal guest guest_nice"""
+    found = stat(
+        tmp_path,
+        monkeypatch,
+        "cpu  9 9 9 9 9 9 9 9 9 9\n"
+        "cpu0 100 5000 20 7000 8000 3 4 50 9000 9000\n"
+        "cpu1 9 9 9 9 9 9 9 9 9 9\n"
+        "cpu10 1 1 1 1 1 1 1 1 1 1\n"
+        "intr 123\n",
+    )
+    assert found is not None
+    assert found.everyone == pytest.approx((100 + 20 + 3 + 4 + 50 + 5) / 100)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "cpu0 1 1 1 1 1 1 1 1 1 1\n", "cpu0 x\ncpu10 y\n", "cpu0 1\n"]
+)
+def test_counts_that_cannot_be_read_are_no_counts(tmp_path, monkeypatch, text):
+    assert stat(tmp_path, monkeypatch, text) is None
+
+
+@pytest.mark.skipif(use() is None, reason="this system does not count what its cores do")
+def test_a_busy_neighbour_is_noticed_and_this_process_is_not():
+    free, n = Free(use), len(cores.os.sched_getaffinity(0))
+    count = "while True: sum(range(1000))"
+    neighbours = [subprocess.Popen([sys.executable, "-S", "-c", count]) for _ in range(n)]
+    try:
+        time.sleep(1.0)
+        beside = free.look(n)
+        while time.perf_counter() - free._before.clock < 0.5:
+            sum(range(1000))
+        still = free.look(n)
+    finally:
+        for one in neighbours:
+            one.kill()
+            one.wait()
+    assert beside < 0.6 * n
+    assert still < 0.8 * n
+
+
+def test_a_thread_without_a_core_takes_no_part(monkeypatch):
+    by = set()
+    monkeypatch.setattr(cores, "threads", lambda: 4)
+    monkeypatch.setattr(cores, "threads_now", lambda most: 1)
+    parts = []
+
+    def part(first: int, last: int) -> None:
+        by.add(threading.get_ident())
+        parts.append((first, last))
+
+    threads.share(part, 64, 10**6)
+    assert len(by) == 1
+    assert sorted(parts) == [(first, first + 2) for first in range(0, 64, 2)]
+
+
+def test_threads_come_and_go_with_the_cores_and_every_part_is_done_once(monkeypatch):
+    by, now = [], itertools.cycle([1, 3, 1, 1, 4, 2])
+    monkeypatch.setattr(cores, "threads", lambda: 4)
+    monkeypatch.setattr(cores, "threads_now", lambda most: next(now))
+    parts = []
+
+    def part(first: int, last: int) -> None:
+        by.append(threading.get_ident())
+        parts.extend(range(first, last))
+        time.sleep(0.002)
+
+    threads.share(part, 320, 10**6, at_once=2)
+    assert sorted(parts) == list(range(320))
+    assert 1 < len(set(by)) <= 4
+    assert by[0] == threading.get_ident()
+
+
+@pytest.mark.parametrize("bad", range(0, 64, 7))
+def test_the_error_of_any_part_is_raised_and_ends_the_work(monkeypatch, bad):
+    monkeypatch.setattr(cores, "threads", lambda: 3)
+    monkeypatch.setattr(cores, "threads_now", lambda most: most)
+    done = []
+
+    def part(first: int, last: int) -> None:
+        if first <= bad < last:
+            raise ArithmeticError(bad)
+        time.sleep(0.001)
+        done.append(first)
+
+    with pytest.raises(ArithmeticError, match=str(bad)):
+        threads.share(part, 640, 10**6, at_once=1)
+    assert len(done) < 640
+
+
+def test_nothing_is_kept_after_the_work(monkeypatch):
+    """What the parts have used is freed at once, and not by the next garbage collection."""
+    monkeypatch.setattr(cores, "threads", lambda: 2)
+    monkeypatch.setattr(cores, "threads_now", lambda most: most)
+
+    class Room:
+        pass
+
+    room = Room()
+    alive = weakref.ref(room)
+
+    def part(first: int, last: int, room: Room) -> None:
+        assert room is not None
+
+    gc.disable()
+    try:
+        threads.share(part, 64, 10**6, room)
+        del room
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_a_product_in_one_thread_is_that_of_all():
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(400, 64, generator=generator) for _ in range(2))
+    with cores.one_thread():
+        alone = a @ b.T
+    np.testing.assert_array_equal(alone.numpy(), (a @ b.T).numpy())
+
+
+@pytest.mark.skipif(cores._openmp() is None, reason="torch does as it was told")
+def test_arms_products_start_no_threads():
+    a = torch.randn(600, 600)
+    a @ a
+
+    def cpu_of_others() -> float:
+        start, own = time.process_time(), time.thread_time()
+        for _ in range(20):
+            a @ a
+        return (time.process_time() - start) - (time.thread_time() - own)
+
+    with cores.one_thread():
+        inside = cpu_of_others()
+    assert inside < 0.02
