@@ -109,6 +109,43 @@ def test_weights_are_those_of_the_equations(shards, tmp_path, more):
     assert_close(dense(found.weight_II).double(), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_weights_of_the_same_rows_by_the_same_rule_are_solved_for_once(
+    shards, tmp_path, monkeypatch
+):
+    solved = []
+
+    class Counted(from_shards.OnThreads):
+        def weights(self):
+            solved.append(self)
+            return super().weights()
+
+    def found(shards, rule=RULE, own=None):
+        return LocalItemWeights.from_shards(shards, rule, own, work=tmp_path, memory=MUCH)
+
+    monkeypatch.setattr(from_shards, "OnThreads", Counted)
+    first = found(shards)
+    same(found(shards), first)
+    assert len(solved) == 1
+    rest, other = (Without(shards, np.array(rows)) for rows in ([0, 7], [0, 8]))
+    for number, (rows, rule) in enumerate(
+        [(rest, RULE), (other, RULE), (other, replace(RULE, l2=3.0)), (shards, RULE)], start=2
+    ):
+        again = [found(rows, rule), found(rows, rule)]
+        assert len(solved) == number
+        same(*again)
+        same(again[0], LocalItemWeights.solved(in_memory(rows), rule, device=CPU))
+    found(shards, own=weight_of)
+    found(shards, own=weight_of)  # nobody knows whether the function is the same
+    assert len(solved) == 7
+
+
+def test_weights_whose_files_were_cut_are_solved_for_again(shards, tmp_path):
+    LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    np.save(tmp_path / from_shards.FOLDER / "history.item.npy", np.zeros(3, np.int32))
+    found = LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    same(found, LocalItemWeights.solved(in_memory(shards), RULE, device=CPU))
+
+
 def test_the_model_scores_and_is_saved_as_one_in_memory(shards, tmp_path):
     found = LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     wanted = LocalItemWeights.solved(in_memory(shards), RULE, device=CPU)
@@ -141,13 +178,13 @@ def test_what_is_allocated_stays_within_the_limit(tmp_path):
     shards = Shards.write(data, tmp_path / "shards", 2)
     rule = Neighbourhoods(k=30, l2=1.0, shrink=1.0, beta=0.5)
     memory = least_memory(4_000, 30) + (1 << 20)
-    LocalItemWeights.from_shards(shards, rule, work=tmp_path, memory=MUCH)  # compiles
+    LocalItemWeights.from_shards(shards, rule, work=tmp_path / "compiled", memory=MUCH)
     tracemalloc.start()
     try:
-        LocalItemWeights.from_shards(shards, rule, work=tmp_path, memory=memory)
+        LocalItemWeights.from_shards(shards, rule, work=tmp_path / "few", memory=memory)
         few = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
-        LocalItemWeights.from_shards(shards, rule, work=tmp_path, memory=MUCH)
+        LocalItemWeights.from_shards(shards, rule, work=tmp_path / "many", memory=MUCH)
         many = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -6,15 +6,18 @@
         speaker.start.npy   the weights of item j are start[j] to start[j + 1] - 1
         speaker.row.npy     the item that each weight speaks for
         speaker.weight.npy  the weights W
+        made-of.json        the rows and the rule that these are the weights of
 
 Until then there is a temporary folder beside it, which also holds the users of each item (4 bytes a
 row) and the neighbours of each item (12 k bytes an item). What a killed process leaves behind is
-removed by the next one.
+removed by the next one. Weights of the same rows by the same rule are not solved for twice.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ FOLDER = "item-weights"
 """The name of the folder of a model's arrays within the work folder."""
 WeightOf = Callable[[Shard], NDArray[np.float32]]
 """A function that says how much each row of a shard counts."""
+_MADE_OF = "made-of.json"
 _KEPT = ("history.start", "history.item", "speaker.start", "speaker.row", "speaker.weight")
 
 
@@ -50,8 +54,11 @@ def solved(
 ) -> tuple[SparseMatrix, SparseMatrix]:
     """Return the items of each user and the weights W, both mapped from files."""
     place, n_items = folders.place_of(work / FOLDER), shards.n_items
-    block = block_of(memory, n_items, rule.k)
     _require_ours(place)
+    made_of = json.dumps({"rows": shards.digest, **asdict(rule)}) if weight_of is None else ""
+    if (before := _found(place, made_of, shards)) is not None:
+        return as_matrix(before[0], n_items), as_matrix(before[1], n_items)
+    block = block_of(memory, n_items, rule.k)
     try:
         with folders.whole(place, replace=True) as temporary:
             files = MappedArrays(temporary)
@@ -60,6 +67,7 @@ def solved(
                 rule, items_of, n_items, block=block, place=files, progress=progress
             ).weights()
             files.keep(_KEPT)
+            (temporary / _MADE_OF).write_text(made_of, encoding="utf-8")
     except OSError as error:
         raise disk_error(place, error) from error
     history = Rows(items_of.start_R1, items_of.column_E)
@@ -71,8 +79,23 @@ def _require_ours(place: Path) -> None:
     if place.exists() and not place.is_dir():
         raise folders.in_the_way(place.parent, [place.name], "is not a folder")
     there = {path.name for path in place.iterdir()} if place.exists() else set()
-    if others := sorted(there - {f"{name}.npy" for name in _KEPT}):
+    if others := sorted(there - {f"{name}.npy" for name in _KEPT} - {_MADE_OF}):
         raise folders.in_the_way(place, others, "is no part of item weights")
+
+
+def _found(place: Path, made_of: str, shards: Shards) -> tuple[Rows, Rows] | None:
+    """Return the items of users and the weights that are there already, if they are these."""
+    if not made_of or not (place / _MADE_OF).is_file():
+        return None
+    if (place / _MADE_OF).read_text(encoding="utf-8") != made_of:
+        return None
+    start_U1, item_E, start_I1, row_E, weight_E = (
+        np.asarray(np.load(place / f"{name}.npy", mmap_mode="r+")) for name in _KEPT
+    )
+    sizes = len(start_U1) - 1, len(item_E), len(start_I1) - 1, len(row_E)
+    if sizes != (shards.n_users, shards.n_rows, shards.n_items, len(weight_E)):
+        return None
+    return Rows(start_U1, item_E), Rows(start_I1, row_E, weight_E)
 
 
 def _joined(

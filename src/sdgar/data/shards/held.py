@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,6 +80,12 @@ class Without(Shards):
         self._whole, self._rows_E = shards, rows_E
         edges = np.searchsorted(rows_E, np.concatenate(([0], np.cumsum(shards.rows_S))))
         self._edges_S1 = edges
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of what is left: that of all shards, and which rows are left out."""
+        rows = np.ascontiguousarray(self._rows_E, "<i8").tobytes()
+        return hashlib.sha256(self._whole.digest.encode() + rows).hexdigest()
 
     @property
     def n_rows(self) -> int:
