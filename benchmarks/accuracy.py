@@ -56,7 +56,12 @@ SPLIT = {
     "book": "amazon-book-partial",
 }
 """Data sets that come with a split of their own, and their folders."""
-TIMED = {"ml-100k": "movielens-100k", "beauty": "amazon-beauty", "videogames": "amazon-videogames"}
+TIMED = {
+    "ml-100k": "movielens-100k",
+    "ml-1m-ordered": "movielens-1m-ordered",
+    "beauty": "amazon-beauty",
+    "videogames": "amazon-videogames",
+}
 """Data sets whose last two events of everyone are the test and the validation row."""
 WHOLE = {
     "lastfm": ("lastfm-2k", None),

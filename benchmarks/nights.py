@@ -14,7 +14,7 @@ begins at a moment that is drawn, and their rows follow evenly until the end. Ev
 movielens-1m-ordered and of amazon-beauty takes part.
 
 ``--packed`` names a folder of files that ``accuracy.py pack`` wrote: ``ml-100k.npz`` and
-``ratings.npz``, ``videogames.npz``, ``beauty.npz``.
+``ratings.npz``, ``videogames.npz``, ``ml-1m-ordered.npz``, ``beauty.npz``.
 
 ``choose`` tries numbers of epochs and learning rates on eight of the ten nights before those ten,
 which ``measure`` has as training rows alone. ``weights`` measures SD-Softmax with each weight of
@@ -70,8 +70,13 @@ PROTOCOL = (
 )
 
 
-PACKED = {"amazon-videogames": "videogames", "amazon-beauty": "beauty"}
-"""The names of packed files of sets with the order of each user's rows."""
+PACKED = {
+    "movielens-100k": "ml-100k",
+    "amazon-videogames": "videogames",
+    "movielens-1m-ordered": "ml-1m-ordered",
+    "amazon-beauty": "beauty",
+}
+"""The names of packed files."""
 
 
 def rows_of(name: str, folder: Path, packed: Path | None = None, *, quick: bool) -> Interactions:
@@ -93,9 +98,9 @@ def rows_of(name: str, folder: Path, packed: Path | None = None, *, quick: bool)
 
 def from_packed(name: str, folder: Path) -> Interactions:
     """Return the same rows from files of NumPy."""
-    file = np.load(folder / f"{PACKED.get(name, 'ml-100k')}.npz")
+    file = np.load(folder / f"{PACKED[name]}.npz")
     user_E, item_E, time_E = (file[column].astype(np.int64) for column in ("user", "item", "time"))
-    if name in PACKED:
+    if name != "movielens-100k":
         part_E = user_E % 4 == 0 if name in A_QUARTER else np.ones(len(user_E), bool)
         return in_time(user_E[part_E], item_E[part_E], time_E[part_E])
     low_E = np.load(folder / "ratings.npz")["rating"] < 4

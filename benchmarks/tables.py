@@ -644,16 +644,19 @@ NIGHT_SYSTEMS = {"sdsoftmax": "SD-Softmax", "sdgar": "SD-GAR", "bpr": "BPR"}
 
 
 def _nights() -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Collect the nights by data set and system: many seeds on a GPU, or one on the CPU."""
+    """Collect the nights by data set and system."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    lines = [n for n in _lines("nights-gpu.jsonl") if n["about"]["what"] == "measure"]
-    there = {(n["data"], n["system"]) for n in lines}
-    lines += [n for n in _lines("nights.jsonl") if (n["data"], n["system"]) not in there]
+    lines = _measured_nights()
     for system, data in itertools.product(NIGHT_SYSTEMS, NIGHT_SETS):
         own = [n for n in lines if (n["data"], n["system"]) == (data, system)]
         if own:
             found[NIGHT_SETS[data], NIGHT_SYSTEMS[system]] = own
     return found
+
+
+def _measured_nights() -> list[dict[str, Any]]:
+    """Return the lines of the nights that were measured on a GPU, many seeds of each."""
+    return [n for n in _lines("nights-gpu.jsonl") if n["about"]["what"] == "measure"]
 
 
 def _night_mean(lines: list[dict[str, Any]], how: str) -> float:
@@ -695,14 +698,10 @@ def nights() -> str:
         )  # fmt: skip
     head = ["", "system", "users", "seeds", "goes on", "anew", "difference", "± over seeds",
             "± over users"]  # fmt: skip
-    about = {
-        name: list(dict.fromkeys(n["about"]["commit"][:7] for n in _lines(name)))
-        for name in ("nights-gpu.jsonl", "nights.jsonl")
-    }
-    one, other = (", ".join(f"`{c}`" for c in commits) for commits in about.values())
+    commits = dict.fromkeys(f"`{n['about']['commit'][:7]}`" for n in _measured_nights())
     return markdown(head, rows) + (
         "\n\nNDCG@50 over all users of ten nights; ± is one standard error, over users with the "
-        f"first seed. Commits {one} on an NVIDIA H200, and for MovieLens-1M {other} on the CPU; "
+        f"first seed. Commits {', '.join(commits)} on an NVIDIA H200; "
         "`python benchmarks/nights.py measure`."
     )
 
