@@ -749,7 +749,7 @@ def nights_chosen() -> str:
         tried = sorted({(n["further_epochs"], n["further_rate"]) for n in own})
         for epochs, rate in tried:
             cells = []
-            for data in ("amazon-videogames", "amazon-beauty"):
+            for data in NIGHT_SETS:
                 on, anew = (
                     mean(n[how]["ndcg@50"] for n in own
                          if (n["data"], n["further_epochs"], n["further_rate"])
@@ -758,9 +758,7 @@ def nights_chosen() -> str:
                 )  # fmt: skip
                 cells.append(f"{100 * (on / anew - 1):+.1f} %")
             rows.append([NIGHT_SYSTEMS[system], str(epochs), f"{rate:g}", *cells])
-    return markdown(
-        ["", "further_epochs", "further_rate", "Amazon Video Games", "Amazon Beauty"], rows
-    ) + (
+    return markdown(["", "further_epochs", "further_rate", *NIGHT_SETS.values()], rows) + (
         "\n\nBeside training anew, after four and after eight of the ten nights before; two seeds."
     )
 

@@ -262,3 +262,25 @@ def test_an_interrupted_command_goes_on_from_the_run_that_it_began_with(files, m
     model = "model.safetensors"
     assert (out / model).read_bytes() == (tmp_path / "whole" / model).read_bytes()
     assert load(out).about["further"] == {"from": load(monday).version, "times": 1}
+
+
+def test_the_rows_that_counted_yesterday_count_today(files, tmp_path):
+    """Ratings below the threshold of yesterday are nothing to learn from."""
+    frame = pl.read_csv(files["all"]).with_row_index("rating")
+    frame = frame.with_columns(pl.col("rating") % 5 + 1)
+    events, run = tmp_path / "rated.csv", tmp_path / "run"
+    frame.write_csv(events)
+    settings = [word for name, value in SHORT.items() for word in ("--set", f"{name}={value}")
+                if name not in ("engine",)]  # fmt: skip
+    words = ("train", events, "--system", "bpr", "--min-rating", "3", "--split", "none", *settings)
+    assert sdgar(*words, "--out", run).returncode == 0
+    assert load(run).about["counted"] == {"min_rating": 3.0}
+    night = sdgar("train", events, "--from", run, "--split", "none")
+    assert night.returncode == 0
+    assert "rows count as for the earlier model (--min-rating 3.0)" in night.stdout + night.stderr
+    model = load(run)
+    assert model.about["counted"] == {"min_rating": 3.0}
+    assert len(model.history.items_E) == len(frame.filter(pl.col("rating") >= 3))
+    other = sdgar("train", events, "--from", run, "--split", "none", "--min-rating", "none")
+    assert other.returncode == 0
+    assert load(run).about["counted"] == {"min_rating": None}

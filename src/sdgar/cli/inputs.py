@@ -92,6 +92,7 @@ def read_rows(
         everything=data if job.keep == "all" else None,
         histories=histories,
         before=before,
+        counted=reading.counted(),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,34 @@ def _as_before(
     estimator = make_like(about, own, common={**common, **_wishes(said)})
     estimator.require_goes_on()
     return estimator, own
+
+
+def counted_as_before(
+    reading: options.Reading, earlier: Path | None, given: Mapping[str, str]
+) -> tuple[options.Reading, str | None]:
+    """Let the rows count that counted for an earlier model, where nothing else is said now.
+
+    Also return what was taken from there, in words.
+    """
+    if earlier is None:
+        return reading, None
+    from sdgar.data.readers.options import COUNTED
+    from sdgar.recommend.manifest import read_manifest
+
+    before = read_manifest(earlier)["about"].get("counted", {})
+    kept = {name: before[name] for name in COUNTED if name in before and name not in given}
+    kept = {name: tuple(v) if isinstance(v, list) else v for name, v in kept.items()}
+    if not kept:
+        return reading, None
+    flags = ((f"--{name.replace('_', '-')}", value) for name, value in kept.items())
+    said = " ".join(f"{flag} {_word(value)}" for flag, value in flags)
+    return replace(reading, **kept), f"rows count as for the earlier model ({said})"
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ",".join(value) if isinstance(value, tuple) else f"{value}"
 
 
 def _wishes(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import absolute, bounded
-from sdgar.cli.to_train import interrupted_job, system_to_train, to_go_on_with
+from sdgar.cli.to_train import counted_as_before, interrupted_job, system_to_train, to_go_on_with
 from sdgar.cli.train_job import train_job
 from sdgar.cli.workers import follows
 from sdgar.errors import UsageError
@@ -119,6 +119,9 @@ def train(
     kept = options.kept_rows(keep, test, split, protocol)
     check_settings(estimator, protocol)
     files, test, valid = map(bounded, (files, test, valid))
+    reading, as_before = counted_as_before(reading, earlier, given)
+    if as_before is not None:
+        screen.say("reading", as_before)
     job = Job(
         files=absolute(files), test=absolute(test), valid=absolute(valid),
         reading=asdict(reading), system=estimator.system_name, settings=estimator.get_params(),

@@ -21,7 +21,7 @@ from sdgar.systems.base import Estimator
 from sdgar.systems.make import make_again
 from sdgar.training.trained import OnPhase
 
-_TUPLES = ("header_columns", "context", "kinds")
+_TUPLES = ("header_columns", "context", "kinds", "dislike_kinds")
 """The fields of ``ReadOptions`` that are tuples, which JSON has as lists."""
 _LOGGER = logging.getLogger("sdgar")
 
@@ -42,6 +42,8 @@ class Rows:
     """The rows from which test users are folded in; None if the model knows the test users."""
     before: Recommender | None = None
     """The model that training goes on from; None begins anew."""
+    counted: dict[str, Any] = field(default_factory=dict)
+    """The options of reading that say which rows count, as far as they are not the usual ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,7 @@ class Job:
             histories=rows.histories,
             before=rows.before,
             replace_if=self.replace_if,
+            counted=rows.counted,
         )
 
 

@@ -75,6 +75,7 @@ def run(
     histories: Interactions | None = None,
     before: Recommender | None = None,
     replace_if: str = "always",
+    counted: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Train by a protocol, read the test rows once, save.
 
@@ -91,6 +92,9 @@ def run(
 
     With ``before`` training goes on from that model, and both are measured on the test rows. A new
     one that is not as good as ``replace_if`` asks is not saved, and what was there stays.
+
+    The manifest keeps ``counted``, the options of reading that say which rows count, for the next
+    model that goes on from this one.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
@@ -169,7 +173,7 @@ def run(
         if succession is not None:
             summary["succession"] = succession.as_dict() | {"refusal": refusal}
         if refusal is None:
-            workspace.commit(model, {"report": summary})
+            workspace.commit(model, {"report": summary, "counted": dict(counted or {})})
     log = estimator.trained_.log
     return RunResult(model, report, popular, summary, log, succession, refusal, cold)
 

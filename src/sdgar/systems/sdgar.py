@@ -76,6 +76,9 @@ class SDGAR(Factorized):
     calibration: str = "line"
     """The unit in which lambda_x and lambda_y are given: line (the largest b of each row of X or
     column of Y), relative (the mean of these), or literal (1, as printed in the paper)."""
+    further_rate: float = 1.0
+    """The learning rate of the first epoch that goes on from an earlier model over
+    ``learning_rate``; it falls evenly to nothing."""
 
     def make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss, whose negatives have importance weights."""

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from sdgar.data import contexts
 from sdgar.data.merging import Duplicates
@@ -16,6 +16,11 @@ from sdgar.errors import UsageError, unknown_name
 
 TWO_MARKS = "::"
 """The only delimiter of more than one character, which MovieLens writes between fields."""
+
+COUNTED = (
+    "weight", "weights", "rating", "min_rating", "kind", "kinds", "dislike_kinds", "dislike_below",
+)  # fmt: skip
+"""The options that say which rows are learned from, and how much each counts."""
 
 _MOST_UNPACKED = 64 << 30
 
@@ -71,6 +76,17 @@ class ReadOptions:
     max_uncompressed: int | None = None
     """The bytes that a gz, zst or Parquet file may unpack to; ``None`` stands for this machine's
     memory, at most 64 GiB."""
+
+    def counted(self) -> dict[str, Any]:
+        """Return what was said of the rows that are learned from, and of how much each counts.
+
+        >>> from sdgar.data.readers import ReadOptions
+        >>> ReadOptions(user="who", min_rating=4.0).counted()
+        {'min_rating': 4.0}
+        """
+        usual = ReadOptions()
+        said = {name: getattr(self, name) for name in COUNTED}
+        return {name: value for name, value in said.items() if value != getattr(usual, name)}
 
     def __post_init__(self) -> None:
         """Raise if options cannot work, before any file is opened."""
