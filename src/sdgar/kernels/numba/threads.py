@@ -269,7 +269,7 @@ def share(
         for first, last in left:
             kernel(first, last, *args)
         return
-    kept = ThreadPoolExecutor(threads - 1) if pool_of is None else nullcontext(pool_of(threads))
+    kept = ThreadPoolExecutor(threads - 1) if pool_of is None else nullcontext(pool_of(threads - 1))
     with kept as pool:
         _Taken(lambda part: kernel(*part, *args), left, threads, pool).run()
 
