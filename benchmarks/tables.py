@@ -759,7 +759,8 @@ def nights_chosen() -> str:
                 cells.append(f"{100 * (on / anew - 1):+.1f} %")
             rows.append([NIGHT_SYSTEMS[system], str(epochs), f"{rate:g}", *cells])
     return markdown(["", "further_epochs", "further_rate", *NIGHT_SETS.values()], rows) + (
-        "\n\nBeside training anew, after four and after eight of the ten nights before; two or three seeds."
+        "\n\nBeside training anew, after four and after eight of the ten nights before; two or "
+        "three seeds."
     )
 
 
