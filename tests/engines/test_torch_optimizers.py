@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -138,6 +141,37 @@ def test_the_bias_of_an_item_and_its_row_have_states_of_their_own(name):
     optimizer.step()
     assert torch.equal(parameters[1], tables()[1])
     assert not torch.equal(parameters[0], tables()[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        (torch.optim.Adam, {"fused": True}),
+        (torch.optim.Adam, {}),
+        (torch.optim.NAdam, {}),
+        (torch.optim.SGD, {}),
+    ],
+)
+def test_torch_takes_the_same_steps_without_its_compiler(kind, how, monkeypatch):
+    """Outside of what torch compiles, its compiler does nothing to an optimiser."""
+    nothing = SimpleNamespace(graph_break=lambda: None, disable=lambda function, *_, **__: function)
+    found = []
+    for made, compiler in ((kind, nothing), (optimizers.lean(kind), None)):
+        monkeypatch.setitem(sys.modules, "torch._dynamo", compiler)
+        monkeypatch.setattr(torch, "_dynamo", compiler, raising=False)
+        parameters = tables()
+        halves = [made(parameters, lr=0.05, **how) for _ in range(2)]
+        for step in range(6):
+            optimizer = halves[step // 3]
+            if step == 3:  # another one goes on from what was kept
+                optimizer.load_state_dict(halves[0].state_dict())
+            optimizer.zero_grad()
+            for parameter, gradient in zip(parameters, gradients(step), strict=True):
+                parameter.grad = gradient
+            optimizer.step()
+        found.append([*parameters, *optimizers.moments(halves[1]).values()])
+    assert len(found[0]) == len(found[1])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
 def test_only_row_wise_optimisers_say_so():

@@ -191,7 +191,7 @@ def test_a_model_of_an_unknown_kind_is_refused(checkerboard, tmp_path):
 
 BARE = """
 import sys
-for name in ("scipy", "numba", "polars", "safetensors", "sklearn"):
+for name in ("scipy", "numba", "polars", "safetensors", "sklearn", "torch._dynamo"):
     sys.modules[name] = None
 import numpy as np, torch
 from sdgar.data.held_out import HeldOut

@@ -609,6 +609,7 @@ def test_all_that_was_said_is_remembered(tmp_path, monkeypatch):
 # it warms up what is imported late, but for autograd, which must not be used before a fork.
 TRAINER = """
 import json, os, signal, sys, time
+sys.modules["torch._dynamo"] = None  # the import of torch's compiler takes seconds, for nothing
 import torch
 import rich.progress, rich.table
 import sdgar, sdgar.cli.app, sdgar.data.readers, sdgar.experiments.run, sdgar.systems.bpr

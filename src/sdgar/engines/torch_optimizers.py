@@ -27,15 +27,16 @@ def torch_optimizer(
         case optimizers.RowAdagrad():
             return RowAdagrad(parameters, record)
         case optimizers.Adam(learning_rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon):
-            return torch.optim.Adam(
+            return optimizers.lean(torch.optim.Adam)(
                 parameters, lr=rate, betas=(beta1, beta2), eps=epsilon, fused=True
             )
         case optimizers.SGD(learning_rate=rate):
-            return torch.optim.SGD(parameters, lr=rate)
+            return optimizers.lean(torch.optim.SGD)(parameters, lr=rate)
     msg = f"no torch optimiser for {record}"
     raise AssertionError(msg)
 
 
+@optimizers.lean
 class _RowWise(torch.optim.Optimizer):
     """An optimiser that moves the rows a sparse gradient names, and all rows by a dense one."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -79,6 +80,22 @@ class RowAdagrad(Optimizer):
 
     epsilon: float = 1e-8
     """The number ε that keeps a step finite."""
+
+
+_Torch = TypeVar("_Torch", bound=torch.optim.Optimizer)
+_HIDDEN = ("add_param_group", "zero_grad", "state_dict", "load_state_dict", "step")
+"""The methods of an optimiser that torch hides from its compiler."""
+
+
+def lean(kind: type[_Torch]) -> type[_Torch]:
+    """Return a class of torch's optimisers that takes the same steps without torch's compiler.
+
+    Torch hides some methods from its compiler, which it imports for that when one is first called.
+    The import takes seconds, and nothing here is compiled by it.
+    """
+    methods = {name: inspect.unwrap(getattr(kind, name)) for name in _HIDDEN}
+    methods["step"] = torch.no_grad()(methods["step"])  # which torch does while it hides it
+    return cast("type[_Torch]", type(kind.__name__, (kind,), methods))
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

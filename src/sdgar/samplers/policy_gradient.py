@@ -13,6 +13,7 @@ from torch.nn.functional import softplus
 from sdgar.contracts import Health, Score
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError
+from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.samplers.health import collapsed
 from sdgar.samplers.inverse_cdf import inverse_cdf
@@ -136,7 +137,7 @@ class PolicyGradient:
             place_R, item_R = generator.positives(users_B)
             return Pushes(place_R, item_R, torch.ones_like(place_R, dtype=q_BI.dtype), 1.0)
 
-        optimizer = torch.optim.Adam(generator.model.parameters(), lr=self.pretrain_rate)
+        optimizer = lean(torch.optim.Adam)(generator.model.parameters(), lr=self.pretrain_rate)
         for number in range(self.pretrain_passes):
             for users_B in self._batches(generator, seed, 0, number):
                 self._step(generator, optimizer, users_B, likelihood)

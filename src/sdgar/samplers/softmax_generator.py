@@ -14,7 +14,7 @@ from sdgar.contracts import Health, KnownPositives, Negatives, Score
 from sdgar.data.interactions import History
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import NumericalError
-from sdgar.maths.optimizers import moments, take_moments
+from sdgar.maths.optimizers import lean, moments, take_moments
 from sdgar.maths.rng import Draws, Stream
 from sdgar.models.factors import Factors
 from sdgar.samplers.inverse_cdf import BLOCK, MOST_ROWS, Blocks, inverse_cdf, uniforms
@@ -55,7 +55,7 @@ class SoftmaxGenerator:
         code."""
         self.update = update
         """The update by which the generator follows the discriminator."""
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=update.learning_rate)
+        self.optimizer = lean(torch.optim.Adam)(self.model.parameters(), lr=update.learning_rate)
         self._start_U1 = torch.from_numpy(history.indptr_U1)
         self._item_E = torch.from_numpy(history.items_E).long()
 

@@ -12,6 +12,7 @@ from torch.nn.functional import normalize
 from sdgar.arguments import at_least, not_negative
 from sdgar.data.interactions import Interactions
 from sdgar.machine.memory import require_memory
+from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Permutation, Stream, check_seed, normal
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.fold_in import ByHistory, Rule
@@ -73,7 +74,7 @@ class ELSA(Solver):
         free_ID = (start / dim**0.5).reshape(data.n_items, dim).to(device).requires_grad_()
         history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
         some_U = history.length_R.nonzero()[:, 0]
-        optimizer = torch.optim.NAdam([free_ID], lr=rate)
+        optimizer = lean(torch.optim.NAdam)([free_ID], lr=rate)
         for epoch in range(1, at_least("epochs", self.epochs, 1) + 1):
             order = Permutation.of(len(some_U), seed=seed, stream=Stream.SHUFFLE, epoch=epoch)
             turn_U = some_U[torch.from_numpy(order(np.arange(len(some_U)))).to(device)]
