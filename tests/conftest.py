@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from sdgar.data.interactions import Interactions
 from sdgar.machine import cores
 
-from . import postgresql
+from . import postgresql, triton_interpreter
 from .last_bits import LastBits
 
 try:
@@ -52,6 +54,20 @@ def _rounding(request: pytest.FixtureRequest) -> Iterator[None]:
     seed = request.config.getoption("--last-bits")
     with nullcontext() if seed is None else LastBits(seed):
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Let what is written stay in memory: no power is cut here. Commands in processes do wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: os.fstat(descriptor) and None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quick_interpreter() -> None:
+    if os.environ.get("TRITON_INTERPRET") == "1" and find_spec("triton"):
+        triton_interpreter.exchange_once_a_launch()
 
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -101,7 +117,8 @@ def checkerboard() -> Interactions:
 
 # The first compiles nearly every kernel that the others run, beside the next ones, which run none.
 _LONGEST_FIRST = (
-    "conformance/test_engines", "training/test_resume", "test_composed", "kernels/test_triton",
+    "conformance/test_engines", "training/test_resume", "serve_page", "test_composed",
+    "kernels/test_triton",
     "quality", "experiments/test_paper", "test_examples", "cli/test_first_hour", "engines",
     "hostile/test_commands", "test_benchmarks", "cli/test_cli", "data/test_contexts", "hostile",
     "test_estimators", "test_checkerboard", "test_numerics", "samplers", "training", "paper",
@@ -136,6 +153,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     finally:
         os.close(folder)
+
+
+def pytest_collection_finish() -> None:
+    """Spare what is imported and collected by now every later search for garbage."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

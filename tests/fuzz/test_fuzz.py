@@ -22,11 +22,6 @@ SEED = 20
 CASES = dict.fromkeys(ROOMS, 40) | {"checkpoints": 10}
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting_for_the_disk(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
 def bugs(name: str, cases: int, folder: Path) -> dict[int, Outcome]:
     """What cases of a target show, by their number."""
     found = {}

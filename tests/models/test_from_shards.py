@@ -35,11 +35,6 @@ RULE = Neighbourhoods(k=4, l2=2.0, shrink=1.5, beta=0.5)
 MUCH = 1 << 30
 
 
-@pytest.fixture(autouse=True)
-def without_waiting(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 def some(users: int, items: int, share: float, seed: int) -> Interactions:
     """Rows of random users and items, with weights; every item has a row."""
     rng = np.random.default_rng(seed)

@@ -15,7 +15,13 @@ from typing import Any
 from sdgar.errors import ResourceError, SdgarError
 
 _PROCESSES = get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["sdgar.experiments.sharded_run", "sdgar.engines.fused.cpu"])
+_PROCESSES.set_forkserver_preload(
+    [
+        "sdgar.engines.fused.shared_cpu", "sdgar.experiments.sharded_run",
+        "sdgar.kernels.numba.shared_epoch", "sdgar.systems.bpr", "sdgar.systems.sdsoftmax",
+        "torch.distributed",
+    ]
+)  # fmt: skip
 CHUNK = 240
 """Numbers that a chunk of a refit looks at, so few that there are chunks for several processes."""
 _LONG = 300
