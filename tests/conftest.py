@@ -27,6 +27,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 os.environ["SDGAR_VERBOSE"] = "0"  # for child processes too
+gc.disable()  # until all tests are collected: a fifth of that would be a search for garbage
 
 settings.register_profile(
     "sdgar",
@@ -156,8 +157,10 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_collection_finish() -> None:
-    """Spare what is imported and collected by now every later search for garbage."""
+    """Search for garbage from now on, now and then, and not among what is there by now."""
     gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -24,6 +24,7 @@ from sdgar.training.memory import Memory, beside
 from sdgar.training.trained import OnPhase, Phase, Seconds, Trained
 
 PAPER_EPOCHS = 75
+PAPER_EVERY = 5
 
 
 class Recipe(Protocol):
@@ -292,7 +293,7 @@ def paper_options(options: FitOptions) -> FitOptions:
     return replace(
         options,
         epochs=PAPER_EPOCHS,
-        evaluate_every=5,
+        evaluate_every=PAPER_EVERY,
         early_stopping=False,
         keep_last=False,
         metric=METRIC,
