@@ -431,7 +431,7 @@ def test_a_description_that_cannot_be_read_is_refused(content, code, data, tmp_p
 # The command line.
 
 WORDS = ("--engine", "eager", "--set", "epochs=6", "--set", "evaluate_every=2")
-WORDS += ("--set", "batch_size=256")
+WORDS += ("--set", "batch_size=256", "--set", "dim=8", "--set", "n_negatives=8")
 
 
 @pytest.fixture(scope="module")
@@ -552,7 +552,7 @@ def test_a_command_that_was_edited_meanwhile_is_noticed(events, tmp_path, capfd)
     del described["seal"]  # as if it had been written before there were seals
     file.write_text(json.dumps(described))
     assert sdgar("train", "--resume", out) == 4
-    assert "dim was 128, is now 7" in capfd.readouterr().err
+    assert "dim was 8, is now 7" in capfd.readouterr().err
     described["command"]["colour"] = "blue"
     file.write_text(json.dumps(described))
     assert sdgar("train", "--resume", out) == 4
