@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 os.environ["SDGAR_VERBOSE"] = "0"  # for child processes too
-gc.disable()  # until all tests are collected: a fifth of that would be a search for garbage
 
 settings.register_profile(
     "sdgar",
@@ -137,30 +136,40 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["fresh"] = _FRESH
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+@contextmanager
+def _in_turn(config: pytest.Config) -> Iterator[None]:
     """Let one worker of a fresh clone compile all tests, for which the others wait.
 
     Each of them would otherwise compile every test and every package that tests import.
     """
-    if fcntl is None or not getattr(session.config, "workerinput", {}).get("fresh"):
-        return (yield)
+    if fcntl is None or not getattr(config, "workerinput", {}).get("fresh"):
+        yield
+        return
     folder = os.open(Path(__file__).parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:  # the first one is at it
         fcntl.flock(folder, fcntl.LOCK_SH)
     try:
-        return (yield)
+        yield
     finally:
         os.close(folder)
 
 
-def pytest_collection_finish() -> None:
-    """Search for garbage from now on, now and then, and not among what is there by now."""
-    gc.freeze()
-    gc.set_threshold(10_000)
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect tests without a search for garbage, which would take a fifth of the time.
+
+    Later searches come seldom, and leave out what there is by then.
+    """
+    gc.disable()
+    try:
+        with _in_turn(session.config):
+            return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000)
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
