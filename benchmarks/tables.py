@@ -1793,6 +1793,34 @@ def ranks() -> str:
     return markdown(["by", "positives a second", "of one process"], rows)
 
 
+def ranks_sharded() -> str:
+    """Say how fast several processes train with sharded items, beside one, and what they send."""
+    rows = []
+    for name in ("ranks-sharded.json", "ranks-gowalla.json"):
+        report = _report(name)
+        for count, speed in report["positives_per_second"].items():
+            alone = count == "1"
+            rows.append(
+                [
+                    report["data"].capitalize(),
+                    "one process, two threads" if alone else f"{count} workers, a thread each",
+                    f"{speed:,}",
+                    f"{report['of one process'][count]:.2f}",
+                    "–" if alone else f"{report['sent_for_a_positive'][count]:,.0f}",
+                    f"{report['ndcg@50']:.4f}",
+                    f"`{report['model'][:8]}`",
+                ]
+            )
+    head = ["data", "by", "positives a second", "of one process", "bytes for a positive",
+            "NDCG@50", "model"]  # fmt: skip
+    last = _report("ranks-gowalla.json")
+    return markdown(head, rows) + (
+        "\n\nBytes are those that the first worker sends in steps, over the positives of all "
+        "workers. Models are told by the first digits of their SHA-256. Commit "
+        f"`{last['commit'][:7]}` on {last['cpu']}."
+    )
+
+
 def sharded_gpu() -> str:
     """Say how fast a GPU trains on shards, by where users wait meanwhile."""
     report = _report("sharded_gpu.json")
@@ -1988,6 +2016,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "shards": ("docs/scale.md", shards),
     "shards-beside": ("docs/scale.md", shards_beside),
     "ranks": ("docs/scale.md", ranks),
+    "ranks-sharded": ("docs/scale.md", ranks_sharded),
     "sharded-gpu": ("docs/scale.md", sharded_gpu),
     "plan": ("docs/scale.md", plan),
     "plan-memory": ("docs/scale.md", plan_memory),

@@ -1,5 +1,7 @@
 """Processes that train together, forked from one that has imported everything already."""
 
+import gc
+import json
 import os
 import traceback
 from collections.abc import Callable
@@ -54,6 +56,8 @@ class Task:
     """The shards of a process that are not those of all."""
     versions: dict[int, str] = field(default_factory=dict)
     """The version of sdgar of a process that is not that of all."""
+    counts: bool = False
+    """Whether each process says what was sent in steps, and what it should have been."""
 
 
 def run_together(task: Task, count: int) -> dict[int, str]:
@@ -120,6 +124,7 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
         asked.append(True)
         return SIGTERM if len(asked) == task.stop_after else None
 
+    steps = Steps(shards.n_items, together) if task.counts else None
     every = {"checkpoint_every": told.pop("checkpoint_every", 0.0)}
     if number:
         follow_run(model, shards, out=task.out, workers=together, **told)
@@ -129,18 +134,77 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
             **told, **every,
         )  # fmt: skip
     meeting.leave()
-    return f"sent {together.sent}"
+    if steps is None:
+        return f"sent {together.sent}"
+    assert together.sent == steps.found["sent"]
+    return json.dumps(steps.found)
+
+
+class Steps:
+    """What a process with a part of the items sends in steps, counted anew from what it met."""
+
+    def __init__(self, n_items: int, workers: Any) -> None:
+        from sdgar.engines.fused.owned_cpu import _Batches
+
+        self.found = {"sent": 0, "expected": 0, "steps": 0, "whole": 0}
+        self._n_items, self._workers, self._draws = n_items, workers, 0
+        run, asked = _Batches.run, _Batches._asked
+
+        def run_and_count(batches: Any, first: int, visits: int) -> None:
+            if not visits:  # it is only compiled
+                run(batches, first, visits)
+                return
+            self._draws, before = 0, workers.swapped
+            run(batches, first, visits)
+            self.found["sent"] += workers.swapped - before
+            self._count(batches)
+
+        def ask_and_count(batches: Any, words_A3: Any) -> Any:
+            self._draws += int((words_A3[:, 0] % workers.count != workers.number).sum())
+            return asked(batches, words_A3)
+
+        _Batches.run = run_and_count  # type: ignore[method-assign]
+        _Batches._asked = ask_and_count  # type: ignore[method-assign]
+
+    def _count(self, batches: Any) -> None:
+        from sdgar.machine.traffic import to_owners
+
+        workers, mine = self._workers, int(batches._dealt.count_1[0])
+        entries = []
+        for visit in range(mine):
+            count, items = batches._own_scratch.count_V[visit], batches._met.item_VS[visit]
+            met = [*items[:count], *items[batches._p :]]
+            entries += [(visit, int(i)) for i in met if i % workers.count != workers.number]
+        y_IK = getattr(batches._proposal, "y_IK", None)
+        self.found["steps"] += 1
+        self.found["expected"] += to_owners(
+            draws=self._draws,
+            rows=len({item for _, item in entries}),
+            visits=len({(visit, item % workers.count) for visit, item in entries}),
+            entries=len(entries),
+            dim=batches._dim,
+            states=0 if y_IK is None else y_IK.shape[1],
+            workers=workers.count,
+        )
+        self.found["whole"] += len(self._whole())
+
+    def _whole(self) -> list[Any]:
+        """Return tables of all items that this process holds, but for those of its own states."""
+        import torch
+
+        tables = [one for one in gc.get_objects() if isinstance(one, torch.Tensor) and one.ndim > 1]
+        return [table for table in tables if len(table) == self._n_items]
 
 
 def _mishaps(task: Task, number: int) -> None:
     """Let what is to happen to this process happen."""
-    from sdgar.engines.fused.shared_cpu import SharedCpuEngine
+    from sdgar.engines.fused.dealt_cpu import DealtCpuEngine
     from sdgar.training.users_on_disk import UsersOnDisk
 
-    run: Callable[..., Any] = SharedCpuEngine.run_epoch
+    run: Callable[..., Any] = DealtCpuEngine.run_epoch
     blocks = []
 
-    def run_or_die(self: SharedCpuEngine, epoch: int) -> Any:
+    def run_or_die(self: DealtCpuEngine, epoch: int) -> Any:
         blocks.append(True)
         if len(blocks) == task.killed_at.get(number):
             if not task.later:
@@ -151,6 +215,6 @@ def _mishaps(task: Task, number: int) -> None:
     def full(*args: Any) -> None:
         raise ResourceError("the disk is full.", code="unwritable")
 
-    SharedCpuEngine.run_epoch = run_or_die  # type: ignore[method-assign]
+    DealtCpuEngine.run_epoch = run_or_die  # type: ignore[method-assign]
     if task.broken == number:
         UsersOnDisk.put = full  # type: ignore[method-assign]

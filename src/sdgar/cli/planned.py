@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 from sdgar.cli.console import Screen
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sdgar.data.shards import Shards
     from sdgar.experiments.scale.limits import Limit
     from sdgar.experiments.scale.plan import Plan
+    from sdgar.experiments.sharded_run import Layout
+    from sdgar.machine.workers import Workers
+    from sdgar.systems.learner import Learner
 
 _UNITS = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 _TIMES = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"))
@@ -52,6 +58,50 @@ def tell_estimate(screen: Screen, found: Plan) -> None:
         "time",
         f"{most} {duration(found.seconds)} on {cores} cores, by a short probe: {', '.join(shown)}",
     )
+
+
+def tell_memory(
+    screen: Screen,
+    estimator: Learner,
+    shards: Shards,
+    told: Mapping[str, int],
+    workers: Workers,
+    items: Layout,
+) -> bool:
+    """Say what a training on shards holds in memory, and of several workers what they send.
+
+    Return whether items are sharded among the workers.
+    """
+    from sdgar.experiments.scale.machines import Machines
+    from sdgar.experiments.scale.memory import BESIDE
+    from sdgar.experiments.scale.traffic import sent_a_step
+    from sdgar.experiments.scale.workload import Workload
+    from sdgar.experiments.sharded_run import bytes_needed, layout_of
+
+    several, together = workers.count > 1, told["together"]
+    apart = layout_of(items, estimator, shards, together, told["memory"], workers) == "sharded"
+    all_items, block = bytes_needed(estimator, shards, together)
+    own = all_items / (workers.count if apart else 1) / 2**30
+    shared = " that workers of a machine share," if several and not apart else ""
+    each = f" in each of {workers.count} workers" if several else ""
+    screen.say(
+        "memory",
+        f"{own:.2f} GiB for items{shared} and {block / 2**30:.2f} GiB for the users of a block of "
+        f"shards{each}, and about {BESIDE / 2**30:.1f} GiB for libraries and pieces",
+    )
+    if not several:
+        return False
+    work = Workload.of(estimator, shards, together)
+    parts = workers.count if apart else workers.machines
+    sent = size(sent_a_step(work, Machines(count=parts), shared=apart))
+    screen.say(
+        "items",
+        f"sharded: each of {parts} workers has a part of them, and sends about {sent} a "
+        f"step. The first one needs {size(all_items)} as training starts, looks and ends"
+        if apart
+        else f"replicated: each machine has all of them, and sends about {sent} a step",
+    )
+    return apart
 
 
 def tell_plan(screen: Screen, found: Plan, ends: list[Limit], *, priced: bool) -> None:

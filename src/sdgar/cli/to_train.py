@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sdgar.systems.base import Estimator
 
 _WITH_RESUME = (
-    "resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json", "workers",
+    "resume", "overwrite", "checkpoint_every", "explain", "verbose", "as_json", "workers", "items",
 )  # fmt: skip
 """Parameters that may be given anew when an interrupted run goes on."""
 

@@ -50,6 +50,7 @@ def train(
     together: options.Together = TOGETHER,
     test_users: options.TestUsers = TEST_USERS,
     workers: options.WorkerCount = 1,
+    items: options.ItemLayout = "auto",
     gpu_memory: options.GpuMemory = None,
     resume: options.Resume = None,
     checkpoint_every: options.CheckpointEvery = CHECKPOINT_SECONDS,
@@ -92,7 +93,9 @@ def train(
         if "checkpoint_every" in given:
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
-        train_job(screen, job, job.estimator(), resume, verbose, explain, workers, resume=True)
+        train_job(
+            screen, job, job.estimator(), resume, verbose, explain, workers, items, resume=True
+        )  # fmt: skip
         return
     if out is None and earlier is not None:
         out, overwrite = earlier, True
@@ -134,4 +137,6 @@ def train(
         vanished=vanished, replace_if=replace_if,
         shards=options.of_shards(folder, memory, together, test_users, gpu_memory),
     )  # fmt: skip
-    train_job(screen, job, estimator, out, verbose, explain, workers, inputs=(files, test, valid))
+    train_job(
+        screen, job, estimator, out, verbose, explain, workers, items, inputs=(files, test, valid)
+    )  # fmt: skip

@@ -15,20 +15,22 @@ from sdgar.cli.train_shards import train_on_shards
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job
+    from sdgar.experiments.sharded_run import Layout
     from sdgar.systems.base import Estimator
 
 
 def train_job(
     screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
-    workers: int, *, resume: bool = False, inputs: tuple[Any, ...] = (),
+    workers: int, items: Layout, *, resume: bool = False, inputs: tuple[Any, ...] = (),
 ) -> None:  # fmt: skip
     """Read the rows of a job, run it on them, and tell what came of it."""
     from sdgar.experiments.run import loop_of
 
     if job.shards is not None:
         train_on_shards(
-            screen, job, estimator, out, verbose, explain, workers=workers, resume=resume
-        )
+            screen, job, estimator, out, verbose, explain, workers=workers, items=items,
+            resume=resume,
+        )  # fmt: skip
         return
     rows = read_rows(screen, job, *inputs)
     tell_system(screen, estimator, rows.train)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
 from sdgar.cli.finished import tell_finished
-from sdgar.cli.planned import tell_estimate
+from sdgar.cli.planned import tell_estimate, tell_memory
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
 from sdgar.cli.workers import several
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.data.shards import Shards
     from sdgar.experiments.job import Job
+    from sdgar.experiments.sharded_run import Layout
     from sdgar.machine.workers import Workers
     from sdgar.systems.base import Estimator
     from sdgar.systems.learner import Learner
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def train_on_shards(
     screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
-    *, workers: int = 1, resume: bool = False,
+    *, workers: int = 1, items: Layout = "auto", resume: bool = False,
 ) -> None:  # fmt: skip
     """Run a job on its folder of shards, and tell what came of it."""
     from sdgar.data.shards import Shards
@@ -49,20 +50,22 @@ def train_on_shards(
                 code="unused_option",
             )
         if together.leads:
-            _lead(screen, job, estimator, shards, out, verbose, explain, together, resume=resume)
+            _lead(
+                screen, job, estimator, shards, out, verbose, explain, together, items,
+                resume=resume,
+            )  # fmt: skip
         else:
-            _follow(job, estimator, shards, out, together)
+            _follow(job, estimator, shards, out, together, items)
 
 
 def _lead(
     screen: Screen, job: Job, estimator: Learner, shards: Shards, out: Path, verbose: bool,
-    explain: bool, workers: Workers, *, resume: bool,
+    explain: bool, workers: Workers, layout: Layout, *, resume: bool,
 ) -> None:  # fmt: skip
     """Train, alone or as the first of several workers."""
     from sdgar.experiments.run import loop_of
     from sdgar.experiments.scale.estimate import estimated, kept
-    from sdgar.experiments.scale.memory import BESIDE
-    from sdgar.experiments.sharded_run import bytes_needed, run_shards
+    from sdgar.experiments.sharded_run import run_shards
     from sdgar.training.gpu_needs import gib
     from sdgar.training.sharded import OnShards
 
@@ -70,24 +73,14 @@ def _lead(
     rows = cast("Interactions", shards)
     screen.say("data", f"{Path(job.files[0]).name}: {shards.sizes()}")
     tell_system(screen, estimator, rows)
-    items, block = (
-        size / 2**30 for size in bytes_needed(estimator, shards, job.shards["together"])
-    )
-    several = workers.count > 1
-    shared = " that workers of a machine share," if several else ""
-    each = f" in each of {workers.count} workers" if several else ""
-    screen.say(
-        "memory",
-        f"{items:.2f} GiB for items{shared} and {block:.2f} GiB for the users of a block of "
-        f"shards{each}, and about {BESIDE / 2**30:.1f} GiB for libraries and pieces",
-    )
+    sharded = tell_memory(screen, estimator, shards, job.shards, workers, layout)
     found = None
     if OnShards(workers=workers).device(estimator.device).type == "cuda":
         needs = estimator.gpu_needs(shards, job.shards["together"])
         screen.say("GPU", f"{gib(needs.total)}: {needs.sentence()}")
     elif not resume:
         sizes = {name: job.shards[name] for name in ("memory", "together", "test_users")}
-        found = estimated(estimator, shards, workers=workers, **sizes)
+        found = estimated(estimator, shards, workers=workers, sharded=sharded, **sizes)
         tell_estimate(screen, found)
     loop = loop_of(estimator.settled(rows), job.protocol)
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
@@ -95,13 +88,13 @@ def _lead(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
             on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
             command=asdict(job), tell=lambda note: screen.say("resume", note), workers=workers,
-            estimate=None if found is None else kept(found), **job.shards,
+            estimate=None if found is None else kept(found), items=layout, **job.shards,
         )  # fmt: skip
     tell_finished(screen, job, out, result, explain=explain)
 
 
 def _follow(
-    job: Job, estimator: Learner, shards: Shards, out: Path, workers: Workers
+    job: Job, estimator: Learner, shards: Shards, out: Path, workers: Workers, layout: Layout
 ) -> None:  # fmt: skip
     """Do the part of a worker that is led by the first, which alone listens to signals."""
     from sdgar.experiments.sharded_run import follow_run
@@ -110,5 +103,5 @@ def _follow(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     follow_run(
-        estimator, shards, out=out, workers=workers, ks=tuple(job.ks), **job.shards
+        estimator, shards, out=out, workers=workers, ks=tuple(job.ks), items=layout, **job.shards
     )  # fmt: skip

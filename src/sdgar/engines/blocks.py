@@ -30,6 +30,7 @@ from sdgar.data.shards.blocks import Blocks
 from sdgar.engines import host
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
+from sdgar.engines.fused.dealt_cpu import Deal
 from sdgar.engines.shared_items import SharedItems
 from sdgar.engines.users import Arrays, Users, joined, put_apart
 from sdgar.machine.workers import ALONE, Workers
@@ -166,17 +167,26 @@ class BlockEngine:
         vectors = self._taken(block, "vectors", everybody=True)
         return self._system_of(block, vectors, None, everybody=True).discriminator.factors()
 
+    def lend(self) -> None:
+        """Let the first worker have all items, which it has anyhow."""
+
     def state(self) -> dict[str, Tensor]:
         """Return what belongs to items, for the first worker; users are where they were put."""
         self._workers.tell(do="state")
         users = self._users.state()
         self._workers.meet()  # all users are on disk
+        items, y = self._item_state()
         if not self._workers.leads:
             return {}
-        optimizer = {"steps": torch.tensor(self._steps_done), **self._item_tables()}
-        optimizer["users"] = users
-        y = {} if self._generator is None else {"y_mass_KI": self._generator.item_of.mass_RN}
+        optimizer = {"steps": torch.tensor(self._steps_done), **items, "users": users}
         return host.StateParts({}, optimizer, y).flat()
+
+    def _item_state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return the tables of all items and what the generator draws from, to the first worker."""
+        if not self._workers.leads:
+            return {}, {}
+        y = {} if self._generator is None else {"y_mass_KI": self._generator.item_of.mass_RN}
+        return self._item_tables(), y
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what ``state`` returned; workers that follow are given the state."""
@@ -187,12 +197,16 @@ class BlockEngine:
         if self._steps_done:
             self._forget_first()
         self._users.load_state(of_all["users"])
+        self._load_items(host.StateParts.of(state))
+
+    def _load_items(self, parts: host.StateParts) -> None:
+        """Restore what belongs to items, which the first worker is given."""
         if self._workers.leads:
-            self._load_items(host.StateParts.of(state))
+            self._take_items(parts)
         if self._shared is not None:
             self._shared.spread(self._generator)
 
-    def _load_items(self, parts: host.StateParts) -> None:
+    def _take_items(self, parts: host.StateParts) -> None:
         for name, table in self._item_tables().items():
             table.copy_(parts.optimizer[name])
         self._unpack()
@@ -242,17 +256,26 @@ class BlockEngine:
         )
         data, seed = self.blocks[block], self._seed_of(block)
         system = self._system_of(block, vectors, states, everybody=everybody)
-        if self._shared is None:
-            engine = self._engine_of(system, data, seed)
-        else:
-            numbers = self.blocks.parts(block)
-            start_S1 = self.blocks.shards.start_S1[numbers.start : numbers.stop + 1]
-            engine = self._shared.engine(system, data, seed, numbers, start_S1)
+        engine = self._engine_of_block(block, system, data, seed)
         for name, table in (vectors or {}).items():
             engine.users()[name][...] = table
         if self._drawn is not None:
             engine.draw_items(self._drawn)
         return engine
+
+    def _engine_of_block(
+        self, block: int, system: System, data: Interactions, seed: int
+    ) -> FusedCpuEngine:
+        """Make the engine of the users of a block, of whom other workers may have some."""
+        if self._shared is None:
+            return self._engine_of(system, data, seed)
+        return self._shared.engine(system, data, seed, self._deal(block))
+
+    def _deal(self, block: int) -> Deal:
+        """Return how the users of a block are shared out."""
+        numbers = self.blocks.parts(block)
+        start_S1 = self.blocks.shards.start_S1[numbers.start : numbers.stop + 1]
+        return Deal.of(self._workers, numbers, start_S1)
 
     def _engine_of(self, system: System, data: Interactions, seed: int) -> FusedCpuEngine:
         """Make the engine of some users, with the items of all blocks."""
@@ -278,9 +301,13 @@ class BlockEngine:
             numbers = self.blocks.parts(block)
             only = None if everybody else self._own(numbers)
             data = self.blocks.rows(numbers.start, numbers.stop, only)
-            return self._for_users(self._like, data, seed=self._seed_of(block))
+            return self._started(data, self._seed_of(block))
         bins_UK = None if states is None else torch.from_numpy(states["bins_UK"])
         return self._with(torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
+
+    def _started(self, data: Interactions, seed: int) -> System:
+        """Return the system with users where training starts."""
+        return self._for_users(self._like, data, seed=seed)
 
     def _with(self, user_UD: Tensor, bins_UK: Tensor | None) -> System:
         """Return the system with users of these vectors and these tables of states."""

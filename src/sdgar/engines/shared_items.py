@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.cpu_records import Items
+from sdgar.engines.fused.dealt_cpu import Deal
 from sdgar.engines.fused.shared_cpu import Desk, Shared, SharedCpuEngine
 from sdgar.machine import cores
 from sdgar.machine.common import Common
@@ -60,20 +59,12 @@ class SharedItems:
         with self._common.watched(), cores.torch_threads(most):
             yield
 
-    def engine(
-        self,
-        system: System,
-        data: Interactions,
-        seed: int,
-        shards: range,
-        start_S1: NDArray[np.int64],
-    ) -> SharedCpuEngine:
-        """Return the engine of some shards, whose first users have these numbers."""
-        owner_S = np.array([self._workers.owner(shard) for shard in shards], np.int32)
-        shared = Shared(self._workers, start_S1 - start_S1[0], owner_S, self._common, self._desk)
+    def engine(self, system: System, data: Interactions, seed: int, deal: Deal) -> SharedCpuEngine:
+        """Return the engine of some shards."""
         return SharedCpuEngine(
-            system, data, seed=seed, device=torch.device("cpu"), items=self.items, shared=shared
-        )
+            system, data, seed=seed, device=torch.device("cpu"), items=self.items, deal=deal,
+            shared=Shared(self._common, self._desk),
+        )  # fmt: skip
 
     def spread(self, generator: Decomposable | None) -> None:
         """Give all workers the tables of the first one, and the items of its generator."""

@@ -13,16 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 
 import sdgar
+from sdgar.arguments import one_of
 from sdgar.data.interactions import Interactions
 from sdgar.data.shards import Shards
 from sdgar.data.shards.held import Held, Without, hold
-from sdgar.errors import ResourceError
+from sdgar.errors import ResourceError, UsageError
 from sdgar.experiments.run import RunResult, summary_of
 from sdgar.experiments.scale import memory as scale_memory
 from sdgar.experiments.scale.workload import Workload
@@ -39,6 +40,9 @@ from sdgar.training.trained import OnPhase, Phase
 
 TEST_SHARE = 0.2
 """The share of the rows of a test user that is set aside."""
+Layout = Literal["auto", "replicated", "sharded"]
+"""Where items are: all of them on every machine, a part of them with every worker, or by a rule."""
+LAYOUTS: tuple[Layout, ...] = ("auto", "replicated", "sharded")
 _CPU = torch.device("cpu")
 _LOGGER = logging.getLogger("sdgar")
 
@@ -61,6 +65,7 @@ def run_shards(
     command: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _LOGGER.info,
     workers: Workers = ALONE,
+    items: Layout = "auto",
     estimate: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Train on shards, read the test rows once, and save; see ``experiments.run.run``.
@@ -68,12 +73,12 @@ def run_shards(
     This is for the first of several workers; the others call ``follow_run``. An ``estimate`` of
     bytes and seconds is kept in the report, beside the seconds that the run took.
     """
-    require_within(memory, estimator, shards, together)
-    told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
+    layout = layout_of(items, estimator, shards, together, memory, workers)
+    told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory, items=layout)
     estimator.require_on_gpu(shards, told)
     identity = identity_of(estimator, shards, together, test_users, ks)
     with (
-        workers.working(identity | {"sdgar": sdgar.__version__}),
+        workers.working(identity | {"sdgar": sdgar.__version__, "items": layout}),
         Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace,
     ):
 
@@ -110,6 +115,13 @@ def run_shards(
             "interactions": train.n_rows,
         }
         summary["seconds"]["evaluate"] += round(time.perf_counter() - before, 3)
+        if workers.count > 1:
+            summary["workers"] = {
+                "count": workers.count,
+                "machines": workers.machines,
+                "items": layout,
+                "sent in steps": workers.sent,
+            }
         if estimate is not None:
             summary["estimate"] = dict(estimate)
         model = model.knowing(shards.interactions(work))
@@ -127,15 +139,18 @@ def follow_run(
     together: int,
     test_users: int = TEST_USERS,
     ks: tuple[int, ...] = KS,
+    items: Layout = "auto",
 ) -> None:
     """Do the part of a worker that is not the first in what ``run_shards`` does."""
-    require_within(memory, estimator, shards, together)
+    layout = layout_of(items, estimator, shards, together, memory, workers)
     identity = identity_of(estimator, shards, together, test_users, ks)
-    with workers.working(identity | {"sdgar": sdgar.__version__}):
+    with workers.working(identity | {"sdgar": sdgar.__version__, "items": layout}):
         seed = int(estimator.get_params()["seed"])
         train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
         work = partial_of(out) / WORK
-        how = OnShards(together=together, work=work, memory=memory, workers=workers)
+        how = OnShards(
+            together=together, work=work, memory=memory, workers=workers, items=layout
+        )  # fmt: skip
         estimator.follow_shards(train, how=how)
 
 
@@ -169,19 +184,50 @@ def rows_of(shards: Shards, held: Held) -> Interactions:
     return Interactions.from_arrays(raw[users_E], items)
 
 
-def require_within(memory: int, estimator: Learner, shards: Shards, together: int) -> int:
-    """Return the bytes of memory that training takes; raise if they are more than may be used."""
+def layout_of(
+    items: Layout, estimator: Learner, shards: Shards, together: int, memory: int, workers: Workers
+) -> Literal["replicated", "sharded"]:
+    """Return where items are: where they fit in memory, every machine has all of them.
+
+    Raise if training takes more memory than it may.
+    """
+    one_of("items", items, LAYOUTS)
+    if items == "sharded" and workers.count == 1:
+        raise UsageError(
+            "items can be sharded among several workers only, and there is one. Start several with "
+            "--workers or torchrun, or leave --items out.",
+            code="bad_items",
+        )
+    all_items, block = bytes_needed(estimator, shards, together)
+    fits = all_items + block <= memory
+    if items == "sharded" or (items == "auto" and not fits and workers.count > 1):
+        require_within(memory, estimator, shards, together, workers.count)
+        return "sharded"
+    require_within(memory, estimator, shards, together)
+    return "replicated"
+
+
+def require_within(
+    memory: int, estimator: Learner, shards: Shards, together: int, parts: int = 1
+) -> int:
+    """Return the bytes of memory that training takes; raise if they are more than may be used.
+
+    Items may be shared out into so many parts, of which a worker has one.
+    """
     items, block = bytes_needed(estimator, shards, together)
+    items = -(-items // parts)
     if items + block <= memory:
         return items + block
     fewer = max(1, together * max(0, memory - items) // max(1, block))
     cure = (
         f"Put fewer shards together, such as --together {fewer}"
         if items < memory and together > fewer
-        else "Use a smaller dim or states, or leave rare items out"
+        else "Use a smaller dim or states, leave rare items out, or shard the items among more "
+        "workers (--items sharded)"
     )
+    some = f"{shards.n_items:,} items" if parts == 1 else f"a part of {shards.n_items:,} items"
     raise ResourceError(
-        f"{estimator.system_name} needs {_gib(items)} for {shards.n_items:,} items and "
+        f"{estimator.system_name} needs {_gib(items)} for {some} and "
         f"{_gib(block)} for the users of {together} shards, and --memory allows {_gib(memory)}. "
         f"{cure}, or allow more memory.",
         code="out_of_memory",

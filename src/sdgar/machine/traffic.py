@@ -40,18 +40,19 @@ def to_owners(
 ) -> int:
     """Return the bytes that a worker sends in a step if every worker has a part of the items.
 
-        16 draws + 4 (D + K + 2) rows + (4 D + 8) visits + 12 entries + 40 (R - 1)
+        16 draws + 4 (D + K + 2) rows + (4 D + 8) visits + 12 entries + 8 L (R - 1)
 
-    Only what another one of the R workers owns is counted: negatives that are drawn by its tables
-    (a state and 64 random bits are asked, an item is answered); rows of different items (a number
-    is asked; a vector, a bias and the y of K states are answered); visits, once for each owner of
-    some of their items (a place, a count and a vector); and entries of those visits (a place, an
-    item and a slope). A worker answers as much as it asks, on average. Five messages have a length.
+    Only what another one of the R workers owns is counted: draws by its tables (a state and 64
+    random bits are asked, an item is answered), which are negatives and 15 further tries of each
+    that is a known positive; rows of different items (a number is asked; a vector, a bias and the y
+    of K states are answered); visits, once for each owner of some of their items (a place, a count
+    and a vector); and entries of those visits (a slot, an item and a slope). A worker answers as
+    much as it asks, on average. L messages to each have a length: 4, or 2 without a generator.
 
     >>> from sdgar.machine.traffic import to_owners
     >>> to_owners(draws=100, rows=50, visits=10, entries=120, dim=8, states=4, workers=2)
-    6280
+    6272
     """
     asked = (_NUMBER + _LONG + _NUMBER) * draws + _NUMBER * (dim + states + 2) * rows
     told = _NUMBER * (dim + 2) * visits + 3 * _NUMBER * entries
-    return asked + told + 5 * _LONG * (workers - 1)
+    return asked + told + _LONG * (4 if states else 2) * (workers - 1)

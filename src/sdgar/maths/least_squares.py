@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,8 @@ from sdgar.maths.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
 _BLOCK_ON_CPU, _BLOCK_ON_GPU = 1 << 20, 1 << 26
-_GRAM_ROWS = 256
+GRAM_ROWS = 256
+"""The rows of a block of which the products of all columns are added up at once."""
 _NARROW = 128
 """The most columns of blocks of which a product is too small for several threads."""
 _TINY = 1e-30
@@ -45,7 +46,7 @@ class HalfSweep:
 
     def __call__(self, known: SparseMatrix, v_CD: Tensor) -> Tensor:
         """Return u_RD for the rows of ``known``, whose columns are the rows of v."""
-        value_D, basis_DD = _diagonal(self.alpha * _gram(v_CD))
+        value_D, basis_DD = _diagonal(self.alpha * gram([v_CD]))
         padded_CD = pad(v_CD @ basis_DD, (0, 0, 0, 1))
         u_RD = v_CD.new_empty(known.n_rows, v_CD.shape[1])
         for rows_B in _blocks(known.length_R, v_CD.shape[1]):
@@ -53,13 +54,22 @@ class HalfSweep:
         back_RD: Tensor = u_RD @ basis_DD.T
         return back_RD
 
-    def improve(self, u_RD: Tensor, known: SparseMatrix, v_CD: Tensor, *, steps: int = 3) -> Tensor:
+    def improve(
+        self,
+        u_RD: Tensor,
+        known: SparseMatrix,
+        v_CD: Tensor,
+        *,
+        steps: int = 3,
+        gram_DD: Tensor | None = None,
+    ) -> Tensor:
         """Return rows nearer to the solution than u_r, by conjugate gradients (Takács et al. 2011).
 
-        A step costs O(D) an entry and O(D²) a row, where the solution costs D times as much.
+        A step costs O(D) an entry and O(D²) a row, where the solution costs D times as much. With
+        ``gram_DD``, which is V'V, v has only those rows that are columns of an entry.
         """
         norm_R1 = (self.l2 * (known.weight_R + self.alpha * known.n_columns) ** self.power)[:, None]
-        gram_DD = self.alpha * _gram(v_CD)
+        gram_DD = self.alpha * (gram([v_CD]) if gram_DD is None else gram_DD)
 
         def left(p_RD: Tensor) -> Tensor:
             return known.pull(p_RD, v_CD).addmm_(p_RD, gram_DD).addcmul_(norm_R1, p_RD)
@@ -124,13 +134,19 @@ def _diagonal(gram_DD: Tensor) -> tuple[Tensor, Tensor]:
     return value_D, basis_DD
 
 
-def _gram(v_CD: Tensor) -> Tensor:
-    """V'V, summed by blocks of rows: a long sum is cut into as many parts as there are threads."""
-    dim = v_CD.shape[1]
-    gram_DD = v_CD.new_zeros(dim, dim)
-    with cores.torch_threads(1 if dim <= _NARROW else None):
-        for v_BD in v_CD.split(_GRAM_ROWS):  # type: ignore[no-untyped-call]
-            gram_DD.addmm_(v_BD.T, v_BD)
+def gram(pieces: Iterable[Tensor]) -> Tensor:
+    """V'V, summed by blocks of rows: a long sum is cut into as many parts as there are threads.
+
+    V may come in pieces, all of which but the last have a multiple of ``GRAM_ROWS`` rows.
+    """
+    gram_DD: Tensor | None = None
+    for v_CD in pieces:
+        dim = v_CD.shape[1]
+        gram_DD = v_CD.new_zeros(dim, dim) if gram_DD is None else gram_DD
+        with cores.torch_threads(1 if dim <= _NARROW else None):
+            for v_BD in v_CD.split(GRAM_ROWS):  # type: ignore[no-untyped-call]
+                gram_DD.addmm_(v_BD.T, v_BD)
+    assert gram_DD is not None
     return gram_DD
 
 

@@ -12,6 +12,7 @@ from functools import singledispatch
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
@@ -26,28 +27,35 @@ from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 
-def for_users(system: System, data: Interactions, *, seed: int) -> System:
-    """Return the system for the users of ``data``, who start where the items lead or at random."""
+def for_users(
+    system: System, data: Interactions, *, seed: int, gram_DD: Tensor | None = None
+) -> System:
+    """Return the system for the users of ``data``, who start where the items lead or at random.
+
+    A system that has only those items that these users have needs ``gram_DD``, V'V of all items.
+    """
     return replace(
         system,
-        discriminator=_scores(system.discriminator, data, seed),
+        discriminator=_scores(system.discriminator, data, seed, gram_DD),
         sampler=_proposals(system.sampler, data, seed),
     )
 
 
 @singledispatch
-def _scores(part: Any, data: Interactions, seed: int) -> Any:
+def _scores(part: Any, data: Interactions, seed: int, gram_DD: Tensor | None) -> Any:
     raise _not_by_blocks("discriminator", part)
 
 
 @_scores.register
-def _(part: MatrixFactorization, data: Interactions, seed: int) -> MatrixFactorization:
+def _(
+    part: MatrixFactorization, data: Interactions, seed: int, gram_DD: Tensor | None
+) -> MatrixFactorization:
     return part.for_users(part.drawn(data.n_users, part.item_ID.shape[1], seed))
 
 
 @_scores.register
-def _(part: Cosine, data: Interactions, seed: int) -> Cosine:
-    return part.for_users(directions(part.item_ID, data))
+def _(part: Cosine, data: Interactions, seed: int, gram_DD: Tensor | None) -> Cosine:
+    return part.for_users(directions(part.item_ID, data, gram_DD))
 
 
 @singledispatch

@@ -55,7 +55,8 @@ class AliasTables:
     def restored(cls, mass_RN: Tensor) -> AliasTables:
         """Build tables from masses out of a file; raise if they cannot be masses."""
         full = mass_RN.shape[1] * _FULL
-        if mass_RN.amin() < 0 or mass_RN.amax() > full or (mass_RN.sum(dim=1) != full).any():
+        wrong_RN = (mass_RN < 0) | (mass_RN > full)
+        if wrong_RN.any() or (mass_RN.sum(dim=1) != full).any():
             raise ValueError("the masses of a distribution do not add up")
         return cls.from_mass(mass_RN)
 

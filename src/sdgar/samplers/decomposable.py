@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import ClassVar, Self
 
@@ -30,6 +30,7 @@ class Decomposable:
     uses_scores: ClassVar[bool] = False
     knows_log_q: ClassVar[bool] = True
     counts_tries: ClassVar[bool] = False
+    apart: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -56,6 +57,15 @@ class Decomposable:
     def set_y(self, weight_IK: Tensor) -> None:
         """Set the columns y_k and build the tables of P(i | k)."""
         self._take_y(AliasTables.of(weight_IK.T))
+
+    def own_items(self) -> Tensor:
+        """Return the numbers of all items."""
+        return torch.arange(len(self.y_IK), device=self.y_IK.device)
+
+    def move_y(self, rule: Callable[[Tensor, Tensor], Tensor], log_d_IK: Tensor) -> None:
+        """Set Y to what a rule makes of Y and d, if this is the first of several processes."""
+        if self.workers.leads:
+            self.set_y(rule(self.y_IK, log_d_IK))
 
     def for_users(self, state_of: AliasTables) -> Self:
         """Return the generator of other contexts, whose states are given; items are shared."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from torch import Tensor
 
@@ -28,6 +28,8 @@ class Mixture(Protocol):
     """Whether an update moves Y too, or X alone."""
     workers: Workers
     """The processes that compute an update together; the first one moves Y."""
+    apart: ClassVar[bool]
+    """Whether each process has the items of its own alone; if not, it has all of them."""
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Draw items from Q(. | c), one for each (row, slot)."""
@@ -43,6 +45,14 @@ class Mixture(Protocol):
 
     def set_y(self, weight_IK: Tensor) -> None:
         """Set the items of the states, in proportion to these weights."""
+        ...
+
+    def own_items(self) -> Tensor:
+        """Return the numbers of the items whose rows Y has, from where draws may have left it."""
+        ...
+
+    def move_y(self, rule: Callable[[Tensor, Tensor], Tensor], log_d_IK: Tensor) -> None:
+        """Set Y to what a rule makes of Y and d, column by column."""
         ...
 
     def deal_x(self, other_U: Tensor) -> None:

@@ -30,8 +30,17 @@ def health(
 
     A perplexity of 1 is a one-hot distribution; of the number of entries, a uniform one.
     """
-    x, states = _perplexity(generator.x_UK, dim=1), generator.x_UK.shape[1]
-    y, items = _perplexity(generator.y_IK, dim=0), generator.y_IK.shape[0]
+    y, items = perplexity(generator.y_IK, dim=0), generator.y_IK.shape[0]
+    kl = None if target is None else _kl(generator, score, target, seed, epoch)
+    return described(generator.x_UK, y, items, kl)
+
+
+def described(x_UK: Tensor, y: float, items: int, kl: float | None) -> Health:
+    """Return the numbers of a generator, in words too, with a complaint if it has collapsed.
+
+    ``y`` is the mean perplexity of the items of a state.
+    """
+    x, states = perplexity(x_UK, dim=1), x_UK.shape[1]
     numbers = {
         "x_perplexity": x,
         "states": float(states),
@@ -39,9 +48,9 @@ def health(
         "items": float(items),
     }
     line = f"X {x:.1f}/{states} · Y {y:,.0f}/{items:,}"
-    if target is not None:
-        numbers["kl"] = _kl(generator, score, target, seed, epoch)
-        line += f" · KL {numbers['kl']:.2f}"
+    if kl is not None:
+        numbers["kl"] = kl
+        line += f" · KL {kl:.2f}"
     wrong = (
         collapsed("x_c", x, states, "Raise lambda_x, or floor_x")
         or collapsed("y_k", y, items, "Raise lambda_y, or floor_y")
@@ -70,7 +79,7 @@ def _inert(x: float, states: int, y: float, items: int) -> str | None:
     )
 
 
-def _perplexity(p: Tensor, *, dim: int) -> float:
+def perplexity(p: Tensor, *, dim: int) -> float:
     """Return the mean over the distributions of exp(entropy)."""
     entropy = -torch.xlogy(p, p).sum(dim=dim)
     return float(entropy.exp().mean())
@@ -78,15 +87,21 @@ def _perplexity(p: Tensor, *, dim: int) -> float:
 
 def _kl(generator: Mixture, score: Score, target: Target, seed: int, epoch: int) -> float:
     """Return the mean over a sample of contexts of Σ_i P log(P/Q)."""
-    n_users, n_items = len(generator.x_UK), len(generator.y_IK)
-    users_U = torch.arange(n_users, device=generator.x_UK.device)
-    order_U = torch.argsort(sort_keys(seed, Stream.HEALTH, epoch, users_U), stable=True)
-    items_I = torch.arange(n_items, device=users_U.device)
+    n_items = len(generator.y_IK)
+    items_I = torch.arange(n_items, device=generator.x_UK.device)
     divergences = []
-    at_once = max(1, _SCORES_AT_ONCE // n_items)
-    for users_B in order_U[:_SAMPLED_CONTEXTS].split(at_once):  # type: ignore[no-untyped-call]
+    for contexts_B in sampled_contexts(len(generator.x_UK), n_items, seed, epoch):
+        users_B = contexts_B.to(items_I.device)
         s_BI = score(users_B, items_I.expand(len(users_B), -1))
         log_p_BI = target(s_BI).log_softmax(dim=1)
         log_q_BI = (generator.x_UK[users_B] @ generator.y_IK.T).log()
         divergences.append((log_p_BI.exp() * (log_p_BI - log_q_BI)).sum(dim=1))
     return float(torch.cat(divergences).mean())
+
+
+def sampled_contexts(n_users: int, n_items: int, seed: int, epoch: int) -> tuple[Tensor, ...]:
+    """Return a sample of contexts, as many at a time as may be scored with all items at once."""
+    keys_U = sort_keys(seed, Stream.HEALTH, epoch, torch.arange(n_users))
+    order_U = torch.argsort(keys_U, stable=True)[:_SAMPLED_CONTEXTS]
+    parts: tuple[Tensor, ...] = order_U.split(max(1, _SCORES_AT_ONCE // n_items))  # type: ignore[no-untyped-call]
+    return parts

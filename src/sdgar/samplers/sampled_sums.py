@@ -20,6 +20,7 @@ from torch import Tensor
 
 from sdgar.contracts import Score
 from sdgar.errors import UsageError
+from sdgar.machine.workers import ALONE, Workers
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
@@ -80,7 +81,8 @@ class SampledSums:
             log_z_B = a_BS.logsumexp(dim=1) - math.log(self.samples)
             return log_z_B, (a_BS.softmax(dim=1) * f_BS).sum(dim=1)
 
-        log_z_U, mu_U = self._by_chunks(of, (len(generator.x_UK),), 2, generator)
+        shape = (len(generator.x_UK),)
+        log_z_U, mu_U = self._by_chunks(of, shape, 2, generator, generator.workers)
         return log_z_U, mu_U
 
     def log_b(
@@ -104,7 +106,8 @@ class SampledSums:
                 term_BS = term_BS - log_q_BS
             return (mixtures.log_average(term_BS, generator.y_IK, items_BS),)
 
-        (log_b_UK,) = self._by_chunks(of, tuple(generator.x_UK.shape), 1, generator)
+        shape = tuple(generator.x_UK.shape)
+        (log_b_UK,) = self._by_chunks(of, shape, 1, generator, generator.workers)
         return log_b_UK
 
     def log_d(
@@ -117,10 +120,11 @@ class SampledSums:
         epoch: int,
     ) -> Tensor:
         """log d_ki = log mean_c [P(i|c)/Q(c|i)] h_c(i) x_ck, c ~ Q(c | i): Eq. 12."""
+        number_I = generator.own_items()
         inverse = Inverse(generator)
 
         def of(items_B: Tensor) -> tuple[Tensor, ...]:
-            draws = Draws(seed, Stream.GENERATOR_ITEMS, epoch, items_B[:, None])
+            draws = Draws(seed, Stream.GENERATOR_ITEMS, epoch, number_I[items_B][:, None])
             slots_S = torch.arange(self.samples, device=items_B.device)
             users_BS = inverse.draw(items_B[:, None], draws, slots_S)
             items_BS = items_B[:, None].expand_as(users_BS)
@@ -135,7 +139,8 @@ class SampledSums:
                 )
             return (mixtures.log_average(term_BS, generator.x_UK, users_BS),)
 
-        (log_d_IK,) = self._by_chunks(of, tuple(generator.y_IK.shape), 1, generator)
+        workers = ALONE if generator.apart else generator.workers
+        (log_d_IK,) = self._by_chunks(of, tuple(generator.y_IK.shape), 1, generator, workers)
         return log_d_IK
 
     def _items(
@@ -152,29 +157,38 @@ class SampledSums:
         shape: tuple[int, ...],
         count: int,
         generator: Mixture,
+        workers: Workers,
     ) -> tuple[Tensor, ...]:
         """Return the ``count`` tensors of a shape that ``of`` gives the rows of.
 
         It is asked for as many rows at once as bounded memory holds. No row depends on another. On
         the CPU every chunk is computed by one thread that is free, so a thread that has to wait for
         a core holds up one chunk and not every operation. Of several workers, each computes some
-        chunks, and they tell each other what they found.
+        chunks, and they tell each other what they found. Where items are shared out, a chunk needs
+        the others, so all compute one at the same time, and one without rows if there is no more.
         """
-        device, workers = generator.x_UK.device, generator.workers
+        device = generator.x_UK.device
         most = _CHUNK if device.type == "cpu" else _CHUNK_ON_GPU
         size = max(1, most // (self.samples * generator.x_UK.shape[1]))
-        starts = range(0, shape[0], size)
-        own = range(workers.number, len(starts), workers.count)
+        starts = range(0, max(1, shape[0]), size)
         found: list[tuple[Tensor, ...]] = [()] * len(starts)
 
         def part(first: int, last: int) -> None:
             with torch.no_grad():  # torch has one such switch for each thread
-                for chunk in own[first:last]:
-                    end = min(starts[chunk] + size, shape[0])
-                    found[chunk] = of(torch.arange(starts[chunk], end, device=device))
+                for chunk in range(workers.number, len(starts) + workers.count, workers.count)[
+                    first:last
+                ]:
+                    start, end = (min(shape[0], one * size) for one in (chunk, chunk + 1))
+                    pieces = of(torch.arange(start, end, device=device))
+                    if chunk < len(starts):
+                        found[chunk] = pieces
 
-        numbers = shape[0] * self.samples * generator.x_UK.shape[1]
-        mixtures.on_threads(part, len(own), numbers, device)
+        if generator.apart and workers is generator.workers:
+            part(0, -(-len(starts) // workers.count))
+        else:
+            own = range(workers.number, len(starts), workers.count)
+            numbers = shape[0] * self.samples * generator.x_UK.shape[1]
+            mixtures.on_threads(part, len(own), numbers, device)
         if workers.count > 1:
             for chunk, start in enumerate(starts):
                 rows = min(size, shape[0] - start), *shape[1:]

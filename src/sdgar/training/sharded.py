@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from sdgar.data.shards.held import Held, Without, hold
 from sdgar.engines.blocks import BlockEngine, ForUsers
 from sdgar.engines.choose import choose_device
 from sdgar.engines.gpu_blocks import GpuBlockEngine
+from sdgar.engines.owned_blocks import OwnedBlockEngine
 from sdgar.engines.users import InMemory, OnDevice, Users
 from sdgar.errors import UsageError
 from sdgar.machine import cores
@@ -42,6 +44,8 @@ from sdgar.training.users_on_disk import UsersOnDisk
 
 _CPU = torch.device("cpu")
 _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
+_SOME = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
+"""Rows of which the parts of a system can be made."""
 START_ROWS = 4_000_000
 """The most rows that the vectors and the generator are started on; of more, the first shards."""
 FEW = 0.001
@@ -69,6 +73,8 @@ class OnShards:
     what is left of it, or a quarter of it if that is more."""
     workers: Workers = ALONE
     """The processes that train together; several need a folder that all of them see."""
+    items: Literal["replicated", "sharded"] = "replicated"
+    """Whether every machine has all items, or each of several workers a part of them."""
     on_gpu: bool = False
     """Whether users wait on the GPU while others are trained there, instead of in memory."""
     gpu_memory: int | None = None
@@ -160,6 +166,12 @@ class ShardedTraining:
                 'for the GPU, or device="cpu".',
                 code="not_covered",
             )
+        if self._how.items == "sharded" and self._how.workers.count == 1:
+            raise UsageError(
+                "items are sharded among several workers, and there is one. Start several, or let "
+                "items be replicated.",
+                code="not_covered",
+            )
         if self._how.on_gpu and not self._on_gpu:
             raise UsageError(
                 'users can wait on the GPU only if it trains them. Use device="cuda", or set '
@@ -220,6 +232,8 @@ class ShardedTraining:
                     engine.state()
                 case {"do": "load_state"}:
                     engine.load_state({})
+                case {"do": "lend"}:
+                    engine.lend()
 
     @cores.torch_threads()
     def _run_epoch(self, engine: BlockEngine, epoch: int) -> None:
@@ -257,7 +271,10 @@ class ShardedTraining:
         training, blocks = self._training, Blocks(shards, self._how.together)
         before = time.perf_counter()
         enough = int((shards.rows_S.cumsum() <= START_ROWS).sum())
-        first = blocks.rows(0, max(1, enough))
+        apart = self._how.items == "sharded"
+        # A worker that will be given some of the items makes no room for all of them.
+        few = apart and not self._how.workers.leads
+        first = _SOME if few else blocks.rows(0, max(1, enough))
         system = training.recipe.compose(
             first, seed=training.seed, device=training.device, start=self._how.workers.leads
         )
@@ -271,7 +288,7 @@ class ShardedTraining:
                 system, first, blocks, seed=training.seed, for_users=self._for_users, users=users,
                 device=training.device,
             )  # fmt: skip
-        return BlockEngine(
+        return (OwnedBlockEngine if apart else BlockEngine)(
             system, first, blocks, seed=training.seed, for_users=self._for_users, users=users,
             workers=self._how.workers,
         )  # fmt: skip

@@ -127,6 +127,7 @@ from sdgar.cli.options.searching import (
 )
 from sdgar.cli.options.sharding import (
     GpuMemory,
+    ItemLayout,
     Memory,
     TestUsers,
     Together,
@@ -220,6 +221,7 @@ __all__ = [
     "ItemColumn",
     "ItemFacts",
     "ItemFeatures",
+    "ItemLayout",
     "ItemsEach",
     "Json",
     "Keep",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from sdgar.cli.options.columns import bytes_of
 from sdgar.errors import UsageError
 
-_OF_SHARDS = ("memory", "together", "test_users", "workers", "gpu_memory")
+_OF_SHARDS = ("memory", "together", "test_users", "workers", "items", "gpu_memory")
 """The parameters that mean something for shards only."""
 _NOT_OF_SHARDS = (
     "test", "valid", "split", "keep", "earlier", "vanished", "replace_if", "user_features",
@@ -52,6 +52,15 @@ WorkerCount = Annotated[
         metavar="N",
         help="Train on shards by so many processes of this machine, which give the model of one; "
         "for several machines, start the command with torchrun instead.",
+    ),
+]
+
+ItemLayout = Annotated[
+    Literal["auto", "replicated", "sharded"],
+    typer.Option(
+        "--items",
+        help="Let every machine have all items (replicated), or every worker a part of them "
+        "(sharded); auto shards them if all of them do not fit in --memory. The model is the same.",
     ),
 ]
 

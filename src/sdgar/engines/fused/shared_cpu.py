@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
-from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import Items
+from sdgar.engines.fused.dealt_cpu import Deal, DealtCpuEngine
 from sdgar.machine import cores
 from sdgar.machine.common import Common
 from sdgar.machine.traffic import words_of
@@ -54,22 +53,16 @@ class Desk:
 
 
 class Shared(NamedTuple):
-    """How the users of an engine are shared out, and what processes have in common."""
+    """What the processes of a machine have in common."""
 
-    workers: Workers
-    """The processes that train together."""
-    start_S1: NDArray[np.int64]
-    """The number of the first user of each shard, in the rows of the engine."""
-    owner_S: NDArray[np.int32]
-    """The number of the process that has the users of each shard."""
     common: Common
     """The tables of items, with the words in which the processes of a machine meet."""
     desk: Desk
     """The place for the factors of a batch."""
 
 
-class SharedCpuEngine(FusedCpuEngine):
-    """Run epochs with other processes; the vectors of others' users are left as they are.
+class SharedCpuEngine(DealtCpuEngine):
+    """Run epochs with other processes, of which those of one machine share the tables of items.
 
     It gives the bytes of ``FusedCpuEngine`` for any number of processes.
     """
@@ -82,15 +75,11 @@ class SharedCpuEngine(FusedCpuEngine):
         seed: int,
         device: torch.device,
         items: Items,
+        deal: Deal,
         shared: Shared,
     ) -> None:
-        super().__init__(system, data, seed=seed, device=device, items=items)
+        super().__init__(system, data, seed=seed, device=device, items=items, deal=deal)
         self._shared = shared
-        if system.positives_per_visit > 1:
-            edge_S1 = np.searchsorted(self._visits.user_V.numpy(), shared.start_S1)
-        else:
-            edge_S1 = data.indptr_U1[shared.start_S1]
-        self._edge_S1 = np.ascontiguousarray(edge_S1, np.int64)
 
     def _run_batches(self, keys: Any, *args: Any) -> None:
         """Run all batches; between the halves of one, machines tell each other their factors."""
@@ -99,7 +88,7 @@ class SharedCpuEngine(FusedCpuEngine):
         from sdgar.kernels.numba.processes import WORDS
         from sdgar.kernels.numba.threads import run
 
-        workers, batch, words = self._shared.workers, self._batch, self._shared.common.words
+        workers, batch, words = self._deal.workers, self._batch, self._shared.common.words
         threads = cores.threads()
         positives, negatives = self.system.positives_per_visit, self.system.n_negatives
         dim = self._model.user_UD.shape[1]
@@ -141,28 +130,10 @@ class SharedCpuEngine(FusedCpuEngine):
                 factors.tell(min(batch, self._order.n_visits - first * batch), dealt, scratch)
             by_all(shared_epoch.MOVE, first, last)
 
-    def _dealt(self) -> Any:
-        """Allocate what says whose visits are at the places of a batch."""
-        from sdgar.kernels.numba.shared_epoch import Dealt
-
-        workers, batch = self._shared.workers, self._batch
-        return Dealt(
-            edge_S1=self._edge_S1,
-            owner_S=self._shared.owner_S,
-            machine_R=np.array(workers.machine_R, np.int32),
-            number=workers.number,
-            machine_V=np.zeros(batch, np.int32),
-            nth_V=np.zeros(batch, np.int32),
-            count_M=np.zeros(workers.machines, np.int64),
-            own_V=np.zeros(batch, np.int64),
-            place_V=np.zeros(batch, np.int32),
-            count_1=np.zeros(1, np.int64),
-        )
-
     @torch.no_grad()
     def _unpack(self) -> None:
         """Bring the parameters back to the model: own users, and a part of the items."""
-        workers, arrays = self._shared.workers, self._arrays()
+        workers, arrays = self._deal.workers, self._arrays()
         self._model.user_UD.copy_(torch.from_numpy(arrays["user_UCD"][:, 0]))
         edges = [self._model.n_items * (workers.local + one) // workers.here for one in (0, 1)]
         part = slice(*edges)

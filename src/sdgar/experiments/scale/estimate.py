@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sdgar.experiments.scale.machines import Machines
@@ -24,17 +25,21 @@ def estimated(
     together: int,
     test_users: int,
     workers: Workers = ALONE,
+    sharded: bool = False,
 ) -> Plan:
     """Return the plan of a training, with rates that a probe of some seconds measures here.
 
-    Workers of one machine use its cores together, and count as one. How fast the network is between
+    Workers of one machine use its cores together, and count as one, unless items are ``sharded``
+    among them. How fast the network is between
     several machines is not measured. It is an estimate of CPUs; rates of a GPU are not known.
     """
     work = Workload.of(estimator, shards, together, test_users)
     here, several = workers.machine_R.count(workers.machine), len({*workers.machine_R})
     threads = cores.found().threads if here == 1 else min(here, cores.found().usable)
     machines = Machines(count=several, cores=threads, memory=memory)
-    return plan(work, machines, probe(estimator, work.sizes))
+    if sharded:
+        machines = replace(machines, count=workers.count, cores=max(1, threads // here))
+    return plan(work, machines, probe(estimator, work.sizes), shared=sharded)
 
 
 def kept(found: Plan) -> dict[str, Any]:

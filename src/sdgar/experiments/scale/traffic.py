@@ -8,7 +8,7 @@ that state k draws on machine k mod R.
              to the machines that have these items
 
 An item that several visits of a machine meet in one step is fetched once; here each counts as met
-once, which is the most.
+once, which is the most. Draws of known positives, which are tried again, are not counted here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sdgar.experiments.scale.machines import Machines
 from sdgar.experiments.scale.workload import Workload
 from sdgar.machine.traffic import to_all, to_owners
 
-_ROUNDS = {False: 1, True: 5}
-"""The messages of a step that wait for each other: factors, or with shared items also draws and
-rows, each asked for and answered."""
+_ROUNDS = {False: 1, True: 11}
+"""The messages of a step that wait for each other: factors; with shared items these have a length,
+and draws, further tries and rows have a length, a question and an answer."""
 
 
 def sent_a_step(work: Workload, machines: Machines, *, shared: bool) -> float:
@@ -36,7 +36,7 @@ def sent_a_step(work: Workload, machines: Machines, *, shared: bool) -> float:
     others = (machines.count - 1) * (1 - (1 - 1 / machines.count) ** entries)
     return float(
         to_owners(
-            draws=ceil(elsewhere * recipe.negatives),
+            draws=ceil(elsewhere * recipe.negatives) if recipe.states else 0,
             rows=ceil(elsewhere * entries),
             visits=ceil(own * others),
             entries=ceil(elsewhere * entries),

@@ -162,7 +162,16 @@ def _row(
 
 
 @inner
-def _look_up(
+def positives_at(order: Any, indptr_U1: Any, visit: Any) -> Any:
+    """Return how many positives a visit has."""
+    if order.positives == 1:
+        return 1
+    user = np.int64(order.user_V[visit])
+    return min(order.positives, indptr_U1[user + 1] - indptr_U1[user] - order.place_V[visit])
+
+
+@inner
+def look_up(
     visits: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any, visited: Any
 ) -> Any:  # fmt: skip
     """Find the contexts and positives of the first visits of ``visited.visit_V``."""
@@ -180,7 +189,7 @@ def _look_up(
     p = order.positives
     for v in range(visits):
         visit = visited.visit_V[v]
-        count, place = 1, np.int64(0)
+        count = positives_at(order, indptr_U1, visit)
         if p == 1:
             row_VP[v, 0] = visit
             prefetch(users_address + np.uint64(visit) * np.uint64(4))
@@ -188,7 +197,6 @@ def _look_up(
         else:
             user = np.int64(visit_user_V[visit])
             place = np.int64(place_V[visit])
-            count = min(p, indptr_U1[user + 1] - indptr_U1[user] - place)
             user_V[v] = user
             for i in range(count):
                 row_VP[v, i] = _row(indptr_U1, strides, order.seed, deal, user, place + i)
@@ -213,14 +221,28 @@ def score_block(
     proposal: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Score the first visits of ``own.visited.visit_V`` into places block … of ``scratch``."""
+    visited = own.visited
+    look_up(visits, deal, order, rows, known, tables, visited)
+    propose(
+        proposal, tables.item_ICD, known, tail, visits, visited.user_V, visited.row_VP, own.bins,
+        own.drawn,
+    )  # fmt: skip
+    score_drawn(
+        block, visits, tail, known, order, proposal, scores, loss, steps, tables, scratch, own
+    )  # fmt: skip
+    return None
+
+
+@inner
+def score_drawn(
+    block: Any, visits: Any, tail: Any, known: Any, order: Any, proposal: Any, scores: Any,
+    loss: Any, steps: Any, tables: Any, scratch: Any, own: Any,
+) -> Any:  # fmt: skip
+    """Score visits that were looked up, with what was drawn for them before there are scores."""
     visited, drawn, scored = own.visited, own.drawn, own.scored
     user_V, row_VP, item_VP = visited.user_V, visited.row_VP, visited.item_VP
     pos_VP, neg_VN = scored.pos_VP, scored.neg_VN
-    _look_up(visits, deal, order, rows, known, tables, visited)
     add_up(tables, visits, user_V, own.g_D)
-    propose(
-        proposal, tables.item_ICD, known, tail, visits, user_V, row_VP, own.bins, drawn
-    )  # fmt: skip
     weigh(loss, proposal, known, visits, user_V, drawn)
     for v in range(visits):
         for i in range(order.positives):

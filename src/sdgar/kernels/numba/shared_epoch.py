@@ -53,6 +53,8 @@ class Dealt(NamedTuple):
     """The machine of each process."""
     number: int
     """The number of this process."""
+    visit_V: NDArray[np.int64]
+    """The visit at each place of the batch."""
     machine_V: NDArray[np.int32]
     """The machine of the visit at each place of the batch."""
     nth_V: NDArray[np.int32]
@@ -88,7 +90,7 @@ class Packed(NamedTuple):
 
 
 @inner
-def _deal(begin: Any, visits: Any, keys: Any, order: Any, dealt: Any) -> Any:
+def deal_out(begin: Any, visits: Any, keys: Any, order: Any, dealt: Any) -> Any:
     """Find whose visits are at places begin … begin + visits - 1 of the order."""
     edge_S1, count_M = dealt.edge_S1, dealt.count_M
     for m in range(len(count_M)):
@@ -96,6 +98,7 @@ def _deal(begin: Any, visits: Any, keys: Any, order: Any, dealt: Any) -> Any:
     own = 0
     for v in range(visits):
         visit = permuted(order.n_visits, keys, order.left_bits, order.right_bits, begin + v)
+        dealt.visit_V[v] = visit
         s = 0
         while visit >= edge_S1[s + 1]:
             s += 1
@@ -243,7 +246,7 @@ def shared_epoch(
         visits = min(order.batch, order.n_visits - begin)
         if halves & SCORE:
             if t == 0:
-                _deal(begin, visits, keys, order, dealt)
+                deal_out(begin, visits, keys, order, dealt)
             meet(barrier_4, threads)
             taken = _score_own(
                 threads, barrier_4, taken, tail, deal, rows, known, order, proposal, scores, loss,
