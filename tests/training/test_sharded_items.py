@@ -28,8 +28,6 @@ def task_apart(shards, out, system, **more):
     ("system", "count"),
     [
         ("SDSoftmax", 3),
-        ("BPR", 2),
-        ("SDGAR", 2),
         *(pytest.param(s, n, marks=exhaustive) for s in SMALL for n in (2, 3, 4, 8)),
     ],
 )
@@ -41,22 +39,19 @@ def test_sharded_items_give_the_bytes_of_one_process(shards, by_one, system, cou
     assert bytes_of(tmp_path / "run") == by_one(system)
     assert found[0]["steps"] > 0
     assert sum(one["sent"] for one in found) == sum(one["expected"] for one in found)
-    assert [one["whole"] for one in found] == [0] * count
+    assert {one["most"] for one in found} <= {
+        len(range(n, shards.n_items, count)) for n in range(count)
+    }
 
 
-@pytest.mark.parametrize("then", ["sharded", pytest.param("replicated", marks=exhaustive), "alone"])
+@exhaustive
+@pytest.mark.parametrize("then", ["sharded", "replicated"])
 def test_a_run_with_sharded_items_goes_on_by_others(shards, by_one, then, tmp_path):
     begun = task_apart(shards, tmp_path / "run", "SDSoftmax", stop_after=2)
     said = run_together(begun, 3)
     assert said[0].startswith("stopped: stopped by SIGTERM"), said
-    if then == "alone":
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(sampled_sums, "_CHUNK", CHUNK)
-            model = sdgar.SDSoftmax(**SMALL["SDSoftmax"])
-            run_shards(model, shards, out=begun.out, resume=True, **TOLD)
-    else:
-        told = TOLD | {"items": then}
-        run_together(replace(begun, stop_after=None, resume=True, told=told), 2)
+    told = TOLD | {"items": then}
+    run_together(replace(begun, stop_after=None, resume=True, told=told), 2)
     assert bytes_of(tmp_path / "run") == by_one("SDSoftmax")
 
 
@@ -68,13 +63,17 @@ def test_a_run_with_replicated_items_goes_on_with_sharded_ones(shards, by_one, t
     assert bytes_of(tmp_path / "run") == by_one("SDSoftmax")
 
 
-def test_a_worker_that_is_killed_ends_all_and_the_run_goes_on(shards, by_one, tmp_path):
-    begun = task_apart(shards, tmp_path / "run", "BPR", killed_at={1: 5})
-    said = run_together(begun, 2)
-    assert said.keys() == {0}
+def test_a_worker_that_is_killed_ends_all_and_one_process_goes_on(
+    shards, by_one, tmp_path, monkeypatch
+):
+    begun = task_apart(shards, tmp_path / "run", "SDSoftmax", killed_at={1: 5})
+    said = run_together(begun, 3)
+    assert said.keys() == {0, 2}
     assert said[0].startswith("worker_lost: worker 0 cannot go on: another worker was killed")
-    run_together(replace(begun, killed_at={}, resume=True), 2)
-    assert bytes_of(tmp_path / "run") == by_one("BPR")
+    monkeypatch.setattr(sampled_sums, "_CHUNK", CHUNK)
+    model = sdgar.SDSoftmax(**SMALL["SDSoftmax"])
+    run_shards(model, shards, out=begun.out, resume=True, **TOLD)
+    assert bytes_of(tmp_path / "run") == by_one("SDSoftmax")
 
 
 @exhaustive
@@ -98,7 +97,7 @@ def test_items_are_sharded_where_they_do_not_fit(shards):
         layout("auto", items // 2 + block - 1)
     for asked, workers in (("replicated", two), ("auto", ALONE)):
         with pytest.raises(ResourceError, match="shard the items among more workers"):
-            layout(asked, items + block - 1, workers)
+            layout(asked, items - 1, workers)
     with pytest.raises(UsageError, match="among several workers only, and there is one"):
         layout("sharded", items + block, ALONE)
     with pytest.raises(UsageError, match="items"):

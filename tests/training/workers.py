@@ -26,6 +26,8 @@ _PROCESSES.set_forkserver_preload(
 )  # fmt: skip
 CHUNK = 240
 """Numbers that a chunk of a refit looks at, so few that there are chunks for several processes."""
+_NOW_AND_THEN = 8
+"""The steps after which a process looks at what it has in memory, which takes long."""
 _LONG = 300
 """The seconds after which a test gives up."""
 
@@ -146,8 +148,9 @@ class Steps:
     def __init__(self, n_items: int, workers: Any) -> None:
         from sdgar.engines.fused.owned_cpu import _Batches
 
-        self.found = {"sent": 0, "expected": 0, "steps": 0, "whole": 0}
+        self.found = {"sent": 0, "expected": 0, "steps": 0, "most": 0}
         self._n_items, self._workers, self._draws = n_items, workers, 0
+        self._part = -(-n_items // workers.count)
         run, asked = _Batches.run, _Batches._asked
 
         def run_and_count(batches: Any, first: int, visits: int) -> None:
@@ -186,14 +189,29 @@ class Steps:
             states=0 if y_IK is None else y_IK.shape[1],
             workers=workers.count,
         )
-        self.found["whole"] += len(self._whole())
+        if self.found["steps"] % _NOW_AND_THEN == 1:
+            self.found["most"] = max(self.found["most"], self._most())
 
-    def _whole(self) -> list[Any]:
-        """Return tables of all items that this process holds, but for those of its own states."""
-        import torch
+    def _most(self) -> int:
+        """Return the most rows of a table of items, or of tables of states, that is in memory.
 
-        tables = [one for one in gc.get_objects() if isinstance(one, torch.Tensor) and one.ndim > 1]
-        return [table for table in tables if len(table) == self._n_items]
+        Models that were measured are kept by the first process, and do not count.
+        """
+        from torch.nn import Parameter
+
+        from sdgar.engines.fused.cpu_records import Items
+        from sdgar.samplers.decomposable import Decomposable
+
+        sizes = [0]
+        for one in gc.get_objects():
+            if type(one) is Parameter and len(one) in (self._n_items, self._part):
+                sizes.append(len(one))
+            if type(one) is Items:
+                sizes += [len(table) for table in one.arrays().values()]
+            if type(one) is Decomposable:
+                own_states = -(-one.state_of.n // self._workers.count)
+                sizes += [len(one.y_IK), *[self._n_items] * (len(one.item_of.bin_RN) > own_states)]
+        return max(sizes)
 
 
 def _mishaps(task: Task, number: int) -> None:

@@ -16,20 +16,32 @@ from sdgar.samplers.alias import AliasTables
 class Mixture(Protocol):
     """Q(i | c) = Σ_k x_ck y_ik, drawn from by alias tables."""
 
-    x_UK: Tensor
-    """P(k | c): the states of each context."""
-    y_IK: Tensor
-    """P(i | k): the items of each state."""
-    state_of: AliasTables
-    """The tables that states are drawn from, one for each context."""
-    item_of: AliasTables
-    """The tables that items are drawn from, one for each state."""
     items_follow: bool
     """Whether an update moves Y too, or X alone."""
     workers: Workers
     """The processes that compute an update together; the first one moves Y."""
     apart: ClassVar[bool]
     """Whether each process has the items of its own alone; if not, it has all of them."""
+
+    @property
+    def x_UK(self) -> Tensor:
+        """P(k | c): the states of each context."""
+        ...
+
+    @property
+    def y_IK(self) -> Tensor:
+        """P(i | k): the items of each state."""
+        ...
+
+    @property
+    def state_of(self) -> AliasTables:
+        """The tables that states are drawn from, one for each context."""
+        ...
+
+    @property
+    def item_of(self) -> AliasTables:
+        """The tables that items are drawn from, one for each state."""
+        ...
 
     def draw(self, users: Tensor, draws: Draws, slots: Tensor) -> Tensor:
         """Draw items from Q(. | c), one for each (row, slot)."""

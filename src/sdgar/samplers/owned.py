@@ -94,7 +94,7 @@ class OwnedGenerator:
         item_A = self._states.ask(words_A3[:, 0].numpy().copy(), words_A3, answer)
         fetched, index_A = self._items.fetch(item_A.numpy().astype(np.int64), self._rows_at)
         self._hold(fetched.rows_UW)
-        shape = torch.broadcast_shapes(users.shape, draws.rows.shape, slots.shape)
+        shape = np.broadcast_shapes(users.shape, draws.rows.shape, slots.shape)
         return torch.from_numpy(index_A).reshape(shape)
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
@@ -116,13 +116,16 @@ class OwnedGenerator:
         """Give context u the states of context ``other_U[u]``."""
         self._of.deal_x(other_U)
 
-    def move_y(self, rule: Callable[[Tensor, Tensor], Tensor], log_d_IK: Tensor) -> None:
-        """Set own columns of Y to what the rule makes of them and of d, and exchange rows."""
-        items, states = self._items, self._states
-        before_IK, log_IK = (items.across(own, states) for own in (self._of.y_IK, log_d_IK))
-        tables = AliasTables.of(rule(before_IK, log_IK).T)
-        y_KI = states.across(tables.probability(), items)
+    def set_y(self, weight_IK: Tensor) -> None:
+        """Set own columns of Y, in proportion to these weights, and exchange rows with others."""
+        tables = AliasTables.of(weight_IK.T)
+        y_KI = self._states.across(tables.probability(), self._items)
         self._of.share_items(tables, y_KI.T.contiguous())
+
+    def move_y(self, rule: Callable[[Tensor, Tensor], Tensor], log_d_IK: Tensor) -> None:
+        """Set own columns of Y to what the rule makes of them and of those of d."""
+        across, states = self._items.across, self._states
+        self.set_y(rule(across(self._of.y_IK, states), across(log_d_IK, states)))
 
     def refit(self, *, seed: int, epoch: int) -> Health:
         """Update X and Y once; where Y moved, return the health of the generator."""
@@ -132,8 +135,8 @@ class OwnedGenerator:
         target = self._of.update.log_target
         kl = None if target is None else self._kl(target, seed, epoch)
         y_KI, tell = self.item_of.probability(), self.workers.told
-        own_2 = torch.tensor([perplexity(y_KI, dim=1) * len(y_KI) if len(y_KI) else 0.0])
-        y = float(tell(own_2.double()).sum()) / self._states.count
+        own_1 = torch.tensor([perplexity(y_KI, dim=1) * len(y_KI) if len(y_KI) else 0.0])
+        y = float(tell(own_1.double()).sum()) / self._states.count
         return described(self.x_UK, y, self._items.count, kl)
 
     def _kl(self, target: Target, seed: int, epoch: int) -> float:
