@@ -154,7 +154,7 @@ class Fetched:
     """Rows of a table, in the order of their owners and of their places there."""
 
     rows_UW: Tensor
-    """The rows."""
+    """The rows that were asked for, each of them once."""
     owner_U: NDArray[np.int64]
     """The worker that each belongs to."""
     place_U: NDArray[np.int64]
