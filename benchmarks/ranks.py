@@ -1,7 +1,6 @@
 """Measure how fast several processes of one machine train on shards, beside one with two threads.
 
     python benchmarks/ranks.py --json benchmarks/reports/ranks.json
-    python benchmarks/ranks.py --layout sharded --json benchmarks/reports/ranks-sharded.json
     python benchmarks/ranks.py --layout sharded --events gowalla --json FILE
 
 Shards are made up as ``shards.py --direct`` does, or made of the training rows of a data set.

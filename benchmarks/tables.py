@@ -1795,29 +1795,26 @@ def ranks() -> str:
 
 def ranks_sharded() -> str:
     """Say how fast several processes train with sharded items, beside one, and what they send."""
+    report = _report("ranks-sharded.json")
     rows = []
-    for name in ("ranks-sharded.json", "ranks-gowalla.json"):
-        report = _report(name)
-        for count, speed in report["positives_per_second"].items():
-            alone = count == "1"
-            rows.append(
-                [
-                    report["data"].capitalize(),
-                    "one process, two threads" if alone else f"{count} workers, a thread each",
-                    f"{speed:,}",
-                    f"{report['of one process'][count]:.2f}",
-                    "–" if alone else f"{report['sent_for_a_positive'][count]:,.0f}",
-                    f"{report['ndcg@50']:.4f}",
-                    f"`{report['model'][:8]}`",
-                ]
-            )
-    head = ["data", "by", "positives a second", "of one process", "bytes for a positive",
-            "NDCG@50", "model"]  # fmt: skip
-    last = _report("ranks-gowalla.json")
+    for count, speed in report["positives_per_second"].items():
+        alone = count == "1"
+        rows.append(
+            [
+                "one process, two threads" if alone else f"{count} workers, a thread each",
+                f"{speed:,}",
+                f"{report['of one process'][count]:.2f}",
+                f"{report['cpu_seconds'][count]:.0f} s",
+                "–" if alone else f"{report['sent_for_a_positive'][count]:,.0f}",
+            ]
+        )
+    head = ["by", "positives a second", "of one process", "of cores, in all", "bytes a positive"]
     return markdown(head, rows) + (
-        "\n\nBytes are those that the first worker sends in steps, over the positives of all "
-        "workers. Models are told by the first digits of their SHA-256. Commit "
-        f"`{last['commit'][:7]}` on {last['cpu']}."
+        f"\n\nGowalla, D = {report['dim']}; all of them gave the model "
+        f"`{report['model'][:8]}` (the first digits of its SHA-256), with NDCG@50 "
+        f"{report['ndcg@50']:.4f}. Bytes are those that the first worker sends in steps, over the "
+        f"positives of all workers. Commit `{report['commit'][:7]}` on {report['cpu']}; "
+        f"{report['load']:.0f} processes wanted its cores at the same time."
     )
 
 

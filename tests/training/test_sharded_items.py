@@ -2,14 +2,20 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 import sdgar
+from sdgar.cli.planned import tell_memory
+from sdgar.contracts import NotCovered
+from sdgar.engines.owned_blocks import OwnedBlockEngine
 from sdgar.errors import ResourceError, UsageError
 from sdgar.experiments.sharded_run import bytes_needed, layout_of, run_shards
 from sdgar.machine.workers import ALONE, Workers
 from sdgar.samplers import sampled_sums
+from sdgar.training.sharded import OnShards
 
 from . import test_workers
 from .test_workers import SMALL, TOLD, bytes_of, task_of
@@ -102,3 +108,43 @@ def test_items_are_sharded_where_they_do_not_fit(shards):
         layout("sharded", items + block, ALONE)
     with pytest.raises(UsageError, match="items"):
         layout("shared", items + block)
+
+
+def test_before_training_it_is_told_who_has_items_and_what_is_sent(shards):
+    model, said = sdgar.SDSoftmax(**SMALL["SDSoftmax"]), {}
+    screen = SimpleNamespace(say=said.__setitem__)
+
+    def tell(items, workers):
+        said.clear()
+        return tell_memory(screen, model, shards, TOLD, workers, items)
+
+    assert tell("sharded", Workers(0, (0, 0)))
+    assert "GiB for items and" in said["memory"]
+    assert said["items"].startswith(
+        "sharded: each of 2 workers has a part of them, and sends about"
+    )
+    assert not tell("auto", Workers(0, (0, 1)))
+    assert said["items"].startswith("replicated: each machine has all of them, and sends about")
+    assert not tell("auto", ALONE)
+    assert said.keys() == {"memory"}
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (sdgar.SDSoftmax(proposal="popularity"), "for the sampler Popularity"),
+        (sdgar.WARP(), "for the sampler FirstViolation"),
+        (sdgar.SDGAR(calibration="relative"), "calibration=relative"),
+    ],
+)
+def test_parts_that_need_all_items_at_once_are_refused(model, why):
+    data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    answer = OwnedBlockEngine.covers(model.compose(data, seed=0), torch.device("cpu"))
+    assert isinstance(answer, NotCovered)
+    assert why in answer.why
+
+
+def test_options_that_do_not_go_with_sharded_items_are_refused(shards, tmp_path):
+    how = OnShards(items="sharded", work=tmp_path)
+    with pytest.raises(UsageError, match="sharded among several workers, and there is one"):
+        sdgar.BPR(dim=2, epochs=1).fit_shards(shards, how=how)
