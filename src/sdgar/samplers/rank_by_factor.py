@@ -85,6 +85,7 @@ class RankByFactor:
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Take the orders, σ and weights of the factors from the discriminator."""
         self._follow()
+        self.to(self.rank_of.bin_RN.device)  # the model may be elsewhere
         return Health()
 
     def to(self, device: torch.device) -> Self:
