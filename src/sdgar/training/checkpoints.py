@@ -118,6 +118,7 @@ class Checkpoints:
         try:
             _require_alike(left.state, engine.state())
             engine.load_state(left.state)
+            left.state.clear()  # before the model takes its place
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise self._foreign(error) from error
         return Progress(left.log, self._model(like, left.best) if left.best else None)

@@ -30,8 +30,10 @@ from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.machine.memory import allocated_bytes
 from sdgar.machine.workers import ALONE, Workers
+from sdgar.maths.neighbours import as_matrix
 from sdgar.maths.rng import Stream
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.transposing import Rows
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Learned, Model
@@ -122,11 +124,14 @@ def room_for_weights(memory: int, n_rows: int, taken: int) -> int:
 
 
 def _beside(history: History, weight_II: SparseMatrix | None) -> LocalItemWeights | None:
-    """Return the memory of some histories, if there are weights between items."""
+    """Return the memory of some histories, if there are weights between items.
+
+    Histories of all users lie in a file, and stay there.
+    """
     if weight_II is None:
         return None
-    rows = history.indptr_U1, history.items_E, weight_II.n_columns
-    return LocalItemWeights(SparseMatrix.of(*rows, device=_CPU), weight_II)
+    rows = Rows(history.indptr_U1, history.items_E)
+    return LocalItemWeights(as_matrix(rows, weight_II.n_columns), weight_II)
 
 
 class ShardedTraining:
