@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from sdgar.data.ids import Ids, common_kind
 from sdgar.data.interactions import History, Interactions
 from sdgar.errors import DataError, UsageError
+from sdgar.maths.neighbours import as_matrix
 from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.transposing import Rows
 from sdgar.models.by_history import HistoryScores
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model
@@ -96,8 +98,12 @@ def _with_history(model: Model, data: Interactions) -> Model:
         first, second = (_with_history(part, data) for part in (model.first, model.second))
         return replace(model, first=first, second=second)
     if isinstance(model, HistoryScores):
-        rows = data.indptr_U1, data.items_E, data.n_items
-        return replace(model, history=SparseMatrix.of(*rows, device=model.device))
+        if model.device.type == "cpu":  # the rows may lie in a file, and stay there
+            history = as_matrix(Rows(data.indptr_U1, data.items_E), data.n_items)
+        else:
+            rows = data.indptr_U1, data.items_E, data.n_items
+            history = SparseMatrix.of(*rows, device=model.device)
+        return replace(model, history=history)
     return model
 
 
