@@ -33,7 +33,7 @@ UNCHOSEN = 4.0
 """The weight γ where it is not chosen yet, or cannot be for lack of validation rows."""
 ENOUGH = 0.9
 """The share of the best gain that is enough for a smaller γ."""
-_SCORES = 1 << 26
+_SCORES = 1 << 24
 """The most scores that are kept while the values of γ are tried."""
 MOST_USERS = 5_000
 """The most users on whom γ is chosen; of more, a fixed random choice."""
