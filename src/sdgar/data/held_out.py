@@ -182,8 +182,10 @@ def _rows_in(
 ) -> int:
     """Return the number of pairs that are pairs of the history."""
     can_be_E = (users_E < history.n_users) & (items_E < n_items)
-    known = history.users_E * n_items + history.items_E  # ascends, as rows are in CSR order
-    wanted = users_E[can_be_E] * n_items + items_E[can_be_E]
+    asked_T, at_E = np.unique(users_E[can_be_E], return_inverse=True)
+    own = history.rows(asked_T)  # the history of all users may be larger than the memory
+    known = own.users_E * n_items + own.items_E  # ascends, as rows are in CSR order
+    wanted = at_E * n_items + items_E[can_be_E]
     at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))
     return int((known[at] == wanted).sum()) if len(known) else 0
 

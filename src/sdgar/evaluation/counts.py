@@ -71,10 +71,13 @@ def overlap(known: int, trained: int, rows: int) -> str:
 
 def known_rows(held_out: HeldOut, seen: History) -> int:
     """Count the held-out rows that are in the history; both are sorted by user and item."""
+    place_T = np.where(held_out.users_T < seen.n_users, held_out.users_T, -1)
+    own = seen.rows(place_T)  # the history of all users may be larger than the memory
     stride = 1 + max(
-        (int(items_E.max()) for items_E in (seen.items_E, held_out.items_E) if len(items_E)),
+        (int(items_E.max()) for items_E in (own.items_E, held_out.items_E) if len(items_E)),
         default=0,
     )
-    known_E = np.repeat(np.arange(seen.n_users), np.diff(seen.indptr_U1)) * stride + seen.items_E
-    row_E = np.repeat(held_out.users_T, np.diff(held_out.indptr_T1)) * stride + held_out.items_E
+    known_E = own.users_E * stride + own.items_E
+    row_E = np.repeat(np.arange(len(held_out)), np.diff(held_out.indptr_T1)) * stride
+    row_E += held_out.items_E
     return int(np.isin(row_E, known_E, assume_unique=True).sum())
