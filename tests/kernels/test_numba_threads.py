@@ -94,14 +94,18 @@ def test_no_update_is_lost_between_meetings(threads, way):
 @pytest.mark.parametrize("way", HAND_OVERS)
 def test_a_thread_that_waits_for_long_uses_no_core(way):
     """One thread comes to the meeting late; the other's CPU time stays a small part of that."""
-    kernel, late = HAND_OVERS[way], 0.4
+    kernel, late, used = HAND_OVERS[way], 0.4, []
 
     def part(t, threads, barrier_4, total_1):
         time.sleep(late * t)
+        start = time.thread_time()
         kernel(t, threads, barrier_4, total_1, 1)
+        used.append(time.thread_time() - start)
 
     kernel(0, 1, np.zeros(3, np.int32), np.zeros(1, np.int64), 1)  # it is compiled
-    assert numba_threads.run(part, 2, np.zeros(1, np.int64)) < late / 4
+    numba_threads.run(part, 2, np.zeros(1, np.int64))
+    assert len(used) == 2
+    assert sum(used) < late / 4
 
 
 def test_a_meeting_that_counts_past_the_largest_number_is_a_meeting_still():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
 
@@ -118,7 +118,7 @@ class Checkpoints:
         try:
             _require_alike(left.state, engine.state())
             engine.load_state(left.state)
-            left.state.clear()  # before the model takes its place
+            left = replace(left, state={})  # before the model takes its place
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise self._foreign(error) from error
         return Progress(left.log, self._model(like, left.best) if left.best else None)

@@ -59,6 +59,7 @@ ItemLayout = Annotated[
     Literal["auto", "replicated", "sharded"],
     typer.Option(
         "--items",
+        metavar="LAYOUT",
         help="Let every machine have all items (replicated), or every worker a part of them "
         "(sharded); auto shards them if all of them do not fit in --memory. The model is the same.",
     ),
