@@ -26,31 +26,33 @@ from sdgar.machine.others import Free, Use, use, worth
 )
 def test_free_cores_are_those_that_others_left(of_others, own, n, t):
     start = time.perf_counter() - 1e4
-    uses = iter([Use(start, 5.0, 1.0), Use(start + t, 5.0 + (of_others + own) * t, 1.0 + own * t)])
+    later = Use(n, start + t, 5.0 + (of_others + own) * t, 1.0 + own * t)
+    uses = iter([Use(n, start, 5.0, 1.0), later])
     free = Free(lambda: next(uses))
-    assert free.look(n) == pytest.approx(n - of_others, abs=1e-6)
+    assert free.look() == pytest.approx(n - of_others, abs=1e-6)
 
 
 def test_within_a_window_nothing_is_read():
     reads = itertools.count()
 
     def read() -> Use:
-        return Use(time.perf_counter(), 3.0 * next(reads), 0.0)
+        return Use(2, time.perf_counter(), 3.0 * next(reads), 0.0)
 
     free = Free(read)
-    assert {free.look(2) for _ in range(100)} == {2}
+    assert {free.look() for _ in range(100)} == {2}
     assert next(reads) == 1
 
 
 def test_where_nothing_is_known_all_cores_are_free():
-    assert Free(lambda: None).look(7) == 7
+    assert worth(Free(lambda: None).look(), 7) == 7
 
 
 def test_a_process_that_was_forked_begins_to_count_anew():
     start = time.perf_counter() - 1e4
-    uses = iter([Use(start, 0.0, 50.0), Use(start + 9000, 0.0, 1.0), Use(start + 9002, 3.0, 2.0)])
+    seen = [(start, 0.0, 50.0), (start + 9000, 0.0, 1.0), (start + 9002, 3.0, 2.0)]
+    uses = iter([Use(4, *one) for one in seen])
     free = Free(lambda: next(uses))
-    assert [free.look(4), free.look(4)] == [4, 3.0]
+    assert [free.look(), free.look()] == [4, 3.0]
 
 
 def test_one_thread_goes_on_however_busy_the_cores_are():
@@ -78,6 +80,7 @@ def test_only_own_cores_and_normal_work_count(tmp_path, monkeypatch):
     )
     assert found is not None
     assert found.everyone == pytest.approx((100 + 20 + 3 + 4 + 50 + 5) / 100)
+    assert found.cores == 2
 
 
 @pytest.mark.parametrize(
@@ -94,10 +97,10 @@ def test_a_busy_neighbour_is_noticed_and_this_process_is_not():
     neighbours = [subprocess.Popen([sys.executable, "-S", "-c", count]) for _ in range(n)]
     try:
         time.sleep(1.0)
-        beside = free.look(n)
+        beside = free.look()
         while time.perf_counter() - free._before.clock < 0.5:
             sum(range(1000))
-        still = free.look(n)
+        still = free.look()
     finally:
         for one in neighbours:
             one.kill()

@@ -134,9 +134,14 @@ def test_weights_of_the_same_rows_by_the_same_rule_are_solved_for_once(
     assert len(solved) == 7
 
 
-def test_weights_whose_files_were_cut_are_solved_for_again(shards, tmp_path):
+@pytest.mark.parametrize("name", ["history.item.npy", "speaker.weight.npy", "made-of.json"])
+@pytest.mark.parametrize("left", [0, 7, 130])
+def test_weights_whose_files_were_cut_are_solved_for_again(shards, tmp_path, name, left):
     LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
-    np.save(tmp_path / from_shards.FOLDER / "history.item.npy", np.zeros(3, np.int32))
+    path = tmp_path / from_shards.FOLDER / name
+    data = path.read_bytes()
+    path.unlink()  # what is mapped stays as it is
+    path.write_bytes(data[:left])
     found = LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     same(found, LocalItemWeights.solved(in_memory(shards), RULE, device=CPU))
 

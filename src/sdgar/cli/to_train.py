@@ -91,7 +91,9 @@ def counted_as_before(
 def _word(value: Any) -> str:
     if value is None:
         return "none"
-    return ",".join(value) if isinstance(value, tuple) else f"{value}"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _wishes(said: Mapping[str, Any]) -> dict[str, Any]:

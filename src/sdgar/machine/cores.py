@@ -78,7 +78,7 @@ def threads() -> int:
 
 def threads_now(most: int) -> int:
     """Return how many of so many threads have a core now; other processes may want the cores."""
-    return worth(_free.look(_affinity() or os.cpu_count() or 1), most) if most > 1 else 1
+    return worth(_free.look(), most) if most > 1 else 1
 
 
 def _cores(machine: int, affinity: int) -> Cores:

@@ -26,8 +26,9 @@ machines on the same hardware: user, system, irq, softirq, steal."""
 
 
 class Use(NamedTuple):
-    """The seconds of a clock, and the CPU seconds of all processes and of this one."""
+    """What was used of some cores: the CPU seconds of all processes and of this one, by a clock."""
 
+    cores: int
     clock: float
     everyone: float
     own: float
@@ -41,17 +42,17 @@ class Free:
         self._before = use()
         self._others = 0.0
 
-    def look(self, cores: int) -> float:
-        """Return how many of the cores are free."""
+    def look(self) -> float:
+        """Return how many cores are free; without a bound where nothing is known."""
         before = self._before
         if before is None:
-            return cores
+            return math.inf
         if time.perf_counter() - before.clock >= _WINDOW and self._lock.acquire(blocking=False):
             try:
                 self._update()
             finally:
                 self._lock.release()
-        return cores - self._others
+        return before.cores - self._others
 
     def _update(self) -> None:
         now, before = self._use(), self._before
@@ -75,7 +76,7 @@ def use() -> Use | None:
         return None
     if len(taken) < len(ours):
         return None
-    return Use(time.perf_counter(), seconds, time.process_time())
+    return Use(len(ours), time.perf_counter(), seconds, time.process_time())
 
 
 def worth(free: float, most: int) -> int:
@@ -87,4 +88,4 @@ def worth(free: float, most: int) -> int:
     >>> [worth(free, 2) for free in (0.6, 1.0, 1.4, 1.6, 1.95)]
     [1, 1, 1, 2, 2]
     """
-    return max(1, min(most, math.floor(free + 0.5)))
+    return max(1, math.floor(min(most, free + 0.5)))

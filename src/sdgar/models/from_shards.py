@@ -84,14 +84,18 @@ def _require_ours(place: Path) -> None:
 
 
 def _found(place: Path, made_of: str, shards: Shards) -> tuple[Rows, Rows] | None:
-    """Return the items of users and the weights that are there already, if they are these."""
-    if not made_of or not (place / _MADE_OF).is_file():
+    """Return the items of users and the weights that are there already, if they are these.
+
+    Files that are missing, cut or of something else are no weights.
+    """
+    try:
+        if not made_of or (place / _MADE_OF).read_text(encoding="utf-8") != made_of:
+            return None
+        start_U1, item_E, start_I1, row_E, weight_E = (
+            np.asarray(np.load(place / f"{name}.npy", mmap_mode="c")) for name in _KEPT
+        )
+    except (OSError, EOFError, ValueError):
         return None
-    if (place / _MADE_OF).read_text(encoding="utf-8") != made_of:
-        return None
-    start_U1, item_E, start_I1, row_E, weight_E = (
-        np.asarray(np.load(place / f"{name}.npy", mmap_mode="r+")) for name in _KEPT
-    )
     sizes = len(start_U1) - 1, len(item_E), len(start_I1) - 1, len(row_E)
     if sizes != (shards.n_users, shards.n_rows, shards.n_items, len(weight_E)):
         return None
