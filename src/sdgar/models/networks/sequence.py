@@ -74,7 +74,7 @@ class SequenceEncoder(InnerProducts):
 
     def states(self, begin_S: Tensor, length_S: Tensor, item_J: Tensor) -> tuple[Tensor, Tensor]:
         """Return h_TD of every place of the sequences item_J[begin …], and where each begins."""
-        packed = Packed.of(length_S)
+        packed = Packed.of(length_S, self.item_JD.dtype)
         at_T = torch.repeat_interleave(begin_S, length_S) + packed.rank_T
         v_TD = self.item_JD.index_select(0, item_J[at_T])
         x_TD = dropped(v_TD, self.rate) if self.training else v_TD
