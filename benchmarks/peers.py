@@ -67,6 +67,7 @@ from sdgar.models.model import Scorer
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS
+from sdgar.systems.item_knn import ItemKNN
 from sdgar.systems.local_ease import LocalEASE
 from sdgar.systems.quick import Quick
 from sdgar.systems.sdgar import SDGAR
@@ -387,6 +388,8 @@ def accuracy(options: Any) -> None:
 
 # Curves
 
+NEIGHBOURS = (20, 50, 200)
+"""The neighbours of whole fits of item-kNN."""
 EPOCHS = (2, 4, None, 16)
 """The epochs of whole runs of SD-Softmax; None are those of its defaults."""
 
@@ -426,11 +429,15 @@ def softmax(
     return looks
 
 
-def solved(recipe: Any, train: Interactions, look: Callable[[Scorer], float]) -> list[Look]:
-    watch = Watch()
-    with watch:
-        model = recipe.solve(train, device=DEVICE)
-    return [(watch.seconds, look(model))]
+def solved(train: Interactions, look: Callable[[Scorer], float], *recipes: Any) -> list[Look]:
+    """One fit of each recipe, from nothing."""
+    looks: list[Look] = []
+    for recipe in recipes:
+        watch = Watch()
+        with watch:
+            model = recipe.solve(train, device=DEVICE)
+        looks.append((watch.seconds, look(model)))
+    return looks
 
 
 def als(
@@ -493,8 +500,10 @@ def looker(held_out: HeldOut, train: Interactions) -> Callable[[Scorer], float]:
 def contenders(
     name: str, train: Interactions, look: Callable[[Scorer], float], *, quick: bool
 ) -> Iterator[tuple[str, dict[str, Any], list[Look]]]:
-    yield "local-ease", {}, solved(LocalEASE(), train, look)
-    yield "quick", {}, solved(Quick(), train, look)
+    near = [ItemKNN(neighbours=k) for k in NEIGHBOURS]
+    yield "item-knn", {"neighbours": NEIGHBOURS}, solved(train, look, *near)
+    yield "local-ease", {}, solved(train, look, LocalEASE())
+    yield "quick", {}, solved(train, look, Quick())
     epochs = (2,) if quick else EPOCHS
     yield "SD-Softmax", {"epochs": epochs}, softmax(train, look, epochs)
     if has_implicit():
@@ -504,10 +513,10 @@ def contenders(
         yield f"implicit BPR, D = {ALS_DIM}", {}, bpr(train, look, quick=quick)
     if train.n_items <= MOST_ITEMS_FOR_EASE:
         settings = settings_of("ease", name)
-        yield "EASE", settings, solved(EASE(**settings), train, look)
+        yield "EASE", settings, solved(train, look, EASE(**settings))
     if DEVICE.type == "cuda":
         settings = IALS_SETTINGS.get(name, {"dim": 8})
-        yield f"iALS, D = {settings['dim']}", settings, solved(IALS(**settings), train, look)
+        yield f"iALS, D = {settings['dim']}", settings, solved(train, look, IALS(**settings))
 
 
 def curves(options: Any) -> None:
@@ -543,7 +552,16 @@ def plot_curves(options: Any) -> None:
 
     report = json.loads(options.json.read_text())
     fig, axes_S = plt.subplots(1, len(report["data"]), figsize=(12, 4.4), layout="constrained")
-    colours = ("#009E73", "#56B4E9", "#0072B2", "#D55E00", "#CC79A7", "#E69F00", "#000000")
+    colours = (
+        "#F0E442",
+        "#009E73",
+        "#56B4E9",
+        "#0072B2",
+        "#D55E00",
+        "#CC79A7",
+        "#E69F00",
+        "#000000",
+    )
     labels = dict.fromkeys(label for found in report["data"].values() for label in found)
     colour_of, drawn = dict(zip(labels, colours, strict=False)), {}
     for axes, (name, found) in zip(np.atleast_1d(axes_S), report["data"].items(), strict=True):

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -23,6 +24,9 @@ from torch.nn.functional import pad
 from sdgar.errors import NumericalError
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
+
+if TYPE_CHECKING:
+    from sdgar.maths.neighbours_on_threads import OnThreads
 
 _ROOM = 1 << 28
 """The most numbers of the systems G_SS that are held at once, in 1 GiB."""
@@ -58,13 +62,21 @@ class Neighbourhoods:
             if not torch.isfinite(weight_IK).all():
                 raise self.not_finite()
             return _by_speaker(near_IK, weight_IK)
+        return as_matrix(self._on_threads(history).weights(), history.n_columns)
+
+    def similarities(self, history: SparseMatrix) -> SparseMatrix:
+        """Return x_ji = G_ji / (√(G_jj G_ii) + shrink) for the k items j of each S_i."""
+        if not _compiled(history.device.type):
+            return _by_speaker(*_OnDevice(self, history).similarities())
+        return as_matrix(self._on_threads(history).similarities(), history.n_columns)
+
+    def _on_threads(self, history: SparseMatrix) -> OnThreads:
         from sdgar.maths.neighbours_on_threads import OnThreads
 
         arrays = (history.start_R1, history.column_E.to(torch.int32), history.weight_E)
         items_of = Rows(*(t.contiguous().numpy() for t in arrays if t is not None))
         block = max(1, 2 * _ROOM // (self.k * (self.k + 1)))
-        found = OnThreads(self, items_of, history.n_columns, block=block).weights()
-        return as_matrix(found, history.n_columns)
+        return OnThreads(self, items_of, history.n_columns, block=block)
 
     def weights_with(
         self, history: SparseMatrix, before: SparseMatrix, new_N: Tensor
@@ -175,6 +187,12 @@ class _OnDevice:
     def solved(self) -> tuple[Tensor, Tensor]:
         near_IK, both_IK = self.nearest(torch.arange(self._n, device=self._device))
         return near_IK, self.systems(near_IK, both_IK)
+
+    def similarities(self) -> tuple[Tensor, Tensor]:
+        """Return the neighbours of all items, and how similar each is."""
+        near_IK, both_IK = self.nearest(torch.arange(self._n, device=self._device))
+        root_IK = self._root_I[:, None] * self._root_I[near_IK.clamp(min=0)]
+        return near_IK, both_IK / (root_IK + self._rule.shrink)
 
     def nearest(self, items_R: Tensor) -> tuple[Tensor, Tensor]:
         """Return the neighbours of some items, ascending, and how often each occurs with them."""

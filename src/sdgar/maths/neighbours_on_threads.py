@@ -102,18 +102,34 @@ class OnThreads:
 
     def weights(self) -> Rows:
         """Return W, whose row j is what having item j says for every item."""
-        n, k = self._n, self._rule.k
-        self._read()
-        near_IK = self._place.array("near", (n, k), np.int32)
-        both_IK = self._place.array("both", (n, k), np.float32)
+        near_IK, both_IK = self._found()
+        n, k = near_IK.shape
         weight_IK = self._place.array("weight", (n, k), np.float32)
-        self._find(near_IK, both_IK)
         starts = range(0, n, self._block)
         for number, start in enumerate(starts):
             some = slice(start, min(start + self._block, n))
             self._solve(near_IK[some], both_IK[some], weight_IK[some], number, len(starts))
+        return self._by_speaker(near_IK, weight_IK)
+
+    def similarities(self) -> Rows:
+        """Return row j for the items that item j is a neighbour of: how similar it is to each."""
+        near_IK, both_IK = self._found()
+        root_IK = self._root_I[:, None] * self._root_I[near_IK]
+        return self._by_speaker(near_IK, both_IK / (root_IK + np.float32(self._rule.shrink)))
+
+    def _found(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the neighbours of every item, and how often each occurs together with it."""
+        self._read()
+        near_IK = self._place.array("near", (self._n, self._rule.k), np.int32)
+        both_IK = self._place.array("both", (self._n, self._rule.k), np.float32)
+        self._find(near_IK, both_IK)
+        return near_IK, both_IK
+
+    def _by_speaker(self, near_IK: NDArray[np.int32], value_IK: NDArray[np.float32]) -> Rows:
+        """Return a row for each item that speaks, from k values for each item spoken for."""
+        n, k = near_IK.shape
         self._progress("weights by item", 0, 1)
-        by_item = Rows(np.arange(0, n * k + 1, k), near_IK.reshape(-1), weight_IK.reshape(-1))
+        by_item = Rows(np.arange(0, n * k + 1, k), near_IK.reshape(-1), value_IK.reshape(-1))
         return self._transposed(by_item, "speaker", dtype=np.int64)
 
     def _transposed(self, rows: Rows, name: str, **how: Any) -> Rows:
