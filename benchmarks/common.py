@@ -97,6 +97,15 @@ def _cpu() -> str:
     return platform.machine()
 
 
+def command_without(*places: str) -> str:
+    """Return the command of this process without options that name places of this machine."""
+    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    for option in places:
+        if option in words:
+            del words[words.index(option) : words.index(option) + 2]
+    return f"benchmarks/{' '.join(words)}"
+
+
 def _say(*command: str) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,9 +1,11 @@
 """Lists for users of a large model: seconds, lists a second, and how much memory they take.
 
     python benchmarks/recommend_all.py [--sample 2000] [--workers 1 2] [--json FILE]
+    python benchmarks/recommend_all.py --run RUN --sample 1000000 --workers 1 [--json FILE]
 
 A model is made up and saved: unit vectors of users and items with dim numbers, small biases, the
-histories of all users, and 50 weights of each item to others. ``sdgar recommend RUN --sample N
+histories of all users, and 50 weights of each item to others. Or RUN is a model that was trained,
+such as one that ``sharded_training.py --keep RUN`` has left. ``sdgar recommend RUN --sample N
 --parts FOLDER --memory 4GiB`` is run on it by each number of workers, and the memory of all its
 processes is looked at every 50 ms: what they have allocated, and pages of mapped files, apart. The
 lists of all numbers of workers must be the same. A list costs the seconds of cores that its run
@@ -27,7 +29,8 @@ import numpy as np
 import polars as pl
 import torch
 
-from common import machine, options_of, write_report
+import sdgar
+from common import command_without, machine, options_of, write_report
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.maths.neighbours import as_matrix
@@ -142,22 +145,30 @@ def main() -> None:
         memory={"default": "4GiB"},
         workers={"type": int, "nargs": "+", "default": [1, 2]},
         work={"type": Path, "help": "a folder on a disk with room"},
+        run={"type": Path, "help": "a trained model, instead of a made-up one"},
     )
     args = parser.parse_args()
     if args.quick:
         args.users, args.items, args.dim, args.sample, args.workers = 400, 300, 8, 100, [1]
     report = {
         **machine(),
-        "protocol": "sdgar recommend --sample --parts on a made-up model; memory every 50 ms",
+        "command": command_without("--work", "--run"),
+        "protocol": "sdgar recommend --sample --parts; memory every 50 ms",
         "seed": SEED,
         "cores": os.cpu_count(),
-        **{name: getattr(args, name) for name in ("users", "items", "dim", "sample", "memory")},
-        "rows": args.users * args.each,
+        "sample": args.sample,
+        "memory": args.memory,
     }
     runs: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=args.work) as work:
-        run = Path(work) / "run"
-        make_model(run, args.users, args.items, args.dim, args.each)
+        if (run := args.run) is None:
+            run = Path(work) / "run"
+            make_model(run, args.users, args.items, args.dim, args.each)
+        model = sdgar.load(run, mapped=True)
+        report |= {"model": "made up" if args.run is None else str(model.about["system"])}
+        report |= {"users": len(model.users), "items": len(model.items)}
+        report |= {"dim": model.factors.item_ID.shape[1], "rows": len(model.history.items_E)}
+        del model
         report["bytes of the model"] = sum(file.stat().st_size for file in run.iterdir())
         for workers in args.workers:
             few, all_ = (

@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from common import machine, options_of, write_report
+from common import command_without, machine, options_of, write_report
 from shards import bytes_in, make_direct, watched
 
 ROWS_EACH = 1_000_000
@@ -58,16 +58,16 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     found["ndcg@50"] = about["test"]["ndcg@50"]
     found["popular"] = about["most_popular"]["ndcg@50"]
     found["model_bytes"] = bytes_in(run)
-    shutil.rmtree(run)
+    if args.keep is None:
+        shutil.rmtree(run)
+    else:
+        run.rename(args.keep)
     return found
 
 
 def added(path: Path | None, run: dict[str, Any]) -> dict[str, Any]:
     """Return a report with this run, and those of other sizes that are in it already."""
-    words = sys.argv[1:]
-    if "--work" in words:  # a place that others do not have
-        del words[words.index("--work") : words.index("--work") + 2]
-    about = machine() | {"command": " ".join(["benchmarks/sharded_training.py", *words])}
+    about = machine() | {"command": command_without("--work", "--keep")}
     before = json.loads(path.read_text())["runs"] if path and path.exists() else []
     others = [one for one in before if one["rows"] != run["rows"]]
     runs = sorted([*others, {**about, "load": os.getloadavg()[1], **run}], key=itemgetter("rows"))
@@ -88,6 +88,7 @@ def main() -> None:
         test_users={"type": int, "default": 20_000},
         set={"action": "append", "default": []},
         work={"type": Path, "help": "a folder for shards, which are kept"},
+        keep={"type": Path, "help": "where the trained model is put, instead of being deleted"},
     )
     args = parser.parse_args()
     if args.quick:

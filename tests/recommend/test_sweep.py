@@ -48,6 +48,19 @@ def model_scale(model):
     return max(1.0, factors.user_UD.norm(dim=1).max() * factors.item_ID.norm(dim=1).max())
 
 
+@pytest.mark.parametrize("spread", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize("memory", [False, True])
+def test_tiles_that_are_passed_over_have_nothing_for_a_list(spread, memory):
+    rng = np.random.default_rng(8)
+    model, history = model_of(rng, 30, 2_000, 8, memory=memory)
+    factors = model.first if memory else model
+    factors.bias_I.copy_(torch.from_numpy(rng.standard_normal(2_000) * spread))
+    factors.item_ID.mul_(torch.from_numpy(rng.random((2_000, 1)) * spread))
+    exact = top_k(model, np.arange(30), 9, seen=history)
+    found = Sweep.of(model).top_k(model, np.arange(30), 9, seen=history)
+    assert found.items_TK.tolist() == exact.items_TK.tolist()
+
+
 def test_a_list_depends_on_its_context_alone():
     rng = np.random.default_rng(2)
     model, history = model_of(rng, 600, 90, 8)
@@ -80,13 +93,13 @@ def test_ties_go_to_the_lower_number():
         assert last.tolist() == list(range(last[0] // 5 * 5, last[0] // 5 * 5 + len(last)))
 
 
-def test_a_score_that_is_no_number_is_named():
+@pytest.mark.parametrize("bad", [torch.inf, torch.nan])
+def test_a_score_that_is_no_number_is_named(bad):
     rng = np.random.default_rng(6)
     model, _ = model_of(rng, 3, 50, 4, memory=False)
-    sweep = Sweep.of(model)
-    model.bias_I[11] = torch.inf
+    model.bias_I[11] = bad
     with pytest.raises(NumericalError, match="item index 11"):
-        sweep.top_k(model, np.arange(2), 5)
+        Sweep.of(model).top_k(model, np.arange(2), 5)
 
 
 def test_vectors_that_are_too_long_are_not_swept():

@@ -25,7 +25,7 @@ def bytes_needed(model: Recommender, n_users: int, k: int) -> int:
     each = _SCORES
     table = 0
     if is_worth_it(n_users, n_items):
-        each, table = 5 * n_items, 70 * n_items
+        each, table = 5 * n_items, 90 * n_items
     ids = _bytes_of(model.users) + _bytes_of(model.items) + 100 * min(n_users, len(model.users))
     return _LIBRARIES + ids + table + threads * each + _ROW * rows
 

@@ -60,18 +60,27 @@ class Integers(NamedTuple):
     """The largest |v_i|."""
 
     @classmethod
-    def of(cls, v_ID: NDArray[np.float32], width: int | None = None) -> Integers:
-        """Make the table of some vectors, with rows of a width, or else as long as vectors are."""
+    def of(
+        cls,
+        v_ID: NDArray[np.float32],
+        width: int | None = None,
+        order_I: NDArray[np.int32] | None = None,
+    ) -> Integers:
+        """Make the table of some vectors, with rows of a width, or else as long as vectors are.
+
+        With an order, row p of the table is that of vector ``order_I[p]``.
+        """
         n_items, dim = v_ID.shape
         c_I = np.empty(n_items, np.float32)
         q_ID = np.zeros((n_items, width or dim), np.int8)
         rest = longest = np.float32(0)
         for first in range(0, n_items, _AT_ONCE):
             rows = slice(first, first + _AT_ONCE)
-            c_I[rows], q_ID[rows, :dim] = quantised(v_ID[rows])
-            rest_RD = v_ID[rows] - c_I[rows, None] * q_ID[rows, :dim]
+            v_RD = v_ID[rows] if order_I is None else v_ID[order_I[rows]]
+            c_I[rows], q_ID[rows, :dim] = quantised(v_RD)
+            rest_RD = v_RD - c_I[rows, None] * q_ID[rows, :dim]
             rest = max(rest, np.linalg.norm(rest_RD, axis=1).max())
-            longest = max(longest, np.linalg.norm(v_ID[rows], axis=1).max())
+            longest = max(longest, np.linalg.norm(v_RD, axis=1).max())
         return cls(c_I, q_ID, np.float32(rest), np.float32(longest))
 
 

@@ -1,9 +1,10 @@
 """Exact lists for many contexts of a large catalogue, faster than by all of their scores.
 
-Blocks of contexts meet one tile of items after the other. Rough scores by small integers rule out
-almost all items, with a bound on their errors, so nothing is overlooked; no table of scores is
-ever made. ``kernels/numba/sweep.py`` has the bound. Each thread takes blocks of its own, and a
-list depends on its context alone.
+Blocks of contexts meet one tile of items after the other. Where even the longest vector and the
+greatest bias of a tile are not enough for a list, the tile is passed over. Rough scores by small
+integers rule out almost all other items, with a bound on their errors, so nothing is overlooked;
+no table of scores is ever made. ``kernels/numba/sweep.py`` has the bounds. Each thread takes blocks
+of its own, and a list depends on its context alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _BLOCK = 256
 """The contexts that a thread takes at once: their integers stay in the nearest cache."""
 _ROUNDING = np.float32(1e-6)
 """What rounding may take away from a bias, for each unit of it: more than it ever does."""
+_USUAL = 4_096
+"""The contexts whose vectors say how long those of all are, where only speed depends on it."""
 _NO_ITEMS, _NO_FLAGS = np.zeros(0, np.int32), np.zeros(0, bool)
 
 
@@ -49,11 +52,22 @@ class Sweep(Finder):
     """Finds the best items of many contexts, the same as by looking at all scores."""
 
     def __init__(self, factors: Factors) -> None:
-        from sdgar.kernels.numba.sweep import WIDTHS
+        from sdgar.kernels.numba.sweep import TILE, WIDTHS
 
-        dim = factors.item_ID.shape[1]
         super().__init__(factors)
-        self._table = Integers.of(self._v_ID, next(width for width in WIDTHS if width >= dim))
+        n_items, dim = self._v_ID.shape
+        norm_I = _lengths(self._v_ID)
+        # About how much a vector adds to a score at most, whose context is not known yet.
+        usual = _lengths(as_array(factors.user_UD[:_USUAL])).mean(dtype=np.float32)
+        with np.errstate(invalid="ignore"):
+            order_I = np.argsort(-(usual * norm_I + self._bias_I), kind="stable")
+        self._item_P = order_I.astype(np.int32)
+        self._bias_P = self._bias_I[self._item_P]
+        starts = np.arange(0, n_items, TILE)
+        self._longest_G = np.maximum.reduceat(norm_I[self._item_P], starts)
+        self._most_G = np.maximum.reduceat(self._bias_P, starts)
+        width = next(width for width in WIDTHS if width >= dim)
+        self._table = Integers.of(self._v_ID, width, self._item_P)
         self._off = _ROUNDING * np.abs(self._bias_I).max(initial=np.float32(0))
         self._rooms = threading.local()
 
@@ -70,7 +84,7 @@ class Sweep(Finder):
         from sdgar.kernels.numba.threads import share
 
         (n_items, width), dim = self._table.q_ID.shape, self._v_ID.shape[1]
-        c_I, q_ID, rest, longest = self._table
+        c_P, q_PD, rest, longest = self._table
         user_UD = as_array(parts.factors.user_UD)
         seen_E = _NO_ITEMS if seen is None else np.ascontiguousarray(seen.items_E)
         out_I = _NO_FLAGS if blocked_I is None else np.ascontiguousarray(blocked_I)
@@ -89,8 +103,9 @@ class Sweep(Finder):
             if seen is not None:
                 starts_B, ends_B = seen.indptr_U1[users_B], seen.indptr_U1[users_B + 1]
             found = sweep(
-                0, n, p_BD, u_BD, a_B, error_B, edge_B,
-                q_ID, self._v_ID, c_I, self._bias_I,
+                0, n, p_BD, u_BD, _lengths(u_BD), a_B, error_B, edge_B,
+                self._item_P, q_PD, c_P, self._bias_P, self._longest_G, self._most_G,
+                self._v_ID, self._bias_I,
                 np.empty(TILE, np.int32), *self._room(parts, n_items), starts_B, ends_B, seen_E,
                 out_I, *parts.memory_of(users_B), items_TK[first:last], top_TK[first:last],
             )  # fmt: skip
@@ -108,3 +123,9 @@ class Sweep(Finder):
         if kept is None or len(kept[0]) != n:  # another model of these items has no memory
             kept = self._rooms.room = np.empty(n, np.float32), np.zeros(n, bool)
         return kept
+
+
+def _lengths(x_RD: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return |x| of each row."""
+    norm_R: NDArray[np.float32] = np.sqrt(np.einsum("rd,rd->r", x_RD, x_RD))
+    return norm_R

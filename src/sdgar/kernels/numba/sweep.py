@@ -2,11 +2,14 @@
 
     u ≈ a p,  v_i ≈ c_i q_i,  |u · v_i - a c_i (p · q_i)| ≤ e        as in ``sieve.py``
     s_i ≤ a c_i (p · q_i) + b_i + e                                  without a memory
+    s_i ≤ |u| max |v_i| + max b_i                                    over the items of a tile
 
 An item whose bound is below the K-th best score so far cannot be in the list; others are scored
 exactly. The items that the memory of a context names come first, each with its whole score, so
-that the bound holds for all that the sweep looks at, and the K-th best score is high from the
-start. The items of a tile stay in the nearest cache while all contexts of a block meet them.
+that the bounds hold for all that the sweep looks at, and the K-th best score is high from the
+start. The items of a tile stay in the nearest cache while all contexts of a block meet them. Items
+with large biases and long vectors have the first places, so that a context can pass over most of
+the later tiles as a whole.
 """
 
 from __future__ import annotations
@@ -135,14 +138,18 @@ def _remembered(
 
 @outer
 def sweep(
-    first: Any, last: Any, p_BD: Any, u_BD: Any, a_B: Any, error_B: Any, edge_B: Any, q_ID: Any,
-    v_ID: Any, c_I: Any, bias_I: Any, product_T: Any, memory_I: Any, named_I: Any, starts_B: Any,
-    ends_B: Any, seen_E: Any, blocked_I: Any, first_B: Any, last_B: Any, own_E: Any,
-    weight_start_I1: Any, weight_column_F: Any, weight_F: Any, scale: Any, items_BK: Any,
-    top_BK: Any,
+    first: Any, last: Any, p_BD: Any, u_BD: Any, norm_B: Any, a_B: Any, error_B: Any, edge_B: Any,
+    item_P: Any, q_PD: Any, c_P: Any, bias_P: Any, longest_G: Any, most_G: Any, v_ID: Any,
+    bias_I: Any, product_T: Any, memory_I: Any, named_I: Any, starts_B: Any, ends_B: Any,
+    seen_E: Any, blocked_I: Any, first_B: Any, last_B: Any, own_E: Any, weight_start_I1: Any,
+    weight_column_F: Any, weight_F: Any, scale: Any, items_BK: Any, top_BK: Any,
 ) -> Any:  # fmt: skip
-    """Fill lists first … last - 1; return the first that has a score of no number, or -1."""
-    k, n_items = items_BK.shape[1], len(q_ID)
+    """Fill lists first … last - 1; return the first that has a score of no number, or -1.
+
+    Place p of the tables is that of item ``item_P[p]``, and tile g has the longest vector and the
+    greatest bias ``longest_G[g]`` and ``most_G[g]``.
+    """
+    k, n_items = items_BK.shape[1], len(item_P)
     for b in range(first, last):
         items_BK[b] = -1
         top_BK[b] = -np.inf
@@ -154,15 +161,18 @@ def sweep(
             return b
         edge_B[b] = _edge(top_BK[b, 0], error_B[b])
     for start in range(0, n_items, TILE):
-        stop = min(start + TILE, n_items)
+        stop, g = min(start + TILE, n_items), start // TILE
+        c_T, bias_T = c_P[start:stop], bias_P[start:stop]
         for b in range(first, last):
-            _products(p_BD[b], q_ID[start:stop], product_T)
-            c_T, bias_T = c_I[start:stop], bias_I[start:stop]
+            if norm_B[b] * longest_G[g] + most_G[g] < edge_B[b]:
+                continue
+            _products(p_BD[b], q_PD[start:stop], product_T)
             if not _any_above(product_T, a_B[b], c_T, bias_T, edge_B[b]):
                 continue
-            for i in range(start, stop):
-                if np.float32(product_T[i - start]) * c_I[i] * a_B[b] + bias_I[i] < edge_B[b]:
+            for p in range(start, stop):
+                if np.float32(product_T[p - start]) * c_P[p] * a_B[b] + bias_P[p] < edge_B[b]:
                     continue
+                i = item_P[p]
                 if len(blocked_I) and blocked_I[i]:
                     continue
                 score = product(u_BD[b], v_ID[i]) + bias_I[i]
