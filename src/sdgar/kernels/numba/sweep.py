@@ -20,12 +20,15 @@ import numpy as np
 
 from sdgar.kernels.compiled import inner, outer
 from sdgar.kernels.numba.sieve import product
+from sdgar.kernels.numba.threads import prefetch_row
 from sdgar.kernels.numba.topk import in_order, sink
 
 TILE = 128
 """The items of a tile."""
 WIDTHS = 64, 128
 """The widths that rows of integers can have: they are filled up to the next one."""
+_AHEAD = 8
+"""Vectors ahead of the one that is scored, which are asked for."""
 _ROUNDING = np.float32(1e-6)
 """What rounding may take away from a score, for each unit of it: more than it ever does."""
 
@@ -120,9 +123,12 @@ def _remembered(
                 memory_I[i] = 0
             memory_I[i] += scale * weight_F[f]
     finite = True
+    address, row_bytes = v_ID.ctypes.data, np.uint64(v_ID.shape[1] * 4)
     for e in range(first, last):
         j = own_E[e]
         for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
+            if f + _AHEAD < len(weight_column_F):
+                prefetch_row(address, weight_column_F[f + _AHEAD], row_bytes, row_bytes)
             i = weight_column_F[f]
             if not named_I[i]:
                 continue
