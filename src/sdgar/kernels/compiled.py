@@ -8,6 +8,8 @@ additions change their order.
 What differs from system to system has a class of its own for each kind, and a ``variant`` for each
 class: only the kinds that a system has are compiled for it.
 
+Processes that need the same kernel at once leave it to one of them to compile: ``compiling``.
+
 Compiled code lies in the user's own cache folder, in a folder named after the sources of all
 kernels: Numba itself looks only at the file of the function it is asked for, and would go on using
 what was compiled from an older version of a file that it calls. Compiled code is executed, so a
@@ -44,6 +46,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.runtime import rtsys
 from numba.core.typed_passes import NativeLowering
 from numba.extending import overload
+
+from sdgar.kernels.compiling import compile_in_turn, turn
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -150,6 +154,7 @@ def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
                 kernel._cache = _Kept(function, folder)  # type: ignore[attr-defined]
             except (OSError, RuntimeError):  # the latter is Numba's, when no place is left
                 _not_kept(f"{folder} cannot be written to")
+        compile_in_turn(kernel)
         for one in signature:
             kernel.compile(one)
         if signature:
@@ -161,6 +166,11 @@ def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
 
 class _KeptFiles(IndexDataCacheFile):  # type: ignore[misc]
     """Numba's files, each with the SHA-256 of its content at the end, which unpacking ignores."""
+
+    def save(self, key: Any, data: Any) -> None:
+        """Add a kernel to the list; two processes at once would give two kernels one file."""
+        with turn(Path(self._cache_path)):
+            super().save(key, data)
 
     def _load_index(self) -> Any:
         return super()._load_index() if _is_whole(Path(self._index_path)) else {}
