@@ -197,8 +197,10 @@ class Composition(NamedTuple):
 PAIRWISE_ADAM = Composition(Uniform, MatrixFactorization, PairwiseLogistic, LazyAdam)
 LOGISTIC_SGD = Composition(Popularity, MatrixFactorization, Logistic, SGD)
 SDGAR = Composition(Decomposable, MatrixFactorization, WeightedLogistic, RowAdagrad)
+WEIGHTED = Composition(Uniform, MatrixFactorization, WeightedLogistic, RowAdagrad)
 WEIGHTED_SGD = Composition(Uniform, MatrixFactorization, WeightedLogistic, SGD)
 POPULAR = Composition(Popularity, MatrixFactorization, WeightedLogistic, RowAdagrad)
+VIOLATION = Composition(FirstViolation, MatrixFactorization, WarpHinge, RowAdagrad)
 VIOLATION_SGD = Composition(FirstViolation, MatrixFactorization, PairwiseLogistic, SGD)
 SOFTMAX_ADAM = Composition(Decomposable, Cosine, SampledSoftmax, LazyAdam)
 RANKS_ADAGRAD = Composition(RankByFactor, MatrixFactorization, PairwiseLogistic, RowAdagrad)
@@ -213,7 +215,7 @@ MET = (
     PAIRWISE_ADAM,
     LOGISTIC_SGD,
     SDGAR,
-    WEIGHTED_SGD,
+    WEIGHTED,
     POPULAR,
     Composition(Decomposable, Cosine, SampledSoftmax, RowAdagrad, bias=True),
     SOFTMAX_ADAM,
@@ -221,8 +223,7 @@ MET = (
     # It draws from the table of popularity, so nothing more is compiled for it.
     Composition(PopularityMix, MatrixFactorization, Logistic, SGD),
     Composition(HardestOf, MatrixFactorization, PairwiseLogistic, RowAdagrad),
-    Composition(FirstViolation, MatrixFactorization, WarpHinge, RowAdagrad),
-    VIOLATION_SGD,
+    VIOLATION,
     DISLIKING,
     *SUMS_OF_FIELDS,
     METRIC,

@@ -37,6 +37,8 @@ def check(live: Live, mode: str, examples: int) -> None:
     found = 0
     for result in schema.get_all_operations():
         operation = result.ok()
+        if mode == "negative" and is_always_right(operation):
+            continue
         try:
             strategy = operation.as_strategy(generation_mode=GenerationMode(mode))
 
@@ -53,3 +55,13 @@ def check(live: Live, mode: str, examples: int) -> None:
             continue
         found += 1
     assert found >= 10
+
+
+def is_always_right(operation: Any) -> bool:
+    """Whether there is nothing to get wrong: any text in the path is an id.
+
+    It would take a thousand attempts at each of them to find that out.
+    """
+    parts = (operation.query, operation.headers, operation.cookies, operation.body)
+    ids = [one.definition["schema"] for one in operation.path_parameters]
+    return not any(list(part) for part in parts) and all(one["type"] == "string" for one in ids)
