@@ -214,17 +214,26 @@ def test_threads_that_need_each_others_kernels_all_end():
 
 def test_where_files_cannot_be_locked_kernels_are_compiled_at_once(monkeypatch):
     monkeypatch.setattr(compiling, "PATIENCE", 1e9)
-    kernel, other = doubling(), doubling()
+    kernel = doubling()
     with locked(compiling._lock_of(kernel, FLOATS)), monkeypatch.context() as patched:
         patched.setattr(compiling, "fcntl", None)
         assert doubled(kernel) == [0, 2, 4]
+    assert sum(kernel.stats.cache_misses.values()) == 1
+
+
+def test_on_a_disk_that_knows_no_locks_kernels_are_compiled_at_once(monkeypatch):
+    asked = []
 
     def unsupported(*_: object) -> None:
+        asked.append(True)
         raise OSError(95, "Operation not supported")
 
+    kernel = doubling()
     with monkeypatch.context() as patched:
-        patched.setattr("sdgar.kernels.compiling.fcntl.flock", unsupported)
-        assert doubled(other) == [0, 2, 4]
+        patched.setattr(compiling.fcntl, "flock", unsupported)
+        assert doubled(kernel) == [0, 2, 4]
+    assert sum(kernel.stats.cache_misses.values()) == 1
+    assert asked == [True, True]  # for the kernel, and to put it into the list
 
 
 def test_where_no_file_can_be_made_kernels_are_compiled_at_once(monkeypatch):

@@ -53,21 +53,22 @@ def compile_in_turn(kernel: Any) -> None:
 def turn(path: Path) -> Iterator[None]:
     """Wait until nobody else has the lock of a file or folder, for a while, and then have it."""
     try:
-        file = os.open(path, os.O_RDONLY | (0 if path.is_dir() else os.O_CREAT), 0o600)
+        file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:  # kept by somebody who lets others only read
         yield
         return
+    taken = False
     try:
-        _take(file)
+        taken = _take(file)
         yield
     finally:
         # A process that was forked meanwhile has this file open too, so to close it is not enough.
-        if fcntl is not None:
+        if taken:
             fcntl.flock(file, fcntl.LOCK_UN)
         os.close(file)
 
 
-def _take(file: int) -> None:
+def _take(file: int) -> bool:
     """Lock an open file; give up when patience ends, or where files cannot be locked."""
     until = time.monotonic() + PATIENCE
     while fcntl is not None and time.monotonic() < until:
@@ -76,9 +77,10 @@ def _take(file: int) -> None:
         except BlockingIOError:
             time.sleep(_LOOK_AGAIN)
         except OSError:  # a file system without locks
-            return
+            return False
         else:
-            return
+            return True
+    return False
 
 
 def _is_kept(kernel: Any, signature: Any) -> bool:
