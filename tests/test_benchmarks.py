@@ -91,10 +91,16 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
 
 
 LONG = (
-    "beside_als", "exports", "gpu", "kills", "ranks", "recommend_all", "sequences", "serving",
-    "sharded_gpu", "turns",
+    "answers", "beside_als", "command", "exports", "gpu", "kills", "memory parts", "peers accuracy",
+    "ranks", "reading", "recommend_all", "sequences", "serving", "sharded_gpu", "turns",
 )  # fmt: skip
-"""The cases of the long run."""
+"""The cases of the long run, which start processes that measure, or train much."""
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_what_a_benchmark_of_the_long_run_imports_is_there(case, script):
+    pytest.importorskip(NEEDS.get(case, "torch"))
+    assert callable(script(case.split()[0]).main)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
