@@ -1759,23 +1759,24 @@ def diversity_seconds() -> str:
 
 def recommend_all() -> str:
     """Seconds and memory of lists for users of a large model, by each number of workers."""
-    report = _report("recommend-all.json")
+    reports = [_report("recommend-all.json"), _report("recommend-trained.json")]
     rows = [
-        [f"{one['workers']}", f"{one['lists']:,}", f"{one['cpu_seconds of a list'] * 1e3:.1f} ms",
-         f"{one['hours of a million lists, computed']:.2f} h",
+        [report["model"], f"{one['lists']:,}", f"{one['seconds']:,.0f} s",
+         f"{one['cpu_seconds of a list'] * 1e3:.2f} ms",
          f"{one['peak_gib of a process']['anonymous']:.2f} GiB",
-         f"{one['peak_gib of a process']['files']:.2f} GiB", f"`{one['sha256'][:8]}`"]
+         f"{one['peak_gib of a process']['files']:.2f} GiB",
+         f"`{report['commit'][:7]}`, {report['load']:.0f}"]
+        for report in reports
         for one in report["runs"]
     ]  # fmt: skip
-    head = ["workers", "lists", "CPU time of a list", f"a million on {report['cores']} idle cores",
-            "allocated", "pages of files", "lists"]  # fmt: skip
+    head = ["model", "lists", "by the clock", "CPU time of a list", "allocated", "pages of files",
+            "commit, and processes that wanted the cores"]  # fmt: skip
+    one = reports[0]
     return markdown(head, rows) + (
-        f"\n\n{report['users']:,} users with {report['rows']:,} rows, {report['items']:,} items, "
-        f"{report['dim']} numbers a vector, {report['bytes of the model'] / 1e9:.1f} GB of files. "
-        "Memory is that of the largest process. The hours of a million lists are computed from the "
-        "time of a list, and were not measured. Lists are told by the first digits of their "
-        f"SHA-256. Commit `{report['commit'][:7]}` on {report['cpu']}; {report['load']:.0f} "
-        "processes wanted its cores at the same time."
+        f"\n\n{one['users']:,} users, {one['items']:,} items, {one['dim']} numbers a vector, "
+        f"lists of ten, `--memory {one['memory']}`; {one['cpu']}. Memory: the largest process. "
+        "The CPU time of a list is what a run takes more than one of 64 lists, over the lists that "
+        "it has more."
     )
 
 
@@ -1815,6 +1816,25 @@ def ranks_sharded() -> str:
         f"{report['ndcg@50']:.4f}. Bytes are those that the first worker sends in steps, over the "
         f"positives of all workers. Commit `{report['commit'][:7]}` on {report['cpu']}; "
         f"{report['load']:.0f} processes wanted its cores at the same time."
+    )
+
+
+def kills() -> str:
+    """How many trainings went on to the bytes of one process after a worker was killed."""
+    report = _report("kills.json")
+    groups: dict[tuple[str, int], list[bool]] = {}
+    for one, same in zip(report["kills"], report["same"], strict=True):
+        groups.setdefault((one["by"], one["workers"]), []).append(same)
+    rows = [
+        [f"`{by}`", f"{workers}", f"{len(same)}", f"{sum(same)}"]
+        for (by, workers), same in groups.items()
+    ]
+    head = ["started by", "workers", "kills", "the same bytes in the end"]
+    return markdown(head, rows) + (
+        f"\n\nSD-Softmax on {report['rows']:,} made-up rows, {report['epochs']} epochs. A worker, "
+        "an epoch and a moment in it are drawn for each kill. What `--workers` started goes on by "
+        "`sdgar train --resume` with 2 workers, and what `torchrun` has started by itself. Commit "
+        f"`{report['commit'][:7]}` on {report['cpu']}."
     )
 
 
@@ -2020,6 +2040,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "plan-limits": ("docs/scale.md", plan_limits),
     "plan-runs": ("docs/scale.md", plan_runs),
     "recommend-all": ("docs/scale.md", recommend_all),
+    "kills": ("docs/scale.md", kills),
     "sharded-training": ("docs/scale.md", sharded_training),
 }
 """The page of every table, and what makes it."""

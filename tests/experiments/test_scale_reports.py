@@ -85,8 +85,7 @@ def test_weights_between_items_take_the_memory_and_the_seconds_that_were_measure
 def test_training_takes_the_seconds_of_cores_that_rates_of_another_size_say(planning):
     runs = runs_of_training()
     rates = Rates.from_dict(report("plan.json"))
-    if len({run["rows"] for run in runs}) < 2:
-        pytest.skip("one size alone was measured")
+    assert len({run["rows"] for run in runs}) > 1
     for other, run in permutations(runs, 2):
         found = planning.told(run, planning.scaled(rates, other))
         assert found["planned"] == pytest.approx(found["measured"], rel=WITHIN), (
@@ -95,12 +94,11 @@ def test_training_takes_the_seconds_of_cores_that_rates_of_another_size_say(plan
 
 
 def test_training_takes_the_memory_that_is_told_before_it_starts(planning):
-    runs = [run for run in runs_of_training() if "estimate" in run]
-    if not runs:
-        pytest.skip("no run was measured since estimates are told")
+    runs = runs_of_training()
+    assert runs
     rates = Rates.from_dict(report("plan.json"))
     for run in runs:
         found = plan(planning.of_run(run), planning.on_machine(run), rates)
-        held = found.bytes_in_memory
-        assert held == pytest.approx(run["estimate"]["bytes"], rel=0.05)
-        assert held == pytest.approx(run["train"]["peak_anonymous"], rel=WITHIN), run["rows"]
+        assert found.bytes_in_memory == pytest.approx(run["train"]["peak_anonymous"], rel=WITHIN), (
+            run["rows"]
+        )

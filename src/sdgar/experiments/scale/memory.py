@@ -1,8 +1,9 @@
 """Bytes in memory and on disk, by what they are for.
 
 Vectors are held twice, for the kernels and for the model. Of the generator's tables there are
-copies while they are built or changed. This is the one place with these numbers: what a command
-says before it starts and what a plan says come from here.
+copies while they are built or changed: of those of items or of users, not of both at once. This is
+the one place with these numbers: what a command says before it starts and what a plan says come
+from here.
 """
 
 from __future__ import annotations
@@ -27,21 +28,32 @@ BESIDE = 0.7 * 2**30
 peak of a training on 300,000 items was that much above the rest."""
 
 
+_TABLES, _COPIES = 12, 20
+"""The bytes of a state of a user or an item: a bin of a table and a probability; and a copy of both
+with what they are made from."""
+
+
 def of_a_row(dim: int, states: int) -> dict[str, int]:
-    """Return the bytes of a user or an item in memory."""
-    return {"vectors": 8 * dim, "generator": 32 * states, "optimiser": 64}
+    """Return the bytes of a user or an item in memory, while no table is changed."""
+    return {"vectors": 8 * dim, "generator": _TABLES * states, "optimiser": 64}
 
 
 def of_items(work: Workload) -> int:
-    """Return the bytes of all items."""
-    return work.sizes.items * sum(of_a_row(work.recipe.dim, work.recipe.states).values())
+    """Return the bytes of all items, with a copy of their tables."""
+    each = sum(of_a_row(work.recipe.dim, work.recipe.states).values())
+    return work.sizes.items * (each + _COPIES * work.recipe.states)
 
 
 def of_block(work: Workload) -> int:
-    """Return the bytes of the users and rows of a block, or of those that training starts on."""
-    sizes, each = work.sizes, sum(of_a_row(work.recipe.dim, work.recipe.states).values())
+    """Return the bytes of the users and rows of a block, or of those that training starts on.
+
+    Their tables are changed while there is no copy of those of items.
+    """
+    sizes, recipe = work.sizes, work.recipe
+    each = sum(of_a_row(recipe.dim, recipe.states).values())
     users, rows = max(sizes.block_users, sizes.start_users), max(sizes.block_rows, sizes.start_rows)
-    return users * each + _ROW * rows
+    copies = max(0, users - sizes.items) * _COPIES * recipe.states
+    return users * each + copies + _ROW * rows
 
 
 def in_memory(work: Workload, machines: Machines, *, shared: bool) -> dict[str, float]:
@@ -54,11 +66,12 @@ def in_memory(work: Workload, machines: Machines, *, shared: bool) -> dict[str, 
     own = work.sizes.items / (machines.count if shared else 1)
     sizes = work.sizes
     users = max(sizes.block_users / machines.count, sizes.start_users)
+    copy = _COPIES * work.recipe.states
     return {
         "items: vectors": own * each["vectors"],
-        "items: generator": own * each["generator"],
+        "items: generator": own * (each["generator"] + copy),
         "items: optimiser": own * each["optimiser"],
-        "users of a block": users * sum(each.values()),
+        "users of a block": users * sum(each.values()) + max(0.0, users - own) * copy,
         "rows of a block": float(_ROW * max(sizes.block_rows, sizes.start_rows)),
         "libraries and pieces": BESIDE,
     }

@@ -25,7 +25,7 @@ from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.evaluation.report import evaluate
 from sdgar.experiments.scale import work as count
 from sdgar.experiments.scale.rates import Rates
-from sdgar.experiments.scale.workload import Recipe, Sizes, Workload
+from sdgar.experiments.scale.workload import Recipe, Sizes, Workload, held_out
 from sdgar.machine import cores
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.sparse import SparseMatrix
@@ -137,7 +137,7 @@ def _epochs(system: Learner, data: Interactions, more: Interactions) -> dict[str
 
 
 def _work(system: Learner, data: Interactions) -> Workload:
-    recipe = Recipe.of(system, data)
+    recipe = Recipe.of(system, data, held_out(np.diff(data.indptr_U1)))
     once = replace(recipe, epochs=1, passes=1, valid_users=_RANKED)
     return Workload(_sizes_of(data, once), once)
 

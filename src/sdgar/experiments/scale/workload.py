@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sdgar.settings import TEST_USERS, TOGETHER
 from sdgar.training.sharded import FEW, START_ROWS, VALID_SHARE
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
 
 ROWS_OF_A_SHARD = 1_000_000
 """The rows of a shard, if nobody asks for another number of shards."""
+_LONGEST = 40
+"""The longest history that is counted, in units of the mean: others are one in 10¹⁷."""
+
+
+def held_out(length_L: NDArray[Any], users_L: NDArray[Any] | None = None) -> float:
+    """Return the mean number of validation rows of users with histories of these lengths.
+
+    ``users_L`` says how many users have each length; without it, each stands for one. Rows are held
+    out of users with two rows or more, one of them at least.
+    """
+    held_L = np.minimum(length_L - 1, np.maximum(1, np.rint(VALID_SHARE * length_L)))
+    users_L = np.ones(len(length_L)) if users_L is None else users_L
+    users_L = users_L * (length_L > 1)
+    return float((users_L @ held_L) / users_L.sum()) if users_L.any() else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +152,17 @@ class Recipe:
     """The users whose test rows are measured."""
 
     @classmethod
-    def of(cls, estimator: Learner, sizes: Any, test_users: int = TEST_USERS) -> Recipe:
-        """Return the settings of a system for data of these sizes, whatever a rule decides."""
+    def of(
+        cls, estimator: Learner, sizes: Any, held: float, test_users: int = TEST_USERS
+    ) -> Recipe:
+        """Return the settings of a system for data of these sizes, whatever a rule decides.
+
+        So many rows of a validation user are held out, on average.
+        """
         data = cast("Interactions", sizes)
         settled = estimator.settled(data)
         options = settled.fit_options()
-        valid = options.valid_users * max(1.0, VALID_SHARE * len(data) / data.n_users)
-        few = valid <= FEW * len(data)
+        few = options.valid_users * held <= FEW * len(data)
         joined = options.keep_last and (options.epochs > 1 or few)
         memory = settled.beside(data)
         return cls(
@@ -210,7 +229,10 @@ class Workload:
         cls, estimator: Learner, users: int, items: int, events: int, *, together: int = TOGETHER
     ) -> Workload:
         """Return the training of a system on data of which only numbers are known."""
-        recipe = Recipe.of(estimator, Counts(users, items, events))
+        mean = max(1.0, events / users)
+        length_L = np.arange(1.0, _LONGEST * mean + 2)
+        held = held_out(length_L, (1 - 1 / mean) ** (length_L - 1))
+        recipe = Recipe.of(estimator, Counts(users, items, events), held)
         sizes = Sizes.made_up(users, items, events, positives=recipe.positives, together=together)
         return cls(sizes, recipe)
 
@@ -219,7 +241,8 @@ class Workload:
         cls, estimator: Learner, shards: Shards, together: int, test_users: int = TEST_USERS
     ) -> Workload:
         """Return the training of a system on shards."""
-        recipe = Recipe.of(estimator, shards, test_users)
+        held = held_out(np.diff(shards[0].indptr_U1))
+        recipe = Recipe.of(estimator, shards, held, test_users)
         return cls(Sizes.of(shards, together, positives=recipe.positives), recipe)
 
     def for_workers(self, count: int) -> Workload:
