@@ -1838,6 +1838,33 @@ def kills() -> str:
     )
 
 
+def beside_als() -> str:
+    """Training on shards beside implicit's ALS: what each has after which time and memory."""
+    report = _report("beside_als.json")
+    ours, als = report["sdgar"], report["als"]
+    room = f"{als['peak_anonymous'] / 2**30:.2f} GiB"
+    rows = [
+        [f"ALS after sweep {look['sweeps']}", f"{look['ndcg@50']:.4f}", f"{look['seconds']:.0f} s",
+         f"{look['cpu_seconds']:.0f} s", room]
+        for look in als["looks"]
+    ]  # fmt: skip
+    rows.append(
+        ["`sdgar train`, the whole command", f"{ours['ndcg@50']:.4f}", f"{ours['seconds']:.0f} s",
+         f"{ours['cpu_seconds']:.0f} s", f"{ours['peak_anonymous'] / 2**30:.2f} GiB"]
+    )  # fmt: skip
+    chosen = ", ".join(f"{name} {value:g}" for name, value in als["settings"].items())
+    head = ["", "NDCG@50", "by the clock", "of cores", "arrays in memory"]
+    return markdown(head, rows) + (
+        f"\n\n{report['rows']:,} rows, {report['users']:,} users, {report['items']:,} items, "
+        f"D = {report['dim']}, measured on {report['test_users']:,} users; the most popular items "
+        f"have {ours['popular']:.4f}. ALS has {chosen}, the best of {len(als['tried'])} on "
+        f"validation rows after {report['sweeps_tried']} sweeps; search and reading are not in "
+        f"its seconds. `--memory {report['limit']}`, {report['threads']} threads, implicit "
+        f"{report['versions']['implicit']}. Commit `{report['commit'][:7]}` on {report['cpu']}; "
+        f"{report['load']:.0f} processes wanted its cores at the same time."
+    )
+
+
 def sharded_gpu() -> str:
     """Say how fast a GPU trains on shards, by where users wait meanwhile."""
     report = _report("sharded_gpu.json")
@@ -2041,6 +2068,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "plan-runs": ("docs/scale.md", plan_runs),
     "recommend-all": ("docs/scale.md", recommend_all),
     "kills": ("docs/scale.md", kills),
+    "beside-als": ("docs/scale.md", beside_als),
     "sharded-training": ("docs/scale.md", sharded_training),
 }
 """The page of every table, and what makes it."""
