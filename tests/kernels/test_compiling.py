@@ -21,6 +21,8 @@ from numba.core.errors import TypingError
 
 from sdgar.kernels import compiled, compiling
 
+from .test_compiled import doubled, doubling
+
 FLOATS = (float64[::1],)
 LONG = 120
 """The seconds after which a test gives up."""
@@ -125,22 +127,6 @@ def test_a_process_that_is_killed_while_it_compiles_leaves_the_turn_to_the_next(
     wait_for(tmp_path / "waits", first, second)
     first.kill()
     assert said(second) == COMPILED
-
-
-def doubling() -> Callable[..., object]:
-    """A kernel as a new process would define it."""
-
-    def twice(x_N):
-        for i in range(len(x_N)):
-            x_N[i] *= 2
-
-    return compiled.outer(twice)
-
-
-def doubled(kernel: Callable[..., object]) -> list[float]:
-    numbers = np.arange(3.0)
-    kernel(numbers)
-    return numbers.tolist()
 
 
 @contextmanager

@@ -26,8 +26,6 @@ _VERSIONS = 4
 BESIDE = 0.7 * 2**30
 """The bytes for libraries, and for tables and lists that are made in pieces of bounded size; the
 peak of a training on 300,000 items was that much above the rest."""
-
-
 _TABLES, _COPIES = 12, 20
 """The bytes of a state of a user or an item: a bin of a table and a probability; and a copy of both
 with what they are made from."""

@@ -31,7 +31,7 @@ class Packed:
     """How torch's attention finds the places; None where kernels attend."""
 
     @classmethod
-    def of(cls, length_S: Tensor, dtype: torch.dtype = torch.float32) -> Packed:
+    def of(cls, length_S: Tensor, dtype: torch.dtype) -> Packed:
         """Pack sequences of these lengths, whose places have numbers of this type."""
         device = length_S.device
         start_S = length_S.cumsum(0) - length_S
@@ -76,15 +76,14 @@ class _Attention(torch.autograd.Function):
 
 def _share(name: str, packed: Packed, x_TE: Tensor, bias_HL: Tensor, *others: Tensor) -> None:
     """Let threads call a kernel for parts of the sequences."""
-    kernels = _kernels()
+    kernels, length_S = _kernels(), packed.length_S
     scale = np.float32((x_TE.shape[1] // (3 * len(bias_HL))) ** -0.5)
-    first, *rest = (
+    own, rest = (
         [t.detach().contiguous().numpy() for t in some]
-        for some in ((packed.start_S, packed.length_S, x_TE, bias_HL), others)
+        for some in ((packed.start_S, length_S, x_TE, bias_HL), others)
     )
-    pairs = int((packed.length_S * (packed.length_S + 1)).sum()) // 2
-    numbers = pairs * x_TE.shape[1]
-    kernels.share(getattr(kernels, name), len(packed.start_S), numbers, *first, scale, *rest[0])
+    numbers = int((length_S * (length_S + 1)).sum()) // 2 * x_TE.shape[1]
+    kernels.share(getattr(kernels, name), len(length_S), numbers, *own, scale, *rest)
 
 
 @cache
