@@ -23,15 +23,16 @@ from sdgar.samplers.dislikes import WithDislikes
 
 if TYPE_CHECKING:
     from sdgar.kernels.numba.contexts import Summed, Tables
-    from sdgar.kernels.numba.epoch import Order, Rows, Scratch, Steps
+    from sdgar.kernels.numba.epoch import Scratch, Steps
     from sdgar.kernels.numba.known import Known
+    from sdgar.kernels.numba.visits import Order, Rows
 
 Model = MatrixFactorization | Metric | Cosine
 
 
 def rows_of(data: Interactions) -> Rows:
     """Lay out the training positives with their weights."""
-    from sdgar.kernels.numba.epoch import Rows
+    from sdgar.kernels.numba.visits import Rows
 
     weight_E = host.scaled_weights(data)
     if weight_E is None:
@@ -53,7 +54,7 @@ def known_of(data: Interactions) -> Known:
 
 def order_of(visits: Visits, system: System, seed: int, batch: int) -> Order:
     """Lay out the visits, in batches of ``batch`` of them."""
-    from sdgar.kernels.numba.epoch import Order
+    from sdgar.kernels.numba.visits import Order
 
     order = Permutation(len(visits), ())
     return Order(

@@ -130,8 +130,8 @@ class _Batches:
         kernels = self._kernels
         mine = kernels.draw_own(
             first, visits, self._keys, self._tail, self._deal, self._rows, self._known,
-            self._order, self._proposal, self._tables, self._dealt, self._scratch, self._met,
-            self._own_T[0],
+            self._order, self._proposal, self._scores, self._tables, self._dealt, self._scratch,
+            self._met, self._own_T[0],
         )  # fmt: skip
         if hasattr(self._proposal, "item_bins"):
             self._draw_items(mine)

@@ -102,10 +102,20 @@ DRAWN = (Uniform, Popularity, Decomposable, RankByFactor, WithDislikes)
 """The kinds of proposal that need no scores: they are drawn first, and scored afterwards."""
 
 
-def draw(
+def start_draws(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
+) -> Any:
+    """Begin to draw n negatives for each of some visits: ask for the first bins."""
+
+
+def continue_draws(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
+    """Go on with draws that were begun: read the first bins, and ask for others."""
+
+
+def finish_draws(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """Draw n negatives for each of some visits, and say whether each is accepted."""
+    """Find the n negatives of each visit whose draws were begun, and whether each is accepted."""
 
 
 def one(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
@@ -133,20 +143,48 @@ def mix(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     return total
 
 
-@variant(draw, Uniform)
-def _draw_uniform(
+@inner
+def draw(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+) -> Any:
+    """Draw n negatives for each of some visits at once."""
+    start_draws(p, known, tail, visits, user_V, row_VP, bins)
+    continue_draws(p, known, visits, user_V, bins)
+    finish_draws(p, known, tail, visits, user_V, row_VP, bins, drawn)
+    return None
+
+
+@variant(start_draws, Uniform, RankByFactor)
+def _start_nothing(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
+) -> Any:
+    return None
+
+
+@variant(continue_draws, Popularity, RankByFactor)
+def _continue_nothing(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
+    return None
+
+
+@variant(continue_draws, Uniform)
+def _continue_uniform(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
+    """Ask for the first probes of the search, all at once."""
+    indptr_U1, address = known.indptr_U1, known.items_E.ctypes.data
+    for v in range(visits):
+        first = np.uint64(indptr_U1[user_V[v]])
+        count = np.uint64(indptr_U1[user_V[v] + 1]) - first
+        for eighth in range(np.uint64(1), np.uint64(8)):
+            prefetch(address + (first + count * eighth // np.uint64(8)) * np.uint64(4))
+    return None
+
+
+@variant(finish_draws, Uniform)
+def _finish_uniform(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
     """Draw by one number and one binary search; a context that knows every item has no draw."""
     indptr_U1, known_E = known.indptr_U1, known.items_E
     item_VN, ok_VN = drawn.item_VN, drawn.ok_VN
-    address = known_E.ctypes.data
-    for v in range(visits):
-        # The first probes of the search: their lines are asked for all at once.
-        first = np.uint64(indptr_U1[user_V[v]])
-        count = np.uint64(indptr_U1[user_V[v] + 1]) - first
-        for eighth in range(np.uint64(1), np.uint64(8)):
-            prefetch(address + (first + count * eighth // np.uint64(8)) * np.uint64(4))
     for v in range(visits):
         row = row_VP[v, 0]
         first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
@@ -159,11 +197,10 @@ def _draw_uniform(
     return None
 
 
-@variant(draw, Popularity)
-def _draw_popularity(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+@variant(start_draws, Popularity)
+def _start_popularity(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
 ) -> Any:
-    """Ask for each bin one sweep before it is read, so that its cache miss is hidden."""
     place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
     address = p.item_bins.ctypes.data
     for v in range(visits):
@@ -172,6 +209,13 @@ def _draw_popularity(
             place, fraction = index_and_fraction(p.n_items, w0, w1)
             place_VN[v, j], fraction_VN[v, j], rest_VN[v, j] = place, fraction, place
             prefetch(address + place * _WORD)
+    return None
+
+
+@variant(finish_draws, Popularity)
+def _finish_popularity(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+) -> Any:
     _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
     _redraw(p, known, tail, visits, user_V, row_VP, drawn)
     return None
@@ -183,27 +227,32 @@ def _one_popularity(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
     return from_table(p.item_bins, 0, p.n_items, w0, w1)
 
 
-@variant(draw, Decomposable)
-def _draw_decomposable(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+@variant(start_draws, Decomposable)
+def _start_decomposable(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
 ) -> Any:
-    """Ask for the bins of states, then for those of items and rows of x and y, then read them."""
-    place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
-    state_bins, x_UK, y_IK = p.state_bins, p.x_UK, p.y_IK
-    items, states = np.uint64(p.n_items), np.uint64(p.n_states)
-    state_address, item_address = state_bins.ctypes.data, p.item_bins.ctypes.data
-    k_bytes = np.uint64(x_UK.shape[1] * 4)
+    """Ask for the bins of states."""
+    states, address = np.uint64(p.n_states), p.state_bins.ctypes.data
     for v in range(visits):
         for j in range(p.n):
             w0, w1, w2, w3 = words(p.seed, row_VP[v, 0], j, tail)
             place, fraction = index_and_fraction(states, w0, w1)
             place += np.uint64(user_V[v]) * states
-            place_VN[v, j], fraction_VN[v, j] = place, fraction
-            rest_VN[v, j] = (w2 << _HALF) | w3
-            prefetch(state_address + place * _WORD)
+            bins.place_VN[v, j], bins.fraction_VN[v, j] = place, fraction
+            bins.rest_VN[v, j] = (w2 << _HALF) | w3
+            prefetch(address + place * _WORD)
+    return None
+
+
+@variant(continue_draws, Decomposable)
+def _continue_decomposable(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
+    """Read the states, and ask for the bins of items and for x_c."""
+    place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
+    items, states = np.uint64(p.n_items), np.uint64(p.n_states)
+    address, k_bytes = p.item_bins.ctypes.data, np.uint64(p.x_UK.shape[1] * 4)
     for v in range(visits):
         for j in range(p.n):
-            word = np.uint64(state_bins[place_VN[v, j]])
+            word = np.uint64(p.state_bins[place_VN[v, j]])
             entry = place_VN[v, j] - np.uint64(user_V[v]) * states
             state = entry if fraction_VN[v, j] < (word & _LOW) else word >> _HALF
             place, fraction = index_and_fraction(
@@ -211,12 +260,21 @@ def _draw_decomposable(
             )  # fmt: skip
             place_VN[v, j], fraction_VN[v, j] = place + state * items, fraction
             rest_VN[v, j] = place
-            prefetch(item_address + place_VN[v, j] * _WORD)
-        prefetch_row(x_UK.ctypes.data, user_V[v], k_bytes, k_bytes)
+            prefetch(address + place_VN[v, j] * _WORD)
+        prefetch_row(p.x_UK.ctypes.data, user_V[v], k_bytes, k_bytes)
+    return None
+
+
+@variant(finish_draws, Decomposable)
+def _finish_decomposable(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
+) -> Any:
+    """Read the items, and ask for their rows of y."""
     _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
+    k_bytes = np.uint64(p.y_IK.shape[1] * 4)
     for v in range(visits):
         for j in range(p.n):
-            prefetch_row(y_IK.ctypes.data, drawn.item_VN[v, j], k_bytes, k_bytes)
+            prefetch_row(p.y_IK.ctypes.data, drawn.item_VN[v, j], k_bytes, k_bytes)
     _redraw(p, known, tail, visits, user_V, row_VP, drawn)
     return None
 
@@ -234,8 +292,8 @@ def _one_decomposable(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
     return from_table(p.item_bins, state, p.n_items, high, low)
 
 
-@variant(draw, RankByFactor)
-def _draw_rank_by_factor(
+@variant(finish_draws, RankByFactor)
+def _finish_rank_by_factor(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
     for v in range(visits):
@@ -254,12 +312,26 @@ def _one_rank_by_factor(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> An
     return np.int64(p.order_KI[factor, place])
 
 
-@variant(draw, WithDislikes)
-def _draw_with_dislikes(
+@variant(start_draws, WithDislikes)
+def _start_with_dislikes(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
+) -> Any:
+    start_draws(p.base, known, tail, visits, user_V, row_VP, bins)
+    return None
+
+
+@variant(continue_draws, WithDislikes)
+def _continue_with_dislikes(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
+    continue_draws(p.base, known, visits, user_V, bins)
+    return None
+
+
+@variant(finish_draws, WithDislikes)
+def _finish_with_dislikes(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
     """Draw from the base, and put disliked items in the place of some."""
-    draw(p.base, known, tail, visits, user_V, row_VP, bins, drawn)
+    finish_draws(p.base, known, tail, visits, user_V, row_VP, bins, drawn)
     own = (np.uint64(tail) & _EPOCH) | p.stream
     for v in range(visits):
         first, last = p.start_U1[user_V[v]], p.start_U1[user_V[v] + 1]

@@ -7,7 +7,8 @@ item belongs to one share of the rows, whose thread adds up its gradient in the 
 and then steps it. Gradients are taken at the parameters the batch started with. A batch has two
 parts, with all threads meeting after each, and between them one more if rows pull at each other:
 
-    score    some visits at a time: negatives, scores, slopes dl/ds, the gradient of u_c
+    score    some visits at a time: negatives, scores, slopes dl/ds, the gradient of u_c. While
+             the cache lines of a block of visits are on their way, other blocks are worked on
     survey   the covariances between the axes of all vectors of the batch; see ``covariances.py``
     move     shares add up slope · u_c over the entries of an item and step it; then the users
 
@@ -19,53 +20,46 @@ so nothing is added up in memory and a row is read and written once a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, outer
+from sdgar.kernels.compiled import inner, outer, variant
 from sdgar.kernels.numba.contexts import add_up, ask_for, hand_down, move_row
-from sdgar.kernels.numba.draws import Bins, Drawn
+from sdgar.kernels.numba.draws import Bins, Drawn, continue_draws, start_draws
 from sdgar.kernels.numba.losses import Scored, few_slopes, gradient, weigh
 from sdgar.kernels.numba.owners import owns
 from sdgar.kernels.numba.picks import pick, propose
-from sdgar.kernels.numba.rng import permuted, words
-from sdgar.kernels.numba.scores import factor, move_item, moved_by_slopes_alone, score, survey
-from sdgar.kernels.numba.steps import at, rests
-from sdgar.kernels.numba.threads import meet, prefetch, prefetch_row, run, take
+from sdgar.kernels.numba.rng import permuted
+from sdgar.kernels.numba.scores import (
+    ask_for_bias,
+    factor,
+    move_item,
+    moved_by_slopes_alone,
+    score,
+    survey,
+)
+from sdgar.kernels.numba.steps import ask_for_sums, at, rests
+from sdgar.kernels.numba.threads import meet, prefetch_row, run, take
+from sdgar.kernels.numba.visits import (
+    Visited,
+    ask_for_visits,
+    find_contexts,
+    find_positives,
+    find_rows,
+)
 
-_BLOCK = 96
-"""Rows asked for ahead of scoring: enough to hide their latency, few enough for L1."""
+_BLOCK = 24
+"""The rows of a block of visits: those of all blocks under way fit in the caches of a core."""
+_STAGES = 6
+"""The stages of a block of visits, and so the blocks under way."""
 _AHEAD = 8
 """Rows ahead of the one that is stepped."""
 _PARTS, _SHARES = 16, 2
 """How often a thread takes visits of a batch, and how often shares of the rows, if all are equally
 fast; one thread alone takes all at once."""
-
-
-class Rows(NamedTuple):
-    """The training positives row by row; weight_E has length 0 if all weigh 1."""
-
-    indptr_U1: NDArray[np.int64]
-    users_E: NDArray[np.int32]
-    items_E: NDArray[np.int32]
-    weight_E: NDArray[np.float32]
-
-
-class Order(NamedTuple):
-    """The visits; user_V and place_V have length 0 if every visit is one positive."""
-
-    seed: np.uint64
-    n_visits: int
-    positives: int
-    batch: int
-    user_V: NDArray[np.int32]
-    place_V: NDArray[np.int32]
-    strides: NDArray[np.uint64]
-    left_bits: int
-    right_bits: int
 
 
 class Steps(NamedTuple):
@@ -96,20 +90,16 @@ class Scratch(NamedTuple):
     """Loss, effective sample size and unanswered positives, summed over the epoch's rows."""
 
 
-class Visited(NamedTuple):
-    """The contexts that are visited, each with its positives."""
-
-    visit_V: NDArray[np.int64]
-    user_V: NDArray[np.int64]
-    count_V: NDArray[np.int64]
-    row_VP: NDArray[np.int64]
-    item_VP: NDArray[np.int64]
-    weight_VP: NDArray[np.float32]
-
-
 class Own(NamedTuple):
-    """What a thread needs for itself: a block of visits, and chains of entries."""
+    """What a thread needs for itself: blocks of visits under way, and chains of entries.
 
+    What is kept of a block from stage to stage has a first axis for the blocks under way.
+    """
+
+    place_K: NDArray[np.int64]
+    """The place of each block in the batch."""
+    count_K: NDArray[np.int64]
+    """The number of visits of each block."""
     visited: Visited
     drawn: Drawn
     bins: Bins
@@ -121,26 +111,26 @@ class Own(NamedTuple):
 
 def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Own:
     """Allocate what a thread needs for itself, as kernels allocate nothing."""
-    visits = max(4, _BLOCK // (positives + negatives))
+    visits = max(1, _BLOCK // (positives + negatives))
     size = {
-        "V": visits, "P": positives, "N": negatives, "D": dim,
+        "K": _STAGES, "V": visits, "P": positives, "N": negatives, "D": dim,
         "B": visits * max(positives, negatives), "e": batch * max(positives + negatives, fields),
     }  # fmt: skip
 
-    def room(name: str, dtype: type) -> Any:
+    def room(name: str, dtype: type, under_way: str = "") -> Any:
         """Allocate an array whose shape is the axis letters of its name."""
-        return np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
+        return np.zeros([size[axis] for axis in under_way + name.rpartition("_")[2]], dtype)
+
+    def rooms(kind: Any, dtypes: Mapping[str, type], other: type) -> Any:
+        """Allocate what is kept of the blocks under way."""
+        return kind(*(room(name, dtypes.get(name, other), "K") for name in kind._fields))
 
     return Own(
-        Visited(
-            room("visit_V", np.int64), room("user_V", np.int64), room("count_V", np.int64),
-            room("row_VP", np.int64), room("item_VP", np.int64), room("weight_VP", np.float32),
-        ),
-        Drawn(
-            room("item_VN", np.int64), room("ok_VN", np.bool_), room("q_VN", np.float32),
-            room("tries_V", np.int64),
-        ),
-        Bins(*(room(name, np.uint64) for name in Bins._fields)),
+        room("place_K", np.int64),
+        room("count_K", np.int64),
+        rooms(Visited, {"weight_VP": np.float32}, np.int64),
+        rooms(Drawn, {"ok_VN": np.bool_, "q_VN": np.float32}, np.int64),
+        rooms(Bins, {}, np.uint64),
         Scored(*(room(name, np.float32) for name in Scored._fields)),
         room("list_e", np.int32),
         room("next_e", np.int32),
@@ -149,97 +139,33 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Ow
 
 
 @inner
-def _row(
-    indptr_U1: Any, strides: Any, seed: Any, deal: Any, user: Any, place: Any
-) -> Any:  # fmt: skip
-    """Return the row of the positive at a place of a context; see ``engines.visits.Visits``."""
-    start = indptr_U1[user]
-    count = np.uint64(indptr_U1[user + 1] - start)
-    w0, w1, _, _ = words(seed, user, 0, deal)
-    stride = strides[w1 & np.uint64(3)] % count
-    offset = (w0 * count) >> np.uint64(32)
-    return start + np.int64((offset + stride * np.uint64(place)) % count)
-
-
-@inner
-def positives_at(order: Any, indptr_U1: Any, visit: Any) -> Any:
-    """Return how many positives a visit has."""
-    if order.positives == 1:
-        return 1
-    user = np.int64(order.user_V[visit])
-    return min(order.positives, indptr_U1[user + 1] - indptr_U1[user] - order.place_V[visit])
-
-
-@inner
-def look_up(
-    visits: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any, visited: Any
-) -> Any:  # fmt: skip
-    """Find the contexts and positives of the first visits of ``visited.visit_V``."""
-    users_E, items_E, indptr_U1 = rows.users_E, rows.items_E, rows.indptr_U1
-    user_V, count_V, weight_E = visited.user_V, visited.count_V, rows.weight_E
-    row_VP, item_VP, weight_VP = visited.row_VP, visited.item_VP, visited.weight_VP
-    visit_user_V, place_V, strides = order.user_V, order.place_V, order.strides
-    user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
-    user_address, item_address = user_UCD.ctypes.data, item_ICD.ctypes.data
-    known_address, users_address = known.items_E.ctypes.data, users_E.ctypes.data
-    items_address = items_E.ctypes.data
-    user_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
-    item_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
-    used = np.uint64(item_ICD.shape[2] * 4)
-    p = order.positives
-    for v in range(visits):
-        visit = visited.visit_V[v]
-        count = positives_at(order, indptr_U1, visit)
-        if p == 1:
-            row_VP[v, 0] = visit
-            prefetch(users_address + np.uint64(visit) * np.uint64(4))
-            prefetch(items_address + np.uint64(visit) * np.uint64(4))
-        else:
-            user = np.int64(visit_user_V[visit])
-            place = np.int64(place_V[visit])
-            user_V[v] = user
-            for i in range(count):
-                row_VP[v, i] = _row(indptr_U1, strides, order.seed, deal, user, place + i)
-        count_V[v] = count
-    for v in range(visits):
-        if p == 1:
-            user_V[v] = users_E[row_VP[v, 0]]
-        prefetch_row(user_address, user_V[v], user_bytes, used)
-        prefetch(known_address + np.uint64(known.indptr_U1[user_V[v]]) * np.uint64(4))
-        for i in range(p):
-            weight_VP[v, i] = 0
-        for i in range(count_V[v]):
-            item_VP[v, i] = items_E[row_VP[v, i]]
-            weight_VP[v, i] = weight_E[row_VP[v, i]] if len(weight_E) else np.float32(1)
-            prefetch_row(item_address, item_VP[v, i], item_bytes, used)
-    return None
-
-
-@inner
-def score_block(
-    block: Any, visits: Any, tail: Any, deal: Any, rows: Any, known: Any, order: Any,
-    proposal: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any, own: Any,
-) -> Any:  # fmt: skip
-    """Score the first visits of ``own.visited.visit_V`` into places block … of ``scratch``."""
-    visited = own.visited
-    look_up(visits, deal, order, rows, known, tables, visited)
-    propose(
-        proposal, tables.item_ICD, known, tail, visits, visited.user_V, visited.row_VP, own.bins,
-        own.drawn,
+def visited_at(visited: Any, k: Any) -> Any:
+    """Return what is known of the visits of block k of those under way."""
+    return Visited(
+        visited.visit_V[k], visited.user_V[k], visited.count_V[k], visited.row_VP[k],
+        visited.item_VP[k], visited.weight_VP[k],
     )  # fmt: skip
-    score_drawn(
-        block, visits, tail, known, order, proposal, scores, loss, steps, tables, scratch, own
-    )  # fmt: skip
-    return None
+
+
+@inner
+def drawn_at(drawn: Any, k: Any) -> Any:
+    """Return the draws of block k of those under way."""
+    return Drawn(drawn.item_VN[k], drawn.ok_VN[k], drawn.q_VN[k], drawn.tries_V[k])
+
+
+@inner
+def bins_at(bins: Any, k: Any) -> Any:
+    """Return the bins of the draws of block k of those under way."""
+    return Bins(bins.place_VN[k], bins.fraction_VN[k], bins.rest_VN[k])
 
 
 @inner
 def score_drawn(
     block: Any, visits: Any, tail: Any, known: Any, order: Any, proposal: Any, scores: Any,
-    loss: Any, steps: Any, tables: Any, scratch: Any, own: Any,
+    loss: Any, steps: Any, tables: Any, scratch: Any, visited: Any, drawn: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Score visits that were looked up, with what was drawn for them before there are scores."""
-    visited, drawn, scored = own.visited, own.drawn, own.scored
+    scored = own.scored
     user_V, row_VP, item_VP = visited.user_V, visited.row_VP, visited.item_VP
     pos_VP, neg_VN = scored.pos_VP, scored.neg_VN
     add_up(tables, visits, user_V, own.g_D)
@@ -260,25 +186,95 @@ def score_drawn(
     return None
 
 
-@inner
-def _score_part(
-    first: Any, last: Any, begin: Any, keys: Any, tail: Any, deal: Any, rows: Any, known: Any,
-    order: Any, proposal: Any, scores: Any, loss: Any, steps: Any, tables: Any, scratch: Any,
-    own: Any,
-) -> Any:  # fmt: skip
-    """Score visits first … last - 1 of the batch that begins at place ``begin`` of the order."""
-    visit_V = own.visited.visit_V
-    for block in range(first, last, len(visit_V)):
-        visits = min(len(visit_V), last - block)
-        for v in range(visits):
-            visit_V[v] = permuted(
-                order.n_visits, keys, order.left_bits, order.right_bits, begin + block + v
-            )
-        score_block(
-            block, visits, tail, deal, rows, known, order, proposal, scores, loss, steps, tables,
-            scratch, own,
+class Permuted(NamedTuple):
+    """Visits in the order of an epoch, from place ``begin`` on."""
+
+    begin: int
+    keys: NDArray[np.uint64]
+
+
+def name_visits(source: Any, order: Any, place: Any, visits: Any, visit_V: Any) -> Any:
+    """Say which visits are at places ``place`` … of a batch."""
+
+
+def deliver(source: Any, first: Any, last: Any, s: Any, scratch: Any) -> Any:
+    """Pass on the factors of visits that are scored, at places first … last - 1."""
+
+
+@variant(name_visits, Permuted)
+def _permute(source: Any, order: Any, place: Any, visits: Any, visit_V: Any) -> Any:
+    for v in range(visits):
+        visit_V[v] = permuted(
+            order.n_visits, source.keys, order.left_bits, order.right_bits,
+            source.begin + place + v,
         )  # fmt: skip
     return None
+
+
+@variant(deliver, Permuted)
+def _leave(source: Any, first: Any, last: Any, s: Any, scratch: Any) -> Any:
+    return None
+
+
+@inner
+def score_all(
+    threads: Any, barrier_4: Any, taken: Any, visits: Any, source: Any, tail: Any, deal: Any,
+    rows: Any, known: Any, order: Any, proposal: Any, scores: Any, loss: Any, steps: Any,
+    tables: Any, scratch: Any, own: Any,
+) -> Any:  # fmt: skip
+    """Score the visits of a batch that this thread gets; return the number of parts taken.
+
+    Blocks of visits are under way, each at another stage. A stage asks for the cache lines that
+    the next one reads, and while they come, other blocks have their turn.
+    """
+    place_K, count_K = own.place_K, own.count_K
+    block, p, n = own.visited.visit_V.shape[1], order.positives, proposal.n
+    size = max(1, part_of(visits, threads, block))
+    count_K[:] = 0
+    here, end, turn, over = 0, 0, 0, False
+    while not over or turn < end:
+        if not over and here >= end:
+            here = take(barrier_4, taken) * size
+            over = here >= visits
+            end = turn + _STAGES - 1 if over else min(here + size, visits)
+        k = turn % _STAGES
+        place_K[k] = here
+        count_K[k] = 0 if over else min(block, end - here)
+        here += count_K[k]
+        visited = visited_at(own.visited, k)
+        name_visits(source, order, place_K[k], count_K[k], visited.visit_V)
+        ask_for_visits(count_K[k], order, rows, visited)
+
+        k = (turn + _STAGES - 1) % _STAGES
+        find_contexts(count_K[k], order, rows, known, tables, visited_at(own.visited, k))
+
+        k = (turn + _STAGES - 2) % _STAGES
+        visited, bins = visited_at(own.visited, k), bins_at(own.bins, k)
+        find_rows(count_K[k], deal, order, rows, known, visited)
+        start_draws(proposal, known, tail, count_K[k], visited.user_V, visited.row_VP, bins)
+
+        k = (turn + _STAGES - 3) % _STAGES
+        visited, bins = visited_at(own.visited, k), bins_at(own.bins, k)
+        find_positives(count_K[k], rows, scores, tables, visited)
+        continue_draws(proposal, known, count_K[k], visited.user_V, bins)
+
+        k = (turn + _STAGES - 4) % _STAGES
+        visited, bins, drawn = (
+            visited_at(own.visited, k), bins_at(own.bins, k), drawn_at(own.drawn, k)
+        )  # fmt: skip
+        propose(
+            proposal, scores, tables, known, tail, count_K[k], visited.user_V, visited.row_VP,
+            bins, drawn,
+        )  # fmt: skip
+
+        k = (turn + _STAGES - 5) % _STAGES
+        score_drawn(
+            place_K[k], count_K[k], tail, known, order, proposal, scores, loss, steps, tables,
+            scratch, visited_at(own.visited, k), drawn_at(own.drawn, k), own,
+        )  # fmt: skip
+        deliver(source, place_K[k], place_K[k] + count_K[k], p + n, scratch)
+        turn += 1
+    return taken + (visits + size - 1) // size + threads
 
 
 @inner
@@ -372,6 +368,9 @@ def move_items(
             ahead = list_e[k + _AHEAD]
             prefetch_row(address, item_e[ahead], row_bytes, row_bytes)
             prefetch_row(u_address, ahead // s, u_bytes, u_bytes)
+            ask_for_sums(steps.item, item_e[ahead])
+            ask_for_sums(steps.bias, item_e[ahead])
+            ask_for_bias(scores, item_e[ahead])
         e = np.int64(list_e[k])
         item = np.int64(item_e[e])
         tail_I[item] = -1
@@ -413,6 +412,7 @@ def move_users(
             ahead = list_e[k + _AHEAD]
             ask_for(tables, place_e[ahead])
             prefetch_row(grad_address, ahead // f, grad_bytes, grad_bytes)
+            ask_for_sums(steps.user, place_e[ahead])
         e = np.int64(list_e[k])
         row = np.int64(place_e[e])
         tail_R[row] = -1
@@ -510,15 +510,10 @@ def epoch(
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)
-        size = part_of(visits, threads, len(own.visited.user_V))
-        mine = take(barrier_4, taken) * size
-        while mine < visits:
-            _score_part(
-                mine, min(mine + size, visits), begin, keys, tail, deal, rows, known, order,
-                proposal, scores, loss, steps, tables, scratch, own,
-            )  # fmt: skip
-            mine = take(barrier_4, taken) * size
-        taken += (visits + size - 1) // size + threads
+        taken = score_all(
+            threads, barrier_4, taken, visits, Permuted(begin, keys), tail, deal, rows, known,
+            order, proposal, scores, loss, steps, tables, scratch, own,
+        )  # fmt: skip
         meet(barrier_4, threads)
         positives = count_up(t, visits, scratch)
         survey(

@@ -25,19 +25,21 @@ from numpy.typing import NDArray
 from sdgar.kernels.compiled import inner, outer, variant
 from sdgar.kernels.numba.draws import MAX_TRIES, Decomposable, Uniform, draw, from_table, state_at
 from sdgar.kernels.numba.epoch import (
+    bins_at,
     count_up,
-    look_up,
+    drawn_at,
     move_items,
     move_users,
     part_of,
-    positives_at,
     score_drawn,
     shares_of,
     steps_at,
+    visited_at,
 )
 from sdgar.kernels.numba.known import is_known
 from sdgar.kernels.numba.shared_epoch import deal_out
 from sdgar.kernels.numba.threads import take
+from sdgar.kernels.numba.visits import look_up, positives_at
 
 TRIES = MAX_TRIES - 1
 """The further tries of a draw whose first one is a known positive."""
@@ -97,20 +99,20 @@ def _ask(words_A3: Any, a: Any, state: Any, high: Any, low: Any) -> Any:
 @outer
 def draw_own(
     first: Any, visits: Any, keys: Any, tail: Any, deal: Any, rows: Any, known: Any, order: Any,
-    proposal: Any, tables: Any, dealt: Any, scratch: Any, met: Any, own: Any,
+    proposal: Any, scores: Any, tables: Any, dealt: Any, scratch: Any, met: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Find the own visits of a batch with their positives, and draw; return how many they are."""
     deal_out(first, visits, keys, order, dealt)
     for v in range(visits):
         scratch.count_V[v] = positives_at(order, rows.indptr_U1, dealt.visit_V[v])
-    visited, drawn, bins = own.visited, own.drawn, own.bins
+    visited, drawn, bins = visited_at(own.visited, 0), drawn_at(own.drawn, 0), bins_at(own.bins, 0)
     p, n, size = order.positives, proposal.n, len(visited.visit_V)
     mine = dealt.count_1[0]
     for block in range(0, mine, size):
         here = min(size, mine - block)
         for v in range(here):
             visited.visit_V[v] = dealt.own_V[block + v]
-        look_up(here, deal, order, rows, known, tables, visited)
+        look_up(here, deal, order, rows, known, scores, tables, visited)
         begin(proposal, known, tail, here, visited.user_V, visited.row_VP, bins, drawn)
         for v in range(here):
             b = block + v
@@ -191,7 +193,7 @@ def score_own(
     met: Any, own_scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Score thread t's part of the own visits; index_VS has the places of items in ``tables``."""
-    visited, drawn = own.visited, own.drawn
+    visited, drawn = visited_at(own.visited, 0), drawn_at(own.drawn, 0)
     visits, block_size = dealt.count_1[0], len(visited.visit_V)
     p, n = order.positives, proposal.n
     size = max(1, part_of(visits, threads, block_size))
@@ -202,7 +204,7 @@ def score_own(
             here = min(block_size, last - block)
             for v in range(here):
                 visited.visit_V[v] = dealt.own_V[block + v]
-            look_up(here, deal, order, rows, known, tables, visited)
+            look_up(here, deal, order, rows, known, scores, tables, visited)
             for v in range(here):
                 for i in range(p):
                     visited.item_VP[v, i] = index_VS[block + v, i]
@@ -211,7 +213,7 @@ def score_own(
                     drawn.ok_VN[v, j] = met.ok_VN[block + v, j]
             score_drawn(
                 block, here, tail, known, order, proposal, scores, loss, steps, tables,
-                own_scratch, own,
+                own_scratch, visited, drawn, own,
             )  # fmt: skip
         first = take(barrier_4, 0) * size
     return None

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdgar.kernels.compiled import variant
-from sdgar.kernels.numba.draws import DRAWN, draw
+from sdgar.kernels.numba.draws import DRAWN, continue_draws, finish_draws, start_draws
 from sdgar.kernels.numba.known import unknown_item
-from sdgar.kernels.numba.scores import score
+from sdgar.kernels.numba.scores import ask_for_bias, score
 from sdgar.kernels.numba.threads import prefetch_row
 
 
@@ -37,10 +37,10 @@ class FirstViolation(NamedTuple):
 
 
 def propose(
-    p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
-    bins: Any, drawn: Any,
+    p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
+    row_VP: Any, bins: Any, drawn: Any,
 ) -> Any:  # fmt: skip
-    """Draw what can be drawn before there are scores."""
+    """Finish what can be drawn before there are scores, and ask for the vectors of the items."""
 
 
 def pick(
@@ -51,16 +51,18 @@ def pick(
 
 
 @variant(propose, *DRAWN)
-def _draw(
-    p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
-    bins: Any, drawn: Any,
+def _finish(
+    p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
+    row_VP: Any, bins: Any, drawn: Any,
 ) -> Any:  # fmt: skip
-    draw(p, known, tail, visits, user_V, row_VP, bins, drawn)
+    finish_draws(p, known, tail, visits, user_V, row_VP, bins, drawn)
+    item_ICD = tables.item_ICD
     row_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
     used = np.uint64(item_ICD.shape[2] * 4)
     for v in range(visits):
         for j in range(p.n):
             prefetch_row(item_ICD.ctypes.data, drawn.item_VN[v, j], row_bytes, used)
+            ask_for_bias(scores, drawn.item_VN[v, j])
     return None
 
 
@@ -77,9 +79,21 @@ def _score(
 
 @variant(propose, HardestOf, FirstViolation)
 def _wait(
-    p: Any, item_ICD: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any,
-    bins: Any, drawn: Any,
+    p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
+    row_VP: Any, bins: Any, drawn: Any,
 ) -> Any:  # fmt: skip
+    return None
+
+
+@variant(start_draws, HardestOf, FirstViolation)
+def _start_later(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
+) -> Any:
+    return None
+
+
+@variant(continue_draws, HardestOf, FirstViolation)
+def _continue_later(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
     return None
 
 

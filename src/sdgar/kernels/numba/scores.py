@@ -19,6 +19,7 @@ from sdgar.kernels.compiled import inner, summing, variant
 from sdgar.kernels.numba.covariances import Covariances, look_over, pull
 from sdgar.kernels.numba.math import dot
 from sdgar.kernels.numba.steps import move, move_one
+from sdgar.kernels.numba.threads import prefetch
 
 
 class MatrixFactorization(NamedTuple):
@@ -59,6 +60,10 @@ Scores = MatrixFactorization | Cosine | BiasedCosine | Metric | CovariantMetric
 
 def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     """Return the score of one pair."""
+
+
+def ask_for_bias(scores: Any, item: Any) -> Any:
+    """Bring the bias of an item towards the caches, if there are biases."""
 
 
 def factor(scores: Any) -> Any:
@@ -113,6 +118,18 @@ def _moved_by_more(scores: Any) -> Any:
 @variant(moved_by_slopes_alone, Metric)
 def _moved_by_slopes(scores: Any) -> Any:
     return True
+
+
+@variant(ask_for_bias, MatrixFactorization, BiasedCosine)
+def _ask_for_bias(scores: Any, item: Any) -> Any:
+    size = np.uint64(scores.bias_IC.shape[1] * 4)
+    prefetch(scores.bias_IC.ctypes.data + np.uint64(item) * size)
+    return None
+
+
+@variant(ask_for_bias, Cosine, Metric, CovariantMetric)
+def _no_bias(scores: Any, item: Any) -> Any:
+    return None
 
 
 @variant(score, MatrixFactorization)

@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, outer
+from sdgar.kernels.compiled import inner, outer, variant
 from sdgar.kernels.numba.epoch import (
     count_up,
+    deliver,
     move_items,
     move_users,
-    part_of,
-    score_block,
+    name_visits,
+    score_all,
     shares_of,
     steps_at,
 )
@@ -115,20 +116,35 @@ def deal_out(begin: Any, visits: Any, keys: Any, order: Any, dealt: Any) -> Any:
     return None
 
 
-@inner
-def _put(first: Any, last: Any, s: Any, dealt: Any, own_scratch: Any, scratch: Any) -> Any:
+class Shares(NamedTuple):
+    """The visits of this process, and the batch that their factors belong to."""
+
+    dealt: Any
+    batch: Any
+
+
+@variant(name_visits, Shares)
+def _name_own(source: Any, order: Any, place: Any, visits: Any, visit_V: Any) -> Any:
+    for v in range(visits):
+        visit_V[v] = source.dealt.own_V[place + v]
+    return None
+
+
+@variant(deliver, Shares)
+def _put(source: Any, first: Any, last: Any, s: Any, scratch: Any) -> Any:
     """Bring the factors of own visits first … last - 1 to their places in the batch."""
+    batch = source.batch
     for own in range(first, last):
-        v = dealt.place_V[own]
-        for d in range(scratch.u_VD.shape[1]):
-            scratch.u_VD[v, d] = own_scratch.u_VD[own, d]
+        v = source.dealt.place_V[own]
+        for d in range(batch.u_VD.shape[1]):
+            batch.u_VD[v, d] = scratch.u_VD[own, d]
         for i in range(s):
-            scratch.slope_e[v * s + i] = own_scratch.slope_e[own * s + i]
-            scratch.item_e[v * s + i] = own_scratch.item_e[own * s + i]
-        scratch.count_V[v] = own_scratch.count_V[own]
-        scratch.loss_V[v] = own_scratch.loss_V[own]
-        scratch.effective_V[v] = own_scratch.effective_V[own]
-        scratch.answered_V[v] = own_scratch.answered_V[own]
+            batch.slope_e[v * s + i] = scratch.slope_e[own * s + i]
+            batch.item_e[v * s + i] = scratch.item_e[own * s + i]
+        batch.count_V[v] = scratch.count_V[own]
+        batch.loss_V[v] = scratch.loss_V[own]
+        batch.effective_V[v] = scratch.effective_V[own]
+        batch.answered_V[v] = scratch.answered_V[own]
     return None
 
 
@@ -174,31 +190,6 @@ def unpack(
         scratch.effective_V[v] = real_VW[row, w + 2]
         scratch.answered_V[v] = whole_VW[row, w + 3] != 0
     return None
-
-
-@inner
-def _score_own(
-    threads: Any, barrier_4: Any, taken: Any, tail: Any, deal: Any, rows: Any, known: Any,
-    order: Any, proposal: Any, scores: Any, loss: Any, steps: Any, tables: Any, dealt: Any,
-    scratch: Any, own_scratch: Any, own: Any,
-) -> Any:  # fmt: skip
-    """Score the visits of this process; return the number of parts that were taken."""
-    visit_V, visits = own.visited.visit_V, dealt.count_1[0]
-    size = max(1, part_of(visits, threads, len(visit_V)))
-    first = take(barrier_4, taken) * size
-    while first < visits:
-        last = min(first + size, visits)
-        for block in range(first, last, len(visit_V)):
-            here = min(len(visit_V), last - block)
-            for v in range(here):
-                visit_V[v] = dealt.own_V[block + v]
-            score_block(
-                block, here, tail, deal, rows, known, order, proposal, scores, loss, steps,
-                tables, own_scratch, own,
-            )  # fmt: skip
-            _put(block, block + here, order.positives + proposal.n, dealt, own_scratch, scratch)
-        first = take(barrier_4, taken) * size
-    return taken + (visits + size - 1) // size + threads
 
 
 @inner
@@ -248,9 +239,9 @@ def shared_epoch(
             if t == 0:
                 deal_out(begin, visits, keys, order, dealt)
             meet(barrier_4, threads)
-            taken = _score_own(
-                threads, barrier_4, taken, tail, deal, rows, known, order, proposal, scores, loss,
-                steps, tables, dealt, scratch, own_scratch, own,
+            taken = score_all(
+                threads, barrier_4, taken, dealt.count_1[0], Shares(dealt, scratch), tail, deal,
+                rows, known, order, proposal, scores, loss, steps, tables, own_scratch, own,
             )  # fmt: skip
             if meet_all(t, threads, barrier_4, shared.words_5, shared.processes, shared.lost_1):
                 return False

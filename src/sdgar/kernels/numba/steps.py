@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import variant
+from sdgar.kernels.numba.threads import prefetch
 
 
 class SGD(NamedTuple):
@@ -67,6 +68,21 @@ def _at_lazy_adam(step: Any, number: Any) -> Any:
     fix1 = np.float32(1 / (1 - np.float64(step.beta1) ** number))
     root = np.sqrt(np.float32(1 / (1 - np.float64(step.beta2) ** number)))
     return LazyAdam(step.rate * fix1 / root, step.beta1, step.beta2, step.epsilon / root)
+
+
+def ask_for_sums(step: Any, row: Any) -> Any:
+    """Bring what a step keeps of a row, beside the table, towards the caches."""
+
+
+@variant(ask_for_sums, RowAdagrad)
+def _ask_for_sums(step: Any, row: Any) -> Any:
+    prefetch(step.sum_R.ctypes.data + np.uint64(row) * np.uint64(4))
+    return None
+
+
+@variant(ask_for_sums, SGD, LazyAdam)
+def _no_sums(step: Any, row: Any) -> Any:
+    return None
 
 
 def rests(step: Any) -> Any:

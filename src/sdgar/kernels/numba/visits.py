@@ -1,0 +1,164 @@
+"""The visits of an epoch on the CPU: whose they are, with which positives, and where those lie.
+
+What a visit needs is found in stages, each of which asks for the cache lines that the next one
+reads. A caller does something else between the stages of a visit, so that the lines are there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.kernels.compiled import inner
+from sdgar.kernels.numba.rng import words
+from sdgar.kernels.numba.scores import ask_for_bias
+from sdgar.kernels.numba.threads import prefetch, prefetch_row
+
+_FOUR, _EIGHT = np.uint64(4), np.uint64(8)
+
+
+class Rows(NamedTuple):
+    """The training positives row by row; weight_E has length 0 if all weigh 1."""
+
+    indptr_U1: NDArray[np.int64]
+    users_E: NDArray[np.int32]
+    items_E: NDArray[np.int32]
+    weight_E: NDArray[np.float32]
+
+
+class Order(NamedTuple):
+    """The visits; user_V and place_V have length 0 if every visit is one positive."""
+
+    seed: np.uint64
+    n_visits: int
+    positives: int
+    batch: int
+    user_V: NDArray[np.int32]
+    place_V: NDArray[np.int32]
+    strides: NDArray[np.uint64]
+    left_bits: int
+    right_bits: int
+
+
+class Visited(NamedTuple):
+    """The contexts that are visited, each with its positives."""
+
+    visit_V: NDArray[np.int64]
+    user_V: NDArray[np.int64]
+    count_V: NDArray[np.int64]
+    row_VP: NDArray[np.int64]
+    item_VP: NDArray[np.int64]
+    weight_VP: NDArray[np.float32]
+
+
+@inner
+def _row(
+    indptr_U1: Any, strides: Any, seed: Any, deal: Any, user: Any, place: Any
+) -> Any:  # fmt: skip
+    """Return the row of the positive at a place of a context; see ``engines.visits.Visits``."""
+    start = indptr_U1[user]
+    count = np.uint64(indptr_U1[user + 1] - start)
+    w0, w1, _, _ = words(seed, user, 0, deal)
+    stride = strides[w1 & np.uint64(3)] % count
+    offset = (w0 * count) >> np.uint64(32)
+    return start + np.int64((offset + stride * np.uint64(place)) % count)
+
+
+@inner
+def positives_at(order: Any, indptr_U1: Any, visit: Any) -> Any:
+    """Return how many positives a visit has."""
+    if order.positives == 1:
+        return 1
+    user = np.int64(order.user_V[visit])
+    return min(order.positives, indptr_U1[user + 1] - indptr_U1[user] - order.place_V[visit])
+
+
+@inner
+def ask_for_visits(visits: Any, order: Any, rows: Any, visited: Any) -> Any:
+    """Ask for what says whose the first visits of ``visited.visit_V`` are."""
+    users_E, items_E = rows.users_E.ctypes.data, rows.items_E.ctypes.data
+    visit_user_V, place_V = order.user_V.ctypes.data, order.place_V.ctypes.data
+    for v in range(visits):
+        offset = np.uint64(visited.visit_V[v]) * _FOUR
+        if order.positives == 1:
+            prefetch(users_E + offset)
+            prefetch(items_E + offset)
+        else:
+            prefetch(visit_user_V + offset)
+            prefetch(place_V + offset)
+    return None
+
+
+@inner
+def find_contexts(
+    visits: Any, order: Any, rows: Any, known: Any, tables: Any, visited: Any
+) -> Any:  # fmt: skip
+    """Find the contexts of the visits, and ask for their vectors and where their rows begin."""
+    user_UCD, user_V = tables.user_UCD, visited.user_V
+    address, indptr_U1 = user_UCD.ctypes.data, rows.indptr_U1.ctypes.data
+    known_U1 = known.indptr_U1.ctypes.data
+    row_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
+    used = np.uint64(user_UCD.shape[2] * 4)
+    for v in range(visits):
+        visit = visited.visit_V[v]
+        user_V[v] = rows.users_E[visit] if order.positives == 1 else order.user_V[visit]
+        prefetch_row(address, user_V[v], row_bytes, used)
+        prefetch(known_U1 + np.uint64(user_V[v]) * _EIGHT)
+        if order.positives > 1:
+            prefetch(indptr_U1 + np.uint64(user_V[v]) * _EIGHT)
+    return None
+
+
+@inner
+def find_rows(visits: Any, deal: Any, order: Any, rows: Any, known: Any, visited: Any) -> Any:
+    """Find the rows of the visits' positives, and ask for their items and the known ones."""
+    indptr_U1, row_VP, count_V = rows.indptr_U1, visited.row_VP, visited.count_V
+    items_E, known_E = rows.items_E.ctypes.data, known.items_E.ctypes.data
+    for v in range(visits):
+        visit, user = visited.visit_V[v], visited.user_V[v]
+        prefetch(known_E + np.uint64(known.indptr_U1[user]) * _FOUR)
+        count_V[v] = positives_at(order, indptr_U1, visit)
+        if order.positives == 1:
+            row_VP[v, 0] = visit
+            continue
+        place = np.int64(order.place_V[visit])
+        for i in range(count_V[v]):
+            row = _row(indptr_U1, order.strides, order.seed, deal, user, place + i)
+            row_VP[v, i] = row
+            prefetch(items_E + np.uint64(row) * _FOUR)
+    return None
+
+
+@inner
+def find_positives(visits: Any, rows: Any, scores: Any, tables: Any, visited: Any) -> Any:
+    """Find the positives of the visits with their weights, and ask for their vectors."""
+    item_ICD, weight_E, weight_VP = tables.item_ICD, rows.weight_E, visited.weight_VP
+    address = item_ICD.ctypes.data
+    row_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
+    used = np.uint64(item_ICD.shape[2] * 4)
+    for v in range(visits):
+        for i in range(weight_VP.shape[1]):
+            weight_VP[v, i] = 0
+        for i in range(visited.count_V[v]):
+            row = visited.row_VP[v, i]
+            item = np.int64(rows.items_E[row])
+            visited.item_VP[v, i] = item
+            weight_VP[v, i] = weight_E[row] if len(weight_E) else np.float32(1)
+            prefetch_row(address, item, row_bytes, used)
+            ask_for_bias(scores, item)
+    return None
+
+
+@inner
+def look_up(
+    visits: Any, deal: Any, order: Any, rows: Any, known: Any, scores: Any, tables: Any,
+    visited: Any,
+) -> Any:  # fmt: skip
+    """Find all of the first visits of ``visited.visit_V`` at once."""
+    ask_for_visits(visits, order, rows, visited)
+    find_contexts(visits, order, rows, known, tables, visited)
+    find_rows(visits, deal, order, rows, known, visited)
+    find_positives(visits, rows, scores, tables, visited)
+    return None
