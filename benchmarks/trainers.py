@@ -85,13 +85,19 @@ class LightfmWARP:
     """LightFM with WARP and its own Adagrad."""
 
     def __init__(
-        self, matrix: csr_matrix, *, learning_rate: float, alpha: float, seed: int = 0
+        self,
+        matrix: csr_matrix,
+        *,
+        learning_rate: float,
+        alpha: float,
+        seed: int = 0,
+        dim: int = DIM,
     ) -> None:
         from lightfm import LightFM
 
         self._matrix = matrix.tocoo()
         self._model = LightFM(
-            no_components=DIM,
+            no_components=dim,
             loss="warp",
             learning_rate=learning_rate,
             item_alpha=alpha,

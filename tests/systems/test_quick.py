@@ -60,9 +60,9 @@ def test_new_users_are_folded_in_and_it_is_saved_whole(parts, tmp_path):
     assert len(again.recommend(history=known, k=5)) == 5
 
 
-def test_the_rule_for_the_temperature_is_told_and_bad_settings_are_refused(parts):
-    assert sdgar.Quick().decided(parts[0]).keys() == {"tau"}
-    assert sdgar.Quick(tau=0.2).decided(parts[0]) == {}
+def test_rules_are_told_and_bad_settings_are_refused(parts):
+    assert sdgar.Quick().decided(parts[0]).keys() == {"tau", "neighbours"}
+    assert sdgar.Quick(tau=0.2, neighbours=7).decided(parts[0]) == {}
     for bad in ({"dim": 0}, {"sweeps": -1}, {"memory": -1.0}, {"neighbours": 0}):
         with pytest.raises(UsageError, match=next(iter(bad))):
             sdgar.Quick(**bad).fit(parts[0])
@@ -71,3 +71,10 @@ def test_the_rule_for_the_temperature_is_told_and_bad_settings_are_refused(parts
 def test_the_same_seed_gives_the_same_bytes(parts):
     one, two = (sdgar.Quick(dim=8).fit(parts[0]).recommender_.model.first for _ in range(2))
     assert np.array_equal(one.user_UD.numpy(), two.user_UD.numpy())
+
+
+@pytest.mark.parametrize(("rows_of_an_item", "neighbours"), [(4, 50), (70, 70), (300, 100)])
+def test_an_item_has_as_many_neighbours_as_rows_within_bounds(rows_of_an_item, neighbours):
+    users, items = np.divmod(np.arange(3 * rows_of_an_item), 3)
+    data = sdgar.Interactions.from_arrays(users, items)
+    assert sdgar.Quick().decided(data)["neighbours"] == neighbours

@@ -14,7 +14,7 @@ MOST_EPOCHS = 12
 """The number of epochs that small data has."""
 _MANY = 250_000
 """The number of rows from which on data is not small."""
-_FEWEST_NEIGHBOURS, _MOST_NEIGHBOURS = 50, 200
+_FEWEST_NEIGHBOURS, MOST_NEIGHBOURS = 50, 200
 
 
 def by_rows(scale: float, data: Interactions) -> float:
@@ -51,11 +51,11 @@ def temperature_of(data: Interactions) -> float:
     return float(f"{min(0.5, 0.12 * max(1.0, _MANY / len(data)) ** 0.2):.3g}")
 
 
-def neighbours_of(data: Interactions) -> int:
+def neighbours_of(data: Interactions, most: int = MOST_NEIGHBOURS) -> int:
     """Return as many neighbours as an item has rows, from 50 to 200: weights need rows to rest on.
 
     On validation rows of twelve data sets, more than 50 neighbours lose accuracy where items have
     some ten rows each, and gain it where they have hundreds (docs/defaults.md).
     """
     each = round(len(data) / max(1, data.n_items))
-    return min(max(each, _FEWEST_NEIGHBOURS), _MOST_NEIGHBOURS)
+    return min(max(each, _FEWEST_NEIGHBOURS), most)

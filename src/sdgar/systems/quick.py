@@ -15,11 +15,14 @@ from sdgar.models.fold_in import OnSphere, Rule
 from sdgar.models.model import Model
 from sdgar.parts import discriminators
 from sdgar.parts.register import Ingredients
-from sdgar.parts.rules import FEW_ROWS, temperature_of
+from sdgar.parts.rules import FEW_ROWS, neighbours_of, temperature_of
 from sdgar.systems.base import estimator
 from sdgar.systems.solver import Solver
 from sdgar.systems.spaces import Choice, Range, Space
 from sdgar.training.memory import Memory, beside
+
+_MOST_NEIGHBOURS = 100
+"""A system of equations of so many unknowns for each item is still solved in seconds."""
 
 
 @estimator
@@ -45,7 +48,7 @@ class Quick(Solver):
         "tau": Range(0.07, 0.5),
         "memory_l2": Range(2.0, 200.0),
     }
-    rules: ClassVar[Mapping[str, str]] = {"tau": FEW_ROWS}
+    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(("tau", "neighbours"), FEW_ROWS)
 
     dim: int = 64
     """The number of coordinates D of the vector of each user and each item."""
@@ -56,16 +59,18 @@ class Quick(Solver):
     training rows on, and higher for fewer."""
     memory: float = 32.0
     """The weight γ of the memory; 0 leaves it out."""
-    neighbours: int = 50
-    """The number of items that may speak for an item in the memory."""
+    neighbours: int | None = None
+    """The number of items that may speak for an item in the memory. Without a value there are as
+    many as an item has training rows, from 50 to 100."""
     memory_l2: float = 20.0
     """The weight of the squared weights between items in the memory."""
     seed: int = 0
     """The seed that fixes the vectors of items that the sweeps start from."""
 
     def decided(self, data: Interactions) -> dict[str, Any]:
-        """Return τ by its rule, unless it is given."""
-        return {"tau": temperature_of(data)} if self.tau is None else {}
+        """Return what follows from the number of rows, unless it is given."""
+        by_rule = {"tau": temperature_of(data), "neighbours": neighbours_of(data, _MOST_NEIGHBOURS)}
+        return {name: value for name, value in by_rule.items() if getattr(self, name) is None}
 
     def fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule that finds new users on the sphere, as for SD-Softmax."""
@@ -79,5 +84,6 @@ class Quick(Solver):
         given = Ingredients(data, seed, device, dim, row_wise=True)
         vectors = discriminators.cosine(given, tau=self.tau, sweeps=self.sweeps).learned().copied()
         weight = not_negative("memory", self.memory)
-        memory = Memory.beside_vectors(data, weight, neighbours=self.neighbours, l2=self.memory_l2)
+        near = neighbours_of(data, _MOST_NEIGHBOURS) if self.neighbours is None else self.neighbours
+        memory = Memory.beside_vectors(data, weight, neighbours=near, l2=self.memory_l2)
         return beside(vectors, memory.of(data, device) if weight else None, weight)
