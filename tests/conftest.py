@@ -117,8 +117,8 @@ def checkerboard() -> Interactions:
 
 # The first compiles nearly every kernel that the others run, beside the next ones, which run none.
 _LONGEST_FIRST = (
-    "conformance/test_engines", "training/test_resume", "serve_page", "test_composed",
-    "kernels/test_triton",
+    "conformance/test_engines", "training/test_resume", "serve_page", "training/test_workers",
+    "training/test_sharded_items", "test_composed", "kernels/test_triton",
     "quality", "experiments/test_paper", "test_examples", "cli/test_first_hour", "engines",
     "hostile/test_commands", "test_benchmarks", "cli/test_cli", "data/test_contexts", "hostile",
     "test_estimators", "test_checkerboard", "test_numerics", "samplers", "training", "paper",

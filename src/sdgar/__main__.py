@@ -1,5 +1,5 @@
 """``python -m sdgar`` is ``sdgar``."""
 
-from sdgar.cli.main import run
+from sdgar.cli.main import command
 
-run()
+command()

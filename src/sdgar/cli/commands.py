@@ -5,7 +5,6 @@ A command's module is imported when that command runs: ``sdgar --help`` needs no
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import typer
 
 from sdgar.cli.pages import Command, Commands, shown_as
-from sdgar.cli.preload import load_torch_ahead
 
 LINES = {
     "demo": "Make data, train, compare with most-popular, save, draw, recommend.",
@@ -48,8 +46,6 @@ LINES = {
 
 A word that Python keeps for itself has ``_`` behind it there.
 """
-_COMPUTING = {"demo", "train", "compare", "tune", "paper", "evaluate", "blend", "recommend"}
-"""The commands that need torch and import and read much else before they do."""
 
 
 class ByName(Commands):
@@ -61,8 +57,6 @@ class ByName(Commands):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """Import a command, or return none if there is none of this name."""
-        if name in _COMPUTING and not {"--help", "-h"}.intersection(sys.argv):
-            load_torch_ahead()
         return command_of(name) if name in LINES else None
 
     def line_of(self, ctx: Any, name: str) -> str:

@@ -366,7 +366,7 @@ def move_items(
     for k in range(mine):
         if k + _AHEAD < mine:
             ahead = list_e[k + _AHEAD]
-            prefetch_row(address, item_e[ahead], row_bytes, row_bytes)
+            prefetch_row(address, np.int64(item_e[ahead]), row_bytes, row_bytes)
             prefetch_row(u_address, ahead // s, u_bytes, u_bytes)
             ask_for_sums(steps.item, item_e[ahead])
             ask_for_sums(steps.bias, item_e[ahead])
@@ -506,7 +506,7 @@ def epoch(
     start.
     """
     steps_before += first
-    taken = 0
+    taken = np.int64(0)  # a plain 0 would be a type of its own, and compiled for
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)

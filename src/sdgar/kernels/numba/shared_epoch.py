@@ -231,7 +231,7 @@ def shared_epoch(
 
     ``scratch`` has the visits of a batch, ``own_scratch`` those of this process.
     """
-    taken = 0
+    taken = np.int64(0)
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)

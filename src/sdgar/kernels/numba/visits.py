@@ -60,7 +60,7 @@ def _row(
     """Return the row of the positive at a place of a context; see ``engines.visits.Visits``."""
     start = indptr_U1[user]
     count = np.uint64(indptr_U1[user + 1] - start)
-    w0, w1, _, _ = words(seed, user, 0, deal)
+    w0, w1, _, _ = words(seed, user, np.int64(0), deal)
     stride = strides[w1 & np.uint64(3)] % count
     offset = (w0 * count) >> np.uint64(32)
     return start + np.int64((offset + stride * np.uint64(place)) % count)
