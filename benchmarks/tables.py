@@ -1509,6 +1509,35 @@ def sequence_epochs() -> str:
     )
 
 
+def earlier_version() -> str:
+    """Epochs, and seconds to an accuracy, beside an earlier version in turns."""
+    epochs, reached = _report("turns/aa32b44.json"), _report("reach.json")
+    names = {"SDGAR": "SD-GAR", "BPR": "BPR", "SDSoftmax": "SD-Softmax"}
+    rows = [
+        [f"an epoch of {said}, Gowalla's shape", f"{row['before']:.2f} s", f"{row['now']:.2f} s",
+         f"{row['ratio']:.2f}"]
+        for name, said in names.items()
+        for row in [epochs["turns"][name]]
+    ]  # fmt: skip
+    for data, row in reached["data"].items():
+        before = row["before"]
+        for name, said in (("now", "SD-Softmax"), ("quick", "quick")):
+            now = row[name]
+            after = f" after {now['epochs']} epochs" if now["epochs"] > 1 else ""
+            after = " after one epoch" if now["epochs"] == 1 else after
+            rows.append([
+                f"{TITLES[data]}, {row['value']:.3f}: {said}, {now['ndcg@50']:.4f}{after}; before, "
+                f"{before['ndcg@50']:.4f} after {before['epochs']} epochs of SD-Softmax",
+                f"{before['seconds']:.1f} s", f"{now['seconds']:.1f} s", f"{now['ratio']:.2f}",
+            ])  # fmt: skip
+    table = markdown(["what", "`aa32b44`", "now", "ratio"], rows)
+    commits = " and ".join(dict.fromkeys(f"`{r['commit'][:7]}`" for r in (epochs, reached)))
+    return table + (
+        f"\n\n{epochs['cpu']}, 2 threads, commit {commits}; medians of {epochs['rounds']} and "
+        f"{reached['rounds']} rounds."
+    )
+
+
 def serving() -> str:
     """Requests a second over HTTP that keep a p99, beside a plain handler."""
     rows = []
@@ -2057,6 +2086,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "answers-index": ("docs/benchmarks.md", answers_index),
     "serving": ("docs/benchmarks.md", serving),
     "sequence-epochs": ("docs/benchmarks.md", sequence_epochs),
+    "earlier-version": ("docs/benchmarks.md", earlier_version),
     "shards": ("docs/scale.md", shards),
     "shards-beside": ("docs/scale.md", shards_beside),
     "ranks": ("docs/scale.md", ranks),

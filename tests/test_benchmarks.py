@@ -44,6 +44,7 @@ CASES = {
     "new_items": (),
     "memory_on_disk": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
+    "reach": ("--before", str(BENCHMARKS.parent / "src")),
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
     "serving": (),
     "shards": (),
@@ -92,7 +93,7 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
 
 LONG = (
     "answers", "beside_als", "command", "exports", "gpu", "kills", "memory parts", "peers accuracy",
-    "ranks", "reading", "recommend_all", "sequences", "serving", "sharded_gpu", "turns",
+    "ranks", "reach", "reading", "recommend_all", "sequences", "serving", "sharded_gpu", "turns",
 )  # fmt: skip
 """The cases of the long run, which start processes that measure, or train much."""
 

@@ -249,8 +249,9 @@ def _kappa(about: Mapping[str, Any]) -> float:
 
 def _neighbourhoods(about: Mapping[str, Any], n_items: int) -> Neighbourhoods:
     """Give the settings by which the weights of a model were found, as the model tells them."""
-    given = about.get("hyper_parameters")
-    settings = of_today(about.get("system"), given if isinstance(given, dict) else {})
+    told = (about.get(part) for part in ("hyper_parameters", "decided"))
+    given = {name: one for part in told if isinstance(part, dict) for name, one in part.items()}
+    settings = of_today(about.get("system"), given)
     match about.get("system"), settings:
         case "local-ease", {
             "neighbours": int() as k, "l2": int() | float() as l2,
