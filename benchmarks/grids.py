@@ -375,6 +375,14 @@ def neighbours() -> list[Job]:
     ]
 
 
+def neighbours_of_quick() -> list[Job]:
+    """The same for quick, which has to be there in seconds."""
+    return [
+        job(data, "quick", 0, "valid", neighbours=k)
+        for data, k in itertools.product(NEIGHBOURLY, (50, 100, 200))
+    ]
+
+
 def lightgcn() -> list[Job]:
     """SD-Softmax with its memory on LightGCN's split: a search on validation rows."""
     small = {"refit_every": 4, "generator_samples": 64}
@@ -465,6 +473,7 @@ GRIDS: dict[str, Callable[[], list[Job]]] = {
     "disliked": disliked,
     "memory": memory,
     "neighbours": neighbours,
+    "neighbours-of-quick": neighbours_of_quick,
     "lightgcn": lightgcn,
     "anew": anew,
     "thorough": thorough,

@@ -318,9 +318,18 @@ def _at(curve: dict[float, list[float]], l2: float) -> float:
 
 def neighbours() -> str:
     """What numbers of neighbours reach on validation rows, beside the number of the rule."""
-    counts, rows = (50, 100, 200, 400), []
+    return _by_neighbours("neighbours", (50, 100, 200, 400), 200, "means of two seeds")
+
+
+def neighbours_of_quick() -> str:
+    """The same for quick."""
+    return _by_neighbours("neighbours-of-quick", (50, 100, 200), 100, "seed 0")
+
+
+def _by_neighbours(grid: str, counts: tuple[int, ...], most: int, seeds: str) -> str:
+    report, rows = f"{grid}.jsonl", []
     for data in grids.NEIGHBOURLY:
-        here = [line for line in _lines("neighbours.jsonl") if line["data"] == data]
+        here = [line for line in _lines(report) if line["data"] == data]
         sizes = here[0]["sizes"]
         each = sizes["rows"] / sizes["items"]
         found = {
@@ -329,11 +338,11 @@ def neighbours() -> str:
         }
         best = max(found.values())
         cells = [f"**{v:.4f}**" if v == best else f"{v:.4f}" for v in found.values()]
-        rows.append([data, f"{each:.0f}", f"{min(max(round(each), 50), 200)}", *cells])
+        rows.append([data, f"{each:.0f}", f"{min(max(round(each), 50), most)}", *cells])
     head = ["data", "rows an item", "by the rule", *(f"k = {k}" for k in counts)]
     return markdown(head, rows) + (
-        "\n\nNDCG@50 on validation rows, means of two seeds; "
-        f"{_made_by('neighbours.jsonl')}. `python benchmarks/accuracy.py make neighbours …`."
+        f"\n\nNDCG@50 on validation rows, {seeds}; {_made_by(report)}. "
+        f"`python benchmarks/accuracy.py make {grid} …`."
     )
 
 
@@ -2087,6 +2096,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "serving": ("docs/benchmarks.md", serving),
     "sequence-epochs": ("docs/benchmarks.md", sequence_epochs),
     "earlier-version": ("docs/benchmarks.md", earlier_version),
+    "neighbours-of-quick": ("docs/defaults.md", neighbours_of_quick),
     "shards": ("docs/scale.md", shards),
     "shards-beside": ("docs/scale.md", shards_beside),
     "ranks": ("docs/scale.md", ranks),

@@ -17,6 +17,9 @@ from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 MAX_TRIES = 16
+AHEAD = 4
+"""Rows that are asked for ahead of the one that is read. A core forgets most of what it is asked
+for at once, if that are many lines."""
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
 _EPOCH, _FRACTION = np.uint64(0xFFFFFF), np.float32(2.0**-32)
 
@@ -269,13 +272,12 @@ def _continue_decomposable(p: Any, known: Any, visits: Any, user_V: Any, bins: A
 def _finish_decomposable(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """Read the items, and ask for their rows of y."""
+    """Read the items, and ask for the first rows of y."""
     _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
-    k_bytes = np.uint64(p.y_IK.shape[1] * 4)
-    for v in range(visits):
-        for j in range(p.n):
-            prefetch_row(p.y_IK.ctypes.data, drawn.item_VN[v, j], k_bytes, k_bytes)
     _redraw(p, known, tail, visits, user_V, row_VP, drawn)
+    item_e, k_bytes = drawn.item_VN.reshape(-1), np.uint64(p.y_IK.shape[1] * 4)
+    for e in range(min(AHEAD, visits * p.n)):
+        prefetch_row(p.y_IK.ctypes.data, item_e[e], k_bytes, k_bytes)
     return None
 
 
@@ -396,8 +398,13 @@ def _probability_popularity(p: Any, known: Any, visits: Any, user_V: Any, drawn:
 
 @variant(probability, Decomposable)
 def _probability_decomposable(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
+    item_e, entries = drawn.item_VN.reshape(-1), visits * p.n
+    k_bytes = np.uint64(p.y_IK.shape[1] * 4)
     for v in range(visits):
         for j in range(p.n):
+            ahead = v * p.n + j + AHEAD
+            if ahead < entries:
+                prefetch_row(p.y_IK.ctypes.data, item_e[ahead], k_bytes, k_bytes)
             drawn.q_VN[v, j] = mix(p.x_UK, p.y_IK, user_V[v], drawn.item_VN[v, j])
     return None
 

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdgar.kernels.compiled import variant
-from sdgar.kernels.numba.draws import DRAWN, continue_draws, finish_draws, start_draws
+from sdgar.kernels.numba.draws import AHEAD, DRAWN, continue_draws, finish_draws, start_draws
 from sdgar.kernels.numba.known import unknown_item
-from sdgar.kernels.numba.scores import ask_for_bias, score
-from sdgar.kernels.numba.threads import prefetch_row
+from sdgar.kernels.numba.scores import ask_for_item, score
 
 
 class HardestOf(NamedTuple):
@@ -40,7 +39,7 @@ def propose(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, bins: Any, drawn: Any,
 ) -> Any:  # fmt: skip
-    """Finish what can be drawn before there are scores, and ask for the vectors of the items."""
+    """Finish what can be drawn before there are scores, and ask for the first vectors."""
 
 
 def pick(
@@ -56,13 +55,9 @@ def _finish(
     row_VP: Any, bins: Any, drawn: Any,
 ) -> Any:  # fmt: skip
     finish_draws(p, known, tail, visits, user_V, row_VP, bins, drawn)
-    item_ICD = tables.item_ICD
-    row_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
-    used = np.uint64(item_ICD.shape[2] * 4)
-    for v in range(visits):
-        for j in range(p.n):
-            prefetch_row(item_ICD.ctypes.data, drawn.item_VN[v, j], row_bytes, used)
-            ask_for_bias(scores, drawn.item_VN[v, j])
+    item_e = drawn.item_VN.reshape(-1)
+    for e in range(min(AHEAD, visits * p.n)):
+        ask_for_item(scores, tables, item_e[e])
     return None
 
 
@@ -71,8 +66,12 @@ def _score(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
 ) -> Any:  # fmt: skip
+    item_e, entries = drawn.item_VN.reshape(-1), visits * p.n
     for v in range(visits):
         for j in range(p.n):
+            ahead = v * p.n + j + AHEAD
+            if ahead < entries:
+                ask_for_item(scores, tables, item_e[ahead])
             neg_VN[v, j] = score(scores, tables, user_V[v], drawn.item_VN[v, j])
     return None
 

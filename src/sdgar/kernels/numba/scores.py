@@ -19,7 +19,7 @@ from sdgar.kernels.compiled import inner, summing, variant
 from sdgar.kernels.numba.covariances import Covariances, look_over, pull
 from sdgar.kernels.numba.math import dot
 from sdgar.kernels.numba.steps import move, move_one
-from sdgar.kernels.numba.threads import prefetch
+from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 
 class MatrixFactorization(NamedTuple):
@@ -64,6 +64,16 @@ def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
 
 def ask_for_bias(scores: Any, item: Any) -> Any:
     """Bring the bias of an item towards the caches, if there are biases."""
+
+
+@inner
+def ask_for_item(scores: Any, tables: Any, item: Any) -> Any:
+    """Bring what a score needs of an item towards the caches."""
+    item_ICD = tables.item_ICD
+    size = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
+    prefetch_row(item_ICD.ctypes.data, item, size, np.uint64(item_ICD.shape[2] * 4))
+    ask_for_bias(scores, item)
+    return None
 
 
 def factor(scores: Any) -> Any:

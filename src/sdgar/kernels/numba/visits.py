@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner
 from sdgar.kernels.numba.rng import words
-from sdgar.kernels.numba.scores import ask_for_bias
+from sdgar.kernels.numba.scores import ask_for_item
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 _FOUR, _EIGHT = np.uint64(4), np.uint64(8)
@@ -134,10 +134,7 @@ def find_rows(visits: Any, deal: Any, order: Any, rows: Any, known: Any, visited
 @inner
 def find_positives(visits: Any, rows: Any, scores: Any, tables: Any, visited: Any) -> Any:
     """Find the positives of the visits with their weights, and ask for their vectors."""
-    item_ICD, weight_E, weight_VP = tables.item_ICD, rows.weight_E, visited.weight_VP
-    address = item_ICD.ctypes.data
-    row_bytes = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
-    used = np.uint64(item_ICD.shape[2] * 4)
+    weight_E, weight_VP = rows.weight_E, visited.weight_VP
     for v in range(visits):
         for i in range(weight_VP.shape[1]):
             weight_VP[v, i] = 0
@@ -146,8 +143,7 @@ def find_positives(visits: Any, rows: Any, scores: Any, tables: Any, visited: An
             item = np.int64(rows.items_E[row])
             visited.item_VP[v, i] = item
             weight_VP[v, i] = weight_E[row] if len(weight_E) else np.float32(1)
-            prefetch_row(address, item, row_bytes, used)
-            ask_for_bias(scores, item)
+            ask_for_item(scores, tables, item)
     return None
 
 
