@@ -33,8 +33,8 @@ from sdgar.models.new_items import (
 )
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.cold import predicted
+from sdgar.recommend.earlier import settings_of
 from sdgar.recommend.unknown import index_of
-from sdgar.settings import of_today
 
 Events = Interactions | Mapping[Any, Iterable[Any]]
 """Who had to do with new items: rows, or a list of users by item."""
@@ -249,10 +249,7 @@ def _kappa(about: Mapping[str, Any]) -> float:
 
 def _neighbourhoods(about: Mapping[str, Any], n_items: int) -> Neighbourhoods:
     """Give the settings by which the weights of a model were found, as the model tells them."""
-    told = (about.get(part) for part in ("hyper_parameters", "decided"))
-    given = {name: one for part in told if isinstance(part, dict) for name, one in part.items()}
-    settings = of_today(about.get("system"), given)
-    match about.get("system"), settings:
+    match about.get("system"), settings_of(about):
         case "local-ease", {
             "neighbours": int() as k, "l2": int() | float() as l2,
             "shrink": int() | float() as shrink, "beta": int() | float() as beta,

@@ -5,6 +5,7 @@ Such a model says only which system made it, and with which settings.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sdgar.data.interactions import History
@@ -13,12 +14,16 @@ from sdgar.models.fold_in import GREATEST, LeastSquares, NoVector, OnSphere, Pop
 from sdgar.settings import of_today
 
 
-def rule_of_earlier(about: dict[str, Any], history: History, n_items: int) -> Rule | None:
-    """Give the rule that models of the system had; None if they had none, or one of their own."""
+def settings_of(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a model tells, by today's names: those given and those decided."""
     given, decided = about.get("hyper_parameters"), about.get("decided")
     settings = of_today(about.get("system"), given if isinstance(given, dict) else {})
-    settings |= decided if isinstance(decided, dict) else {}
-    match about.get("system"), settings:
+    return settings | (decided if isinstance(decided, dict) else {})
+
+
+def rule_of_earlier(about: dict[str, Any], history: History, n_items: int) -> Rule | None:
+    """Give the rule that models of the system had; None if they had none, or one of their own."""
+    match about.get("system"), settings_of(about):
         case "popular", _:
             return NoVector()
         case "ials", {
