@@ -31,12 +31,20 @@ def database(tmp_path: Path) -> Iterator[Database]:
 class Member:
     """One process among several, as an object whose steps a test takes."""
 
-    def __init__(self, shelf: Path, database: Database, name: str, group: str = "g") -> None:
+    def __init__(
+        self,
+        shelf: Path,
+        database: Database,
+        name: str,
+        group: str = "g",
+        variants: tuple[str, ...] = ("main",),
+    ) -> None:
         self.models = Models(
-            {"main": Source("main", shelf, watched=True)},
+            {name: Source(name, shelf, watched=True) for name in variants},
             load=lambda folder: Snapshot.of(folder),
         )
-        self.models.reload("main", "first")
+        for variant in variants:
+            self.models.reload(variant, "first")
         self.agreement = Agreement(self.models, database, group)
         self.agreement._name = f"{group} {name}"
 
@@ -97,6 +105,39 @@ def test_a_process_that_is_dead_is_not_waited_for(
     assert one.serves == "second"
 
 
+@pytest.mark.parametrize("looks", [1, 3])
+def test_a_process_that_looks_late_learns_what_the_others_did(
+    shelf: Path, database: Database, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    one, late = Member(shelf, database, "one"), Member(shelf, database, "late")
+
+    def no_memory(variant: str, name: str) -> object:
+        raise one.models.refuse(variant, name, "there is no memory left")
+
+    for member in (one, late):
+        member.agreement.look()
+    with monkeypatch.context() as patched:
+        patched.setattr(one.models, "stage", no_memory)
+        one.agreement.propose("main", "second")
+        for _ in range(looks):
+            one.agreement.look()
+    late.agreement.look()
+    assert "no memory" in late.models.refused["main"].reason
+    assert (one.serves, late.serves) == ("first", "first")
+
+
+def test_variants_beside_the_first_change_together_too(shelf: Path, database: Database) -> None:
+    members = [Member(shelf, database, name, variants=("main", "b")) for name in ("one", "late")]
+    for member in members:
+        member.agreement.look()
+    members[0].agreement.propose("b", "second")
+    for member in (*members, members[1], members[1], members[0]):
+        member.agreement.look()
+    for member in members:
+        by_name = member.models.current.by_name
+        assert [by_name[name].snapshot.name for name in ("main", "b")] == ["first", "second"]
+
+
 def test_another_group_goes_its_own_way(shelf: Path, database: Database) -> None:
     one, other = Member(shelf, database, "one"), Member(shelf, database, "x", group="h")
     for member in (one, other):
@@ -126,6 +167,11 @@ def test_whoever_asks_is_told_when_it_is_done(shelf: Path, database: Database) -
         (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
         with pytest.raises(UsageError, match="refused"):
             two.agreement.want("main", "first")
+        data[-1] ^= 1
+        (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
+        assert two.agreement.want("main", "first").name == "first"
+        assert (one.serves, two.serves) == ("first", "first")
+        assert two.agreement.want("main", "second").name == "second"
         with pytest.raises(UsageError, match="no model"):
             two.agreement.want("main", "third")
     finally:

@@ -178,7 +178,7 @@ class Report:
     server: str
     """The name of the server."""
     version: str
-    """The version of the model."""
+    """The version of the model, followed by the number of the wish for it."""
     state: str
     """The state that it is in, such as serving, loading or refused."""
     reason: str

@@ -5,6 +5,7 @@
     switch    once all that live are ready, each switches: within one look at the store
     refused   one of them refuses it, and none switches
 
+Every process says again and again what it last did with the newest wish, so that none misses it.
 A process that was not heard of for a while is taken for dead, and is not waited for.
 """
 
@@ -21,6 +22,7 @@ from sdgar.serve.swap import Models, Staged
 
 if TYPE_CHECKING:
     from sdgar.database import Database
+    from sdgar.database.records import Report, Wanted
 
 HEARD = 10.0
 """The seconds after which a process that says nothing is taken for dead."""
@@ -38,6 +40,8 @@ class Agreement:
         self._staged: Staged | None = None
         wanted = database.wanted(group)
         self._number = 0 if wanted is None else wanted.number
+        served = models.current.first.snapshot.version
+        self._said = ("serving", _subject(served, self._number), "")
 
     def propose(self, variant: str, model: str | None = None) -> tuple[str, str, int]:
         """Ask all processes for a model; return its name, its version and the wish's number."""
@@ -49,19 +53,31 @@ class Agreement:
         return name, version, self._database.want(version, label, self._group)
 
     def want(self, variant: str, model: str | None) -> Snapshot:
-        """Ask all processes for a model, and wait until this one has changed to it."""
+        """Ask all processes for a model, and wait until all that live have changed to it."""
         name, version, number = self.propose(variant, model)
+        if number <= self._number and variant in self._models.refused:  # it may be mended now
+            number = self._database.want(version, f"{variant}{_SEPARATOR}{name}", self._group)
+        subject = _subject(version, number)
         until = time.monotonic() + LONGEST
         while time.monotonic() < until:
-            found = self._models.current.by_name[variant].snapshot
-            if found.version == version:
-                return found
-            refusal = self._models.refused.get(variant)
-            if self._number >= number and refusal is not None:
+            live = self._live()
+            refused = [
+                report for report in live if (report.state, report.version) == ("refused", subject)
+            ]
+            if refused:
                 raise UsageError(
-                    f"the model {name} is refused, and the old one goes on: {refusal.reason}",
+                    f"the model {name} is refused, and the old one goes on: {refused[0].reason}",
                     code="refused_model",
                 )
+            if self._number > number:
+                raise UsageError(
+                    f"another model was asked for while {name} was loaded. Ask again.",
+                    code="reloading",
+                )
+            if live and all(
+                (report.state, report.version) == ("serving", subject) for report in live
+            ):
+                return self._models.current.by_name[variant].snapshot
             time.sleep(0.05)
         raise UsageError(
             f"not all processes were ready for {name} within {LONGEST:g} s. Ask again.",
@@ -72,41 +88,53 @@ class Agreement:
         """Take the next step, if there is one; called again and again by a thread."""
         wanted = self._database.wanted(self._group)
         if wanted is None or wanted.number <= self._number:
-            self._say("serving", self._models.current.first.snapshot.version)
+            self._say(*self._said)
             return
         variant, _, folder = wanted.name.partition(_SEPARATOR)
+        subject = _subject(wanted.version, wanted.number)
         if self._models.current.by_name[variant].snapshot.version == wanted.version:
-            self._number = wanted.number
+            self._end(wanted, "serving")
             return
         if self._staged is None or self._staged.version != wanted.version:
             try:
                 self._staged = self._models.stage(variant, folder)
             except SdgarError as error:
-                self._say("refused", wanted.version, str(error))
-                self._end(wanted.number)
+                self._end(wanted, "refused", str(error))
                 return
-        self._say("ready", wanted.version)
-        others = [
+        self._say("ready", subject)
+        live = self._live()
+        refused = [
+            report for report in live if (report.state, report.version) == ("refused", subject)
+        ]
+        if refused:
+            self._models.refuse(variant, folder, refused[0].reason)
+            self._end(wanted, "refused", refused[0].reason)
+        elif all(
+            report.version == subject and report.state in ("ready", "serving") for report in live
+        ):
+            self._models.switch(variant, self._staged)
+            self._end(wanted, "serving")
+
+    def _live(self) -> list[Report]:
+        """Return the last reports of the processes of this group that live."""
+        return [
             report
             for report in self._database.reports()
             if report.server.startswith(self._group + _SEPARATOR)
             and time.time() - report.time < HEARD
         ]
-        refused = [r for r in others if r.state == "refused" and r.version == wanted.version]
-        if refused:
-            self._models.refuse(variant, folder, refused[0].reason)
-            self._end(wanted.number)
-        elif all(
-            report.version == wanted.version and report.state in ("ready", "serving")
-            for report in others
-        ):
-            self._models.switch(variant, self._staged)
-            self._say("serving", wanted.version)
-            self._end(wanted.number)
 
-    def _say(self, state: str, version: str, reason: str = "") -> None:
-        self._database.report(self._name, version, state, reason)
+    def _say(self, state: str, subject: str, reason: str = "") -> None:
+        self._said = (state, subject, reason)
+        self._database.report(self._name, subject, state, reason)
 
-    def _end(self, number: int) -> None:
-        self._number = number
+    def _end(self, wanted: Wanted, state: str, reason: str = "") -> None:
+        """Say how a wish ended for this process, and wait for the next one."""
         self._staged = None
+        self._say(state, _subject(wanted.version, wanted.number), reason)
+        self._number = wanted.number
+
+
+def _subject(version: str, number: int) -> str:
+    """Name what a report speaks of: a model and the wish for it, as one may be wished for twice."""
+    return f"{version}{_SEPARATOR}{number}"
