@@ -17,14 +17,15 @@ import sdgar
 from sdgar.cli import asked
 from sdgar.data.ids import Ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
-from sdgar.recommend import artifact, recommender, sweep
+from sdgar.evaluation import sweep
+from sdgar.recommend import artifact, recommender
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.ranking import pieces_of
 from sdgar.recommend.room import require_within
 from sdgar.storage import folders
 
 from ..cli.test_cli import sdgar as command
-from .test_sieve import model_of
+from ..evaluation.test_sieve import model_of
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from sdgar.evaluation.known import Known
 from sdgar.evaluation.measures import meanings
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks
 from sdgar.evaluation.ranked import Ranked
-from sdgar.evaluation.topk import top_k
+from sdgar.evaluation.sweep import best_of_many
 from sdgar.models.field_factors import FieldFactors
 from sdgar.settings import KS
 from sdgar.show.printed import Described
@@ -198,7 +198,8 @@ def evaluate(
     longest = min(max(metric.k for metric in asked), max(1, scorer.n_items))
     items_TK = np.full((len(held_out), longest), -1, np.int32)
     users_T = held_out.users_T[ranked_T]
-    items_TK[ranked_T] = top_k(scorer, users_T, longest, seen=seen, blocked_I=blocked_I).items_TK
+    best = best_of_many(scorer, users_T, longest, seen=seen, blocked_I=blocked_I)
+    items_TK[ranked_T] = best.items_TK
     known = replace(known or Known(scorer.n_items, seen, seen), blocked_I=blocked_I)
     return report_of(
         Ranked(items_TK, held_out, known, asked, scorer.device),

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from sdgar.data.interactions import History
 from sdgar.errors import UsageError
+from sdgar.evaluation.finder import has_items
 from sdgar.evaluation.topk import TopK, require_rankable, top_k
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model, Scorer
 from sdgar.models.parts import Parts, as_array
-from sdgar.recommend.finder import has_items
 from sdgar.recommend.inverted_file import InvertedFile
 
 FROM_ITEMS = 300_000

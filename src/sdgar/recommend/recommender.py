@@ -25,6 +25,9 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.errors import SdgarWarning, UsageError
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
+from sdgar.evaluation.sieve import FROM_ITEMS as SIEVE_FROM
+from sdgar.evaluation.sieve import Sieve, can_be_sieved
+from sdgar.evaluation.sweep import Sweep, can_be_swept, is_worth_it
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model, Side
@@ -50,11 +53,8 @@ from sdgar.recommend.ranking import Part, ranked_in_pieces
 from sdgar.recommend.reasons import Reasons
 from sdgar.recommend.reranked import facts_of, reranked_in_pieces
 from sdgar.recommend.rules import Reranking, Rules
-from sdgar.recommend.sieve import FROM_ITEMS as SIEVE_FROM
-from sdgar.recommend.sieve import Sieve, can_be_sieved
 from sdgar.recommend.similar import BY, Kept, Likeness
 from sdgar.recommend.summary import summary
-from sdgar.recommend.sweep import Sweep, can_be_swept, is_worth_it
 from sdgar.recommend.unknown import FALLBACKS, MARKS
 from sdgar.recommend.update import knowing, lacks, updated, with_rows_of
 from sdgar.settings import KS

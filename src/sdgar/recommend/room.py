@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sdgar.data.ids import Ids
 from sdgar.errors import ResourceError
+from sdgar.evaluation.sweep import is_worth_it
 from sdgar.machine import cores
 from sdgar.recommend.recommender import PIECE, Recommender
-from sdgar.recommend.sweep import is_worth_it
 
 _LIBRARIES = 400 << 20
 """The bytes of the interpreter and of the libraries that lists need."""

@@ -3,13 +3,14 @@
     u ≈ a p,  v_i ≈ c_i q_i,  |u · v_i - a c_i (p · q_i)| ≤ e        as in ``sieve.py``
     s_i ≤ a c_i (p · q_i) + b_i + e                                  without a memory
     s_i ≤ |u| max |v_i| + max b_i                                    over the items of a tile
+    s_i ≤ |u| |v_i| + b_i + m_i                                      with a memory m
 
 An item whose bound is below the K-th best score so far cannot be in the list; others are scored
-exactly. The items that the memory of a context names come first, each with its whole score, so
-that the bounds hold for all that the sweep looks at, and the K-th best score is high from the
-start. The items of a tile stay in the nearest cache while all contexts of a block meet them. Items
-with large biases and long vectors have the first places, so that a context can pass over most of
-the later tiles as a whole.
+exactly. The items that the memory of a context names come first, so that the bounds without a
+memory hold for all that the sweep looks at, and the K-th best score is high from the start. The
+items of a tile stay in the nearest cache while all contexts of a block meet them. Items with large
+biases and long vectors have the first places, so that a context can pass over most of the later
+tiles as a whole.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ WIDTHS = 64, 128
 """The widths that rows of integers can have: they are filled up to the next one."""
 _AHEAD = 8
 """Vectors ahead of the one that is scored, which are asked for."""
+NOT_NAMED = np.float32(-0.0)
+"""What a memory has for items that it does not name: a sum in which 0 occurs is never -0."""
+_NOT_NAMED_BITS = np.int32(-(2**31))
 _ROUNDING = np.float32(1e-6)
 """What rounding may take away from a score, for each unit of it: more than it ever does."""
 
@@ -109,36 +113,40 @@ def _edge(worst: Any, error: Any) -> Any:
 
 @inner
 def _remembered(
-    u_D: Any, v_ID: Any, bias_I: Any, seen: Any, end: Any, seen_E: Any, blocked_I: Any, first: Any,
-    last: Any, own_E: Any, weight_start_I1: Any, weight_column_F: Any, weight_F: Any, scale: Any,
-    memory_I: Any, named_I: Any, item_K: Any, score_K: Any,
+    u_D: Any, norm: Any, error: Any, v_ID: Any, most_I2: Any, seen: Any, end: Any, seen_E: Any,
+    blocked_I: Any, first: Any, last: Any, own_E: Any, weight_start_I1: Any, weight_column_F: Any,
+    weight_F: Any, scale: Any, memory_I: Any, bits_I: Any, item_K: Any, score_K: Any,
 ) -> Any:  # fmt: skip
-    """Put the items that a memory names into a list; return False if a score is not finite."""
+    """Put the items that a memory names into a list; return False if a score is not finite.
+
+    ``bits_I`` are the bits of ``memory_I``, which names nothing before and after.
+    """
     for e in range(first, last):
         j = own_E[e]
         for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
-            i = weight_column_F[f]
-            if not named_I[i]:
-                named_I[i] = True
-                memory_I[i] = 0
-            memory_I[i] += scale * weight_F[f]
+            memory_I[weight_column_F[f]] += scale * weight_F[f] + np.float32(0)
     finite = True
     address, row_bytes = v_ID.ctypes.data, np.uint64(v_ID.shape[1] * 4)
+    edge = _edge(score_K[0], error)
     for e in range(first, last):
         j = own_E[e]
         for f in range(weight_start_I1[j], weight_start_I1[j + 1]):
             if f + _AHEAD < len(weight_column_F):
                 prefetch_row(address, weight_column_F[f + _AHEAD], row_bytes, row_bytes)
             i = weight_column_F[f]
-            if not named_I[i]:
+            if bits_I[i] == _NOT_NAMED_BITS:
                 continue
-            named_I[i] = False
+            memory, memory_I[i] = memory_I[i], NOT_NAMED
+            rounding = _ROUNDING * abs(memory)
+            if norm * most_I2[i, 0] + most_I2[i, 1] + memory + rounding < edge:
+                continue
             if (len(blocked_I) and blocked_I[i]) or _has(seen_E, seen, end, i):
                 continue
-            score = product(u_D, v_ID[i]) + bias_I[i] + memory_I[i]
+            score = product(u_D, v_ID[i]) + most_I2[i, 1] + memory
             finite &= abs(score) < np.inf
             if _listed(score, i, score_K, item_K):
                 sink(score_K, item_K, len(item_K), score, i)
+                edge = _edge(score_K[0], error)
     return finite
 
 
@@ -146,23 +154,23 @@ def _remembered(
 def sweep(
     first: Any, last: Any, p_BD: Any, u_BD: Any, norm_B: Any, a_B: Any, error_B: Any, edge_B: Any,
     item_P: Any, q_PD: Any, c_P: Any, bias_P: Any, longest_G: Any, most_G: Any, v_ID: Any,
-    bias_I: Any, product_T: Any, memory_I: Any, named_I: Any, starts_B: Any, ends_B: Any,
+    most_I2: Any, product_T: Any, memory_I: Any, bits_I: Any, starts_B: Any, ends_B: Any,
     seen_E: Any, blocked_I: Any, first_B: Any, last_B: Any, own_E: Any, weight_start_I1: Any,
     weight_column_F: Any, weight_F: Any, scale: Any, items_BK: Any, top_BK: Any,
 ) -> Any:  # fmt: skip
     """Fill lists first … last - 1; return the first that has a score of no number, or -1.
 
     Place p of the tables is that of item ``item_P[p]``, and tile g has the longest vector and the
-    greatest bias ``longest_G[g]`` and ``most_G[g]``.
+    greatest bias ``longest_G[g]`` and ``most_G[g]``. ``most_I2`` has |v_i| and b_i side by side.
     """
     k, n_items = items_BK.shape[1], len(item_P)
     for b in range(first, last):
         items_BK[b] = -1
         top_BK[b] = -np.inf
         if not _remembered(
-            u_BD[b], v_ID, bias_I, starts_B[b], ends_B[b], seen_E, blocked_I, first_B[b],
-            last_B[b], own_E, weight_start_I1, weight_column_F, weight_F, scale, memory_I, named_I,
-            items_BK[b], top_BK[b],
+            u_BD[b], norm_B[b], error_B[b], v_ID, most_I2, starts_B[b], ends_B[b], seen_E,
+            blocked_I, first_B[b], last_B[b], own_E, weight_start_I1, weight_column_F, weight_F,
+            scale, memory_I, bits_I, items_BK[b], top_BK[b],
         ):  # fmt: skip
             return b
         edge_B[b] = _edge(top_BK[b, 0], error_B[b])
@@ -181,7 +189,7 @@ def sweep(
                 i = item_P[p]
                 if len(blocked_I) and blocked_I[i]:
                     continue
-                score = product(u_BD[b], v_ID[i]) + bias_I[i]
+                score = product(u_BD[b], v_ID[i]) + bias_P[p]
                 if not abs(score) < np.inf:
                     return b
                 if not _listed(score, i, top_BK[b], items_BK[b]):

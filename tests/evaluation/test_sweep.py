@@ -8,9 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sdgar.data.held_out import HeldOut
 from sdgar.errors import NumericalError
+from sdgar.evaluation import sweep
+from sdgar.evaluation.report import evaluate
+from sdgar.evaluation.sweep import Sweep, can_be_swept
 from sdgar.evaluation.topk import top_k
-from sdgar.recommend.sweep import Sweep, can_be_swept
 
 from .test_sieve import model_of
 
@@ -106,3 +109,26 @@ def test_vectors_that_are_too_long_are_not_swept():
     rng = np.random.default_rng(7)
     assert can_be_swept(model_of(rng, 3, 50, 128, memory=False)[0])
     assert not can_be_swept(model_of(rng, 3, 50, 129, memory=False)[0])
+
+
+def test_measuring_is_the_same_by_a_sweep(monkeypatch):
+    rng = np.random.default_rng(9)
+    model, history = model_of(rng, 40, 300, 8)
+    items_E = np.sort(rng.integers(0, 300, (40, 2)), axis=1).ravel()
+    held_out = HeldOut(np.arange(40), np.arange(0, 81, 2), items_E, 0, 0, 0, 0)
+    whole = evaluate(model, held_out, seen=history, ks=(10,))
+    monkeypatch.setattr(sweep, "_FROM_ITEMS", 300)
+    monkeypatch.setattr(sweep, "_FROM_USERS", 40)
+    swept = []
+    monkeypatch.setattr(Sweep, "_takes", lambda self, n_users: swept.append(n_users) or True)
+    assert evaluate(model, held_out, seen=history, ks=(10,)).means() == whole.means()
+    assert swept == [40]
+
+
+@pytest.mark.parametrize("weight", [0.0, -0.0])
+def test_an_item_whose_memory_is_nothing_is_still_listed(weight):
+    model, history = model_of(np.random.default_rng(10), 20, 60, 8)
+    model.second.weight_II.weight_E.fill_(weight)
+    exact = top_k(model, np.arange(20), 50, seen=history)
+    found = Sweep.of(model).top_k(model, np.arange(20), 50, seen=history)
+    assert found.items_TK.tolist() == exact.items_TK.tolist()

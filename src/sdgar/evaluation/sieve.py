@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.data.interactions import History
+from sdgar.evaluation.finder import Finder
 from sdgar.evaluation.topk import TopK
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
 from sdgar.models.parts import Parts, as_array
-from sdgar.recommend.finder import Finder
 
 FROM_ITEMS = 2_000
 """The size of a catalogue from which a sieve is worth it."""
