@@ -126,6 +126,7 @@ def test_points_stay_in_the_ball(changes):
         assert (length > 1 - 1e-6).any(), name
 
 
+@pytest.mark.exhaustive
 def test_negatives_without_a_slope_go_on_by_their_moments_under_adam():
     """Only the hardest of seven is pushed away; Adam moves the others by what they had before."""
     assert_same_epochs(METRIC_ADAM, some_data(), n_negatives=7)

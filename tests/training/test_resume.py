@@ -676,7 +676,7 @@ def trainer() -> Iterator[Trainer]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each", [5, pytest.param(15, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("each", [3, pytest.param(15, marks=pytest.mark.exhaustive)])
 def test_kill_9_at_random_moments_still_ends_in_the_same_bytes(trainer, events, tmp_path, each):
     """Two systems, each killed some times, in as many runs as that takes."""
     rng = np.random.default_rng(0)
