@@ -2,7 +2,7 @@
 
     python benchmarks/peers.py seconds [--json FILE] [--plot FILE] [--seconds 90] [--data DIR]
     python benchmarks/peers.py accuracy [--json FILE] [--data DIR]
-    PYTHONPATH=src python benchmarks/peers.py curves --json OUT.json --packed carry
+    PYTHONPATH=src python benchmarks/peers.py curves --json OUT.json --packed carry [--only WARP]
     python benchmarks/peers.py plot --json CURVES.json --plot FIGURE.png
 
 ``seconds``: Gowalla, D = 32, implicit's BPR, LightFM's WARP and ours. A tenth of the training rows
@@ -23,6 +23,8 @@ each. Both WARPs try at most 10 negatives, LightFM's default.
 ``curves``: SD-Softmax with its defaults beside EASE, iALS and implicit's ALS, looking at the test
 rows along the way; nothing is chosen by those looks. The settings of EASE and iALS are those that
 the searches of accuracy.py chose on validation rows, those of implicit's ALS are searched here.
+``--only`` measures contestants and data sets whose names have this text in them; what the report
+holds of others stays, each with the commit that it was measured at.
 """
 
 from __future__ import annotations
@@ -515,52 +517,63 @@ def looker(held_out: HeldOut, train: Interactions) -> Callable[[Scorer], float]:
 
 def contenders(
     name: str, train: Interactions, look: Callable[[Scorer], float], *, quick: bool
-) -> Iterator[tuple[str, dict[str, Any], list[Look]]]:
+) -> Iterator[tuple[str, dict[str, Any], Callable[[], list[Look]]]]:
     near = [ItemKNN(neighbours=k) for k in NEIGHBOURS]
-    yield "item-knn", {"neighbours": NEIGHBOURS}, solved(train, look, *near)
-    yield "local-ease", {}, solved(train, look, LocalEASE())
-    yield "quick", {}, solved(train, look, Quick())
+    yield "item-knn", {"neighbours": NEIGHBOURS}, lambda: solved(train, look, *near)
+    yield "local-ease", {}, lambda: solved(train, look, LocalEASE())
+    yield "quick", {}, lambda: solved(train, look, Quick())
     epochs = (2,) if quick else EPOCHS
-    yield "SD-Softmax", {"epochs": epochs}, softmax(train, look, epochs)
+    yield "SD-Softmax", {"epochs": epochs}, lambda: softmax(train, look, epochs)
     if has_implicit():
-        settings = {} if quick else dict(ALS[name])
-        settings |= {"iterations": 2 if quick else ALS_SWEEPS}
-        yield f"implicit ALS, D = {ALS_DIM}", settings, als(train, look, **settings)
-        yield f"implicit BPR, D = {ALS_DIM}", {}, bpr(train, look, quick=quick)
+        of_als = {} if quick else dict(ALS[name])
+        of_als |= {"iterations": 2 if quick else ALS_SWEEPS}
+        yield f"implicit ALS, D = {ALS_DIM}", of_als, lambda: als(train, look, **of_als)
+        yield f"implicit BPR, D = {ALS_DIM}", {}, lambda: bpr(train, look, quick=quick)
     if DEVICE.type == "cpu" and find_spec("lightfm") is not None:
-        yield f"LightFM WARP, D = {ALS_DIM}", {}, warp(train, look, quick=quick)
+        yield f"LightFM WARP, D = {ALS_DIM}", {}, lambda: warp(train, look, quick=quick)
     if train.n_items <= MOST_ITEMS_FOR_EASE:
-        settings = settings_of("ease", name)
-        yield "EASE", settings, solved(train, look, EASE(**settings))
+        of_ease = settings_of("ease", name)
+        yield "EASE", of_ease, lambda: solved(train, look, EASE(**of_ease))
     if DEVICE.type == "cuda":
-        settings = IALS_SETTINGS.get(name, {"dim": 8})
-        yield f"iALS, D = {settings['dim']}", settings, solved(train, look, IALS(**settings))
+        of_ials = IALS_SETTINGS.get(name, {"dim": 8})
+        yield f"iALS, D = {of_ials['dim']}", of_ials, lambda: solved(train, look, IALS(**of_ials))
 
 
 def curves(options: Any) -> None:
     """Train everyone on all training rows, and look at the test rows along the way."""
     report: dict[str, Any] = {**machine("implicit"), "device": str(DEVICE), "data": {}}
     report["threads"] = torch.get_num_threads()
+    commit = report.pop("commit")
+    report["note"] = "each contestant has the commit that it was measured at"
+    if options.only and options.json.exists():
+        report["data"] = json.loads(options.json.read_text())["data"]
     for name in ("demo",) if options.quick else TARGETS:
         if options.quick:
             train, test = splits.per_user(synthetic("demo"), seed=0)
         else:
             train, test = from_npz(options.packed / f"{name}.npz")
         look = looker(HeldOut.of(test, train), train)
-        SDSoftmax(epochs=2, device=str(DEVICE)).fit(train[:1000], verbose=False)  # compiles
-        found = {}
-        for label, settings, looks in contenders(name, train, look, quick=options.quick):
+        asked = [
+            one
+            for one in contenders(name, train, look, quick=options.quick)
+            if options.only is None or options.only.lower() in f"{name} {one[0]}".lower()
+        ]
+        if asked:
+            SDSoftmax(epochs=2, device=str(DEVICE)).fit(train[:1000], verbose=False)  # compiles
+        found = report["data"].setdefault(name, {})
+        for label, settings, measure in asked:
+            looks = measure()
             reached = {
                 str(target): min((round(s, 2) for s, v in looks if v >= target), default=None)
                 for target in TARGETS.get(name, ())
             }
             found[label] = {
+                "commit": commit,
                 "settings": settings,
                 "seconds_to": reached,
                 "looks": [(round(s, 2), round(value, 4)) for s, value in looks],
             }
             print(name, label, reached, found[label]["looks"], flush=True)
-        report["data"][name] = found
         write_report(options.json, report)
 
 
@@ -606,6 +619,7 @@ def main() -> None:
         packed={"type": Path, "metavar": "DIR", "help": "where accuracy.py pack wrote"},
         seconds={"type": float, "default": 90.0, "help": "training limit of a setting"},
         users={"type": int, "default": 10_000, "help": "users of a look, chosen once"},
+        only={"metavar": "TEXT", "help": "curves: some contestants or data sets, by name"},
     )
     parser.add_argument("command", choices=commands)
     options = parser.parse_args()
