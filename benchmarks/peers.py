@@ -541,12 +541,12 @@ def contenders(
 
 def curves(options: Any) -> None:
     """Train everyone on all training rows, and look at the test rows along the way."""
-    report: dict[str, Any] = {**machine("implicit"), "device": str(DEVICE), "data": {}}
+    report: dict[str, Any] = {**machine("implicit", "lightfm-next"), "device": str(DEVICE)}
     report["threads"] = torch.get_num_threads()
     commit = report.pop("commit")
     report["note"] = "each contestant has the commit that it was measured at"
-    if options.only and options.json.exists():
-        report["data"] = json.loads(options.json.read_text())["data"]
+    kept = options.only is not None and options.json.exists()
+    report["data"] = json.loads(options.json.read_text())["data"] if kept else {}
     for name in ("demo",) if options.quick else TARGETS:
         if options.quick:
             train, test = splits.per_user(synthetic("demo"), seed=0)
