@@ -138,6 +138,29 @@ def test_variants_beside_the_first_change_together_too(shelf: Path, database: Da
         assert [by_name[name].snapshot.name for name in ("main", "b")] == ["first", "second"]
 
 
+def test_a_process_that_started_since_then_is_asked_too(shelf: Path, database: Database) -> None:
+    members = [Member(shelf, database, "one")]
+    over = threading.Event()
+
+    def follow() -> None:
+        while not over.is_set():
+            for member in list(members):
+                member.agreement.look()
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        members[0].agreement.want("main", "second")
+        members.append(Member(shelf, database, "late"))  # it starts with the first model
+        members[1].agreement.look()
+        members[0].agreement.want("main", "second")
+    finally:
+        over.set()
+        thread.join()
+    assert [member.serves for member in members] == ["second", "second"]
+
+
 def test_another_group_goes_its_own_way(shelf: Path, database: Database) -> None:
     one, other = Member(shelf, database, "one"), Member(shelf, database, "x", group="h")
     for member in (one, other):
@@ -162,6 +185,7 @@ def test_whoever_asks_is_told_when_it_is_done(shelf: Path, database: Database) -
     thread.start()
     try:
         assert one.agreement.want("main", "second").name == "second"
+        assert (one.serves, two.serves) == ("second", "second")
         data = bytearray((shelf / "first" / "model.safetensors").read_bytes())
         data[-1] ^= 1
         (shelf / "first" / "model.safetensors").write_bytes(bytes(data))

@@ -55,16 +55,13 @@ class Agreement:
     def want(self, variant: str, model: str | None) -> Snapshot:
         """Ask all processes for a model, and wait until all that live have changed to it."""
         name, version, number = self.propose(variant, model)
-        if number <= self._number and variant in self._models.refused:  # it may be mended now
+        if number <= self._number and not self._all_serve(_subject(version, number)):
+            # The model may be mended since it was refused, or a process has started since then.
             number = self._database.want(version, f"{variant}{_SEPARATOR}{name}", self._group)
         subject = _subject(version, number)
         until = time.monotonic() + LONGEST
         while time.monotonic() < until:
-            live = self._live()
-            refused = [
-                report for report in live if (report.state, report.version) == ("refused", subject)
-            ]
-            if refused:
+            if refused := self._refusals(subject):
                 raise UsageError(
                     f"the model {name} is refused, and the old one goes on: {refused[0].reason}",
                     code="refused_model",
@@ -74,9 +71,7 @@ class Agreement:
                     f"another model was asked for while {name} was loaded. Ask again.",
                     code="reloading",
                 )
-            if live and all(
-                (report.state, report.version) == ("serving", subject) for report in live
-            ):
+            if self._all_serve(subject):
                 return self._models.current.by_name[variant].snapshot
             time.sleep(0.05)
         raise UsageError(
@@ -102,15 +97,12 @@ class Agreement:
                 self._end(wanted, "refused", str(error))
                 return
         self._say("ready", subject)
-        live = self._live()
-        refused = [
-            report for report in live if (report.state, report.version) == ("refused", subject)
-        ]
-        if refused:
+        if refused := self._refusals(subject):
             self._models.refuse(variant, folder, refused[0].reason)
             self._end(wanted, "refused", refused[0].reason)
         elif all(
-            report.version == subject and report.state in ("ready", "serving") for report in live
+            report.version == subject and report.state in ("ready", "serving")
+            for report in self._live()
         ):
             self._models.switch(variant, self._staged)
             self._end(wanted, "serving")
@@ -123,6 +115,16 @@ class Agreement:
             if report.server.startswith(self._group + _SEPARATOR)
             and time.time() - report.time < HEARD
         ]
+
+    def _refusals(self, subject: str) -> list[Report]:
+        """Return the reports of the processes that refuse a model."""
+        return [one for one in self._live() if (one.state, one.version) == ("refused", subject)]
+
+    def _all_serve(self, subject: str) -> bool:
+        """Tell whether all processes that live serve a model."""
+        live = self._live()
+        served = [one for one in live if (one.state, one.version) == ("serving", subject)]
+        return 0 < len(served) == len(live)
 
     def _say(self, state: str, subject: str, reason: str = "") -> None:
         self._said = (state, subject, reason)
