@@ -20,9 +20,10 @@ settings each, a look every 10 epochs, until four looks bring no gain. The best 
 each is then trained on all training rows with seeds 0, 1 and 2, and the test rows are read once for
 each. Both WARPs try at most 10 negatives, LightFM's default.
 
-``curves``: SD-Softmax with its defaults beside EASE, iALS and implicit's ALS, looking at the test
-rows along the way; nothing is chosen by those looks. The settings of EASE and iALS are those that
-the searches of accuracy.py chose on validation rows, those of implicit's ALS are searched here.
+``curves``: item-knn, local-ease, quick and SD-Softmax with their defaults beside EASE, iALS,
+implicit's ALS and BPR, and LightFM's WARP, looking at the test rows along the way; nothing is
+chosen by those looks. The settings of EASE and iALS are those that the searches of accuracy.py
+chose on validation rows, those of implicit's ALS are searched here.
 ``--only`` measures contestants and data sets whose names have this text in them; what the report
 holds of others stays, each with the commit that it was measured at.
 """

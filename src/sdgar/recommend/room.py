@@ -16,6 +16,10 @@ _TEXT = 160
 """The bytes of an id that is a text: itself, its place, and what finds it."""
 _SCORES = 128 << 20
 """The bytes that each thread takes for blocks of scores."""
+_MEMORY = 4
+"""The bytes of an item that each thread takes for a memory, where lists are found by a sweep."""
+_TABLE = 150
+"""The bytes of an item in the table of a sweep: up to 128 integers, and what bounds need."""
 
 
 def bytes_needed(model: Recommender, n_users: int, k: int) -> int:
@@ -25,7 +29,7 @@ def bytes_needed(model: Recommender, n_users: int, k: int) -> int:
     each = _SCORES
     table = 0
     if is_worth_it(n_users, n_items):
-        each, table = 5 * n_items, 90 * n_items
+        each, table = _MEMORY * n_items, _TABLE * n_items
     ids = _bytes_of(model.users) + _bytes_of(model.items) + 100 * min(n_users, len(model.users))
     return _LIBRARIES + ids + table + threads * each + _ROW * rows
 

@@ -33,6 +33,7 @@ _AHEAD = 8
 NOT_NAMED = np.float32(-0.0)
 """What a memory has for items that it does not name: a sum in which 0 occurs is never -0."""
 _NOT_NAMED_BITS = np.int32(-(2**31))
+"""The bits of that number, which equals 0 and is not the same."""
 _ROUNDING = np.float32(1e-6)
 """What rounding may take away from a score, for each unit of it: more than it ever does."""
 
