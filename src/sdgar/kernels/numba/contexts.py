@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import summing, variant
+from sdgar.kernels.compiled import variant
+from sdgar.kernels.numba.rows import add_row, clear_row, dot_rows, row_at, scale_row
 from sdgar.kernels.numba.scores import move_user
 from sdgar.kernels.numba.steps import move
 from sdgar.kernels.numba.threads import prefetch_row
@@ -82,41 +83,23 @@ def _move_context(
     return None
 
 
-@summing
-def _square(g_D: Any) -> Any:
-    total = np.float32(0)
-    for d in range(len(g_D)):
-        total += g_D[d] * g_D[d]
-    return total
-
-
-@summing
-def _along(grad_VD: Any, v: Any, user_UCD: Any, user: Any) -> Any:
-    """Return the product g · u."""
-    total = np.float32(0)
-    for d in range(grad_VD.shape[1]):
-        total += grad_VD[v, d] * user_UCD[user, 0, d]
-    return total
-
-
 @variant(add_up, Summed)
 def _add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
     user_UCD, field_VCD, place_UF = tables.user_UCD, tables.field_VCD, tables.place_UF
-    dim = len(g_D)
+    dim, g, one = len(g_D), g_D.ctypes.data, np.float32(1)
     for visit in range(visits):
         user = user_V[visit]
-        for f in range(place_UF.shape[1]):
-            place = place_UF[user, f]
-            for d in range(dim):
-                g_D[d] += field_VCD[place, 0, d]
-        inverse = np.float32(1)
+        # Another thread may read this context: its vector is written once, when it is complete.
+        scale_row(g, row_at(field_VCD, place_UF[user, 0]), one, dim)
+        for f in range(1, place_UF.shape[1]):
+            add_row(g, row_at(field_VCD, place_UF[user, f]), one, dim)
+        inverse = one
         if tables.directions:
             # As torch has it, which divides by the length or by 1e-12.
-            inverse = np.float32(1) / max(np.sqrt(_square(g_D)), np.float32(1e-12))
+            inverse = one / max(np.sqrt(dot_rows(g, g, dim)), np.float32(1e-12))
             tables.inverse_U[user] = inverse
-        for d in range(dim):
-            user_UCD[user, 0, d] = inverse * g_D[d]
-            g_D[d] = 0
+        scale_row(row_at(user_UCD, user), g, inverse, dim)
+    clear_row(g, dim)
     return None
 
 
@@ -125,10 +108,9 @@ def _to_the_fields(tables: Any, user: Any, v: Any, place_VF: Any, grad_VD: Any) 
     for f in range(tables.place_UF.shape[1]):
         place_VF[v, f] = tables.place_UF[user, f]
     if tables.directions:
-        along = _along(grad_VD, v, tables.user_UCD, user)
-        for d in range(grad_VD.shape[1]):
-            rest = grad_VD[v, d] - along * tables.user_UCD[user, 0, d]
-            grad_VD[v, d] = tables.inverse_U[user] * rest
+        dim, g, u = grad_VD.shape[1], row_at(grad_VD, v), row_at(tables.user_UCD, user)
+        add_row(g, u, -dot_rows(g, u, dim), dim)
+        scale_row(g, g, tables.inverse_U[user], dim)
     return None
 
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, summing, variant
+from sdgar.kernels.compiled import inner, variant
 from sdgar.kernels.numba.known import bit_of, is_among, is_known, unknown_item
 from sdgar.kernels.numba.rng import index_and_fraction, words
+from sdgar.kernels.numba.rows import dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 MAX_TRIES = 16
@@ -137,13 +138,10 @@ def from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
     return np.int64(entry) if fraction < (word & _LOW) else np.int64(word >> _HALF)
 
 
-@summing
+@inner
 def mix(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
     """Q(i|c) = Σ_k x_ck y_ik."""
-    total = np.float32(0)
-    for k in range(x_UK.shape[1]):
-        total += x_UK[user, k] * y_IK[item, k]
-    return total
+    return dot_rows(row_at(x_UK, user), row_at(y_IK, item), x_UK.shape[1])
 
 
 @inner

@@ -33,6 +33,7 @@ from sdgar.kernels.numba.losses import Scored, few_slopes, gradient, weigh
 from sdgar.kernels.numba.owners import owns
 from sdgar.kernels.numba.picks import pick, propose
 from sdgar.kernels.numba.rng import permuted
+from sdgar.kernels.numba.rows import add_row, clear_row, row_at, scale_row
 from sdgar.kernels.numba.scores import (
     ask_for_bias,
     factor,
@@ -51,7 +52,7 @@ from sdgar.kernels.numba.visits import (
     find_rows,
 )
 
-_BLOCK = 24
+_BLOCK = 48
 """The rows of a block of visits: those of all blocks under way fit in the caches of a core."""
 _STAGES = 6
 """The stages of a block of visits, and so the blocks under way."""
@@ -296,20 +297,14 @@ def _hand_over(
     for v in range(visits):
         b, user, count = first + v, visited.user_V[v], visited.count_V[v]
         scratch.count_V[b] = count
-        for d in range(dim):
-            u_VD[b, d] = a * user_UCD[user, 0, d]
-        item = item_VP[v, 0]
-        c = slope_pos_VP[v, 0] * a
-        for d in range(dim):
-            grad_VD[b, d] = c * item_ICD[item, 0, d]
+        grad = row_at(grad_VD, b)
+        scale_row(row_at(u_VD, b), row_at(user_UCD, user), a, dim)
+        scale_row(grad, row_at(item_ICD, item_VP[v, 0]), slope_pos_VP[v, 0] * a, dim)
         for i in range(p):
             item_e[b * s + i] = item_VP[v, i] if i < count else -1
             slope_e[b * s + i] = slope_pos_VP[v, i]
         for i in range(1, count):
-            item = item_VP[v, i]
-            c = slope_pos_VP[v, i] * a
-            for d in range(dim):
-                grad_VD[b, d] += c * item_ICD[item, 0, d]
+            add_row(grad, row_at(item_ICD, item_VP[v, i]), slope_pos_VP[v, i] * a, dim)
         answered = False
         for j in range(n):
             item = item_VN[v, j]
@@ -319,9 +314,7 @@ def _hand_over(
             if look and slope_neg_VN[v, j] == 0:
                 item_e[b * s + p + j] = -1 if drop else item
                 continue
-            c = slope_neg_VN[v, j] * a
-            for d in range(dim):
-                grad_VD[b, d] += c * item_ICD[item, 0, d]
+            add_row(grad, row_at(item_ICD, item), slope_neg_VN[v, j] * a, dim)
         scratch.answered_V[b] = answered
         hand_down(tables, user, b, scratch.place_VF, grad_VD)
     return None
@@ -386,12 +379,10 @@ def move_items(
             if e >= 0:
                 # All but the last entry of a chain are added up; the last goes into the step.
                 single = False
-                for d in range(dim):
-                    g_D[d] += c * u_VD[v, d]
+                add_row(g_D.ctypes.data, row_at(u_VD, v), c, dim)
         move_item(scores, steps, tables, item, g_D, c, u_VD, v, slope, reg * steps.l2)
         if not single:
-            for d in range(dim):
-                g_D[d] = 0
+            clear_row(g_D.ctypes.data, dim)
     return None
 
 
@@ -424,12 +415,10 @@ def move_users(
             e = np.int64(next_e[e])
             if e >= 0:
                 single = False
-                for d in range(dim):
-                    g_D[d] += share * grad_VD[v, d]
+                add_row(g_D.ctypes.data, row_at(grad_VD, v), share, dim)
         move_row(tables, scores, steps, row, g_D, share, grad_VD, v, reg * steps.l2)
         if not single:
-            for d in range(dim):
-                g_D[d] = 0
+            clear_row(g_D.ctypes.data, dim)
     return None
 
 

@@ -9,7 +9,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from sdgar.kernels.compiled import inner, summing
+from sdgar.kernels.compiled import inner
+from sdgar.kernels.numba.rows import dot_rows, row_at
 
 _LOG2_E = np.float32(1.44269504088896341)
 # ln 2 in two parts: the first has few bits, so that n · ln 2 is exact in it.
@@ -69,10 +70,7 @@ def softplus_and_sigmoid(s: Any) -> Any:
     return max(s, np.float32(0)) + log1p_unit(e), sigmoid
 
 
-@summing
+@inner
 def dot(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
     """u_c · v_i, from tables whose rows begin with the parameters."""
-    total = np.float32(0)
-    for d in range(user_UCD.shape[2]):
-        total += user_UCD[user, 0, d] * item_ICD[item, 0, d]
-    return total
+    return dot_rows(row_at(user_UCD, user), row_at(item_ICD, item), user_UCD.shape[2])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba.draws import mix as dot
+from sdgar.kernels.numba.rows import add_row, clear_row, dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch_row, share
 
 _AHEAD = 6
@@ -39,13 +39,11 @@ def pull(
     dim, entries = p_RD.shape[1], len(column_E)
     address, row_bytes = v_CD.ctypes.data, np.uint64(dim * 4)
     for r in range(first, last):
-        for d in range(dim):
-            out_RD[r, d] = 0
+        out = row_at(out_RD, r)
+        clear_row(out, dim)
         for e in range(start_R1[r], start_R1[r + 1]):
             if e + _AHEAD < entries:
                 prefetch_row(address, column_E[e + _AHEAD], row_bytes, row_bytes)
-            c = column_E[e]
-            x = weight_E[e] * dot(p_RD, v_CD, r, c)
-            for d in range(dim):
-                out_RD[r, d] += x * v_CD[c, d]
+            v = row_at(v_CD, column_E[e])
+            add_row(out, v, weight_E[e] * dot_rows(row_at(p_RD, r), v, dim), dim)
     return None

@@ -15,9 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, summing, variant
+from sdgar.kernels.compiled import inner, variant
 from sdgar.kernels.numba.covariances import Covariances, look_over, pull
 from sdgar.kernels.numba.math import dot
+from sdgar.kernels.numba.rows import (
+    Numbers,
+    Row,
+    add_row,
+    clear_row,
+    dot_rows,
+    muladd,
+    row_at,
+    scale_row,
+    sum_of_places,
+)
 from sdgar.kernels.numba.steps import move, move_one
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
@@ -187,15 +198,6 @@ def _over_tau(scores: Any) -> Any:
     return scores.over_tau
 
 
-@summing
-def _along(g_D: Any, table_RCD: Any, row: Any) -> Any:
-    """Return the product g · θ."""
-    total = np.float32(0)
-    for d in range(table_RCD.shape[2]):
-        total += g_D[d] * table_RCD[row, 0, d]
-    return total
-
-
 @inner
 def _turn(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
@@ -204,17 +206,12 @@ def _turn(
 
     g_D is 0 afterwards.
     """
-    dim = table_RCD.shape[2]
-    for d in range(dim):
-        g_D[d] += c * u_VD[v, d]
-    along = _along(g_D, table_RCD, row)
-    for d in range(dim):
-        g_D[d] -= along * table_RCD[row, 0, d]
+    dim, theta, g = table_RCD.shape[2], row_at(table_RCD, row), g_D.ctypes.data
+    add_row(g, row_at(u_VD, v), c, dim)
+    add_row(g, theta, -dot_rows(g, theta, dim), dim)
     move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, np.float32(0))
-    inverse = np.float32(1) / np.sqrt(dot(table_RCD, table_RCD, row, row))
-    for d in range(dim):
-        table_RCD[row, 0, d] *= inverse
-        g_D[d] = 0
+    scale_row(theta, theta, np.float32(1) / np.sqrt(dot_rows(theta, theta, dim)), dim)
+    clear_row(g, dim)
     return None
 
 
@@ -257,19 +254,16 @@ def _look_over(
     return None
 
 
-@summing
-def _near(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
-    """Return the sum Σ_d (2 u_d - v_d) v_d."""
-    total, two = np.float32(0), np.float32(2)
-    for d in range(user_UCD.shape[2]):
-        v = item_ICD[item, 0, d]
-        total += (two * user_UCD[user, 0, d] - v) * v
-    return total
+@sum_of_places
+def _near(before: Numbers, u: Row, v: Row) -> Numbers:
+    """Σ_d (2 u_d - v_d) v_d."""
+    return muladd(u + u - v, v, before)
 
 
 @variant(score, Metric, CovariantMetric)
 def _nearness(scores: Any, tables: Any, user: Any, item: Any) -> Any:
-    return _near(tables.user_UCD, tables.item_ICD, user, item)
+    user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
+    return _near(row_at(user_UCD, user), row_at(item_ICD, item), user_UCD.shape[2])
 
 
 @variant(factor, Metric, CovariantMetric)
@@ -282,9 +276,8 @@ def _into_ball(table_RCD: Any, row: Any) -> Any:
     """Divide a row by its length if that is above 1."""
     square = dot(table_RCD, table_RCD, row, row)
     if square > 1:
-        inverse = np.float32(1) / np.sqrt(square)
-        for d in range(table_RCD.shape[2]):
-            table_RCD[row, 0, d] *= inverse
+        theta = row_at(table_RCD, row)
+        scale_row(theta, theta, np.float32(1) / np.sqrt(square), table_RCD.shape[2])
     return None
 
 
@@ -321,8 +314,7 @@ def _pulled(
     touch_R[row] = 0
     move(step, table_RCD, row, g_D, c, u_VD, v, reg)
     _into_ball(table_RCD, row)
-    for d in range(len(g_D)):
-        g_D[d] = 0
+    clear_row(g_D.ctypes.data, len(g_D))
     return None
 
 

@@ -12,6 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import variant
+from sdgar.kernels.numba.rows import (
+    Number,
+    Numbers,
+    Row,
+    each_place,
+    muladd,
+    root,
+    row_at,
+    sum_of_places,
+)
 from sdgar.kernels.numba.threads import prefetch
 
 
@@ -110,13 +120,44 @@ def move_one(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     """Move the one number of a row by its gradient."""
 
 
+def _gradient(theta: Row, g: Row, u: Row, c: Number, reg: Number) -> Numbers:
+    """G + c u + reg θ, at one place."""
+    return muladd(reg, theta, muladd(c, u, g))
+
+
+@each_place
+def _step(theta: Row, g: Row, u: Row, c: Number, reg: Number, rate: Number) -> Numbers:
+    """Θ - η (g + c u + reg θ)."""
+    return theta - rate * _gradient(theta, g, u, c, reg)
+
+
+@sum_of_places
+def _squares(before: Numbers, theta: Row, g: Row, u: Row, c: Number, reg: Number) -> Numbers:
+    """Σ_d (g + c u + reg θ)²."""
+    found = _gradient(theta, g, u, c, reg)
+    return muladd(found, found, before)
+
+
+@each_place
+def _adam_step(
+    theta: Row, m: Row, s: Row, g: Row, u: Row, c: Number, reg: Number, rate: Number, beta1: Number,
+    rest1: Number, beta2: Number, rest2: Number, epsilon: Number,
+) -> tuple[Numbers, Numbers, Numbers]:  # fmt: skip
+    """Θ - η m / (√s + ε) with the new m and s, and these."""
+    found = _gradient(theta, g, u, c, reg)
+    m = muladd(beta1, m, rest1 * found)
+    s = muladd(beta2, s, rest2 * found * found)
+    return theta - rate * m / (root(s) + epsilon), m, s
+
+
 @variant(move, SGD)
 def _move_sgd(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip
-    for d in range(table_RCD.shape[2]):
-        theta = table_RCD[row, 0, d]
-        table_RCD[row, 0, d] = theta - step.rate * (g_D[d] + c * u_VD[v, d] + reg * theta)
+    _step(
+        row_at(table_RCD, row), g_D.ctypes.data, row_at(u_VD, v), c, reg, step.rate,
+        table_RCD.shape[2],
+    )  # fmt: skip
     return None
 
 
@@ -126,19 +167,15 @@ def _move_one_sgd(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     return None
 
 
-@variant(move, RowAdagrad, summing=True)
+@variant(move, RowAdagrad)
 def _move_row_adagrad(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip
-    dim, total = table_RCD.shape[2], np.float32(0)
-    for d in range(dim):
-        g = g_D[d] + c * u_VD[v, d] + reg * table_RCD[row, 0, d]
-        total += g * g
-    step.sum_R[row] += total / np.float32(dim)
+    dim = table_RCD.shape[2]
+    theta, g, u = row_at(table_RCD, row), g_D.ctypes.data, row_at(u_VD, v)
+    step.sum_R[row] += _squares(theta, g, u, c, reg, dim) / np.float32(dim)
     rate = step.rate / (np.sqrt(step.sum_R[row]) + step.epsilon)
-    for d in range(dim):
-        theta = table_RCD[row, 0, d]
-        table_RCD[row, 0, d] = theta - rate * (g_D[d] + c * u_VD[v, d] + reg * theta)
+    _step(theta, g, u, c, reg, rate, dim)
     return None
 
 
@@ -153,15 +190,13 @@ def _move_one_row_adagrad(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
 def _move_lazy_adam(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip
-    rest1, rest2 = np.float32(1) - step.beta1, np.float32(1) - step.beta2
-    for d in range(table_RCD.shape[2]):
-        theta = table_RCD[row, 0, d]
-        g = g_D[d] + c * u_VD[v, d] + reg * theta
-        m = step.beta1 * table_RCD[row, 1, d] + rest1 * g
-        s = step.beta2 * table_RCD[row, 2, d] + rest2 * g * g
-        table_RCD[row, 1, d] = m
-        table_RCD[row, 2, d] = s
-        table_RCD[row, 0, d] = theta - step.rate * m / (np.sqrt(s) + step.epsilon)
+    dim = table_RCD.shape[2]
+    theta, size = row_at(table_RCD, row), np.uint64(dim * 4)
+    _adam_step(
+        theta, theta + size, theta + size + size, g_D.ctypes.data, row_at(u_VD, v), c, reg,
+        step.rate, step.beta1, np.float32(1) - step.beta1, step.beta2,
+        np.float32(1) - step.beta2, step.epsilon, dim,
+    )  # fmt: skip
     return None
 
 

@@ -1,0 +1,288 @@
+"""Equations between rows of D numbers on the CPU, computed 16 numbers at a time.
+
+Left to itself, the compiler makes of a loop over the numbers of some rows a test of whether they
+overlap, a loop over vectors, and a loop over what is left. For rows of 32 numbers the tests take as
+long as the work. Here an equation is written for one place of its rows, and says by its types what
+are rows of float32 (``Row``), rows of bfloat16 (``Half``) and numbers (``Number``)::
+
+    @each_place
+    def add_row(out: Row, x: Row, c: Number) -> Numbers:
+        return muladd(c, x, out)
+
+    add_row(row_at(g_VD, v), row_at(item_ID, i), c, dim)
+
+What ``each_place`` computes becomes the first row, or the first rows if there are several;
+``sum_of_places`` adds it up. A row that is written may be one of those that are read, but must not
+overlap one otherwise. The terms of a sum have one order, whatever kernel the sum is a part of.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from sdgar.kernels.compiled import inner
+
+WIDTH = 16
+"""The numbers of a vector: one register of AVX-512, four of NEON."""
+
+_FLOAT, _INT16, _INT32, _INT64 = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers at 16 places of a row, or at one, while code is made for them."""
+
+    builder: Any
+    value: Any
+
+    def __add__(self, other: Numbers) -> Numbers:
+        return Numbers(self.builder, self.builder.fadd(self.value, other.value))
+
+    def __sub__(self, other: Numbers) -> Numbers:
+        return Numbers(self.builder, self.builder.fsub(self.value, other.value))
+
+    def __mul__(self, other: Numbers) -> Numbers:
+        return Numbers(self.builder, self.builder.fmul(self.value, other.value))
+
+    def __truediv__(self, other: Numbers) -> Numbers:
+        return Numbers(self.builder, self.builder.fdiv(self.value, other.value))
+
+    def zero(self) -> Numbers:
+        """Return as many zeros."""
+        return Numbers(self.builder, _filled(self.value.type, 0.0))
+
+    def call(self, name: str, *others: Numbers) -> Numbers:
+        """Return what a function of LLVM makes of these numbers."""
+        kind = self.value.type
+        suffix = f"v{WIDTH}f32" if isinstance(kind, ir.VectorType) else "f32"
+        signature = ir.FunctionType(kind, [kind] * (1 + len(others)))
+        function = cgutils.get_or_insert_function(
+            self.builder.module, signature, f"llvm.{name}.{suffix}"
+        )
+        args = [self.value, *(other.value for other in others)]
+        return Numbers(self.builder, self.builder.call(function, args))
+
+
+Row: TypeAlias = Numbers
+Half: TypeAlias = Numbers
+Number: TypeAlias = Numbers
+
+
+def muladd(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
+    """Return a b + c, rounded once where the processor can do that."""
+    return a.call("fmuladd", b, c)
+
+
+def root(a: Numbers) -> Numbers:
+    """Return the square root."""
+    return a.call("sqrt")
+
+
+def each_place(equation: Callable[..., Any]) -> Any:
+    """Compile an equation that gives the first row, or a tuple of the first rows."""
+    return intrinsic(_compiler(equation, summed=False))
+
+
+def sum_of_places(equation: Callable[..., Numbers]) -> Any:
+    """Compile a sum over the places of rows; the equation is one term and gets the sum before it.
+
+    Its first argument is that sum, which the caller does not pass.
+    """
+    return intrinsic(_compiler(equation, summed=True))
+
+
+@inner
+def row_at(table: Any, r: Any) -> Any:
+    """Return the address of a row, as equations and prefetches take it."""
+    return table.ctypes.data + np.uint64(r) * np.uint64(table.strides[0])
+
+
+def _compiler(equation: Callable[..., Any], *, summed: bool) -> Callable[..., Any]:
+    """Return what Numba asks for the types and the code of an equation."""
+    parameters = list(inspect.signature(equation).parameters.values())[1 if summed else 0 :]
+    kinds = [str(one.annotation) for one in parameters]
+    takes = [types.float32 if kind == "Number" else types.uintp for kind in kinds]
+
+    def compile_equation(typing_context: Any, *args: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
+            found = _Loops(builder, equation, kinds, given, summed=summed).run()
+            return found if summed else context.get_dummy_value()
+
+        gives = types.float32 if summed else types.void
+        return gives(*takes, types.int64), code
+
+    # Numba looks up how it is called: by the rows and numbers, and how many places there are.
+    names = ["typing_context", *(one.name for one in parameters), "n"]
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    compile_equation.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, either) for name in names]
+    )
+    compile_equation.__name__ = equation.__name__
+    compile_equation.__doc__ = equation.__doc__
+    return compile_equation
+
+
+class _Loops:
+    """The code of an equation: a loop over vectors, and one over the numbers that are left."""
+
+    def __init__(
+        self,
+        builder: Any,
+        equation: Callable[..., Any],
+        kinds: Sequence[str],
+        given: Sequence[Any],
+        *,
+        summed: bool,
+    ) -> None:
+        self._builder, self._equation, self._kinds, self._summed = builder, equation, kinds, summed
+        self._given, self._n = given[:-1], given[-1]
+
+    def run(self) -> Any:
+        """Write both loops; return the sum, if there is one."""
+        builder = self._builder
+        wide = builder.and_(self._n, _INT64(-WIDTH))
+        sums = self._loop(_INT64(0), wide, WIDTH, ir.Constant(_vector(_FLOAT), [0.0] * WIDTH))
+        return self._loop(wide, self._n, 1, _added_up(builder, sums) if self._summed else None)
+
+    def _loop(self, first: Any, last: Any, width: int, before: Any) -> Any:
+        """Write one loop; return the sums that it ends with."""
+        builder, start = self._builder, self._builder.block
+        body, after = builder.append_basic_block(), builder.append_basic_block()
+        numbers = self._numbers(width)
+        builder.cbranch(builder.icmp_signed("<", first, last), body, after)
+        builder.position_at_end(body)
+        place = builder.phi(_INT64)
+        place.add_incoming(first, start)
+        sums = builder.phi(before.type) if self._summed else None
+        addresses = [
+            self._address(kind, one, place)
+            for kind, one in zip(self._kinds, self._given, strict=True)
+        ]
+        values = [
+            numbers[i] if address is None else self._read(self._kinds[i], address, width)
+            for i, address in enumerate(addresses)
+        ]
+        if sums is not None:
+            found = self._equation(Numbers(builder, sums), *values).value
+            sums.add_incoming(before, start)
+            sums.add_incoming(found, body)
+        else:
+            made = self._equation(*values)
+            for i, one in enumerate(made if isinstance(made, tuple) else (made,)):
+                self._write(one, addresses[i], width)
+        following = builder.add(place, _INT64(width))
+        place.add_incoming(following, body)
+        builder.cbranch(builder.icmp_signed("<", following, last), body, after)
+        builder.position_at_end(after)
+        if sums is None:
+            return None
+        ended = builder.phi(before.type)
+        ended.add_incoming(before, start)
+        ended.add_incoming(found, body)
+        return ended
+
+    def _numbers(self, width: int) -> list[Numbers | None]:
+        """Return the numbers that are the same at every place, and none for rows."""
+        return [
+            Numbers(self._builder, _spread(self._builder, one) if width > 1 else one)
+            if kind == "Number"
+            else None
+            for kind, one in zip(self._kinds, self._given, strict=True)
+        ]
+
+    def _address(self, kind: str, start: Any, place: Any) -> Any:
+        """Return where the numbers of a row are at a place; none for a number."""
+        if kind == "Number":
+            return None
+        size = _INT64(1 if kind == "Half" else 2)
+        return self._builder.add(start, self._builder.shl(place, size))
+
+    def _read(self, kind: str, address: Any, width: int) -> Numbers:
+        builder, half = self._builder, kind == "Half"
+        stored = _INT16 if half else _FLOAT
+        value = builder.load(builder.inttoptr(address, _of(stored, width).as_pointer()))
+        value.align = 2 if half else 4
+        if half:  # a bfloat16 is the first half of a float32
+            bits = builder.zext(value, _of(_INT32, width))
+            bits = builder.shl(bits, _filled(bits.type, 16))
+            value = builder.bitcast(bits, _of(_FLOAT, width))
+        return Numbers(builder, value)
+
+    def _write(self, made: Numbers, address: Any, width: int) -> None:
+        builder = self._builder
+        pointer = builder.inttoptr(address, _of(_FLOAT, width).as_pointer())
+        builder.store(made.value, pointer).align = 4
+
+
+def _vector(of: Any) -> Any:
+    return ir.VectorType(of, WIDTH)
+
+
+def _of(kind: Any, width: int) -> Any:
+    return kind if width == 1 else _vector(kind)
+
+
+def _filled(kind: Any, number: float) -> Any:
+    """Return a constant of a type, with the same number everywhere."""
+    many = isinstance(kind, ir.VectorType)
+    return ir.Constant(kind, [number] * WIDTH if many else number)
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    """Return a vector with the same number everywhere."""
+    undefined = ir.Constant(_vector(_FLOAT), ir.Undefined)
+    one = builder.insert_element(undefined, number, _INT32(0))
+    return builder.shuffle_vector(one, undefined, ir.Constant(_vector(_INT32), [0] * WIDTH))
+
+
+def _added_up(builder: Any, vector: Any) -> Any:
+    """Return the sum of a vector: one half and the other, until one number is left."""
+    width = WIDTH
+    while width > 1:
+        half = width // 2
+        undefined = ir.Constant(vector.type, ir.Undefined)
+        places = ir.VectorType(_INT32, half)
+        low, high = (
+            builder.shuffle_vector(vector, undefined, ir.Constant(places, list(at)))
+            for at in (range(half), range(half, width))
+        )
+        vector, width = builder.fadd(low, high), half
+    return builder.extract_element(vector, _INT32(0))
+
+
+@each_place
+def scale_row(out: Row, x: Row, c: Number) -> Numbers:
+    """Out = c x."""
+    return c * x
+
+
+@each_place
+def add_row(out: Row, x: Row, c: Number) -> Numbers:
+    """Out += c x."""
+    return muladd(c, x, out)
+
+
+@each_place
+def clear_row(out: Row) -> Numbers:
+    """Out = 0."""
+    return out.zero()
+
+
+@sum_of_places
+def dot_rows(before: Numbers, a: Row, b: Row) -> Numbers:
+    """Σ a b."""
+    return muladd(a, b, before)
+
+
+@sum_of_places
+def mix_rows(before: Numbers, x: Row, y: Half) -> Numbers:
+    """Σ x y, with y in 16 bits."""
+    return muladd(x, y, before)

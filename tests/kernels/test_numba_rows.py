@@ -1,0 +1,95 @@
+"""Equations between rows: each beside float64, for any length, and nothing past their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sdgar.kernels.compiled import outer
+from sdgar.kernels.numba.rows import (
+    WIDTH,
+    Number,
+    Numbers,
+    Row,
+    add_row,
+    clear_row,
+    dot_rows,
+    each_place,
+    mix_rows,
+    root,
+    row_at,
+    scale_row,
+)
+
+_LENGTHS = st.integers(0, 3 * WIDTH + 1)
+_EPSILON = float(np.finfo(np.float32).eps)
+
+
+@each_place
+def _swap_and_root(a: Row, b: Row, c: Number) -> tuple[Numbers, Numbers]:
+    """Two rows are written: c √b, and a / c."""
+    return c * root(b), a / c
+
+
+@outer
+def _written(what: Any, table_RD: Any, c: Any, n: Any) -> Any:
+    first, second = row_at(table_RD, 0), row_at(table_RD, 1)
+    if what == 0:
+        scale_row(first, second, c, n)
+    elif what == 1:
+        add_row(first, second, c, n)
+    elif what == 2:
+        clear_row(first, n)
+    else:
+        _swap_and_root(first, second, c, n)
+    return None
+
+
+@outer
+def _summed(a_RD: Any, b_RD: Any, half_RD: Any, n: Any) -> Any:
+    a = row_at(a_RD, 1)
+    return dot_rows(a, row_at(b_RD, 1), n), mix_rows(a, row_at(half_RD, 1), n)
+
+
+def _rows(n: int, seed: int) -> NDArray[np.float32]:
+    """Draw rows with one number more than there are places."""
+    return np.random.default_rng(seed).uniform(0.5, 2, (2, n + 1)).astype(np.float32)
+
+
+@given(_LENGTHS, st.integers(0, 99), st.sampled_from(range(4)))
+def test_rows_are_written_as_in_float64_and_nothing_after_them(
+    n: int, seed: int, what: int
+) -> None:
+    table, c = _rows(n, seed), np.float32(0.7)
+    wanted = table.astype(np.float64)
+    a, b = wanted[0, :n].copy(), wanted[1, :n].copy()
+    wanted[0, :n] = [c * b, a + c * b, 0 * a, c * np.sqrt(b)][what]
+    if what == 3:
+        wanted[1, :n] = a / c
+    _written(what, table, c, n)
+    np.testing.assert_allclose(table, wanted, rtol=3 * _EPSILON)
+    assert (table[:, n] == wanted[:, n]).all()
+
+
+@given(_LENGTHS, st.integers(0, 99))
+def test_sums_are_those_of_float64(n: int, seed: int) -> None:
+    a, b = _rows(n, seed), _rows(n, seed + 100)
+    # A bfloat16 is the first half of the bits of a float32.
+    half = (b.view(np.uint32) >> 16).astype(np.uint16)
+    kept = (half.astype(np.uint32) << 16).view(np.float32)
+    plain, mixed = _summed(a, b, half, n)
+    for found, other in ((plain, b), (mixed, kept)):
+        terms = a[1, :n].astype(np.float64) * other[1, :n]
+        assert abs(found - terms.sum()) <= (n + 1) * _EPSILON * np.abs(terms).sum()
+
+
+@given(st.integers(1, 3 * WIDTH), st.sampled_from([np.nan, np.inf]))
+def test_a_number_that_is_none_is_found_at_any_place(n: int, odd: float) -> None:
+    for place in range(n):
+        a, b = _rows(n, 1), _rows(n, 2)
+        a[1, place] = odd
+        assert not np.isfinite(_summed(a, b, np.zeros((2, n + 1), np.uint16), n)[0])
