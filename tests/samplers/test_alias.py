@@ -13,6 +13,7 @@ from sdgar.samplers import alias
 from sdgar.samplers.alias import AliasTables, build_torch, quantize
 
 FULL = 1 << 32
+BITS = st.sampled_from([16, 32])
 
 weights = st.one_of(
     st.lists(st.floats(0, 1), min_size=1, max_size=40),
@@ -22,50 +23,58 @@ weights = st.one_of(
 ).filter(lambda w: max(w) > 0)
 
 
-def implied(threshold: np.ndarray, alias: np.ndarray, mass: np.ndarray) -> list[int]:
+def implied(threshold: np.ndarray, alias: np.ndarray, mass: np.ndarray, full: int) -> list[int]:
     """What a table draws, summed bin by bin in Python's unbounded integers."""
     out = [0] * len(mass)
     for entry, (own, other) in enumerate(zip(threshold.tolist(), alias.tolist(), strict=True)):
         out[entry] += own
-        out[other] += FULL - own
+        out[other] += full - own
     return out
 
 
-def check(weight: list[float]) -> None:
-    tables = AliasTables.of(torch.tensor([weight], dtype=torch.float64))
-    mass = tables.mass_RN[0].tolist()
-    assert sum(mass) == len(weight) * FULL
+def check(weight: list[float], bits: int) -> None:
+    tables = AliasTables.of(torch.tensor([weight], dtype=torch.float64), bits)
+    mass, full = tables.mass_RN[0].tolist(), 1 << bits
+    assert tables.bits == bits
+    assert sum(mass) == len(weight) * full
     assert [m == 0 for m in mass] == [w == 0 for w in weight]
     share = np.array(weight) / np.sum(weight)
-    off = np.abs(np.array(mass, float) - share * len(weight) * FULL)
+    off = np.abs(np.array(mass, float) - share * len(weight) * full)
     # The stated bound, and the float64 rounding of this comparison.
-    assert (off <= 2 + len(weight) * share + 1e-15 * len(weight) * FULL).all()
+    assert (off <= 2 + len(weight) * share + 1e-15 * len(weight) * full).all()
     for threshold_RN, alias_RN in (
         (tables.threshold_RN, tables.alias_RN),
-        build_torch(tables.mass_RN),
+        build_torch(tables.mass_RN, bits),
     ):
-        assert implied(threshold_RN[0], alias_RN[0], mass) == mass
+        assert implied(threshold_RN[0], alias_RN[0], mass, full) == mass
 
 
-@given(weights)
+@given(weights, BITS)
 @settings(max_examples=8 * settings.default.max_examples)
-@example([1.0])
-@example([0.0, 1.0])
-@example([1.0] * 64)
-@example([1e-12, 1.0])
-@example([0.0] * 99 + [1.0])
-@example([1.0, 0.0] * 50)
-def test_the_table_implies_exactly_the_masses_it_was_built_from(weight):
-    check(weight)
+@example([1.0], 32)
+@example([0.0, 1.0], 32)
+@example([1.0] * 64, 32)
+@example([1e-12, 1.0], 32)
+@example([0.0] * 99 + [1.0], 32)
+@example([1.0, 0.0] * 50, 32)
+@example([1e-12] * 65_535 + [1.0], 16)
+def test_the_table_implies_exactly_the_masses_it_was_built_from(weight, bits):
+    check(weight, bits)
 
 
-@given(weights, st.integers(1, 7))
-def test_every_builder_makes_the_same_table(weight, rows):
+@given(weights, st.integers(1, 7), BITS)
+def test_every_builder_makes_the_same_table(weight, rows, bits):
     weight_RN = torch.tensor([np.roll(weight, r).tolist() for r in range(rows)])
-    tables = AliasTables.of(weight_RN)
-    threshold_RN, alias_RN = build_torch(tables.mass_RN)
+    tables = AliasTables.of(weight_RN, bits)
+    threshold_RN, alias_RN = build_torch(tables.mass_RN, bits)
     assert torch.equal(threshold_RN, tables.threshold_RN)
     assert torch.equal(alias_RN, tables.alias_RN)
+    assert torch.equal(AliasTables.restored(tables.mass_RN).bin_RN, tables.bin_RN)
+
+
+def test_more_entries_than_bits_can_number_are_refused():
+    with pytest.raises(ValueError, match="65,537 entries cannot be numbered by 16 bits"):
+        AliasTables.of(torch.ones(1, 65_537), 16)
 
 
 @pytest.mark.parametrize("family", ["zipf", "one hot", "zeros", "near ties", "random"])
@@ -92,24 +101,26 @@ def test_a_million_entries_are_exact(family):
         assert np.array_equal(total, mass)
 
 
-def test_draws_follow_the_masses():
+@pytest.mark.parametrize("bits", [16, 32])
+def test_draws_follow_the_masses(bits):
     # Chi-square at a false-alarm rate of 1e-6, fixed seed. A fifth of the entries have weight 0:
     # none of the 2 million draws may hit them.
     rng = np.random.default_rng(1)
     weight = rng.exponential(size=500) * (np.arange(500) % 5 > 0)
-    tables = AliasTables.of(torch.from_numpy(weight)[None])
+    tables = AliasTables.of(torch.from_numpy(weight)[None], bits)
     rows = torch.arange(2_000_000)
     w0, w1, _, _ = Draws(3, Stream.NEGATIVES, 1, rows).words(torch.zeros(1).long())
     counts = np.bincount(tables.draw(0 * rows, w0, w1), minlength=500)
     assert (counts[::5] == 0).all()
-    expected = tables.mass_RN[0].double() / (500 * FULL) * len(rows)
+    expected = tables.mass_RN[0].double() / (500 << bits) * len(rows)
     positive = weight > 0
     assert stats.chisquare(counts[positive], expected.numpy()[positive]).pvalue > 1e-6
 
 
+@pytest.mark.parametrize("bits", [16, 32])
 @pytest.mark.parametrize("word", [0, 0xFFFFFFFF])
-def test_extreme_words_draw_legal_entries(word):
-    tables = AliasTables.of(torch.tensor([[0.0, 1, 0, 3, 0]]))
+def test_extreme_words_draw_legal_entries(word, bits):
+    tables = AliasTables.of(torch.tensor([[0.0, 1, 0, 3, 0]]), bits)
     rows = torch.zeros(1).long()
     drawn = tables.draw(rows, torch.tensor([word]), torch.tensor([word]))
     assert drawn.item() in (1, 3)

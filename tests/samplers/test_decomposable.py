@@ -10,6 +10,7 @@ from torch.testing import assert_close
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers.ablations import Frozen, Scrambled
+from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import MAX_TRIES, KnownItems
@@ -47,7 +48,7 @@ def drawn_in_python(tables, row: int, high: int, low: int) -> int:
     """A look-up in Python's unbounded integers."""
     scaled = tables.n * ((high << 32) | low)
     entry, fraction = scaled >> 64, (scaled >> 32) & 0xFFFFFFFF
-    own = fraction < tables.threshold_RN[row, entry].item()
+    own = fraction >> (32 - tables.bits) < tables.threshold_RN[row, entry].item()
     return entry if own else tables.alias_RN[row, entry].item()
 
 
@@ -120,15 +121,15 @@ def test_no_try_is_made_after_the_last(monkeypatch):
 
 
 def test_tables_and_probabilities_are_of_one_mould():
-    # log Q must be that of the tables drawn from: float32 of mass / (n 2^32).
+    # log Q must be that of the tables drawn from: float32 of mass / (n 2^b).
     generator = made()
     for tables, p_RN in (
         (generator.state_of, generator.x_UK),
         (generator.item_of, generator.y_IK.T),
     ):
-        exact = tables.mass_RN.double() / (tables.n * 2.0**32)
+        exact = tables.mass_RN.double() / (tables.n << tables.bits)
         assert_close(p_RN.double(), exact, rtol=1e-7, atol=0)
-        assert (tables.mass_RN.sum(dim=1) == tables.n << 32).all()
+        assert (tables.mass_RN.sum(dim=1) == tables.n << tables.bits).all()
 
 
 def test_a_generator_goes_on_from_its_state_exactly():
@@ -143,6 +144,20 @@ def test_a_generator_goes_on_from_its_state_exactly():
     first.refit(scores, seed=0, epoch=6)
     other.refit(scores, seed=0, epoch=6)
     assert all(torch.equal(v, other.state()[k]) for k, v in first.state().items())
+
+
+def test_a_generator_whose_states_were_saved_with_32_bits_draws_as_it_did():
+    # Versions before had such tables, and whoever goes on with a run of theirs keeps them.
+    first = made()
+    first.state_of = AliasTables.of(first.x_UK)
+    first.x_UK = first.state_of.probability()
+    other = made(seed=5)
+    other.load_state(first.state())
+    assert (first.state_of.bits, other.state_of.bits) == (32, 32)
+    data, users_B = half_known(), torch.arange(6)
+    drawn, again = (sample(one, data, users_B, 9) for one in (first, other))
+    assert torch.equal(drawn.items_BN, again.items_BN)
+    assert torch.equal(drawn.log_q_BN, again.log_q_BN)
 
 
 @pytest.mark.parametrize(("target", "share"), [("kl", 0.65), ("linear", 0.9)])

@@ -230,8 +230,7 @@ class BlockEngine:
         none_UD = torch.empty(0, like.discriminator.item_ID.shape[1])  # type: ignore[attr-defined]
         sampler = like.sampler
         if isinstance(sampler, Decomposable):
-            none_UK = torch.empty(0, sampler.state_of.n, dtype=torch.int64)
-            sampler = sampler.for_users(AliasTables(none_UK))
+            sampler = sampler.for_users(AliasTables(sampler.state_of.bin_RN[:0].clone()))
         discriminator = like.discriminator.for_users(none_UD)  # type: ignore[attr-defined]
         self._like = replace(like, discriminator=discriminator, sampler=sampler)
 

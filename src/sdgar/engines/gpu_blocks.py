@@ -93,7 +93,8 @@ class GpuBlockEngine(BlockEngine):
             for name, table in self._room.moments_of_users(0).items():
                 kinds[name] = Kind(users, table.shape[1:], table.dtype)
             if self._generator is not None:
-                kinds["bins_UK"] = Kind(users, (self._generator.state_of.n,), torch.int64)
+                bins_UK = self._generator.state_of.bin_RN
+                kinds["bins_UK"] = Kind(users, (bins_UK.shape[1],), bins_UK.dtype)
         self._conveyor: Conveyor[Loaded] = Conveyor(kinds, self._device, threads=cores.threads())
         self.computed = 0.0
         """The seconds for which the last epoch computed the epochs of its blocks."""

@@ -21,8 +21,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.start import directions
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Stream, uniform_line
-from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.decomposable import Decomposable, tables_of_states
 from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
@@ -78,7 +77,7 @@ def _(part: Decomposable, data: Interactions, seed: int) -> Decomposable:
         shape = data.n_users, part.y_IK.shape[1]
         drawn = uniform_line(seed, Stream.INIT_GENERATOR, 0, math.prod(shape))
         weight_UK = torch.from_numpy(drawn).reshape(shape).to(part.y_IK.device)
-    return part.for_users(AliasTables.of(weight_UK))
+    return part.for_users(tables_of_states(weight_UK))
 
 
 def _not_by_blocks(kind: str, part: object) -> UsageError:

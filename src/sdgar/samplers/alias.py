@@ -1,15 +1,15 @@
 """Alias tables (Walker 1977; Vose 1991) on integers, many distributions at once.
 
-A distribution over n entries is held as integer masses m_i that sum to n · 2^32 exactly. Bin i
-of 2^32 belongs to entry i below its threshold and to one other entry, its alias, above it:
+A distribution over n entries is held as integer masses m_i that sum to n · 2^b exactly, b = 32 or
+16. Bin i of 2^b belongs to entry i below its threshold and to one other entry, its alias, above it:
 
-    m_i = threshold_i + Σ_{j : alias_j = i} (2^32 - threshold_j)        exactly, for every i
+    m_i = threshold_i + Σ_{j : alias_j = i} (2^b - threshold_j)        exactly, for every i
 
 so the table draws precisely the distribution that ``probability`` reports, an entry of weight 0
 cannot be drawn, and importance weights computed from the masses are those of the draws.
 
 A draw takes one 64-bit number u: with n·u/2^64 = i + f, bin i and the fraction f are independent
-and uniform, up to n/2^64; the outcome is i if f < threshold_i / 2^32, else alias_i.
+and uniform, up to n/2^64; the outcome is i if f < threshold_i / 2^b, else alias_i.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from sdgar.errors import NumericalError
 from sdgar.machine.memory import aligned
 from sdgar.maths.rng import index_and_fraction
 
-_FULL = 1 << 32
-_NUMPY = {torch.int64: np.int64, torch.float32: np.float32}
+_WORD = {32: torch.int64, 16: torch.int32}
+"""The type of a bin, by the bits of its threshold."""
+_NUMPY = {torch.int64: np.int64, torch.int32: np.int32, torch.float32: np.float32}
 """The types of tables, by torch and by NumPy."""
 _AT_ONCE = 1 << 24
 """The most entries that tables are computed for at once, with some arrays of 8 bytes for each."""
@@ -35,30 +36,38 @@ _AT_ONCE = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class AliasTables:
-    """R distributions over N entries each; a bin is one 64-bit word, so a draw is one look-up."""
+    """R distributions over N entries each; a bin is one word, so a draw is one look-up."""
 
     bin_RN: Tensor
-    """The bins as int64: the alias in the high 32 bits, the threshold in 0 … 2^32 - 1 in the low
-    ones. A bin that is all its own has itself as alias."""
+    """The bins as int64 or int32: the alias in the high half of the bits, the threshold in
+    0 … 2^b - 1 in the low half. A bin that is all its own has itself as alias."""
 
     @classmethod
-    def of(cls, weight_RN: Tensor) -> AliasTables:
-        """Build tables from weights; rows need not be normalised."""
-        return cls(_by_rows(lambda part_RN: _bins(quantize(part_RN)), weight_RN, torch.int64))
+    def of(cls, weight_RN: Tensor, bits: int = 32) -> AliasTables:
+        """Build tables from weights; rows need not be normalised.
+
+        ``bits`` are those of a threshold; with 16 there are at most 65,536 entries.
+        """
+
+        def build(part_RN: Tensor) -> Tensor:
+            return _bins(quantize(part_RN, bits), bits)
+
+        return cls(_by_rows(build, weight_RN, _WORD[bits]))
 
     @classmethod
-    def from_mass(cls, mass_RN: Tensor) -> AliasTables:
-        """Build tables from integer masses that sum to N · 2^32 in each row."""
-        return cls(_by_rows(_bins, mass_RN, torch.int64))
+    def from_mass(cls, mass_RN: Tensor, bits: int = 32) -> AliasTables:
+        """Build tables from integer masses that sum to N · 2^bits in each row."""
+        return cls(_by_rows(lambda part_RN: _bins(part_RN, bits), mass_RN, _WORD[bits]))
 
     @classmethod
     def restored(cls, mass_RN: Tensor) -> AliasTables:
         """Build tables from masses out of a file; raise if they cannot be masses."""
-        full = mass_RN.shape[1] * _FULL
-        wrong_RN = (mass_RN < 0) | (mass_RN > full)
-        if wrong_RN.any() or (mass_RN.sum(dim=1) != full).any():
-            raise ValueError("the masses of a distribution do not add up")
-        return cls.from_mass(mass_RN)
+        n, total_R = mass_RN.shape[1], mass_RN.sum(dim=1)
+        for bits in _WORD:
+            wrong_RN = (mass_RN < 0) | (mass_RN > n << bits)
+            if not wrong_RN.any() and (total_R == n << bits).all():
+                return cls.from_mass(mass_RN, bits)
+        raise ValueError("the masses of a distribution do not add up")
 
     @property
     def n(self) -> int:
@@ -66,25 +75,30 @@ class AliasTables:
         return self.bin_RN.shape[1]
 
     @property
+    def bits(self) -> int:
+        """The bits of a threshold, and of an alias."""
+        return self.bin_RN.element_size() * 4
+
+    @property
     def threshold_RN(self) -> Tensor:
         """The thresholds as int64; below it, a bin belongs to its own entry."""
-        return self.bin_RN & (_FULL - 1)
+        return _halves(self.bin_RN)[1]
 
     @property
     def alias_RN(self) -> Tensor:
         """The aliases as int64; above the threshold, a bin belongs to this entry."""
-        return self.bin_RN >> 32
+        return _halves(self.bin_RN)[0]
 
     @property
     def mass_RN(self) -> Tensor:
-        """The masses that the tables draw, int64, added up by bins; each row sums to N · 2^32."""
+        """The masses that the tables draw, int64, added up by bins; each row sums to N · 2^b."""
         return _by_rows(_masses, self.bin_RN, torch.int64)
 
     def draw(self, rows: Tensor, high: Tensor, low: Tensor) -> Tensor:
         """Draw one entry from distribution ``rows`` for each 64-bit number (high, low), in O(1)."""
         entry, fraction = index_and_fraction(self.n, high, low)
-        bins = self.bin_RN.view(-1)[rows * self.n + entry]
-        return torch.where(fraction < bins & (_FULL - 1), entry, bins >> 32)
+        alias, threshold = _halves(self.bin_RN.view(-1)[rows * self.n + entry])
+        return torch.where(fraction >> (32 - self.bits) < threshold, entry, alias)
 
     def probability(self) -> Tensor:
         """Return the probabilities with which entries are drawn, float32."""
@@ -98,7 +112,7 @@ class AliasTables:
         return found_NR
 
     def _probability(self, bin_RN: Tensor) -> Tensor:
-        return (_masses(bin_RN).double() / (self.n * _FULL)).float()
+        return (_masses(bin_RN).double() / (self.n << self.bits)).float()
 
     def to(self, device: torch.device) -> AliasTables:
         """Move the tables to a device."""
@@ -126,27 +140,37 @@ def _room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     return torch.from_numpy(aligned(tuple(shape), _NUMPY[dtype]))
 
 
+def _halves(bins: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the aliases and the thresholds of bins, as int64."""
+    bits = bins.element_size() * 4
+    low = (1 << bits) - 1
+    return (bins >> bits).long() & low, (bins & low).long()
+
+
 def _masses(bin_RN: Tensor) -> Tensor:
-    threshold_RN = bin_RN & (_FULL - 1)
-    return threshold_RN.scatter_add(1, bin_RN >> 32, _FULL - threshold_RN)
+    alias_RN, threshold_RN = _halves(bin_RN)
+    full = 1 << (bin_RN.element_size() * 4)
+    return threshold_RN.scatter_add(1, alias_RN, full - threshold_RN)
 
 
-def _bins(mass_RN: Tensor) -> Tensor:
+def _bins(mass_RN: Tensor, bits: int) -> Tensor:
+    if mass_RN.shape[1] > 1 << bits:
+        raise ValueError(f"{mass_RN.shape[1]:,} entries cannot be numbered by {bits} bits")
     kernels = _kernels(mass_RN.device)
     if kernels is not None:
-        bin_RN: Tensor = kernels.build(mass_RN)
+        bin_RN: Tensor = kernels.build(mass_RN, bits)
         return bin_RN
-    threshold_RN, alias_RN = build_torch(mass_RN)
-    return (alias_RN << 32) | threshold_RN
+    threshold_RN, alias_RN = build_torch(mass_RN, bits)
+    return ((alias_RN << bits) | threshold_RN).to(_WORD[bits])
 
 
-def quantize(weight_RN: Tensor) -> Tensor:
-    """Return integer masses that sum to N · 2^32 a row: 0 for weight 0, else at least 1.
+def quantize(weight_RN: Tensor, bits: int = 32) -> Tensor:
+    """Return integer masses that sum to N · 2^bits a row: 0 for weight 0, else at least 1.
 
     Weights become integers relative to the largest of their row, so that prefix sums are exact
     and do not depend on the order of summation; then one quantum goes to every positive entry
     and the rest is shared by rounding the prefix sums down. A probability p is off by at most
-    2^-32 (p + 2 / N); the tables draw, and log Q reports, the rounded one.
+    2^-bits (p + 2 / N); the tables draw, and log Q reports, the rounded one.
     """
     n = weight_RN.shape[1]
     top_R1 = weight_RN.amax(dim=1, keepdim=True).double()
@@ -159,17 +183,17 @@ def quantize(weight_RN: Tensor) -> Tensor:
     scale = 2.0 ** min(52, 62 - max(n - 1, 1).bit_length())
     kernels = _kernels(weight_RN.device)
     by = quantize_torch if kernels is None else kernels.quantize
-    mass_RN: Tensor = by(weight_RN, top_R1, scale)
+    mass_RN: Tensor = by(weight_RN, top_R1, scale, bits)
     return mass_RN
 
 
-def quantize_torch(weight_RN: Tensor, top_R1: Tensor, scale: float) -> Tensor:
+def quantize_torch(weight_RN: Tensor, top_R1: Tensor, scale: float, bits: int) -> Tensor:
     """Return the masses of ``quantize`` by prefix sums, on any device."""
     positive_RN = weight_RN > 0
     share_RN = (weight_RN.double() / top_R1 * scale).long().clamp(min=1) * positive_RN
     share_RN = share_RN.cumsum(dim=1)
     quanta_RN = positive_RN.long().cumsum(dim=1)
-    rest_R1 = weight_RN.shape[1] * _FULL - quanta_RN[:, -1:]
+    rest_R1 = (weight_RN.shape[1] << bits) - quanta_RN[:, -1:]
     upto_RN = (share_RN.double() / share_RN[:, -1:].double() * rest_R1.double()).long()
     upto_RN = torch.minimum(upto_RN, rest_R1)
     upto_RN = torch.where(share_RN == share_RN[:, -1:], rest_R1, upto_RN) + quanta_RN
@@ -187,7 +211,7 @@ def _kernels(device: torch.device) -> Any:
     return alias
 
 
-def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
+def build_torch(mass_RN: Tensor, bits: int = 32) -> tuple[Tensor, Tensor]:
     """Build thresholds and aliases by prefix sums, on any device.
 
     This follows Hübschle-Schneider & Sanders (2019).
@@ -196,9 +220,9 @@ def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
     light a is served by the first heavy b with E_b > C_{a-1}; heavy b is overdrawn by
     C_a* - E_b at the first light a* with C_a* >= E_b, and is served by the next heavy.
     """
-    n = mass_RN.shape[1]
-    light_RN = mass_RN < _FULL
-    gap_RN = (mass_RN - _FULL).abs()
+    n, full = mass_RN.shape[1], 1 << bits
+    light_RN = mass_RN < full
+    gap_RN = (mass_RN - full).abs()
     # Lights first, heavies behind them, each in order of their index.
     order_RN = torch.argsort((~light_RN).to(torch.int8), dim=1, stable=True)
     lights_R1 = light_RN.sum(dim=1, keepdim=True)
@@ -212,14 +236,14 @@ def build_torch(mass_RN: Tensor) -> tuple[Tensor, Tensor]:
     served_by_RN = torch.searchsorted(
         torch.where(is_light_RN, -1, excess_RN), before_RN.contiguous(), right=True
     ).clamp(max=n - 1)
-    light_threshold_RN = _FULL - gap_RN
+    light_threshold_RN = full - gap_RN
     drained_RN = torch.searchsorted(
         torch.where(is_light_RN, deficit_RN, never), excess_RN.contiguous()
     ).clamp(max=n - 1)
     overdraft_RN = (deficit_RN.gather(1, drained_RN) - excess_RN).clamp(min=0)
     overdraft_RN = torch.where(excess_RN == 0, 0, overdraft_RN)  # full before the first light
     full_RN = ~is_light_RN & (overdraft_RN == 0)
-    heavy_threshold_RN = torch.where(full_RN, _FULL - 1, _FULL - overdraft_RN)
+    heavy_threshold_RN = torch.where(full_RN, full - 1, full - overdraft_RN)
     next_RN = torch.where(full_RN, place_N, (place_N + 1).clamp(max=n - 1))
     threshold_RN = torch.where(is_light_RN, light_threshold_RN, heavy_threshold_RN)
     target_RN = torch.where(is_light_RN, served_by_RN, next_RN)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba.draws import mix as dot
+from sdgar.kernels.numba.rows import dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch_row
 from sdgar.kernels.numba.topk import sink
 
@@ -59,7 +59,9 @@ def select_candidates(
             if c + _AHEAD < count:
                 prefetch_row(address, found_I[c + _AHEAD], row_bytes, row_bytes)
             item = found_I[c]
-            score_I[item] = dot(u_BD, v_ID, row, item) + bias_I[item]
+            score_I[item] = (
+                dot_rows(row_at(u_BD, row), row_at(v_ID, item), u_BD.shape[1]) + bias_I[item]
+            )
         # The terms are added to the score one by one, as the whole model adds them.
         for e in range(own_first_B[row], own_last_B[row]):
             j = own_E[e]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.core import types
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, variant
@@ -22,6 +23,7 @@ AHEAD = 4
 """Rows that are asked for ahead of the one that is read. A core forgets most of what it is asked
 for at once, if that are many lines."""
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
+_SHORT, _QUARTER = np.uint64(0xFFFF), np.uint64(16)
 _EPOCH, _FRACTION = np.uint64(0xFFFFFF), np.float32(2.0**-32)
 
 
@@ -67,7 +69,7 @@ class Decomposable(NamedTuple):
     seed: np.uint64
     n_items: int
     n_states: int
-    state_bins: NDArray[np.int64]
+    state_bins: NDArray[np.int32]
     item_bins: NDArray[np.int64]
     x_UK: NDArray[np.float32]
     y_IK: NDArray[np.float32]
@@ -130,18 +132,35 @@ def probability(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any
     """Leave Q(j|c) of the negatives in ``drawn.q_VN``, up to a constant of the visit."""
 
 
+def entry_in(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
+    """Return the entry of a bin by a fraction of 32 bits: the bin's own, or its alias."""
+
+
+@variant(entry_in, types.int64)
+def _entry_in_64(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
+    word = np.uint64(bins[place])
+    return own if fraction < (word & _LOW) else word >> _HALF
+
+
+@variant(entry_in, types.int32)
+def _entry_in_32(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
+    word = np.uint64(np.uint32(bins[place]))
+    return own if fraction >> _QUARTER < (word & _SHORT) else word >> _QUARTER
+
+
 @inner
 def from_table(bins: Any, row: Any, n: Any, high: Any, low: Any) -> Any:
-    """Return one entry of an alias table whose bins are alias << 32 | threshold."""
+    """Return one entry of an alias table."""
     entry, fraction = index_and_fraction(n, high, low)
-    word = np.uint64(bins[np.uint64(row) * np.uint64(n) + entry])
-    return np.int64(entry) if fraction < (word & _LOW) else np.int64(word >> _HALF)
+    return np.int64(entry_in(bins, np.uint64(row) * np.uint64(n) + entry, entry, fraction))
 
 
 @inner
-def mix(x_UK: Any, y_IK: Any, user: Any, item: Any) -> Any:
-    """Q(i|c) = Σ_k x_ck y_ik."""
-    return dot_rows(row_at(x_UK, user), row_at(y_IK, item), x_UK.shape[1])
+def _ask_for_row(table_RK: Any, row: Any) -> Any:
+    """Bring a row of a table towards the caches."""
+    size = np.uint64(table_RK.strides[0])
+    prefetch_row(table_RK.ctypes.data, row, size, size)
+    return None
 
 
 @inner
@@ -234,6 +253,7 @@ def _start_decomposable(
 ) -> Any:
     """Ask for the bins of states."""
     states, address = np.uint64(p.n_states), p.state_bins.ctypes.data
+    size = np.uint64(p.state_bins.itemsize)
     for v in range(visits):
         for j in range(p.n):
             w0, w1, w2, w3 = words(p.seed, row_VP[v, 0], j, tail)
@@ -241,7 +261,7 @@ def _start_decomposable(
             place += np.uint64(user_V[v]) * states
             bins.place_VN[v, j], bins.fraction_VN[v, j] = place, fraction
             bins.rest_VN[v, j] = (w2 << _HALF) | w3
-            prefetch(address + place * _WORD)
+            prefetch(address + place * size)
     return None
 
 
@@ -250,19 +270,18 @@ def _continue_decomposable(p: Any, known: Any, visits: Any, user_V: Any, bins: A
     """Read the states, and ask for the bins of items and for x_c."""
     place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
     items, states = np.uint64(p.n_items), np.uint64(p.n_states)
-    address, k_bytes = p.item_bins.ctypes.data, np.uint64(p.x_UK.shape[1] * 4)
+    address = p.item_bins.ctypes.data
     for v in range(visits):
         for j in range(p.n):
-            word = np.uint64(p.state_bins[place_VN[v, j]])
             entry = place_VN[v, j] - np.uint64(user_V[v]) * states
-            state = entry if fraction_VN[v, j] < (word & _LOW) else word >> _HALF
+            state = entry_in(p.state_bins, place_VN[v, j], entry, fraction_VN[v, j])
             place, fraction = index_and_fraction(
                 items, rest_VN[v, j] >> _HALF, rest_VN[v, j] & _LOW
             )  # fmt: skip
             place_VN[v, j], fraction_VN[v, j] = place + state * items, fraction
             rest_VN[v, j] = place
             prefetch(address + place_VN[v, j] * _WORD)
-        prefetch_row(p.x_UK.ctypes.data, user_V[v], k_bytes, k_bytes)
+        _ask_for_row(p.x_UK, user_V[v])
     return None
 
 
@@ -273,9 +292,9 @@ def _finish_decomposable(
     """Read the items, and ask for the first rows of y."""
     _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
     _redraw(p, known, tail, visits, user_V, row_VP, drawn)
-    item_e, k_bytes = drawn.item_VN.reshape(-1), np.uint64(p.y_IK.shape[1] * 4)
+    item_e = drawn.item_VN.reshape(-1)
     for e in range(min(AHEAD, visits * p.n)):
-        prefetch_row(p.y_IK.ctypes.data, item_e[e], k_bytes, k_bytes)
+        _ask_for_row(p.y_IK, item_e[e])
     return None
 
 
@@ -352,9 +371,8 @@ def _open_bins(
     address = bits.ctypes.data
     for v in range(visits):
         for j in range(n):
-            word = np.uint64(item_bins[bins.place_VN[v, j]])
-            own = bins.fraction_VN[v, j] < (word & _LOW)
-            item_VN[v, j] = np.int64(bins.rest_VN[v, j] if own else word >> _HALF)
+            place, own, fraction = bins.place_VN[v, j], bins.rest_VN[v, j], bins.fraction_VN[v, j]
+            item_VN[v, j] = np.int64(entry_in(item_bins, place, own, fraction))
             prefetch(address + (bit_of(user_V[v], item_VN[v, j], bits) >> np.uint64(3)))
     return None
 
@@ -397,13 +415,13 @@ def _probability_popularity(p: Any, known: Any, visits: Any, user_V: Any, drawn:
 @variant(probability, Decomposable)
 def _probability_decomposable(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
     item_e, entries = drawn.item_VN.reshape(-1), visits * p.n
-    k_bytes = np.uint64(p.y_IK.shape[1] * 4)
     for v in range(visits):
         for j in range(p.n):
             ahead = v * p.n + j + AHEAD
             if ahead < entries:
-                prefetch_row(p.y_IK.ctypes.data, item_e[ahead], k_bytes, k_bytes)
-            drawn.q_VN[v, j] = mix(p.x_UK, p.y_IK, user_V[v], drawn.item_VN[v, j])
+                _ask_for_row(p.y_IK, item_e[ahead])
+            y = row_at(p.y_IK, drawn.item_VN[v, j])
+            drawn.q_VN[v, j] = dot_rows(row_at(p.x_UK, user_V[v]), y, p.x_UK.shape[1])
     return None
 
 

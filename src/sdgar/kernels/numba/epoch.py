@@ -58,9 +58,9 @@ _STAGES = 6
 """The stages of a block of visits, and so the blocks under way."""
 _AHEAD = 8
 """Rows ahead of the one that is stepped."""
-_PARTS, _SHARES = 16, 2
-"""How often a thread takes visits of a batch, and how often shares of the rows, if all are equally
-fast; one thread alone takes all at once."""
+_PARTS = 16
+"""How often a thread takes visits of a batch, if all are equally fast; one alone takes all at
+once."""
 
 
 class Steps(NamedTuple):
@@ -115,7 +115,8 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Ow
     visits = max(1, _BLOCK // (positives + negatives))
     size = {
         "K": _STAGES, "V": visits, "P": positives, "N": negatives, "D": dim,
-        "B": visits * max(positives, negatives), "e": batch * max(positives + negatives, fields),
+        "B": visits * max(positives, negatives),
+        "e": batch * max(positives + negatives, fields) + 1,
     }  # fmt: skip
 
     def room(name: str, dtype: type, under_way: str = "") -> Any:
@@ -323,20 +324,25 @@ def _hand_over(
 @inner
 def _chain(entries: Any, key_e: Any, own: Any, shares: Any, tail_R: Any, next_e: Any,
            list_e: Any) -> Any:  # fmt: skip
-    """Chain the entries of each row of share ``own``; list_e gets the first of every chain."""
-    mine = 0
+    """Chain the entries of each row of share ``own``; list_e gets the first of every chain.
+
+    Nothing here is skipped, because a processor cannot guess which rows are of a share, or new:
+    what is of no use is written over, or goes to the place after all entries.
+    """
+    found, mine = 0, 0
     for e in range(entries):
+        list_e[found] = e
         row = key_e[e]
-        if row < 0 or not owns(own, shares, row):
-            continue
+        found += (row >= 0) & owns(own, shares, row)
+    for k in range(found):
+        entry = np.int64(list_e[k])
+        row = key_e[entry]
         before = tail_R[row]
-        if before < 0:
-            list_e[mine] = e
-            mine += 1
-        else:
-            next_e[before] = e
-        tail_R[row] = e
-        next_e[e] = -1
+        list_e[mine] = entry
+        mine += before < 0
+        next_e[before if before >= 0 else entries] = entry
+        tail_R[row] = entry
+        next_e[entry] = -1
     return mine
 
 
@@ -432,12 +438,6 @@ def part_of(visits: Any, threads: Any, block: Any) -> Any:
 
 
 @inner
-def shares_of(threads: Any) -> Any:
-    """Return how many shares the rows of a table have, for so many threads to take."""
-    return 1 if threads == 1 else threads * _SHARES
-
-
-@inner
 def count_up(t: Any, visits: Any, scratch: Any) -> Any:
     """Return the number of positives of a batch; thread 0 adds to the sums of the epoch."""
     positives = 0
@@ -466,19 +466,18 @@ def _move_all(
     """Step the items and the users of a batch; return the number of parts that were taken."""
     share = np.float32(1) / np.float32(positives)
     now = steps_at(steps, step)
-    shares = shares_of(threads)
     mine = take(barrier_4, taken)
-    while mine < shares:
+    while mine < threads:
         move_items(
-            mine, shares, visits, share, p, n, scores, now, tables, scratch, own.list_e,
+            mine, threads, visits, share, p, n, scores, now, tables, scratch, own.list_e,
             own.next_e, own.g_D,
         )  # fmt: skip
         move_users(
-            mine, shares, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
+            mine, threads, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
             own.g_D,
         )  # fmt: skip
         mine = take(barrier_4, taken)
-    taken += shares + threads
+    taken += threads + threads
     meet(barrier_4, threads)
     return taken
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba.draws import from_table
-from sdgar.kernels.numba.draws import mix as mix_one
+from sdgar.kernels.numba.draws import entry_in, from_table
 from sdgar.kernels.numba.math import exp_negative
 from sdgar.kernels.numba.rng import index_and_fraction, words
+from sdgar.kernels.numba.rows import add_row, dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch, share
 
 _BLOCK = 128
@@ -96,22 +96,21 @@ def _draw_block(
     """Draw a state from each row's table, then an entry from the state's, for n draws."""
     states, entries = np.uint64(n_states), np.uint64(n_entries)
     state_address, entry_address = state_bins.ctypes.data, entry_bins.ctypes.data
+    state_size = np.uint64(state_bins.itemsize)
     for b in range(n):
         w0, w1, w2, w3 = words(seed, address_B[start + b], slot_B[start + b], tail)
         place, fraction_B[b] = index_and_fraction(states, w0, w1)
         place_B[b] = place + np.uint64(row_B[start + b]) * states
         rest_B[b] = (w2 << _HALF) | w3
-        prefetch(state_address + place_B[b] * _WORD)
+        prefetch(state_address + place_B[b] * state_size)
     for b in range(n):
-        word = np.uint64(state_bins[place_B[b]])
-        own = fraction_B[b] < (word & _LOW)
-        state = place_B[b] - np.uint64(row_B[start + b]) * states if own else word >> _HALF
+        own = place_B[b] - np.uint64(row_B[start + b]) * states
+        state = entry_in(state_bins, place_B[b], own, fraction_B[b])
         place, fraction_B[b] = index_and_fraction(entries, rest_B[b] >> _HALF, rest_B[b] & _LOW)
         place_B[b], rest_B[b] = place + state * entries, place
         prefetch(entry_address + place_B[b] * _WORD)
     for b in range(n):
-        word = np.uint64(entry_bins[place_B[b]])
-        drawn_B[start + b] = rest_B[b] if fraction_B[b] < (word & _LOW) else word >> _HALF
+        drawn_B[start + b] = entry_in(entry_bins, place_B[b], rest_B[b], fraction_B[b])
     return None
 
 
@@ -145,9 +144,11 @@ def _draw_states(
 def _mix(
     first: Any, last: Any, left_RK: Any, row_B: Any, right_NK: Any, other_BS: Any, mixed_BS: Any
 ) -> Any:
+    states = left_RK.shape[1]
     for b in range(first, last):
+        left = row_at(left_RK, row_B[b])
         for s in range(other_BS.shape[1]):
-            mixed_BS[b, s] = mix_one(left_RK, right_NK, row_B[b], other_BS[b, s])
+            mixed_BS[b, s] = dot_rows(left, row_at(right_NK, other_BS[b, s]), states)
     return None
 
 
@@ -158,7 +159,6 @@ def _average(
     states = weight_NK.shape[1]
     for b in range(first, last):
         for s in range(term_BS.shape[1]):
-            e, other = exp_negative(term_BS[b, s]), other_BS[b, s]
-            for k in range(states):
-                sum_BK[b, k] += e * weight_NK[other, k]
+            e = exp_negative(term_BS[b, s])
+            add_row(row_at(sum_BK, b), row_at(weight_NK, other_BS[b, s]), e, states)
     return None

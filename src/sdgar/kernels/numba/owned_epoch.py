@@ -32,7 +32,6 @@ from sdgar.kernels.numba.epoch import (
     move_users,
     part_of,
     score_drawn,
-    shares_of,
     steps_at,
     visited_at,
 )
@@ -303,15 +302,15 @@ def move_own(
     for v in range(visits):
         positives += scratch.count_V[v]
     share = np.float32(1) / np.float32(positives)
-    now, shares = steps_at(steps, step), shares_of(threads)
+    now = steps_at(steps, step)
     part = take(barrier_4, 0)
-    while part < shares:
+    while part < threads:
         move_items(
-            part, shares, visits, share, p, n, scores, now, tables, scratch, own.list_e,
+            part, threads, visits, share, p, n, scores, now, tables, scratch, own.list_e,
             own.next_e, own.g_D,
         )  # fmt: skip
         move_users(
-            part, shares, mine, share, scores, now, tables, own_scratch, own.list_e, own.next_e,
+            part, threads, mine, share, scores, now, tables, own_scratch, own.list_e, own.next_e,
             own.g_D,
         )  # fmt: skip
         part = take(barrier_4, 0)

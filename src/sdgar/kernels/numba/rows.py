@@ -3,7 +3,7 @@
 Left to itself, the compiler makes of a loop over the numbers of some rows a test of whether they
 overlap, a loop over vectors, and a loop over what is left. For rows of 32 numbers the tests take as
 long as the work. Here an equation is written for one place of its rows, and says by its types what
-are rows of float32 (``Row``), rows of bfloat16 (``Half``) and numbers (``Number``)::
+are rows of float32 (``Row``) and what are numbers (``Number``)::
 
     @each_place
     def add_row(out: Row, x: Row, c: Number) -> Numbers:
@@ -33,7 +33,9 @@ from sdgar.kernels.compiled import inner
 WIDTH = 16
 """The numbers of a vector: one register of AVX-512, four of NEON."""
 
-_FLOAT, _INT16, _INT32, _INT64 = ir.FloatType(), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_BYTES = 4
+"""The bytes of a number; rows need not begin where a vector would."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Numbers:
 
     def zero(self) -> Numbers:
         """Return as many zeros."""
-        return Numbers(self.builder, _filled(self.value.type, 0.0))
+        return Numbers(self.builder, ir.Constant(self.value.type, None))
 
     def call(self, name: str, *others: Numbers) -> Numbers:
         """Return what a function of LLVM makes of these numbers."""
@@ -72,7 +74,6 @@ class Numbers:
 
 
 Row: TypeAlias = Numbers
-Half: TypeAlias = Numbers
 Number: TypeAlias = Numbers
 
 
@@ -149,7 +150,7 @@ class _Loops:
         """Write both loops; return the sum, if there is one."""
         builder = self._builder
         wide = builder.and_(self._n, _INT64(-WIDTH))
-        sums = self._loop(_INT64(0), wide, WIDTH, ir.Constant(_vector(_FLOAT), [0.0] * WIDTH))
+        sums = self._loop(_INT64(0), wide, WIDTH, ir.Constant(_vector(_FLOAT), None))
         return self._loop(wide, self._n, 1, _added_up(builder, sums) if self._summed else None)
 
     def _loop(self, first: Any, last: Any, width: int, before: Any) -> Any:
@@ -167,7 +168,7 @@ class _Loops:
             for kind, one in zip(self._kinds, self._given, strict=True)
         ]
         values = [
-            numbers[i] if address is None else self._read(self._kinds[i], address, width)
+            numbers[i] if address is None else self._read(address, width)
             for i, address in enumerate(addresses)
         ]
         if sums is not None:
@@ -202,38 +203,23 @@ class _Loops:
         """Return where the numbers of a row are at a place; none for a number."""
         if kind == "Number":
             return None
-        size = _INT64(1 if kind == "Half" else 2)
-        return self._builder.add(start, self._builder.shl(place, size))
+        return self._builder.add(start, self._builder.shl(place, _INT64(2)))
 
-    def _read(self, kind: str, address: Any, width: int) -> Numbers:
-        builder, half = self._builder, kind == "Half"
-        stored = _INT16 if half else _FLOAT
-        value = builder.load(builder.inttoptr(address, _of(stored, width).as_pointer()))
-        value.align = 2 if half else 4
-        if half:  # a bfloat16 is the first half of a float32
-            bits = builder.zext(value, _of(_INT32, width))
-            bits = builder.shl(bits, _filled(bits.type, 16))
-            value = builder.bitcast(bits, _of(_FLOAT, width))
-        return Numbers(builder, value)
+    def _pointer(self, address: Any, width: int) -> Any:
+        kind = _FLOAT if width == 1 else _vector(_FLOAT)
+        return self._builder.inttoptr(address, kind.as_pointer())
+
+    def _read(self, address: Any, width: int) -> Numbers:
+        value = self._builder.load(self._pointer(address, width))
+        value.align = _BYTES
+        return Numbers(self._builder, value)
 
     def _write(self, made: Numbers, address: Any, width: int) -> None:
-        builder = self._builder
-        pointer = builder.inttoptr(address, _of(_FLOAT, width).as_pointer())
-        builder.store(made.value, pointer).align = 4
+        self._builder.store(made.value, self._pointer(address, width)).align = _BYTES
 
 
 def _vector(of: Any) -> Any:
     return ir.VectorType(of, WIDTH)
-
-
-def _of(kind: Any, width: int) -> Any:
-    return kind if width == 1 else _vector(kind)
-
-
-def _filled(kind: Any, number: float) -> Any:
-    """Return a constant of a type, with the same number everywhere."""
-    many = isinstance(kind, ir.VectorType)
-    return ir.Constant(kind, [number] * WIDTH if many else number)
 
 
 def _spread(builder: Any, number: Any) -> Any:
@@ -280,9 +266,3 @@ def clear_row(out: Row) -> Numbers:
 def dot_rows(before: Numbers, a: Row, b: Row) -> Numbers:
     """Σ a b."""
     return muladd(a, b, before)
-
-
-@sum_of_places
-def mix_rows(before: Numbers, x: Row, y: Half) -> Numbers:
-    """Σ x y, with y in 16 bits."""
-    return muladd(x, y, before)

@@ -32,7 +32,6 @@ from sdgar.kernels.numba.epoch import (
     move_users,
     name_visits,
     score_all,
-    shares_of,
     steps_at,
 )
 from sdgar.kernels.numba.processes import meet_all
@@ -201,23 +200,21 @@ def _move(
     """Step shares of the items, and own users; return the number of parts that were taken."""
     share = np.float32(1) / np.float32(count_up(t, visits, scratch))
     now = steps_at(steps, step)
-    shares = shares_of(shared.threads)
     mine = take(shared.words_5, 0)
-    while mine < shares:
+    while mine < shared.threads:
         move_items(
-            mine, shares, visits, share, p, n, scores, now, tables, scratch, own.list_e,
+            mine, shared.threads, visits, share, p, n, scores, now, tables, scratch, own.list_e,
             own.next_e, own.g_D,
         )  # fmt: skip
         mine = take(shared.words_5, 0)
-    shares = shares_of(threads)
     mine = take(barrier_4, taken)
-    while mine < shares:
+    while mine < threads:
         move_users(
-            mine, shares, dealt.count_1[0], share, scores, now, tables, own_scratch, own.list_e,
+            mine, threads, dealt.count_1[0], share, scores, now, tables, own_scratch, own.list_e,
             own.next_e, own.g_D,
         )  # fmt: skip
         mine = take(barrier_4, taken)
-    return taken + shares + threads
+    return taken + threads + threads
 
 
 @outer

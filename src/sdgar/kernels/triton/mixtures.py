@@ -29,7 +29,13 @@ def alias_entry(
     """``AliasTables.draw``: an entry of distribution ``row`` for each number (high, low)."""
     entry, fraction = index_and_fraction(n, high, low)
     found = tl.load(bins + row * n + entry.to(tl.int64), mask=wanted, other=0)
-    return tl.where(fraction.to(tl.int64) < (found & 0xFFFFFFFF), entry.to(tl.int64), found >> 32)
+    own, fraction = entry.to(tl.int64), fraction.to(tl.int64)
+    if found.dtype == tl.int32:  # thresholds and aliases of 16 bits
+        alias, threshold = ((found >> 16) & 0xFFFF).to(tl.int64), (found & 0xFFFF).to(tl.int64)
+        fraction = fraction >> 16
+    else:
+        alias, threshold = found >> 32, found & 0xFFFFFFFF
+    return tl.where(fraction < threshold, own, alias)
 
 
 @triton.jit(do_not_specialize=["tail", "n"])
