@@ -15,8 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, summing
+from sdgar.kernels.compiled import inner
 from sdgar.kernels.numba.owners import owns
+from sdgar.kernels.numba.rows import (
+    WIDTH,
+    Number,
+    Numbers,
+    Row,
+    add_row,
+    each_place,
+    muladd,
+    row_at,
+    scale_row,
+)
 from sdgar.kernels.numba.threads import meet
 
 _PART = 64
@@ -89,23 +100,40 @@ def _count(t: Any, threads: Any, visits: Any, p: Any, n: Any, scratch: Any, room
 def _gather(k: Any, g: Any, table_RCD: Any, row: Any, m: Any, room: Any) -> Any:
     """Put a row and how often it occurs into place g of those that are added up together."""
     room.weight_KG[k, g] = m
-    for d in range(table_RCD.shape[2]):
-        room.y_KGD[k, g, d] = table_RCD[row, 0, d]
+    dim = table_RCD.shape[2]
+    place = row_at(room.y_KGD, k) + np.uint64(g * dim * 4)
+    scale_row(place, row_at(table_RCD, row), np.float32(1), dim)
     return None
 
 
-@summing
+@each_place
+def _add_four(
+    out: Row, a: Row, b: Row, c: Row, d: Row, w: Number, x: Number, y: Number, z: Number
+) -> Numbers:
+    """Out += w a + x b + y c + z d."""
+    return muladd(z, d, muladd(y, c, muladd(x, b, muladd(w, a, out))))
+
+
+@inner
 def _add(k: Any, weight_KG: Any, y_KGD: Any, sum_KD: Any, sum_KDD: Any) -> Any:
-    """Add m y and m y y' of four rows to the sums of a part."""
-    dim = sum_KD.shape[1]
+    """Add m y and m y y' of four rows to the sums of a part.
+
+    Of the matrix, which is the same on both sides, row d is added up from the vector of places that
+    d lies in; ``_finish`` takes the rest from the other side.
+    """
+    dim, size = sum_KD.shape[1], np.uint64(sum_KD.strides[0])
     for d in range(dim):
         c0, c1 = weight_KG[k, 0] * y_KGD[k, 0, d], weight_KG[k, 1] * y_KGD[k, 1, d]
         c2, c3 = weight_KG[k, 2] * y_KGD[k, 2, d], weight_KG[k, 3] * y_KGD[k, 3, d]
         sum_KD[k, d] += (c0 + c1) + (c2 + c3)
-        for e in range(dim):
-            sum_KDD[k, d, e] += (c0 * y_KGD[k, 0, e] + c1 * y_KGD[k, 1, e]) + (
-                c2 * y_KGD[k, 2, e] + c3 * y_KGD[k, 3, e]
-            )
+        start = d // WIDTH * WIDTH
+        skipped = np.uint64(start * 4)
+        sums = row_at(sum_KDD, k) + np.uint64(d) * size + skipped
+        first = row_at(y_KGD, k) + skipped
+        _add_four(
+            sums, first, first + size, first + size + size, first + size + size + size,
+            c0, c1, c2, c3, dim - start,
+        )  # fmt: skip
     return None
 
 
@@ -155,9 +183,9 @@ def _finish(first: Any, last: Any, parts: Any, vectors: Any, room: Any) -> Any:
         mean_D[d] = total / vectors
     for d in range(first, last):
         for e in range(dim):
-            total = np.float64(0)
+            total, added = np.float64(0), e >= d // WIDTH * WIDTH
             for k in range(parts):
-                total += sum_KDD[k, d, e]
+                total += sum_KDD[k, d, e] if added else sum_KDD[k, e, d]
             covariance = total / vectors - mean_D[d] * mean_D[e]
             pull_DD[d, e] = 2 * np.float64(room.weight) / vectors * covariance if d != e else 0
     return None
@@ -182,12 +210,26 @@ def look_over(
     return None
 
 
-@summing
+@inner
+def _strength(room: Any, table_RCD: Any, row: Any, touches: Any, d: Any) -> Any:
+    """Return m (y - μ) at one place."""
+    return touches * (table_RCD[row, 0, d] - np.float32(room.mean_D[d]))
+
+
+@inner
 def pull(room: Any, table_RCD: Any, row: Any, touches: Any, g_D: Any) -> Any:
     """g ← g + m · 2λ/n · (C - diag C)(y - μ)."""
-    pull_DD, mean_D = room.pull_DD, room.mean_D
-    for e in range(len(g_D)):
-        z = touches * (table_RCD[row, 0, e] - np.float32(mean_D[e]))
-        for d in range(len(g_D)):
-            g_D[d] += z * pull_DD[e, d]
+    dim, g, size = len(g_D), g_D.ctypes.data, np.uint64(len(g_D) * 4)
+    fours = dim // _TOGETHER * _TOGETHER
+    for d in range(0, fours, _TOGETHER):
+        first = row_at(room.pull_DD, d)
+        _add_four(
+            g, first, first + size, first + size + size, first + size + size + size,
+            _strength(room, table_RCD, row, touches, d),
+            _strength(room, table_RCD, row, touches, d + 1),
+            _strength(room, table_RCD, row, touches, d + 2),
+            _strength(room, table_RCD, row, touches, d + 3), dim,
+        )  # fmt: skip
+    for d in range(fours, dim):
+        add_row(g, row_at(room.pull_DD, d), _strength(room, table_RCD, row, touches, d), dim)
     return None

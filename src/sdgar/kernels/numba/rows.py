@@ -12,8 +12,9 @@ are rows of float32 (``Row``) and what are numbers (``Number``)::
     add_row(row_at(g_VD, v), row_at(item_ID, i), c, dim)
 
 What ``each_place`` computes becomes the first row, or the first rows if there are several;
-``sum_of_places`` adds it up. A row that is written may be one of those that are read, but must not
-overlap one otherwise. The terms of a sum have one order, whatever kernel the sum is a part of.
+``sum_of_places`` adds up, one sum or several at once. A row that is written may be one of those
+that are read, but must not overlap one otherwise. The terms of a sum have one order, whatever
+kernel the sum is a part of.
 """
 
 from __future__ import annotations
@@ -92,10 +93,10 @@ def each_place(equation: Callable[..., Any]) -> Any:
     return intrinsic(_compiler(equation, summed=False))
 
 
-def sum_of_places(equation: Callable[..., Numbers]) -> Any:
-    """Compile a sum over the places of rows; the equation is one term and gets the sum before it.
+def sum_of_places(equation: Callable[..., Any]) -> Any:
+    """Compile a sum over the places of rows, or a tuple of sums: an equation adds one place to it.
 
-    Its first argument is that sum, which the caller does not pass.
+    Its first argument is the sum before that place, which the caller does not pass.
     """
     return intrinsic(_compiler(equation, summed=True))
 
@@ -108,16 +109,22 @@ def row_at(table: Any, r: Any) -> Any:
 
 def _compiler(equation: Callable[..., Any], *, summed: bool) -> Callable[..., Any]:
     """Return what Numba asks for the types and the code of an equation."""
-    parameters = list(inspect.signature(equation).parameters.values())[1 if summed else 0 :]
+    signature = inspect.signature(equation)
+    parameters = list(signature.parameters.values())[1 if summed else 0 :]
+    sums = str(signature.return_annotation).count("Numbers") if summed else 0
     kinds = [str(one.annotation) for one in parameters]
     takes = [types.float32 if kind == "Number" else types.uintp for kind in kinds]
 
     def compile_equation(typing_context: Any, *args: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
-            found = _Loops(builder, equation, kinds, given, summed=summed).run()
-            return found if summed else context.get_dummy_value()
+            found = _Loops(builder, equation, kinds, given, sums).run()
+            if sums > 1:
+                return context.make_tuple(builder, signature.return_type, found)
+            return found[0] if sums else context.get_dummy_value()
 
-        gives = types.float32 if summed else types.void
+        several = types.UniTuple(types.float32, sums)  # type: ignore[attr-defined]
+        one_or_none = types.float32 if sums else types.void
+        gives = several if sums > 1 else one_or_none
         return gives(*takes, types.int64), code
 
     # Numba looks up how it is called: by the rows and numbers, and how many places there are.
@@ -140,20 +147,19 @@ class _Loops:
         equation: Callable[..., Any],
         kinds: Sequence[str],
         given: Sequence[Any],
-        *,
-        summed: bool,
+        sums: int,
     ) -> None:
-        self._builder, self._equation, self._kinds, self._summed = builder, equation, kinds, summed
+        self._builder, self._equation, self._kinds, self._sums = builder, equation, kinds, sums
         self._given, self._n = given[:-1], given[-1]
 
-    def run(self) -> Any:
-        """Write both loops; return the sum, if there is one."""
+    def run(self) -> list[Any]:
+        """Write both loops; return the sums."""
         builder = self._builder
         wide = builder.and_(self._n, _INT64(-WIDTH))
-        sums = self._loop(_INT64(0), wide, WIDTH, ir.Constant(_vector(_FLOAT), None))
-        return self._loop(wide, self._n, 1, _added_up(builder, sums) if self._summed else None)
+        sums = self._loop(_INT64(0), wide, WIDTH, [ir.Constant(_vector(_FLOAT), None)] * self._sums)
+        return self._loop(wide, self._n, 1, [_added_up(builder, one) for one in sums])
 
-    def _loop(self, first: Any, last: Any, width: int, before: Any) -> Any:
+    def _loop(self, first: Any, last: Any, width: int, before: list[Any]) -> list[Any]:
         """Write one loop; return the sums that it ends with."""
         builder, start = self._builder, self._builder.block
         body, after = builder.append_basic_block(), builder.append_basic_block()
@@ -162,7 +168,7 @@ class _Loops:
         builder.position_at_end(body)
         place = builder.phi(_INT64)
         place.add_incoming(first, start)
-        sums = builder.phi(before.type) if self._summed else None
+        sums = [builder.phi(one.type) for one in before]
         addresses = [
             self._address(kind, one, place)
             for kind, one in zip(self._kinds, self._given, strict=True)
@@ -171,23 +177,26 @@ class _Loops:
             numbers[i] if address is None else self._read(address, width)
             for i, address in enumerate(addresses)
         ]
-        if sums is not None:
-            found = self._equation(Numbers(builder, sums), *values).value
-            sums.add_incoming(before, start)
-            sums.add_incoming(found, body)
+        if sums:
+            so_far = tuple(Numbers(builder, one) for one in sums)
+            made = self._equation(so_far if len(sums) > 1 else so_far[0], *values)
         else:
             made = self._equation(*values)
-            for i, one in enumerate(made if isinstance(made, tuple) else (made,)):
+        made = made if isinstance(made, tuple) else (made,)
+        for i, one in enumerate(made):
+            if sums:
+                sums[i].add_incoming(before[i], start)
+                sums[i].add_incoming(one.value, body)
+            else:
                 self._write(one, addresses[i], width)
         following = builder.add(place, _INT64(width))
         place.add_incoming(following, body)
         builder.cbranch(builder.icmp_signed("<", following, last), body, after)
         builder.position_at_end(after)
-        if sums is None:
-            return None
-        ended = builder.phi(before.type)
-        ended.add_incoming(before, start)
-        ended.add_incoming(found, body)
+        ended = [builder.phi(one.type) for one in before]
+        for i, one in enumerate(ended):
+            one.add_incoming(before[i], start)
+            one.add_incoming(made[i].value, body)
         return ended
 
     def _numbers(self, width: int) -> list[Numbers | None]:

@@ -21,15 +21,13 @@ from sdgar.kernels.numba.math import dot
 from sdgar.kernels.numba.rows import (
     Numbers,
     Row,
-    add_row,
     clear_row,
-    dot_rows,
     muladd,
     row_at,
     scale_row,
     sum_of_places,
 )
-from sdgar.kernels.numba.steps import move, move_one
+from sdgar.kernels.numba.steps import move, move_one, turn
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 
@@ -202,16 +200,9 @@ def _over_tau(scores: Any) -> Any:
 def _turn(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
 ) -> Any:  # fmt: skip
-    """Move a row along the sphere, by g + c u without its part along θ, and back to length 1.
-
-    g_D is 0 afterwards.
-    """
-    dim, theta, g = table_RCD.shape[2], row_at(table_RCD, row), g_D.ctypes.data
-    add_row(g, row_at(u_VD, v), c, dim)
-    add_row(g, theta, -dot_rows(g, theta, dim), dim)
-    move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, np.float32(0))
-    scale_row(theta, theta, np.float32(1) / np.sqrt(dot_rows(theta, theta, dim)), dim)
-    clear_row(g, dim)
+    """Move a row along the sphere by g + c u; g_D is 0 afterwards."""
+    turn(step, table_RCD, row, g_D, c, u_VD, v)
+    clear_row(g_D.ctypes.data, len(g_D))
     return None
 
 

@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import variant
+from sdgar.kernels.compiled import inner, variant
 from sdgar.kernels.numba.rows import (
     Number,
     Numbers,
     Row,
+    add_row,
+    dot_rows,
     each_place,
     muladd,
     root,
     row_at,
+    scale_row,
     sum_of_places,
 )
 from sdgar.kernels.numba.threads import prefetch
@@ -116,6 +119,13 @@ def move(
     """Move a row by its gradient g + c u + reg θ."""
 
 
+def turn(step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any) -> Any:
+    """Move a row along the sphere, by g + c u without its part along θ, and back to length 1.
+
+    Some steps leave something else in g_D.
+    """
+
+
 def move_one(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     """Move the one number of a row by its gradient."""
 
@@ -148,6 +158,73 @@ def _adam_step(
     m = muladd(beta1, m, rest1 * found)
     s = muladd(beta2, s, rest2 * found * found)
     return theta - rate * m / (root(s) + epsilon), m, s
+
+
+@sum_of_places
+def _lengths(
+    before: tuple[Numbers, Numbers, Numbers], theta: Row, g: Row, u: Row, c: Number
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Σ_d of θ (g + c u), of (g + c u)², and of θ²."""
+    found, (along, square, length) = muladd(c, u, g), before
+    return muladd(theta, found, along), muladd(found, found, square), muladd(theta, theta, length)
+
+
+@each_place
+def _turn_step(theta: Row, g: Row, u: Row, c: Number, keep: Number, rate: Number) -> Numbers:
+    """Θ · keep - η (g + c u)."""
+    return keep * theta - rate * muladd(c, u, g)
+
+
+@inner
+def _turn_by(theta: Any, g: Any, u: Any, c: Any, rate: Any, lengths: Any, dim: Any) -> Any:
+    """Θ ← (θ - η p) / ‖θ - η p‖, where p = g + c u - a θ is what is not along θ."""
+    a, square, length = lengths
+    inverse = np.float32(1) / np.sqrt(length + rate * rate * square)
+    _turn_step(theta, g, u, c, (np.float32(1) + rate * a) * inverse, rate * inverse, dim)
+    return None
+
+
+@inner
+def _apart(theta: Any, g: Any, u: Any, c: Any, dim: Any) -> Any:
+    """Return a, ‖p‖² and ‖θ‖²; ‖p‖² = ‖g + c u‖² - a² ‖θ‖², as p has nothing along θ."""
+    along, square, length = _lengths(theta, g, u, c, dim)
+    a = along / length
+    return a, max(square - a * along, np.float32(0)), length
+
+
+@variant(turn, SGD)
+def _turn_sgd(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
+) -> Any:  # fmt: skip
+    dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
+    g, u = g_D.ctypes.data, row_at(u_VD, v)
+    _turn_by(theta, g, u, c, step.rate, _apart(theta, g, u, c, dim), dim)
+    return None
+
+
+@variant(turn, RowAdagrad)
+def _turn_row_adagrad(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
+) -> Any:  # fmt: skip
+    dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
+    g, u = g_D.ctypes.data, row_at(u_VD, v)
+    lengths = _apart(theta, g, u, c, dim)
+    step.sum_R[row] += lengths[1] / np.float32(dim)
+    rate = step.rate / (np.sqrt(step.sum_R[row]) + step.epsilon)
+    _turn_by(theta, g, u, c, rate, lengths, dim)
+    return None
+
+
+@variant(turn, LazyAdam)
+def _turn_lazy_adam(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
+) -> Any:  # fmt: skip
+    dim, theta, g = table_RCD.shape[2], row_at(table_RCD, row), g_D.ctypes.data
+    add_row(g, row_at(u_VD, v), c, dim)
+    add_row(g, theta, -dot_rows(g, theta, dim), dim)
+    move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, np.float32(0))
+    scale_row(theta, theta, np.float32(1) / np.sqrt(dot_rows(theta, theta, dim)), dim)
+    return None
 
 
 @variant(move, SGD)
