@@ -118,18 +118,15 @@ def summing(function: Callable[..., Any]) -> Any:
     return numba.njit(**_SUMMING)(function)
 
 
-def variant(
-    generic: Callable[..., Any], *kinds: Any, summing: bool = False
-) -> Callable[[Callable[..., Any]], Any]:
+def variant(generic: Callable[..., Any], *kinds: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile what kernels that call ``generic`` get where its first argument is of a kind.
 
     Kinds are named tuples, or what an array is made of. As with ``functools.singledispatch``, but
     chosen by the compiler.
     """
-    options = _SUMMING if summing else _INNER
 
     def register(function: Callable[..., Any]) -> Any:
-        @overload(generic, jit_options=options, strict=False)
+        @overload(generic, jit_options=_INNER, strict=False)
         def choose(*args: Any) -> Any:
             kind = getattr(args[0], "instance_class", getattr(args[0], "dtype", None))
             return function if kind in kinds else None

@@ -160,36 +160,46 @@ def _adam_step(
     return theta - rate * m / (root(s) + epsilon), m, s
 
 
+def _aside(theta: Row, g: Row, u: Row, c: Number, a: Number) -> Numbers:
+    """P = g + c u - a θ, at one place: what is not along θ, if a is (g + c u) · θ."""
+    return muladd(c, u, g) - a * theta
+
+
 @sum_of_places
-def _lengths(
-    before: tuple[Numbers, Numbers, Numbers], theta: Row, g: Row, u: Row, c: Number
+def _along(before: Numbers, theta: Row, g: Row, u: Row, c: Number) -> Numbers:
+    """(g + c u) · θ."""
+    return muladd(theta, muladd(c, u, g), before)
+
+
+@sum_of_places
+def _products(
+    before: tuple[Numbers, Numbers, Numbers], theta: Row, g: Row, u: Row, c: Number, a: Number
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Σ_d of θ (g + c u), of (g + c u)², and of θ²."""
-    found, (along, square, length) = muladd(c, u, g), before
-    return muladd(theta, found, along), muladd(found, found, square), muladd(theta, theta, length)
+    """P · p, p · θ and θ · θ."""
+    p, (pp, pt, tt) = _aside(theta, g, u, c, a), before
+    return muladd(p, p, pp), muladd(p, theta, pt), muladd(theta, theta, tt)
 
 
 @each_place
-def _turn_step(theta: Row, g: Row, u: Row, c: Number, keep: Number, rate: Number) -> Numbers:
-    """Θ · keep - η (g + c u)."""
-    return keep * theta - rate * muladd(c, u, g)
+def _turn_step(
+    theta: Row, g: Row, u: Row, c: Number, a: Number, rate: Number, inverse: Number
+) -> Numbers:
+    """(θ - η p) / ‖θ - η p‖."""
+    return (theta - rate * _aside(theta, g, u, c, a)) * inverse
 
 
 @inner
-def _turn_by(theta: Any, g: Any, u: Any, c: Any, rate: Any, lengths: Any, dim: Any) -> Any:
-    """Θ ← (θ - η p) / ‖θ - η p‖, where p = g + c u - a θ is what is not along θ."""
-    a, square, length = lengths
-    inverse = np.float32(1) / np.sqrt(length + rate * rate * square)
-    _turn_step(theta, g, u, c, (np.float32(1) + rate * a) * inverse, rate * inverse, dim)
+def _turn_by(
+    theta: Any, g: Any, u: Any, c: Any, a: Any, rate: Any, products: Any, dim: Any
+) -> Any:  # fmt: skip
+    """Θ ← (θ - η p) / ‖θ - η p‖, from the products of p and θ.
+
+    A p that is almost 0 is made of rounding, and not at a right angle to θ.
+    """
+    pp, pt, tt = products
+    square = tt - np.float32(2) * (rate * pt) + rate * (rate * pp)
+    _turn_step(theta, g, u, c, a, rate, np.float32(1) / np.sqrt(square), dim)
     return None
-
-
-@inner
-def _apart(theta: Any, g: Any, u: Any, c: Any, dim: Any) -> Any:
-    """Return a, ‖p‖² and ‖θ‖²; ‖p‖² = ‖g + c u‖² - a² ‖θ‖², as p has nothing along θ."""
-    along, square, length = _lengths(theta, g, u, c, dim)
-    a = along / length
-    return a, max(square - a * along, np.float32(0)), length
 
 
 @variant(turn, SGD)
@@ -198,7 +208,8 @@ def _turn_sgd(
 ) -> Any:  # fmt: skip
     dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
     g, u = g_D.ctypes.data, row_at(u_VD, v)
-    _turn_by(theta, g, u, c, step.rate, _apart(theta, g, u, c, dim), dim)
+    a = _along(theta, g, u, c, dim)
+    _turn_by(theta, g, u, c, a, step.rate, _products(theta, g, u, c, a, dim), dim)
     return None
 
 
@@ -208,10 +219,11 @@ def _turn_row_adagrad(
 ) -> Any:  # fmt: skip
     dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
     g, u = g_D.ctypes.data, row_at(u_VD, v)
-    lengths = _apart(theta, g, u, c, dim)
-    step.sum_R[row] += lengths[1] / np.float32(dim)
+    a = _along(theta, g, u, c, dim)
+    products = _products(theta, g, u, c, a, dim)
+    step.sum_R[row] += products[0] / np.float32(dim)
     rate = step.rate / (np.sqrt(step.sum_R[row]) + step.epsilon)
-    _turn_by(theta, g, u, c, rate, lengths, dim)
+    _turn_by(theta, g, u, c, a, rate, products, dim)
     return None
 
 
