@@ -44,7 +44,9 @@ class Numbers:
     """The numbers at 16 places of a row, or at one, while code is made for them."""
 
     builder: Any
+    """What writes LLVM's code."""
     value: Any
+    """The numbers in that code: a vector of 16, or one."""
 
     def __add__(self, other: Numbers) -> Numbers:
         return Numbers(self.builder, self.builder.fadd(self.value, other.value))
