@@ -158,7 +158,7 @@ def _bins(mass_RN: Tensor, bits: int) -> Tensor:
         raise ValueError(f"{mass_RN.shape[1]:,} entries cannot be numbered by {bits} bits")
     kernels = _kernels(mass_RN.device)
     if kernels is not None:
-        bin_RN: Tensor = kernels.build(mass_RN, bits)
+        bin_RN: Tensor = kernels.build(mass_RN, _WORD[bits])
         return bin_RN
     threshold_RN, alias_RN = build_torch(mass_RN, bits)
     return ((alias_RN << bits) | threshold_RN).to(_WORD[bits])

@@ -11,8 +11,6 @@ from torch import Tensor
 from sdgar.kernels.compiled import inner, outer
 from sdgar.kernels.numba.threads import share
 
-_WORD = {32: torch.int64, 16: torch.int32}
-
 
 def quantize(weight_RN: Tensor, top_R1: Tensor, scale: float, bits: int) -> Tensor:
     """Return the masses of ``samplers.alias.quantize``, number by number."""
@@ -22,10 +20,10 @@ def quantize(weight_RN: Tensor, top_R1: Tensor, scale: float, bits: int) -> Tens
     return mass_RN
 
 
-def build(mass_RN: Tensor, bits: int) -> Tensor:
-    """Return alias bins that draw entries in proportion to these masses."""
-    bin_RN = torch.empty(mass_RN.shape, dtype=_WORD[bits])
-    arrays = mass_RN.contiguous().numpy(), bits, bin_RN.numpy()
+def build(mass_RN: Tensor, word: torch.dtype) -> Tensor:
+    """Return alias bins of a type that draw entries in proportion to these masses."""
+    bin_RN = torch.empty(mass_RN.shape, dtype=word)
+    arrays = mass_RN.contiguous().numpy(), word.itemsize * 4, bin_RN.numpy()
     share(_sweep, len(bin_RN), bin_RN.numel(), *arrays)
     return bin_RN
 

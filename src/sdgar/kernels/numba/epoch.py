@@ -12,7 +12,8 @@ parts, with all threads meeting after each, and between them one more if rows pu
     survey   the covariances between the axes of all vectors of the batch; see ``covariances.py``
     move     shares add up slope · u_c over the entries of an item and step it; then the users
 
-Threads take visits and shares as they get there, so one that lost its core holds up little.
+Threads take visits and shares as they get there, so one that lost its core holds up little: some
+visits, or one share.
 
 An entry is one (visit, item): P positives and N negatives a visit. Entries of one row are chained,
 so nothing is added up in memory and a row is read and written once a batch.

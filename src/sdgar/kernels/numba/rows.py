@@ -1,9 +1,9 @@
 """Equations between rows of D numbers on the CPU, computed 16 numbers at a time.
 
 Left to itself, the compiler makes of a loop over the numbers of some rows a test of whether they
-overlap, a loop over vectors, and a loop over what is left. For rows of 32 numbers the tests take as
-long as the work. Here an equation is written for one place of its rows, and says by its types what
-are rows of float32 (``Row``) and what are numbers (``Number``)::
+overlap, a loop over vectors, and a loop over what is left, which costs much where rows are short:
+a tenth of an epoch with 32 numbers. Here an equation is written for one place of its rows, and says
+by its types what are rows of float32 (``Row``) and what are numbers (``Number``)::
 
     @each_place
     def add_row(out: Row, x: Row, c: Number) -> Numbers:

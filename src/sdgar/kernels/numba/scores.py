@@ -196,22 +196,12 @@ def _over_tau(scores: Any) -> Any:
     return scores.over_tau
 
 
-@inner
-def _turn(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
-) -> Any:  # fmt: skip
-    """Move a row along the sphere by g + c u; g_D is 0 afterwards."""
-    turn(step, table_RCD, row, g_D, c, u_VD, v)
-    clear_row(g_D.ctypes.data, len(g_D))
-    return None
-
-
 @variant(move_user, Cosine, BiasedCosine)
 def _turn_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
 ) -> Any:  # fmt: skip
-    _turn(steps.user, tables.user_UCD, user, g_D, c, grad_VD, v)
+    turn(steps.user, tables.user_UCD, user, g_D, c, grad_VD, v)
     return None
 
 
@@ -220,7 +210,7 @@ def _turn_item(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
 ) -> Any:  # fmt: skip
-    _turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
+    turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
     return None
 
 
@@ -229,7 +219,7 @@ def _turn_item_and_move_bias(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
 ) -> Any:  # fmt: skip
-    _turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
+    turn(steps.item, tables.item_ICD, item, g_D, c, u_VD, v)
     move_one(steps.bias, scores.bias_IC, item, slope + reg * scores.bias_IC[item, 0])
     return None
 

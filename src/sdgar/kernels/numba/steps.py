@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, variant
+from sdgar.kernels.compiled import variant
 from sdgar.kernels.numba.rows import (
     Number,
     Numbers,
     Row,
     add_row,
+    clear_row,
     dot_rows,
     each_place,
     muladd,
@@ -113,6 +114,21 @@ def _goes_on(step: Any) -> Any:
     return False
 
 
+def rate_of(step: Any, row: Any, mean: Any) -> Any:
+    """Return the learning rate of a row whose squared gradient has this mean."""
+
+
+@variant(rate_of, SGD)
+def _rate_of_all(step: Any, row: Any, mean: Any) -> Any:
+    return step.rate
+
+
+@variant(rate_of, RowAdagrad)
+def _rate_of_row(step: Any, row: Any, mean: Any) -> Any:
+    step.sum_R[row] += mean
+    return step.rate / (np.sqrt(step.sum_R[row]) + step.epsilon)
+
+
 def move(
     step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any, reg: Any
 ) -> Any:  # fmt: skip
@@ -122,7 +138,7 @@ def move(
 def turn(step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any) -> Any:
     """Move a row along the sphere, by g + c u without its part along θ, and back to length 1.
 
-    Some steps leave something else in g_D.
+    g_D stays as it is, or becomes 0.
     """
 
 
@@ -188,42 +204,21 @@ def _turn_step(
     return (theta - rate * _aside(theta, g, u, c, a)) * inverse
 
 
-@inner
-def _turn_by(
-    theta: Any, g: Any, u: Any, c: Any, a: Any, rate: Any, products: Any, dim: Any
+@variant(turn, SGD, RowAdagrad)
+def _turn_at_one_rate(
+    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
 ) -> Any:  # fmt: skip
-    """Θ ← (θ - η p) / ‖θ - η p‖, from the products of p and θ.
+    """Θ ← (θ - η p) / ‖θ - η p‖, with a length from the products of p and θ.
 
     A p that is almost 0 is made of rounding, and not at a right angle to θ.
     """
-    pp, pt, tt = products
+    dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
+    g, u = g_D.ctypes.data, row_at(u_VD, v)
+    a = _along(theta, g, u, c, dim)
+    pp, pt, tt = _products(theta, g, u, c, a, dim)
+    rate = rate_of(step, row, pp / np.float32(dim))
     square = tt - np.float32(2) * (rate * pt) + rate * (rate * pp)
     _turn_step(theta, g, u, c, a, rate, np.float32(1) / np.sqrt(square), dim)
-    return None
-
-
-@variant(turn, SGD)
-def _turn_sgd(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
-) -> Any:  # fmt: skip
-    dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
-    g, u = g_D.ctypes.data, row_at(u_VD, v)
-    a = _along(theta, g, u, c, dim)
-    _turn_by(theta, g, u, c, a, step.rate, _products(theta, g, u, c, a, dim), dim)
-    return None
-
-
-@variant(turn, RowAdagrad)
-def _turn_row_adagrad(
-    step: Any, table_RCD: Any, row: Any, g_D: Any, c: Any, u_VD: Any, v: Any
-) -> Any:  # fmt: skip
-    dim, theta = table_RCD.shape[2], row_at(table_RCD, row)
-    g, u = g_D.ctypes.data, row_at(u_VD, v)
-    a = _along(theta, g, u, c, dim)
-    products = _products(theta, g, u, c, a, dim)
-    step.sum_R[row] += products[0] / np.float32(dim)
-    rate = step.rate / (np.sqrt(step.sum_R[row]) + step.epsilon)
-    _turn_by(theta, g, u, c, a, rate, products, dim)
     return None
 
 
@@ -236,6 +231,7 @@ def _turn_lazy_adam(
     add_row(g, theta, -dot_rows(g, theta, dim), dim)
     move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, np.float32(0))
     scale_row(theta, theta, np.float32(1) / np.sqrt(dot_rows(theta, theta, dim)), dim)
+    clear_row(g, dim)
     return None
 
 
@@ -262,8 +258,7 @@ def _move_row_adagrad(
 ) -> Any:  # fmt: skip
     dim = table_RCD.shape[2]
     theta, g, u = row_at(table_RCD, row), g_D.ctypes.data, row_at(u_VD, v)
-    step.sum_R[row] += _squares(theta, g, u, c, reg, dim) / np.float32(dim)
-    rate = step.rate / (np.sqrt(step.sum_R[row]) + step.epsilon)
+    rate = rate_of(step, row, _squares(theta, g, u, c, reg, dim) / np.float32(dim))
     _step(theta, g, u, c, reg, rate, dim)
     return None
 
