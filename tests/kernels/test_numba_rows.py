@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from sdgar.kernels.numba.rows import (
     clear_row,
     dot_rows,
     each_place,
+    fuses,
     muladd,
     root,
     row_at,
@@ -97,3 +99,38 @@ def test_a_number_that_is_none_is_found_at_any_place(n: int, odd: float) -> None
         a, b = _rows(n, 1), _rows(n, 2)
         a[1, place] = odd
         assert not np.isfinite(_summed(a, b, np.float32(1), n)[0])
+
+
+@outer
+def _all_summed(a_RD: Any, b_RD: Any, n: Any, sum_R: Any) -> Any:
+    for r in range(len(sum_R)):
+        sum_R[r] = dot_rows(row_at(a_RD, r), row_at(b_RD, r), n)
+    return None
+
+
+@outer
+def _one_summed(a_RD: Any, b_RD: Any, n: Any, sum_R: Any) -> Any:
+    sum_R[0] = dot_rows(row_at(a_RD, 0), row_at(b_RD, 0), n)
+    return None
+
+
+def _short(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
+    """Draw numbers of 16 bits, whose products and sums float64 has without rounding."""
+    return (np.random.default_rng(seed).integers(1 << 15, 1 << 16, shape) / 2**15).astype(
+        np.float32
+    )
+
+
+@pytest.mark.skipif(not fuses(), reason="this processor rounds products and sums apart")
+@given(st.integers(1, WIDTH - 1), st.integers(0, 99))
+def test_a_sum_is_rounded_once_a_term_whatever_it_is_a_part_of(n: int, seed: int) -> None:
+    # A compiler that makes vectors of such a loop may round each product before it is added.
+    a, b = _short((40, n), seed), _short((40, n), seed + 1)
+    wanted = np.zeros(40, np.float32)
+    for d in range(n):
+        wanted = (wanted + a[:, d].astype(np.float64) * b[:, d]).astype(np.float32)
+    found, one = np.zeros(40, np.float32), np.zeros(1, np.float32)
+    _all_summed(a, b, n, found)
+    _one_summed(a, b, n, one)
+    np.testing.assert_array_equal(found, wanted)
+    assert one[0] == wanted[0]

@@ -5,6 +5,8 @@ not cost atomic operations in inner loops. Divisions do not look for zero, which
 from becoming vectors. NaN and infinity keep their meaning everywhere; ``SUMS`` allows only that
 additions change their order.
 
+Named tuples among the arguments of a kernel are laid out as records: see ``records``.
+
 What differs from system to system has a class of its own for each kind, and a ``variant`` for each
 class: only the kinds that a system has are compiled for it.
 
@@ -26,11 +28,12 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, update_wrapper
 from pathlib import Path
 from typing import IO, Any
 
 import numba
+from llvmlite.binding import Linkage
 from numba import _dynfunc
 from numba.core import config
 from numba.core.caching import (
@@ -44,10 +47,12 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime import rtsys
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes, InlineInlinables
 from numba.extending import overload
 
 from sdgar.kernels.compiling import compile_in_turn, turn
+from sdgar.kernels.records import laid
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -58,13 +63,39 @@ _CALLED: dict[str, Any] = {**_NO_REFERENCES, "no_cpython_wrapper": True, "no_cfu
 
 
 class _Piece(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function and of all that it calls, neither optimised nor made executable."""
+    """The code of a function alone, which is not made executable."""
 
-    def _optimize_final_module(self) -> None:
-        """Leave that to the kernel which this becomes a piece of."""
-
-    def _finalize_final_module(self) -> None:
+    def finalize(self) -> None:
+        """Leave all else to the kernel which this becomes a piece of."""
+        for library in self._linking_libraries:
+            self._reload_init.update(library._reload_init)
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """Return the code with that of all functions that it calls, and which they call."""
+        if self._shared_module is None:
+            whole = self._final_module.clone()
+            for library in _called_by(self):
+                alone = library._final_module if isinstance(library, _Piece) else None
+                whole.link_in(alone or library._get_module_for_linking(), preserve=True)
+            for function in whole.functions:
+                if not function.is_declaration and function.linkage == Linkage.external:
+                    function.linkage = Linkage.linkonce_odr  # others may have the same ones
+            self._shared_module: Any = whole
+        return self._shared_module
+
+
+def _called_by(piece: _Piece) -> list[Any]:
+    """Return the code of each function that a piece calls, or that one of these pieces calls."""
+    found: dict[Any, None] = {}
+    left = [piece]
+    while left:
+        for library in left.pop()._linking_libraries:
+            if library not in found and library is not piece:
+                found[library] = None
+                if isinstance(library, _Piece):
+                    left.append(library)
+    return list(found)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -87,6 +118,10 @@ class _LowerPiece(NativeLowering):  # type: ignore[misc]
         return True
 
 
+_NOT_NEEDED = (InlineClosureLikes, InlineInlinables, InlineOverloads, NopythonRewrites)
+"""What Numba does about functions within functions, and about equations between whole arrays."""
+
+
 class _InPieces(CompilerBase):  # type: ignore[misc]
     """Numba's compiler for what only kernels call.
 
@@ -97,7 +132,9 @@ class _InPieces(CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[PassManager]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.passes = [
-            (_LowerPiece if one is NativeLowering else one, why) for one, why in passes.passes
+            (_LowerPiece if one is NativeLowering else one, why)
+            for one, why in passes.passes
+            if one not in _NOT_NEEDED
         ]
         passes.finalize()
         return [passes]
@@ -136,9 +173,30 @@ def variant(generic: Callable[..., Any], *kinds: Any) -> Callable[[Callable[...,
     return register
 
 
-def outer(function: Callable[..., Any]) -> Any:
+class Called:
+    """A kernel as Python calls it: named tuples among its arguments become records."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        """What Numba has made of a function."""
+        update_wrapper(self, kernel)
+
+    def __call__(self, *args: Any) -> Any:
+        """Lay out the records, and run the kernel."""
+        return self.kernel(*laid(args))
+
+    def __getattr__(self, name: str) -> Any:
+        """Be that kernel in all else, also for a kernel that calls it."""
+        return getattr(self.kernel, name)
+
+    def __reduce__(self) -> Any:
+        """Let Numba tell by what a kernel calls whether it has compiled it before."""
+        return Called, (self.kernel,)
+
+
+def outer(function: Callable[..., Any]) -> Called:
     """Compile what is called from Python, once for a machine."""
-    return kept(nogil=True, no_cfunc_wrapper=True, **_NO_REFERENCES)(function)
+    return Called(kept(nogil=True, no_cfunc_wrapper=True, **_NO_REFERENCES)(function))
 
 
 def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -303,7 +361,8 @@ def folder_of_sources() -> Path | None:
     if root is None:
         return None
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in (Path(__file__), *sorted(Path(__file__).parent.glob("numba/*.py"))):
+    here = Path(__file__).parent
+    for source in (*sorted(here.glob("*.py")), *sorted(here.glob("numba/*.py"))):
         digest.update(source.read_bytes())
     return root / f"kernels-{digest.hexdigest()[:16]}"
 

@@ -99,7 +99,7 @@ class FusedCpuEngine:
         from sdgar.kernels.compiled import is_kept
 
         kept = is_kept("epoch", variants_of(system))
-        first = "" if kept else "; its first use here compiles it, about ten seconds"
+        first = "" if kept else "; its first use here compiles it, which takes some seconds"
         return Covered(f"one compiled loop on the CPU has code for all parts{first}")
 
     @classmethod

@@ -100,6 +100,7 @@ class _Batches:
     def __init__(self, engine: OwnedCpuEngine, owned: Owned, args: Any) -> None:
         from sdgar.kernels.numba import owned_epoch
         from sdgar.kernels.numba.epoch import own
+        from sdgar.kernels.records import Laid
 
         self._kernels, self._owned = owned_epoch, owned
         (
@@ -107,6 +108,7 @@ class _Batches:
             self._order, self._proposal, self._scores, self._loss, self._steps, self._tables,
             self._own_scratch,
         ) = args  # fmt: skip
+        self._rows, self._known = Laid(self._rows), Laid(self._known)
         system, batch = engine.system, self._order.batch
         self._p, self._n = system.positives_per_visit, system.n_negatives
         self._s, self._dim = self._p + self._n, self._tables.item_ICD.shape[2]

@@ -87,6 +87,7 @@ class SharedCpuEngine(DealtCpuEngine):
         from sdgar.kernels.numba.epoch import own
         from sdgar.kernels.numba.processes import WORDS
         from sdgar.kernels.numba.threads import run
+        from sdgar.kernels.records import laid
 
         workers, batch, words = self._deal.workers, self._batch, self._shared.common.words
         threads = cores.threads()
@@ -94,6 +95,7 @@ class SharedCpuEngine(DealtCpuEngine):
         dim = self._model.user_UD.shape[1]
         own_T = [own(dim, positives, negatives, batch, 1) for _ in range(threads)]
         scratch, dealt = self._shared.desk.under(self._scratch), self._dealt()
+        records = tuple(laid((*args[:-1], scratch, self._scratch, dealt)))
         if workers.local == 0:
             words[_THREADS] = threads
         lost_1 = np.zeros(1, np.int32)
@@ -104,8 +106,7 @@ class SharedCpuEngine(DealtCpuEngine):
 
             def part(t: int, of: int, barrier_4: Any) -> None:
                 shared_epoch.shared_epoch(
-                    t, of, barrier_4, halves, first, last, keys, *args[:-1], scratch,
-                    self._scratch, dealt, meeting, own_T[t],
+                    t, of, barrier_4, halves, first, last, keys, *records, meeting, own_T[t],
                 )  # fmt: skip
 
             run(part, threads)

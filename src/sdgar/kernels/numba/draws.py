@@ -292,7 +292,7 @@ def _finish_decomposable(
     """Read the items, and ask for the first rows of y."""
     _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
     _redraw(p, known, tail, visits, user_V, row_VP, drawn)
-    item_e = drawn.item_VN.reshape(-1)
+    item_e = drawn.item_VN.flat
     for e in range(min(AHEAD, visits * p.n)):
         _ask_for_row(p.y_IK, item_e[e])
     return None
@@ -414,7 +414,7 @@ def _probability_popularity(p: Any, known: Any, visits: Any, user_V: Any, drawn:
 
 @variant(probability, Decomposable)
 def _probability_decomposable(p: Any, known: Any, visits: Any, user_V: Any, drawn: Any) -> Any:
-    item_e, entries = drawn.item_VN.reshape(-1), visits * p.n
+    item_e, entries = drawn.item_VN.flat, visits * p.n
     for v in range(visits):
         for j in range(p.n):
             ahead = v * p.n + j + AHEAD

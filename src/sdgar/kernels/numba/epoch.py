@@ -52,6 +52,7 @@ from sdgar.kernels.numba.visits import (
     find_positives,
     find_rows,
 )
+from sdgar.kernels.records import Laid, laid
 
 _BLOCK = 48
 """The rows of a block of visits: those of all blocks under way fit in the caches of a core."""
@@ -93,25 +94,22 @@ class Scratch(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a thread needs for itself: blocks of visits under way, and chains of entries.
-
-    What is kept of a block from stage to stage has a first axis for the blocks under way.
-    """
+    """What a thread needs for itself: K blocks of visits under way, and chains of entries."""
 
     place_K: NDArray[np.int64]
     """The place of each block in the batch."""
     count_K: NDArray[np.int64]
     """The number of visits of each block."""
-    visited: Visited
-    drawn: Drawn
-    bins: Bins
+    visited_K: tuple[Visited, ...]
+    drawn_K: tuple[Drawn, ...]
+    bins_K: tuple[Bins, ...]
     scored: Scored
     list_e: NDArray[np.int32]
     next_e: NDArray[np.int32]
     g_D: NDArray[np.float32]
 
 
-def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Own:
+def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Laid:
     """Allocate what a thread needs for itself, as kernels allocate nothing."""
     visits = max(1, _BLOCK // (positives + negatives))
     size = {
@@ -120,15 +118,18 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Ow
         "e": batch * max(positives + negatives, fields) + 1,
     }  # fmt: skip
 
-    def room(name: str, dtype: type, under_way: str = "") -> Any:
+    def room(name: str, dtype: type) -> Any:
         """Allocate an array whose shape is the axis letters of its name."""
-        return np.zeros([size[axis] for axis in under_way + name.rpartition("_")[2]], dtype)
+        return np.zeros([size[axis] for axis in name.rpartition("_")[2]], dtype)
 
     def rooms(kind: Any, dtypes: Mapping[str, type], other: type) -> Any:
-        """Allocate what is kept of the blocks under way."""
-        return kind(*(room(name, dtypes.get(name, other), "K") for name in kind._fields))
+        """Allocate what is kept of each block under way."""
+        return tuple(
+            kind(*(room(name, dtypes.get(name, other)) for name in kind._fields))
+            for _ in range(_STAGES)
+        )
 
-    return Own(
+    return Laid(Own(
         room("place_K", np.int64),
         room("count_K", np.int64),
         rooms(Visited, {"weight_VP": np.float32}, np.int64),
@@ -138,28 +139,7 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> Ow
         room("list_e", np.int32),
         room("next_e", np.int32),
         room("g_D", np.float32),
-    )  # fmt: skip
-
-
-@inner
-def visited_at(visited: Any, k: Any) -> Any:
-    """Return what is known of the visits of block k of those under way."""
-    return Visited(
-        visited.visit_V[k], visited.user_V[k], visited.count_V[k], visited.row_VP[k],
-        visited.item_VP[k], visited.weight_VP[k],
-    )  # fmt: skip
-
-
-@inner
-def drawn_at(drawn: Any, k: Any) -> Any:
-    """Return the draws of block k of those under way."""
-    return Drawn(drawn.item_VN[k], drawn.ok_VN[k], drawn.q_VN[k], drawn.tries_V[k])
-
-
-@inner
-def bins_at(bins: Any, k: Any) -> Any:
-    """Return the bins of the draws of block k of those under way."""
-    return Bins(bins.place_VN[k], bins.fraction_VN[k], bins.rest_VN[k])
+    ))  # fmt: skip
 
 
 @inner
@@ -231,9 +211,10 @@ def score_all(
     the next one reads, and while they come, other blocks have their turn.
     """
     place_K, count_K = own.place_K, own.count_K
-    block, p, n = own.visited.visit_V.shape[1], order.positives, proposal.n
+    block, p, n = len(own.visited_K[0].visit_V), order.positives, proposal.n
     size = max(1, part_of(visits, threads, block))
-    count_K[:] = 0
+    for k in range(_STAGES):
+        count_K[k] = 0
     here, end, turn, over = 0, 0, 0, False
     while not over or turn < end:
         if not over and here >= end:
@@ -244,26 +225,26 @@ def score_all(
         place_K[k] = here
         count_K[k] = 0 if over else min(block, end - here)
         here += count_K[k]
-        visited = visited_at(own.visited, k)
+        visited = own.visited_K[k]
         name_visits(source, order, place_K[k], count_K[k], visited.visit_V)
         ask_for_visits(count_K[k], order, rows, visited)
 
         k = (turn + _STAGES - 1) % _STAGES
-        find_contexts(count_K[k], order, rows, known, tables, visited_at(own.visited, k))
+        find_contexts(count_K[k], order, rows, known, tables, own.visited_K[k])
 
         k = (turn + _STAGES - 2) % _STAGES
-        visited, bins = visited_at(own.visited, k), bins_at(own.bins, k)
+        visited, bins = own.visited_K[k], own.bins_K[k]
         find_rows(count_K[k], deal, order, rows, known, visited)
         start_draws(proposal, known, tail, count_K[k], visited.user_V, visited.row_VP, bins)
 
         k = (turn + _STAGES - 3) % _STAGES
-        visited, bins = visited_at(own.visited, k), bins_at(own.bins, k)
+        visited, bins = own.visited_K[k], own.bins_K[k]
         find_positives(count_K[k], rows, scores, tables, visited)
         continue_draws(proposal, known, count_K[k], visited.user_V, bins)
 
         k = (turn + _STAGES - 4) % _STAGES
         visited, bins, drawn = (
-            visited_at(own.visited, k), bins_at(own.bins, k), drawn_at(own.drawn, k)
+            own.visited_K[k], own.bins_K[k], own.drawn_K[k]
         )  # fmt: skip
         propose(
             proposal, scores, tables, known, tail, count_K[k], visited.user_V, visited.row_VP,
@@ -273,7 +254,7 @@ def score_all(
         k = (turn + _STAGES - 5) % _STAGES
         score_drawn(
             place_K[k], count_K[k], tail, known, order, proposal, scores, loss, steps, tables,
-            scratch, visited_at(own.visited, k), drawn_at(own.drawn, k), own,
+            scratch, own.visited_K[k], own.drawn_K[k], own,
         )  # fmt: skip
         deliver(source, place_K[k], place_K[k] + count_K[k], p + n, scratch)
         turn += 1
@@ -402,7 +383,7 @@ def move_users(
     place_VF, tail_R = scratch.place_VF, scratch.tail_R
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
     dim, f = grad_VD.shape[1], place_VF.shape[1]
-    place_e = place_VF.reshape(-1)
+    place_e = place_VF.flat
     grad_address, grad_bytes = grad_VD.ctypes.data, np.uint64(dim * 4)
     mine = _chain(visits * f, place_e, own, shares, tail_R, next_e, list_e)
     for k in range(mine):
@@ -517,10 +498,11 @@ def epoch(
     return None
 
 
-def run_batches(first: int, last: int, own_T: Sequence[Own], *args: Any) -> None:
+def run_batches(first: int, last: int, own_T: Sequence[Laid], *args: Any) -> None:
     """Run some batches by one thread for each of ``own_T``."""
+    records = tuple(laid(args))
 
     def part(t: int, threads: int, barrier_4: NDArray[np.int32]) -> None:
-        epoch(t, threads, barrier_4, first, last, *args, own_T[t])
+        epoch(t, threads, barrier_4, first, last, *records, own_T[t])
 
     run(part, len(own_T))

@@ -25,15 +25,12 @@ from numpy.typing import NDArray
 from sdgar.kernels.compiled import inner, outer, variant
 from sdgar.kernels.numba.draws import MAX_TRIES, Decomposable, Uniform, draw, from_table, state_at
 from sdgar.kernels.numba.epoch import (
-    bins_at,
     count_up,
-    drawn_at,
     move_items,
     move_users,
     part_of,
     score_drawn,
     steps_at,
-    visited_at,
 )
 from sdgar.kernels.numba.known import is_known
 from sdgar.kernels.numba.shared_epoch import deal_out
@@ -104,7 +101,7 @@ def draw_own(
     deal_out(first, visits, keys, order, dealt)
     for v in range(visits):
         scratch.count_V[v] = positives_at(order, rows.indptr_U1, dealt.visit_V[v])
-    visited, drawn, bins = visited_at(own.visited, 0), drawn_at(own.drawn, 0), bins_at(own.bins, 0)
+    visited, drawn, bins = own.visited_K[0], own.drawn_K[0], own.bins_K[0]
     p, n, size = order.positives, proposal.n, len(visited.visit_V)
     mine = dealt.count_1[0]
     for block in range(0, mine, size):
@@ -192,7 +189,7 @@ def score_own(
     met: Any, own_scratch: Any, own: Any,
 ) -> Any:  # fmt: skip
     """Score thread t's part of the own visits; index_VS has the places of items in ``tables``."""
-    visited, drawn = visited_at(own.visited, 0), drawn_at(own.drawn, 0)
+    visited, drawn = own.visited_K[0], own.drawn_K[0]
     visits, block_size = dealt.count_1[0], len(visited.visit_V)
     p, n = order.positives, proposal.n
     size = max(1, part_of(visits, threads, block_size))

@@ -55,7 +55,7 @@ def _finish(
     row_VP: Any, bins: Any, drawn: Any,
 ) -> Any:  # fmt: skip
     finish_draws(p, known, tail, visits, user_V, row_VP, bins, drawn)
-    item_e = drawn.item_VN.reshape(-1)
+    item_e = drawn.item_VN.flat
     for e in range(min(AHEAD, visits * p.n)):
         ask_for_item(scores, tables, item_e[e])
     return None
@@ -66,7 +66,7 @@ def _score(
     p: Any, scores: Any, tables: Any, known: Any, tail: Any, visits: Any, user_V: Any,
     row_VP: Any, pos_VP: Any, neg_VN: Any, drawn: Any,
 ) -> Any:  # fmt: skip
-    item_e, entries = drawn.item_VN.reshape(-1), visits * p.n
+    item_e, entries = drawn.item_VN.flat, visits * p.n
     for v in range(visits):
         for j in range(p.n):
             ahead = v * p.n + j + AHEAD

@@ -20,13 +20,16 @@ kernel the sum is a part of.
 from __future__ import annotations
 
 import inspect
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from sdgar.kernels.compiled import inner
@@ -80,9 +83,19 @@ Row: TypeAlias = Numbers
 Number: TypeAlias = Numbers
 
 
+@cache
+def fuses() -> bool:
+    """Return whether the processor rounds a b + c once."""
+    *_, features = cpu_target.target_context.codegen().magic_tuple()
+    return platform.machine() in ("aarch64", "arm64") or "+fma," in f"{features},"
+
+
 def muladd(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
-    """Return a b + c, rounded once where the processor can do that."""
-    return a.call("fmuladd", b, c)
+    """Return a b + c, rounded once where the processor can do that.
+
+    LLVM's own function for this would leave it to the compiler, for each kernel anew.
+    """
+    return a.call("fma", b, c) if fuses() else a * b + c
 
 
 def root(a: Numbers) -> Numbers:

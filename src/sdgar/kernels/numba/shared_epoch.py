@@ -37,6 +37,7 @@ from sdgar.kernels.numba.epoch import (
 from sdgar.kernels.numba.processes import meet_all
 from sdgar.kernels.numba.rng import permuted
 from sdgar.kernels.numba.threads import meet, take
+from sdgar.kernels.records import array_of
 
 SCORE, MOVE = 1, 2
 """The halves of a batch, between which machines tell each other their factors."""
@@ -199,14 +200,14 @@ def _move(
 ) -> Any:  # fmt: skip
     """Step shares of the items, and own users; return the number of parts that were taken."""
     share = np.float32(1) / np.float32(count_up(t, visits, scratch))
-    now = steps_at(steps, step)
-    mine = take(shared.words_5, 0)
+    now, words_5 = steps_at(steps, step), array_of(shared.words_5)
+    mine = take(words_5, 0)
     while mine < shared.threads:
         move_items(
             mine, shared.threads, visits, share, p, n, scores, now, tables, scratch, own.list_e,
             own.next_e, own.g_D,
         )  # fmt: skip
-        mine = take(shared.words_5, 0)
+        mine = take(words_5, 0)
     mine = take(barrier_4, taken)
     while mine < threads:
         move_users(
@@ -228,7 +229,7 @@ def shared_epoch(
 
     ``scratch`` has the visits of a batch, ``own_scratch`` those of this process.
     """
-    taken = np.int64(0)
+    taken, words_5 = np.int64(0), array_of(shared.words_5)
     for batch in range(first, last):
         begin = batch * order.batch
         visits = min(order.batch, order.n_visits - begin)
@@ -240,10 +241,10 @@ def shared_epoch(
                 threads, barrier_4, taken, dealt.count_1[0], Shares(dealt, scratch), tail, deal,
                 rows, known, order, proposal, scores, loss, steps, tables, own_scratch, own,
             )  # fmt: skip
-            if meet_all(t, threads, barrier_4, shared.words_5, shared.processes, shared.lost_1):
+            if meet_all(t, threads, barrier_4, words_5, shared.processes, shared.lost_1):
                 return False
         if halves == MOVE and meet_all(  # the factors of other machines are there
-            t, threads, barrier_4, shared.words_5, shared.processes, shared.lost_1
+            t, threads, barrier_4, words_5, shared.processes, shared.lost_1
         ):
             return False
         if halves & MOVE:
@@ -251,6 +252,6 @@ def shared_epoch(
                 t, threads, barrier_4, taken, visits, steps_before + batch + 1, order.positives,
                 proposal.n, scores, steps, tables, dealt, shared, scratch, own_scratch, own,
             )  # fmt: skip
-            if meet_all(t, threads, barrier_4, shared.words_5, shared.processes, shared.lost_1):
+            if meet_all(t, threads, barrier_4, words_5, shared.processes, shared.lost_1):
                 return False
     return True
