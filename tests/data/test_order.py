@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.data.order import by_pair, later_last, ranked, stable_order
+from sdgar.data.order import by_pair, in_order, later_last, ranked
 
 
 @pytest.mark.parametrize("end", [1, 7, 1 << 31, 1 << 60])
 def test_an_order_is_that_of_a_stable_sort(end):
     numbers = np.random.default_rng(0).integers(0, min(end, 50), 1000)
     numbers[::7] = end - 1
-    assert stable_order(numbers, end).tolist() == np.argsort(numbers, kind="stable").tolist()
+    order, found = in_order(numbers, end)
+    assert order.tolist() == np.argsort(numbers, kind="stable").tolist()
+    assert found.tolist() == sorted(numbers.tolist())
 
 
 @pytest.mark.parametrize("ends", [(30, 20), (1 << 31, 1 << 30), (1 << 33, 1 << 31)])
@@ -23,7 +25,9 @@ def test_pairs_are_ordered_by_the_first_and_then_the_second(ends):
     first, second = (
         generator.integers(0, 20, 2000) * (end // 20 if end > 100 else 1) for end in ends
     )
-    assert by_pair(first, second, ends).tolist() == np.lexsort((second, first)).tolist()
+    order, key = by_pair(first, second, ends)
+    assert order.tolist() == np.lexsort((second, first)).tolist()
+    assert key.tolist() == (first * ends[1] + second)[order].tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=40))
@@ -31,7 +35,7 @@ def test_rows_of_one_key_are_ordered_by_time_and_then_as_they_came(rows):
     key, time = np.array(rows, np.int64).T
     order = np.argsort(key, kind="stable")
     last = np.append(np.diff(key[order]) != 0, True)
-    assert later_last(order, last, key, time).tolist() == np.lexsort((time, key)).tolist()
+    assert later_last(order, last, key[order], time).tolist() == np.lexsort((time, key)).tolist()
 
 
 @pytest.mark.parametrize(

@@ -139,14 +139,12 @@ def from_indices(
         raise DataError("there is no row to learn from.", code="no_rows")
     _require_indices("user", users_E, len(users))
     _require_indices("item", items_E, len(items))
-    key_E = users_E.astype(np.int64) * len(items) + items_E.astype(np.int64)
-    order = by_pair(users_E, items_E, (len(users), len(items)))
-    sorted_E = key_E[order]
-    last_E = np.append(sorted_E[1:] != sorted_E[:-1], True)
+    order, key_E = by_pair(users_E, items_E, (len(users), len(items)))
+    last_E = np.append(key_E[1:] != key_E[:-1], True)
     if time_E is not None and not last_E.all():
         order = later_last(order, last_E, key_E, time_E)
-    key_E = sorted_E
-    kept = order[last_E]
+    kept, pair_E = order[last_E], key_E[last_E]
+    user_E = pair_E // len(items)
     weight = None
     if weight_E is not None:
         found = Merging() if merging is None else merging
@@ -156,14 +154,14 @@ def from_indices(
                 found.require()
             weight = merged.astype(np.float32)
     indptr = np.zeros(len(users) + 1, np.int64)
-    np.cumsum(np.bincount(users_E[kept], minlength=len(users)), out=indptr[1:])
+    np.cumsum(np.bincount(user_E, minlength=len(users)), out=indptr[1:])
     n_duplicates = len(key_E) - len(kept)
     account = account or RowAccount(read=len(key_E), kept=len(key_E))
     return Built(
         users=users,
         items=items,
         indptr_U1=indptr,
-        items_E=items_E[kept].astype(np.int32),
+        items_E=(pair_E - user_E * len(items)).astype(np.int32),
         account=replace(
             account,
             kept=account.kept - n_duplicates,

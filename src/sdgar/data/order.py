@@ -17,28 +17,39 @@ _SPREAD = 4
 _FEW = 1 << 16
 
 
-def stable_order(number_N: NDArray[np.integer[Any]], end: int) -> NDArray[np.int64]:
-    """Return ``np.argsort(number_N, kind="stable")`` for numbers from 0 to end - 1."""
+def in_order(
+    number_N: NDArray[np.integer[Any]], end: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return ``np.argsort(number_N, kind="stable")`` for numbers from 0 to end - 1, and these."""
     bits = len(number_N).bit_length()
     if (end - 1).bit_length() + bits > _WORD:
-        return np.argsort(number_N, kind="stable")
+        order_N = np.argsort(number_N, kind="stable")
+        return order_N, number_N[order_N].astype(np.int64)
     packed_N = number_N.astype(np.uint64)
     packed_N <<= np.uint64(bits)
     packed_N |= np.arange(len(number_N), dtype=np.uint64)
     packed_N.sort()
+    sorted_N = packed_N >> np.uint64(bits)
     packed_N &= np.uint64((1 << bits) - 1)
-    return packed_N.view(np.int64)
+    return packed_N.view(np.int64), sorted_N.view(np.int64)
 
 
 def by_pair(
     first_N: NDArray[np.integer[Any]], second_N: NDArray[np.integer[Any]], ends: tuple[int, int]
-) -> NDArray[np.int64]:
-    """Return ``np.lexsort((second_N, first_N))`` for numbers from 0 to an end each."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return ``np.lexsort((second_N, first_N))`` for numbers from 0 to an end each, and their keys.
+
+    The key of a pair is first · ends[1] + second. Keys are returned in that order.
+    """
     pairs = ends[0] * ends[1]
+    key_N = first_N.astype(np.int64)
+    key_N *= ends[1]
+    key_N += second_N.astype(np.int64, copy=False)
     if (pairs - 1).bit_length() + len(first_N).bit_length() <= _WORD:
-        return stable_order(first_N.astype(np.int64) * ends[1] + second_N, pairs)
-    order = stable_order(second_N, ends[1])
-    return order[stable_order(first_N[order], ends[0])]
+        return in_order(key_N, pairs)
+    order_N, _ = in_order(second_N, ends[1])
+    order_N = order_N[in_order(first_N[order_N], ends[0])[0]]
+    return order_N, key_N[order_N]
 
 
 def later_last(
@@ -47,16 +58,16 @@ def later_last(
     key_N: NDArray[np.int64],
     time_N: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return ``np.lexsort((time_N, key_N))``, given the stable order of the keys alone.
+    """Return ``np.lexsort((time_N, keys))``, given the stable order of the keys alone.
 
-    ``is_last_N`` marks in that order the last row of each key. Only rows whose key occurs more
-    than once can change their places.
+    ``key_N`` has the keys in that order, and ``is_last_N`` marks the last row of each key. Only
+    rows whose key occurs more than once can change their places.
     """
     is_first_N = np.concatenate(([True], is_last_N[:-1]))
     at = np.flatnonzero(~(is_first_N & is_last_N))
     rows = order_N[at]
     order_N = order_N.copy()
-    order_N[at] = rows[np.lexsort((time_N[rows], key_N[rows]))]
+    order_N[at] = rows[np.lexsort((time_N[rows], key_N[at]))]
     return order_N
 
 
@@ -66,18 +77,23 @@ def ranked(ids_N: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     Integers that lie near each other need no sort: a table from lowest to highest marks those
     there are, and the rank of an id is the number of marks below it.
     """
-    if ids_N.dtype.kind in "iu" and len(ids_N):
-        lowest, highest = ids_N.min(), ids_N.max()
-        places = int(highest) - int(lowest) + 1
-        if places <= _SPREAD * len(ids_N) + _FEW:
-            # A difference of narrow integers may be too large for their type, but not for 64 bits.
-            wide = np.uint64 if ids_N.dtype.kind == "u" else np.int64
-            place_N = (ids_N.astype(wide, copy=False) - wide(lowest)).astype(np.int64, copy=False)
-            there_P = np.zeros(places, np.bool_)
-            there_P[place_N] = True
-            rank_P = np.cumsum(there_P, dtype=np.int64)
-            rank_P -= 1
-            distinct = (np.flatnonzero(there_P).astype(wide) + wide(lowest)).astype(ids_N.dtype)
-            return distinct, rank_P[place_N]
-    distinct, index_N = np.unique(ids_N, return_inverse=True)
-    return distinct, index_N.astype(np.int64, copy=False)
+    if not are_near(ids_N):
+        distinct, index_N = np.unique(ids_N, return_inverse=True)
+        return distinct, index_N.astype(np.int64, copy=False)
+    lowest, highest = ids_N.min(), ids_N.max()
+    # A difference of narrow integers may be too large for their type, but not for 64 bits.
+    wide = np.uint64 if ids_N.dtype.kind == "u" else np.int64
+    place_N = (ids_N.astype(wide, copy=False) - wide(lowest)).astype(np.int64, copy=False)
+    there_P = np.zeros(int(highest) - int(lowest) + 1, np.bool_)
+    there_P[place_N] = True
+    rank_P = np.cumsum(there_P, dtype=np.int64)
+    rank_P -= 1
+    distinct = (np.flatnonzero(there_P).astype(wide) + wide(lowest)).astype(ids_N.dtype)
+    return distinct, rank_P[place_N]
+
+
+def are_near(ids_N: NDArray[Any]) -> bool:
+    """Return whether ids are integers, and a table from lowest to highest is not much larger."""
+    if ids_N.dtype.kind not in "iu" or len(ids_N) == 0:
+        return False
+    return int(ids_N.max()) - int(ids_N.min()) < _SPREAD * len(ids_N) + _FEW

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sdgar.data import contexts
 from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
-from sdgar.data.order import ranked
+from sdgar.data.order import are_near, ranked
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import account_of, judged
 from sdgar.data.readers.columns import FIELD, Columns
@@ -108,13 +108,50 @@ def indexed(
     """Return the distinct ids in ascending order (by UTF-8 bytes), and the index of each row."""
     ids = _held(ids, column, untyped)
     if ids.dtype != pl.String:
-        integers, index = ranked(ids.to_numpy())
+        integers, index = _ranked(ids)
         return Ids(integers), index
-    distinct = ids.unique().sort()
+    distinct, index = _ranked_texts(ids)
     notes += lookalikes(distinct, column)
-    numbered = distinct.to_frame("id").with_row_index("index")
+    return Ids(distinct.to_numpy().astype(object)), index
+
+
+def _ranked(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
+    """Return the distinct integers in ascending order, and the index of each row."""
+    integers = ids.to_numpy()
+    if are_near(integers):
+        return ranked(integers)
+    distinct = ids.unique().sort()
+    return distinct.to_numpy(), _numbers_of(ids, distinct, np.arange(len(distinct)))
+
+
+def _ranked_texts(ids: pl.Series) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
+    """Return the distinct texts in ascending order (by UTF-8 bytes), and the index of each row.
+
+    Texts are told apart by their hashes, which is several times as fast. Whether rows of one hash
+    have one text is looked at afterwards.
+    """
+    hashes = ids.hash()
+    first = hashes.arg_unique()
+    distinct = ids.gather(first)
+    order = distinct.arg_sort().to_numpy()
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    index = _numbers_of(hashes, hashes.gather(first), rank)
+    distinct = distinct.gather(order)
+    if (distinct.gather(index) == ids).all():
+        return distinct, index
+    distinct = ids.unique().sort()
+    return distinct, _numbers_of(ids, distinct, np.arange(len(distinct)))
+
+
+def _numbers_of(
+    ids: pl.Series, distinct: pl.Series, number: NDArray[np.integer[Any]]
+) -> NDArray[np.integer[Any]]:
+    """Return the number of each row's id."""
+    # Polars counts rows by 32 bits, so there are no more ids than that.
+    numbered = pl.DataFrame({"id": distinct, "number": number.astype(np.uint32)})
     rows = ids.to_frame("id").join(numbered, on="id", how="left", maintain_order="left")
-    return Ids(distinct.to_numpy().astype(object)), rows["index"].to_numpy()
+    return rows["number"].to_numpy()
 
 
 def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
@@ -123,8 +160,8 @@ def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
     if is_text and not untyped:
         return ids
     for dtype in (pl.Int64(), pl.UInt64()):
-        if _are(ids, dtype):
-            return ids.cast(dtype)
+        if (integers := _integers(ids, dtype)) is not None:
+            return integers
     if is_text:
         return ids
     raise int_overflow(f"integer ids in column {column!r}")
@@ -135,14 +172,17 @@ def fits(ids: pl.Series, *, untyped: bool) -> tuple[bool, bool]:
     is_text = ids.dtype == pl.String
     if is_text and not untyped:
         return False, False
-    return _are(ids, pl.Int64()), _are(ids, pl.UInt64())
+    return _integers(ids, pl.Int64()) is not None, _integers(ids, pl.UInt64()) is not None
 
 
-def _are(ids: pl.Series, dtype: pl.DataType) -> bool:
+def _integers(ids: pl.Series, dtype: pl.DataType) -> pl.Series | None:
+    """Return ids as integers of a type, or none if some are not integers, or not spelled so."""
     integers = ids.cast(dtype, strict=False)
-    # 007, +7 and -0 are read as integers, but do not come out as they went in.
-    whole = integers.null_count() == 0
-    return whole and (ids.dtype != pl.String or bool((integers.cast(pl.String) == ids).all()))
+    if integers.null_count():
+        return None
+    # 007, +7 and -0 are read as integers, but are others as text.
+    same = ids.dtype != pl.String or bool((integers.cast(pl.String) == ids).all())
+    return integers if same else None
 
 
 def lookalikes(distinct: pl.Series, column: str) -> list[str]:

@@ -148,10 +148,8 @@ def _unit_of(counts: pl.Series) -> pl.Expr:
 
 def _units(counts: pl.Series) -> tuple[int, ...]:
     """Count the numbers of each unit; those below 0 have none."""
-    known = counts.filter(counts >= 0)
-    units = pl.select(_unit_of(known).alias("unit"))["unit"]
-    found = dict(units.drop_nulls().value_counts().iter_rows())
-    return tuple(found.get(unit, 0) for unit in range(len(_NO_UNITS)))
+    from_bound = [int((counts >= bound).sum()) for bound in (0, *_FINER_FROM)]
+    return tuple(low - high for low, high in zip(from_bound, [*from_bound[1:], 0], strict=True))
 
 
 def _added(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
