@@ -12,19 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 _WORD = 64
+_GROUP_BITS = 8
+"""The highest bits of a number, by which numbers are put into groups: as many as uint8 has."""
 _SPREAD = 4
 """Ids are ranked by a table if it has at most so many places for each row, and a few more."""
 _FEW = 1 << 16
 
 
-def in_order(
-    number_N: NDArray[np.integer[Any]], end: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ``np.argsort(number_N, kind="stable")`` for numbers from 0 to end - 1, and these."""
-    bits = len(number_N).bit_length()
-    if (end - 1).bit_length() + bits > _WORD:
-        order_N = np.argsort(number_N, kind="stable")
-        return order_N, number_N[order_N].astype(np.int64)
+def in_order(number_N: NDArray[np.int64], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return ``np.argsort(number_N, kind="stable")`` for numbers from 0 to end - 1, and these.
+
+    Numbers and places that have no room in one word are first put into groups by their highest
+    bits, each of which needs fewer bits of both.
+    """
+    bits, width = len(number_N).bit_length(), (end - 1).bit_length()
+    if width + bits > _WORD:
+        return _by_groups(number_N, max(0, width - _GROUP_BITS))
     packed_N = number_N.astype(np.uint64)
     packed_N <<= np.uint64(bits)
     packed_N |= np.arange(len(number_N), dtype=np.uint64)
@@ -34,6 +37,22 @@ def in_order(
     return packed_N.view(np.int64), sorted_N.view(np.int64)
 
 
+def _by_groups(
+    number_N: NDArray[np.int64], shift: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the same, where all numbers of a group are equal but for so many bits."""
+    group_N = (number_N >> shift).astype(np.uint8)
+    order_N = np.argsort(group_N, kind="stable")  # of numbers so small it sorts by counting
+    sorted_N = np.empty(len(number_N), np.int64)
+    first = 0
+    for group, count in enumerate(np.bincount(group_N).tolist()):
+        part, first = slice(first, first + count), first + count
+        rows, lowest = order_N[part], group << shift
+        order, found = in_order(number_N[rows] - lowest, 1 << shift)
+        order_N[part], sorted_N[part] = rows[order], found + lowest
+    return order_N, sorted_N
+
+
 def by_pair(
     first_N: NDArray[np.integer[Any]], second_N: NDArray[np.integer[Any]], ends: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -41,15 +60,10 @@ def by_pair(
 
     The key of a pair is first · ends[1] + second. Keys are returned in that order.
     """
-    pairs = ends[0] * ends[1]
     key_N = first_N.astype(np.int64)
     key_N *= ends[1]
     key_N += second_N.astype(np.int64, copy=False)
-    if (pairs - 1).bit_length() + len(first_N).bit_length() <= _WORD:
-        return in_order(key_N, pairs)
-    order_N, _ = in_order(second_N, ends[1])
-    order_N = order_N[in_order(first_N[order_N], ends[0])[0]]
-    return order_N, key_N[order_N]
+    return in_order(key_N, ends[0] * ends[1])
 
 
 def later_last(

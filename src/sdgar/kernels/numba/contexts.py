@@ -15,7 +15,7 @@ from sdgar.kernels.compiled import variant
 from sdgar.kernels.numba.rows import add_row, clear_row, dot_rows, row_at, scale_row
 from sdgar.kernels.numba.scores import move_user
 from sdgar.kernels.numba.steps import move
-from sdgar.kernels.numba.threads import prefetch_row
+from sdgar.kernels.numba.threads import prefetch, prefetch_row
 
 
 class Tables(NamedTuple):
@@ -39,6 +39,14 @@ class Summed(NamedTuple):
     directions: bool
 
 
+def ask_for_context(tables: Any, user: Any) -> Any:
+    """Bring the vector of a context towards the caches, or what says how it is made up."""
+
+
+def ask_for_fields(tables: Any, user: Any) -> Any:
+    """Bring the vectors that a context is made up of towards the caches."""
+
+
 def add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
     """Bring u_c of visited contexts up to date; g is 0 before and afterwards."""
 
@@ -55,6 +63,19 @@ def move_row(
     tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
 ) -> Any:
     """Move a row by its gradient g_D + c · grad_VD[v] + reg · θ; cosines ignore ``reg``."""
+
+
+@variant(ask_for_context, Tables)
+def _ask_for_vector(tables: Any, user: Any) -> Any:
+    user_UCD = tables.user_UCD
+    size = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
+    prefetch_row(user_UCD.ctypes.data, user, size, np.uint64(user_UCD.shape[2] * 4))
+    return None
+
+
+@variant(ask_for_fields, Tables)
+def _no_fields(tables: Any, user: Any) -> Any:
+    return None
 
 
 @variant(add_up, Tables)
@@ -80,6 +101,24 @@ def _move_context(
     tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
 ) -> Any:
     move_user(scores, steps, tables, row, g_D, c, grad_VD, v, reg)
+    return None
+
+
+@variant(ask_for_context, Summed)
+def _ask_for_places(tables: Any, user: Any) -> Any:
+    prefetch(row_at(tables.place_UF, user))
+    size = np.uint64(tables.user_UCD.shape[2] * 4)
+    prefetch_row(tables.user_UCD.ctypes.data, user, size, size)
+    return None
+
+
+@variant(ask_for_fields, Summed)
+def _ask_for_values(tables: Any, user: Any) -> Any:
+    field_VCD = tables.field_VCD
+    size = np.uint64(field_VCD.shape[1] * field_VCD.shape[2] * 4)
+    used = np.uint64(field_VCD.shape[2] * 4)
+    for f in range(tables.place_UF.shape[1]):
+        prefetch_row(field_VCD.ctypes.data, tables.place_UF[user, f], size, used)
     return None
 
 

@@ -234,7 +234,7 @@ def score_all(
 
         k = (turn + _STAGES - 2) % _STAGES
         visited, bins = own.visited_K[k], own.bins_K[k]
-        find_rows(count_K[k], deal, order, rows, known, visited)
+        find_rows(count_K[k], deal, order, rows, known, tables, visited)
         start_draws(proposal, known, tail, count_K[k], visited.user_V, visited.row_VP, bins)
 
         k = (turn + _STAGES - 3) % _STAGES

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner
+from sdgar.kernels.numba.contexts import ask_for_context, ask_for_fields
 from sdgar.kernels.numba.rng import words
 from sdgar.kernels.numba.scores import ask_for_item
-from sdgar.kernels.numba.threads import prefetch, prefetch_row
+from sdgar.kernels.numba.threads import prefetch
 
 _FOUR, _EIGHT = np.uint64(4), np.uint64(8)
 
@@ -96,15 +97,12 @@ def find_contexts(
     visits: Any, order: Any, rows: Any, known: Any, tables: Any, visited: Any
 ) -> Any:  # fmt: skip
     """Find the contexts of the visits, and ask for their vectors and where their rows begin."""
-    user_UCD, user_V = tables.user_UCD, visited.user_V
-    address, indptr_U1 = user_UCD.ctypes.data, rows.indptr_U1.ctypes.data
+    user_V, indptr_U1 = visited.user_V, rows.indptr_U1.ctypes.data
     known_U1 = known.indptr_U1.ctypes.data
-    row_bytes = np.uint64(user_UCD.shape[1] * user_UCD.shape[2] * 4)
-    used = np.uint64(user_UCD.shape[2] * 4)
     for v in range(visits):
         visit = visited.visit_V[v]
         user_V[v] = rows.users_E[visit] if order.positives == 1 else order.user_V[visit]
-        prefetch_row(address, user_V[v], row_bytes, used)
+        ask_for_context(tables, user_V[v])
         prefetch(known_U1 + np.uint64(user_V[v]) * _EIGHT)
         if order.positives > 1:
             prefetch(indptr_U1 + np.uint64(user_V[v]) * _EIGHT)
@@ -112,12 +110,15 @@ def find_contexts(
 
 
 @inner
-def find_rows(visits: Any, deal: Any, order: Any, rows: Any, known: Any, visited: Any) -> Any:
+def find_rows(
+    visits: Any, deal: Any, order: Any, rows: Any, known: Any, tables: Any, visited: Any
+) -> Any:  # fmt: skip
     """Find the rows of the visits' positives, and ask for their items and the known ones."""
     indptr_U1, row_VP, count_V = rows.indptr_U1, visited.row_VP, visited.count_V
     items_E, known_E = rows.items_E.ctypes.data, known.items_E.ctypes.data
     for v in range(visits):
         visit, user = visited.visit_V[v], visited.user_V[v]
+        ask_for_fields(tables, user)
         prefetch(known_E + np.uint64(known.indptr_U1[user]) * _FOUR)
         count_V[v] = positives_at(order, indptr_U1, visit)
         if order.positives == 1:
@@ -155,6 +156,6 @@ def look_up(
     """Find all of the first visits of ``visited.visit_V`` at once."""
     ask_for_visits(visits, order, rows, visited)
     find_contexts(visits, order, rows, known, tables, visited)
-    find_rows(visits, deal, order, rows, known, visited)
+    find_rows(visits, deal, order, rows, known, tables, visited)
     find_positives(visits, rows, scores, tables, visited)
     return None
