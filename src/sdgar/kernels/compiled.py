@@ -150,6 +150,17 @@ def inner(function: Callable[..., Any]) -> Any:
     return numba.njit(**_INNER)(function)
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile what other kernels call so often that a call would be felt."""
+    return numba.njit(**_INNER, forceinline=True)(function)
+
+
+def often(generic: Callable[..., Any]) -> Any:
+    """Say that a function is called so often that a call of its variants would be felt."""
+    generic.often = True  # type: ignore[attr-defined]
+    return generic
+
+
 def summing(function: Callable[..., Any]) -> Any:
     """Compile what other kernels call for a sum that may be taken in any order."""
     return numba.njit(**_SUMMING)(function)
@@ -161,9 +172,10 @@ def variant(generic: Callable[..., Any], *kinds: Any) -> Callable[[Callable[...,
     Kinds are named tuples, or what an array is made of. As with ``functools.singledispatch``, but
     chosen by the compiler.
     """
+    options = {**_INNER, "forceinline": getattr(generic, "often", False)}
 
     def register(function: Callable[..., Any]) -> Any:
-        @overload(generic, jit_options=_INNER, strict=False)
+        @overload(generic, jit_options=options, strict=False)
         def choose(*args: Any) -> Any:
             kind = getattr(args[0], "instance_class", getattr(args[0], "dtype", None))
             return function if kind in kinds else None

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import variant
-from sdgar.kernels.numba.rows import add_row, clear_row, dot_rows, row_at, scale_row
+from sdgar.kernels.compiled import often, variant
+from sdgar.kernels.numba.rows import add_row, clear_row, dot_rows, row_at, scale_row, square_root
 from sdgar.kernels.numba.scores import move_user
 from sdgar.kernels.numba.steps import move
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
@@ -59,6 +59,7 @@ def ask_for(tables: Any, row: Any) -> Any:
     """Bring a row that will be moved towards the caches."""
 
 
+@often
 def move_row(
     tables: Any, scores: Any, steps: Any, row: Any, g_D: Any, c: Any, grad_VD: Any, v: Any, reg: Any
 ) -> Any:
@@ -135,7 +136,7 @@ def _add_up(tables: Any, visits: Any, user_V: Any, g_D: Any) -> Any:
         inverse = one
         if tables.directions:
             # As torch has it, which divides by the length or by 1e-12.
-            inverse = one / max(np.sqrt(dot_rows(g, g, dim)), np.float32(1e-12))
+            inverse = one / max(square_root(dot_rows(g, g, dim)), np.float32(1e-12))
             tables.inverse_U[user] = inverse
         scale_row(row_at(user_UCD, user), g, inverse, dim)
     clear_row(g, dim)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.kernels.compiled import inner
+from sdgar.kernels.compiled import inlined, inner
 
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -14,7 +14,7 @@ _ROUND_A, _ROUND_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 
-@inner
+@inlined
 def words(seed: Any, row: Any, slot: Any, tail: Any) -> Any:
     """Return four 32-bit words of a row and a slot, as uint64; ``tail`` is stream << 24 | epoch."""
     k0, k1 = np.uint64(seed) & _MASK, np.uint64(seed) >> _SHIFT

@@ -103,6 +103,16 @@ def root(a: Numbers) -> Numbers:
     return a.call("sqrt")
 
 
+@intrinsic
+def square_root(typing_context: Any, x: Any) -> Any:
+    """Return the square root of one number, by an instruction and not by a call."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
+        return root(Numbers(builder, given[0])).value
+
+    return types.float32(types.float32), code
+
+
 def each_place(equation: Callable[..., Any]) -> Any:
     """Compile an equation that gives the first row, or a tuple of the first rows."""
     return intrinsic(_compiler(equation, summed=False))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.compiled import inner, variant
+from sdgar.kernels.compiled import inner, often, variant
 from sdgar.kernels.numba.covariances import Covariances, look_over, pull
 from sdgar.kernels.numba.math import dot
 from sdgar.kernels.numba.rows import (
@@ -25,6 +25,7 @@ from sdgar.kernels.numba.rows import (
     muladd,
     row_at,
     scale_row,
+    square_root,
     sum_of_places,
 )
 from sdgar.kernels.numba.steps import move, move_one, turn
@@ -93,6 +94,7 @@ def moved_by_slopes_alone(scores: Any) -> Any:
     """Return whether an item whose slopes are all 0 has a gradient of 0."""
 
 
+@often
 def move_user(
     scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
     reg: Any,
@@ -103,6 +105,7 @@ def move_user(
     """
 
 
+@often
 def move_item(
     scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
     slope: Any, reg: Any,
@@ -258,7 +261,7 @@ def _into_ball(table_RCD: Any, row: Any) -> Any:
     square = dot(table_RCD, table_RCD, row, row)
     if square > 1:
         theta = row_at(table_RCD, row)
-        scale_row(theta, theta, np.float32(1) / np.sqrt(square), table_RCD.shape[2])
+        scale_row(theta, theta, np.float32(1) / square_root(square), table_RCD.shape[2])
     return None
 
 

@@ -24,6 +24,7 @@ from sdgar.kernels.numba.rows import (
     root,
     row_at,
     scale_row,
+    square_root,
     sum_of_places,
 )
 from sdgar.kernels.numba.threads import prefetch
@@ -126,7 +127,7 @@ def _rate_of_all(step: Any, row: Any, mean: Any) -> Any:
 @variant(rate_of, RowAdagrad)
 def _rate_of_row(step: Any, row: Any, mean: Any) -> Any:
     step.sum_R[row] += mean
-    return step.rate / (np.sqrt(step.sum_R[row]) + step.epsilon)
+    return step.rate / (square_root(step.sum_R[row]) + step.epsilon)
 
 
 def move(
@@ -218,7 +219,7 @@ def _turn_at_one_rate(
     pp, pt, tt = _products(theta, g, u, c, a, dim)
     rate = rate_of(step, row, pp / np.float32(dim))
     square = tt - np.float32(2) * (rate * pt) + rate * (rate * pp)
-    _turn_step(theta, g, u, c, a, rate, np.float32(1) / np.sqrt(square), dim)
+    _turn_step(theta, g, u, c, a, rate, np.float32(1) / square_root(square), dim)
     return None
 
 
@@ -230,7 +231,7 @@ def _turn_lazy_adam(
     add_row(g, row_at(u_VD, v), c, dim)
     add_row(g, theta, -dot_rows(g, theta, dim), dim)
     move(step, table_RCD, row, g_D, np.float32(0), u_VD, v, np.float32(0))
-    scale_row(theta, theta, np.float32(1) / np.sqrt(dot_rows(theta, theta, dim)), dim)
+    scale_row(theta, theta, np.float32(1) / square_root(dot_rows(theta, theta, dim)), dim)
     clear_row(g, dim)
     return None
 
@@ -266,7 +267,7 @@ def _move_row_adagrad(
 @variant(move_one, RowAdagrad)
 def _move_one_row_adagrad(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     step.sum_R[row] += g * g
-    table_RC[row, 0] -= step.rate * g / (np.sqrt(step.sum_R[row]) + step.epsilon)
+    table_RC[row, 0] -= step.rate * g / (square_root(step.sum_R[row]) + step.epsilon)
     return None
 
 
@@ -289,5 +290,5 @@ def _move_one_lazy_adam(step: Any, table_RC: Any, row: Any, g: Any) -> Any:
     m = step.beta1 * table_RC[row, 1] + (np.float32(1) - step.beta1) * g
     s = step.beta2 * table_RC[row, 2] + (np.float32(1) - step.beta2) * g * g
     table_RC[row, 1], table_RC[row, 2] = m, s
-    table_RC[row, 0] -= step.rate * m / (np.sqrt(s) + step.epsilon)
+    table_RC[row, 0] -= step.rate * m / (square_root(s) + step.epsilon)
     return None
