@@ -27,10 +27,10 @@ test: $(VENV)/.test
 	$(MAKE) --jobs=2 lint pytest
 
 # One thread a worker: threads of several workers on two cores only wait for each other. A third
-# and a fourth worker work while others wait for a server or a browser. Triton kernels run in its
+# worker works while another one waits for a server or a browser. Triton kernels run in its
 # interpreter, so no GPU is needed.
 pytest: $(VENV)/.test
-	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-numerics: $(VENV)/.test
 	$(BIN)/python tests/numerics.py

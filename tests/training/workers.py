@@ -79,10 +79,12 @@ def run_together(task: Task, count: int) -> dict[int, str]:
     said: dict[int, str] = {}
     try:
         for number, (process, (heard, _)) in enumerate(zip(processes, pipes, strict=True)):
-            process.join(_LONG)
-            assert not process.is_alive(), f"worker {number} does not end"
+            # It cannot end before a long text that it says is read.
+            assert heard.poll(_LONG), f"worker {number} says nothing"
             with suppress(EOFError):  # it was killed before it could say anything
                 said[number] = heard.recv()
+            process.join(_LONG)
+            assert not process.is_alive(), f"worker {number} does not end"
     finally:
         for process in processes:
             process.kill()
