@@ -1,8 +1,8 @@
 """Records of arrays and numbers, laid out in memory for kernels.
 
 A kernel takes dozens of arrays, in named tuples. Numba itself passes such a tuple by its parts,
-seven numbers for each array, to every function that is called on the way to where they are used;
-to compile that takes longer than all the rest. Here a named tuple is laid out once, before a kernel
+seven numbers for each array, to every function that is called on the way to where they are used,
+and to compile that takes long. Here a named tuple is laid out once, before a kernel
 is called, and functions pass on its address. What they use of it is read there::
 
     words of a record      its fields, one after the other

@@ -120,8 +120,8 @@ def _ranked(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
     integers = ids.to_numpy()
     if are_near(integers):
         return ranked(integers)
-    distinct = ids.unique().sort()
-    return distinct.to_numpy(), _numbers_of(ids, distinct, np.arange(len(distinct)))
+    distinct, index = _ranked_by_join(ids)
+    return distinct.to_numpy(), index
 
 
 def _ranked_texts(ids: pl.Series) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
@@ -138,8 +138,12 @@ def _ranked_texts(ids: pl.Series) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
     rank[order] = np.arange(len(order))
     index = _numbers_of(hashes, hashes.gather(first), rank)
     distinct = distinct.gather(order)
-    if (distinct.gather(index) == ids).all():
-        return distinct, index
+    same = bool((distinct.gather(index) == ids).all())
+    return (distinct, index) if same else _ranked_by_join(ids)
+
+
+def _ranked_by_join(ids: pl.Series) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
+    """Return the distinct ids in ascending order, and the index of each row, whatever they are."""
     distinct = ids.unique().sort()
     return distinct, _numbers_of(ids, distinct, np.arange(len(distinct)))
 

@@ -153,7 +153,9 @@ class FusedCpuEngine:
     def _run_batches(self, *args: Any) -> None:
         """Run all batches, each stretch of them by as many threads as have a core by then."""
         from sdgar.kernels.numba.epoch import own, run_batches
+        from sdgar.kernels.records import laid
 
+        records = tuple(laid(args))
         room = (
             self._model.user_UD.shape[1],
             self.system.positives_per_visit,
@@ -162,12 +164,12 @@ class FusedCpuEngine:
             self._scratch.place_VF.shape[1],
         )
         own_T = [own(*room) for _ in range(cores.threads())]
-        run_batches(0, 0, own_T[:1], *args)  # it is compiled before it is timed
+        run_batches(0, 0, own_T[:1], *records)  # it is compiled before it is timed
         done = 0
         while done < self._batches:
             upto = min(done + self._stretch, self._batches)
             start = time.perf_counter()
-            run_batches(done, upto, own_T[: cores.threads_now(len(own_T))], *args)
+            run_batches(done, upto, own_T[: cores.threads_now(len(own_T))], *records)
             seconds = time.perf_counter() - start
             self._stretch = max(1, round(_STRETCH * (upto - done) / seconds))
             done = upto

@@ -52,7 +52,7 @@ from sdgar.kernels.numba.visits import (
     find_positives,
     find_rows,
 )
-from sdgar.kernels.records import Laid, laid
+from sdgar.kernels.records import Laid
 
 _BLOCK = 48
 """The rows of a block of visits: those of all blocks under way fit in the caches of a core."""
@@ -243,9 +243,7 @@ def score_all(
         continue_draws(proposal, known, count_K[k], visited.user_V, bins)
 
         k = (turn + _STAGES - 4) % _STAGES
-        visited, bins, drawn = (
-            own.visited_K[k], own.bins_K[k], own.drawn_K[k]
-        )  # fmt: skip
+        visited, bins, drawn = own.visited_K[k], own.bins_K[k], own.drawn_K[k]
         propose(
             proposal, scores, tables, known, tail, count_K[k], visited.user_V, visited.row_VP,
             bins, drawn,
@@ -499,10 +497,9 @@ def epoch(
 
 
 def run_batches(first: int, last: int, own_T: Sequence[Laid], *args: Any) -> None:
-    """Run some batches by one thread for each of ``own_T``."""
-    records = tuple(laid(args))
+    """Run some batches by one thread for each of ``own_T``; records are best laid out before."""
 
     def part(t: int, threads: int, barrier_4: NDArray[np.int32]) -> None:
-        epoch(t, threads, barrier_4, first, last, *records, own_T[t])
+        epoch(t, threads, barrier_4, first, last, *args, own_T[t])
 
     run(part, len(own_T))
