@@ -1535,7 +1535,13 @@ def earlier_version() -> str:
     ]  # fmt: skip
     for data, row in reached["data"].items():
         before = row["before"]
-        for name, said in (("now", "SD-Softmax"), ("quick", "quick")):
+        small = ", ".join(f"{key} {value:g}" for key, value in reached["small"].items())
+        contestants = {
+            "now": "SD-Softmax by default",
+            "small": f"SD-Softmax with {small}",
+            "quick": "quick",
+        }
+        for name, said in contestants.items():
             now = row[name]
             after = f" after {now['epochs']} epochs" if now["epochs"] > 1 else ""
             after = " after one epoch" if now["epochs"] == 1 else after

@@ -125,7 +125,7 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     code = (
         "import sys; import numpy as np; from sdgar.kernels.numba.known import fill; "
         "from sdgar.kernels.compiled import is_kept; kept = is_kept('fill'); "
-        "fill(np.array([0, 1]), np.array([3], np.int32), np.zeros(8, np.uint8)); "
+        "fill(np.array([0, 1]), np.array([3], np.int32), 0, np.zeros(8, np.uint8)); "
         "found = [sum(count.values()) for count in fill.stats[1:]]; "
         "print(kept, is_kept('fill'), *found, 'numba.np.arrayobj' in sys.modules)"
     )

@@ -35,8 +35,8 @@ def numba_draw(proposal, known, tail, user_V, row_VP, bins, drawn):
 
 
 @numba.njit
-def numba_known(indptr_U1, items_E, bits, user, item):
-    return numba_pairs.is_known(indptr_U1, items_E, bits, user, item)
+def numba_known(known, user, item):
+    return numba_pairs.is_known(known, user, item)
 
 
 @numba.njit
@@ -139,7 +139,7 @@ def test_the_filter_never_misses_a_known_pair_and_never_makes_one_up(pairs):
     here = set(zip(data.users_E.tolist(), data.items_E.tolist(), strict=True))
     for user in range(data.n_users):
         for item in range(data.n_items):
-            assert numba_known(*known[:3], user, item) == ((user, item) in here)
+            assert numba_known(known, user, item) == ((user, item) in here)
 
 
 @given(pairs=PAIRS, bytes_left=st.sampled_from([1, 2, 8]))
@@ -147,25 +147,37 @@ def test_a_filter_with_far_too_few_bits_is_slow_but_right(pairs, bytes_left):
     users, items = np.array(sorted(pairs)).T
     data = Interactions.from_arrays(users, items)
     bits = np.zeros(bytes_left, np.uint8)
-    numba_pairs.fill(data.indptr_U1, data.items_E, bits)
+    numba_pairs.fill(data.indptr_U1, data.items_E, 0, bits)
+    known = cpu_records.known_of(data)._replace(n_items=0, bits=bits)
     here = set(zip(data.users_E.tolist(), data.items_E.tolist(), strict=True))
     for user in range(data.n_users):
         for item in range(data.n_items):
-            assert numba_known(data.indptr_U1, data.items_E, bits, user, item) == (
-                (user, item) in here
-            )
+            assert numba_known(known, user, item) == ((user, item) in here)
 
 
 def test_the_filter_tells_nearly_all_other_pairs_at_one_look():
     """16 bits or more a pair: at most 1 in 16 of all other pairs finds its bit set."""
     rng = np.random.default_rng(0)
-    pairs = np.unique(rng.integers(0, 1000 * 800, 20_000))
-    data = Interactions.from_arrays(pairs // 800, pairs % 800)
+    pairs = np.unique(rng.integers(0, 4000 * 2000, 20_000))
+    data = Interactions.from_arrays(pairs // 2000, pairs % 2000)
     known = cpu_records.known_of(data)
+    assert known.n_items == 0
     assert len(known.bits) * 8 >= 16 * len(data)
     assert np.unpackbits(known.bits).mean() <= 1 / 16
     # As many set bits as pairs, up to collisions: the hash must not fold pairs together.
     assert np.unpackbits(known.bits).sum() > 0.9 * len(data)
+
+
+def test_where_pairs_are_few_each_has_a_bit_of_its_own():
+    rng = np.random.default_rng(0)
+    pairs = np.unique(rng.integers(0, 200 * 100, 2_000))
+    data = Interactions.from_arrays(pairs // 100, pairs % 100)
+    known = cpu_records.known_of(data)
+    assert known.n_items == data.n_items
+    bits = np.unpackbits(known.bits, bitorder="little")[: data.n_users * data.n_items]
+    expected = np.zeros((data.n_users, data.n_items))
+    expected[data.users_E, data.items_E] = 1
+    np.testing.assert_array_equal(bits.reshape(expected.shape), expected)
 
 
 @given(known=st.sets(st.integers(0, 60), max_size=61), before=st.integers(0, 5))

@@ -6,7 +6,7 @@ import importlib.util
 import math
 import time
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ from sdgar.engines.fused.plan import CPU, Asked
 from sdgar.engines.visits import Visits
 from sdgar.machine import cores
 from sdgar.maths.rng import Permutation, Stream, tail
+
+if TYPE_CHECKING:
+    from sdgar.kernels.records import Laid
 
 _STRETCH = 0.1
 """The seconds after which the number of threads is chosen anew."""
@@ -82,6 +85,10 @@ class FusedCpuEngine:
         self._scratch = scratch_of(self._model, system, self._batch)
         self._stretch = 1
         """The batches that are run before the number of threads is chosen anew."""
+        self._own_T: list[Laid] = []
+        """The memory of each thread for itself."""
+        self._compiled = False
+        """True once the loop is compiled, or loaded."""
         self._proposal: Any = None
         """The sampler's tables, lowered; None once they have changed."""
 
@@ -109,8 +116,6 @@ class FusedCpuEngine:
 
     def run_epoch(self, epoch: int) -> EpochStats:
         """Make one pass over the positives, in a fresh order."""
-        from sdgar.kernels.compiled import note_kept
-
         start = time.perf_counter()
         keys = Permutation.of(
             len(self._visits), seed=self._seed, stream=Stream.SHUFFLE, epoch=epoch
@@ -134,7 +139,6 @@ class FusedCpuEngine:
             self._tables,
             self._scratch,
         )
-        note_kept("epoch", variants_of(self.system))
         self.steps_done += self._batches
         self._unpack()
         loss, effective, unanswered = self._scratch.totals_3.tolist()
@@ -152,19 +156,12 @@ class FusedCpuEngine:
 
     def _run_batches(self, *args: Any) -> None:
         """Run all batches, each stretch of them by as many threads as have a core by then."""
-        from sdgar.kernels.numba.epoch import own, run_batches
+        from sdgar.kernels.numba.epoch import run_batches
         from sdgar.kernels.records import laid
 
         records = tuple(laid(args))
-        room = (
-            self._model.user_UD.shape[1],
-            self.system.positives_per_visit,
-            self.system.n_negatives,
-            self._batch,
-            self._scratch.place_VF.shape[1],
-        )
-        own_T = [own(*room) for _ in range(cores.threads())]
-        run_batches(0, 0, own_T[:1], *records)  # it is compiled before it is timed
+        own_T = self._rooms(cores.threads())
+        self._compile(own_T, *records)
         done = 0
         while done < self._batches:
             upto = min(done + self._stretch, self._batches)
@@ -173,6 +170,32 @@ class FusedCpuEngine:
             seconds = time.perf_counter() - start
             self._stretch = max(1, round(_STRETCH * (upto - done) / seconds))
             done = upto
+
+    def _rooms(self, threads: int) -> list[Laid]:
+        """Return what each thread needs for itself."""
+        from sdgar.kernels.numba.epoch import own
+
+        while len(self._own_T) < threads:
+            self._own_T.append(
+                own(
+                    self._model.user_UD.shape[1],
+                    self.system.positives_per_visit,
+                    self.system.n_negatives,
+                    self._batch,
+                    self._scratch.place_VF.shape[1],
+                )
+            )
+        return self._own_T[:threads]
+
+    def _compile(self, own_T: list[Laid], *records: Any) -> None:
+        """Compile the loop before it is timed, which is once for an engine."""
+        from sdgar.kernels.compiled import note_kept
+        from sdgar.kernels.numba.epoch import run_batches
+
+        if not self._compiled:
+            run_batches(0, 0, own_T[:1], *records)
+            note_kept("epoch", variants_of(self.system))
+            self._compiled = True
 
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:

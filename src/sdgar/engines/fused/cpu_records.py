@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Model = MatrixFactorization | Metric | Cosine
 
+_BITS_OF_PAIRS = 64
+"""The most bits a known positive for which all pairs of a context and an item have one."""
+
 
 def rows_of(data: Interactions) -> Rows:
     """Lay out the training positives with their weights."""
@@ -37,19 +40,26 @@ def rows_of(data: Interactions) -> Rows:
     weight_E = host.scaled_weights(data)
     if weight_E is None:
         weight_E = np.empty(0, np.float32)
-    items_E = np.ascontiguousarray(data.items_E)
-    return Rows(data.indptr_U1, data.users_E.astype(np.int32), items_E, weight_E)
+    pair_E2 = aligned((len(data), 2), np.int32)
+    pair_E2[:, 0], pair_E2[:, 1] = data.users_E, data.items_E
+    return Rows(data.indptr_U1, pair_E2, weight_E)
 
 
 def known_of(data: Interactions) -> Known:
-    """Lay out the known positives, with a filter of 16 bits or more for each pair."""
+    """Lay out the known positives, with a bit for each pair or a filter of 16 bits or more."""
     from sdgar.kernels.numba.known import Known, fill
 
     seen = data.left_out
-    bits = np.zeros((1 << max(6, (16 * len(seen.items_E) - 1).bit_length())) // 8, np.uint8)
-    fill(seen.indptr_U1, np.ascontiguousarray(seen.items_E), bits)
     items_E, positive_E = map(np.ascontiguousarray, (seen.items_E, data.items_E))
-    return Known(seen.indptr_U1, items_E, bits, positive_E)
+    pairs = (len(seen.indptr_U1) - 1) * data.n_items
+    if pairs <= _BITS_OF_PAIRS * len(items_E):
+        n_items, size = data.n_items, pairs + 8
+    else:
+        n_items, size = 0, 1 << max(6, (16 * len(items_E) - 1).bit_length())
+    bits = aligned((size // 8,), np.uint8)
+    bits[:] = 0
+    fill(seen.indptr_U1, items_E, n_items, bits)
+    return Known(seen.indptr_U1, items_E, n_items, bits, positive_E)
 
 
 def order_of(visits: Visits, system: System, seed: int, batch: int) -> Order:

@@ -84,7 +84,6 @@ class SharedCpuEngine(DealtCpuEngine):
     def _run_batches(self, keys: Any, *args: Any) -> None:
         """Run all batches; between the halves of one, machines tell each other their factors."""
         from sdgar.kernels.numba import shared_epoch
-        from sdgar.kernels.numba.epoch import own
         from sdgar.kernels.numba.processes import WORDS
         from sdgar.kernels.numba.threads import run
         from sdgar.kernels.records import laid
@@ -93,7 +92,7 @@ class SharedCpuEngine(DealtCpuEngine):
         threads = cores.threads()
         positives, negatives = self.system.positives_per_visit, self.system.n_negatives
         dim = self._model.user_UD.shape[1]
-        own_T = [own(dim, positives, negatives, batch, 1) for _ in range(threads)]
+        own_T = self._rooms(threads)
         scratch, dealt = self._shared.desk.under(self._scratch), self._dealt()
         records = tuple(laid((*args[:-1], scratch, self._scratch, dealt)))
         if workers.local == 0:

@@ -13,7 +13,7 @@ from sdgar.experiments.scale.workload import Sizes, Workload
 from sdgar.maths.neighbours_on_threads import least_memory, system_bytes
 from sdgar.training.sharded import room_for_weights
 
-_ROW = 40
+_ROW = 44
 """The bytes of a row of a block: its item, its user, a filter of known pairs, its place."""
 _ID = 48
 """The bytes of a user while the model is saved: its id and its place, before and after sorting."""

@@ -13,7 +13,14 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, variant
-from sdgar.kernels.numba.known import bit_of, is_among, is_known, unknown_item
+from sdgar.kernels.numba.known import (
+    ask_whether_known,
+    is_among,
+    is_known,
+    near_nth_unknown,
+    nth_unknown_near,
+    place_of_unknown,
+)
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.rows import dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
@@ -37,7 +44,11 @@ class Drawn(NamedTuple):
 
 
 class Bins(NamedTuple):
-    """Places of draws in alias tables, the fraction that decides there, and whose bin it is."""
+    """Places of draws in alias tables, the fraction that decides there, and whose bin it is.
+
+    Of uniform draws: which unknown item it is, how many known ones are left to be looked at, and
+    the place of the first of these.
+    """
 
     place_VN: NDArray[np.uint64]
     fraction_VN: NDArray[np.uint64]
@@ -174,7 +185,7 @@ def draw(
     return None
 
 
-@variant(start_draws, Uniform, RankByFactor)
+@variant(start_draws, RankByFactor)
 def _start_nothing(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
 ) -> Any:
@@ -186,15 +197,36 @@ def _continue_nothing(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -
     return None
 
 
-@variant(continue_draws, Uniform)
-def _continue_uniform(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
-    """Ask for the first probes of the search, all at once."""
+@variant(start_draws, Uniform)
+def _start_uniform(
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
+) -> Any:
+    """Draw which of the unknown items it is, and ask for the first probes of the search."""
     indptr_U1, address = known.indptr_U1, known.items_E.ctypes.data
     for v in range(visits):
         first = np.uint64(indptr_U1[user_V[v]])
         count = np.uint64(indptr_U1[user_V[v] + 1]) - first
+        unknown = p.n_items - np.int64(count)
+        for j in range(p.n):
+            bins.place_VN[v, j] = place_of_unknown(p.seed, tail, row_VP[v, 0], j, unknown)
         for eighth in range(np.uint64(1), np.uint64(8)):
             prefetch(address + (first + count * eighth // np.uint64(8)) * np.uint64(4))
+    return None
+
+
+@variant(continue_draws, Uniform)
+def _continue_uniform(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -> Any:
+    """Search until few known items are left, and ask for these."""
+    indptr_U1, known_E = known.indptr_U1, known.items_E
+    address = known_E.ctypes.data
+    for v in range(visits):
+        first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
+        for j in range(p.n):
+            r = np.int64(bins.place_VN[v, j])
+            low, size = near_nth_unknown(known_E, first, last, r)
+            bins.rest_VN[v, j], bins.fraction_VN[v, j] = low, size
+            prefetch(address + np.uint64(low) * np.uint64(4))
+            prefetch(address + np.uint64(low + size) * np.uint64(4))
     return None
 
 
@@ -202,18 +234,19 @@ def _continue_uniform(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -
 def _finish_uniform(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    """Draw by one number and one binary search; a context that knows every item has no draw."""
+    """End the search; a context that knows every item has no draw."""
     indptr_U1, known_E = known.indptr_U1, known.items_E
     item_VN, ok_VN = drawn.item_VN, drawn.ok_VN
     for v in range(visits):
-        row = row_VP[v, 0]
         first, last = indptr_U1[user_V[v]], indptr_U1[user_V[v] + 1]
         unknown = p.n_items - (last - first)
         for j in range(p.n):
-            item_VN[v, j] = unknown_item(p.seed, tail, row, j, first, last, unknown, known_E)
+            r, low = np.int64(bins.place_VN[v, j]), np.int64(bins.rest_VN[v, j])
+            size = np.int64(bins.fraction_VN[v, j])
+            item_VN[v, j] = nth_unknown_near(known_E, first, low, size, r)
             ok_VN[v, j] = unknown > 0
             if unknown == 0:
-                item_VN[v, j] = known.positive_E[row]
+                item_VN[v, j] = known.positive_E[row_VP[v, 0]]
     return None
 
 
@@ -236,8 +269,8 @@ def _start_popularity(
 def _finish_popularity(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
-    _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
-    _redraw(p, known, tail, visits, user_V, row_VP, drawn)
+    _open_bins(visits, p.n, p.item_bins, known, user_V, bins, drawn.item_VN)
+    _redraw(p, known, tail, visits, user_V, row_VP, bins, drawn)
     return None
 
 
@@ -290,8 +323,8 @@ def _finish_decomposable(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:
     """Read the items, and ask for the first rows of y."""
-    _open_bins(visits, p.n, p.item_bins, known.bits, user_V, bins, drawn.item_VN)
-    _redraw(p, known, tail, visits, user_V, row_VP, drawn)
+    _open_bins(visits, p.n, p.item_bins, known, user_V, bins, drawn.item_VN)
+    _redraw(p, known, tail, visits, user_V, row_VP, bins, drawn)
     item_e = drawn.item_VN.flat
     for e in range(min(AHEAD, visits * p.n)):
         _ask_for_row(p.y_IK, item_e[e])
@@ -318,7 +351,7 @@ def _finish_rank_by_factor(
     for v in range(visits):
         for j in range(p.n):
             drawn.item_VN[v, j] = one(p, tail, row_VP[v, 0], j, user_V[v])
-    _redraw(p, known, tail, visits, user_V, row_VP, drawn)
+    _redraw(p, known, tail, visits, user_V, row_VP, bins, drawn)
     return None
 
 
@@ -365,33 +398,46 @@ def _finish_with_dislikes(
 
 @inner
 def _open_bins(
-    visits: Any, n: Any, item_bins: Any, bits: Any, user_V: Any, bins: Any, item_VN: Any
+    visits: Any, n: Any, item_bins: Any, known: Any, user_V: Any, bins: Any, item_VN: Any
 ) -> Any:  # fmt: skip
-    """Read the item of each bin, its own or its alias, and ask for the item's bit of the filter."""
-    address = bits.ctypes.data
+    """Read the item of each bin, its own or its alias, and ask for its bit."""
     for v in range(visits):
         for j in range(n):
             place, own, fraction = bins.place_VN[v, j], bins.rest_VN[v, j], bins.fraction_VN[v, j]
             item_VN[v, j] = np.int64(entry_in(item_bins, place, own, fraction))
-            prefetch(address + (bit_of(user_V[v], item_VN[v, j], bits) >> np.uint64(3)))
+            ask_whether_known(known, user_V[v], item_VN[v, j])
     return None
 
 
 @inner
 def _redraw(
-    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, drawn: Any
+    p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any, drawn: Any
 ) -> Any:  # fmt: skip
-    """Draw known positives again, up to 16 times in all."""
-    indptr_U1, items_E, bits, item_VN = known.indptr_U1, known.items_E, known.bits, drawn.item_VN
-    for v in range(visits):
-        user = user_V[v]
-        for j in range(p.n):
-            refused, t = is_known(indptr_U1, items_E, bits, user, item_VN[v, j]), 1
-            while refused and t < MAX_TRIES:
-                item_VN[v, j] = one(p, tail, row_VP[v, 0], t * p.n + j, user)
-                refused = is_known(indptr_U1, items_E, bits, user, item_VN[v, j])
-                t += 1
-            drawn.ok_VN[v, j] = not refused
+    """Draw known positives again, up to 16 times in all.
+
+    All that are left are drawn before one of them is looked up, so a processor waits for several
+    cache lines at a time, and for no guess of which are refused.
+    """
+    item_e, ok_e, left_e = drawn.item_VN.flat, drawn.ok_VN.flat, bins.place_VN.flat
+    left = visits * p.n
+    for k in range(left):
+        left_e[k] = k
+    for t in range(1, MAX_TRIES + 1):
+        found = 0
+        for k in range(left):
+            e = np.int64(left_e[k])
+            refused = is_known(known, user_V[e // p.n], item_e[e])
+            ok_e[e] = not refused
+            left_e[found] = e
+            found += refused
+        left = found if t < MAX_TRIES else 0
+        for k in range(left):
+            e = np.int64(left_e[k])
+            v = e // p.n
+            item_e[e] = one(p, tail, row_VP[v, 0], t * p.n + e - v * p.n, user_V[v])
+            ask_whether_known(known, user_V[v], item_e[e])
+        if left == 0:
+            break
     return None
 
 

@@ -9,49 +9,67 @@ from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
 from sdgar.kernels.numba.rng import index_and_fraction, words
+from sdgar.kernels.numba.threads import prefetch
 
 _HASH_A, _HASH_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _HALF = np.uint64(32)
+SHORT = 32
+"""The most known items that are all looked at, rather than searched."""
 
 
 class Known(NamedTuple):
-    """The items that are no negatives of each context, with a filter that clears most other pairs.
+    """The items that are no negatives of each context, with one bit for each pair, or a filter.
 
-    Bit hash(c, i) is set for every such (c, i), with 16 bits or more a pair: of all other pairs at
-    most 1 in 16 needs a binary search.
+    Where it takes little room, every pair (c, i) has a bit of its own, which says it all. Else bit
+    hash(c, i) is set for every such (c, i), with 16 bits or more a pair: of all other pairs at most
+    1 in 16 needs a binary search.
     """
 
     indptr_U1: NDArray[np.int64]
     items_E: NDArray[np.int32]
+    n_items: int
+    """The number of items if every pair has a bit of its own, and else 0."""
     bits: NDArray[np.uint8]
     positive_E: NDArray[np.int32]
     """The positive of each training row: it stands in where a context has no negative."""
 
 
 @inner
-def bit_of(user: Any, item: Any, bits: Any) -> Any:
-    """Return the number of the filter's bit for a pair; the number of bits is a power of two."""
+def bit_of(user: Any, item: Any, n_items: Any, bits: Any) -> Any:
+    """Return the number of the bit for a pair; a filter's number of bits is a power of two."""
+    if n_items > 0:
+        return np.uint64(user) * np.uint64(n_items) + np.uint64(item)
     key = np.uint64(user) * _HASH_A + np.uint64(item) * _HASH_B
     return (key >> _HALF) & np.uint64(len(bits) * 8 - 1)
 
 
 @outer
-def fill(indptr_U1: Any, items_E: Any, bits: Any) -> Any:
+def fill(indptr_U1: Any, items_E: Any, n_items: Any, bits: Any) -> Any:
     """Set the bits of all positives."""
     for user in range(len(indptr_U1) - 1):
         for e in range(indptr_U1[user], indptr_U1[user + 1]):
-            bit = bit_of(user, items_E[e], bits)
+            bit = bit_of(user, items_E[e], n_items, bits)
             bits[bit >> np.uint64(3)] |= np.uint8(1 << (bit & np.uint64(7)))
     return None
 
 
 @inner
-def is_known(indptr_U1: Any, items_E: Any, bits: Any, user: Any, item: Any) -> Any:
+def is_known(known: Any, user: Any, item: Any) -> Any:
     """Return whether an item is among those that are no negatives of a context."""
-    bit = bit_of(user, item, bits)
-    if not (bits[bit >> np.uint64(3)] >> np.uint8(bit & np.uint64(7))) & np.uint8(1):
-        return False
-    return is_among(items_E, indptr_U1[user], indptr_U1[user + 1], item)
+    bits = known.bits
+    bit = bit_of(user, item, known.n_items, bits)
+    marked = bool((bits[bit >> np.uint64(3)] >> np.uint8(bit & np.uint64(7))) & np.uint8(1))
+    if known.n_items > 0 or not marked:
+        return marked
+    return is_among(known.items_E, known.indptr_U1[user], known.indptr_U1[user + 1], item)
+
+
+@inner
+def ask_whether_known(known: Any, user: Any, item: Any) -> Any:
+    """Bring the bit of a pair towards the caches."""
+    bit = bit_of(user, item, known.n_items, known.bits)
+    prefetch(known.bits.ctypes.data + (bit >> np.uint64(3)))
+    return None
 
 
 @inner
@@ -74,16 +92,40 @@ def _first_at_least(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
 
 
 @inner
-def nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
-    """r + #{j : p_j - j <= r} is the r-th item that is not among sorted_E[first:last]."""
+def near_nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
+    """Search for ``nth_unknown`` until few are left; return where these are, and how many."""
     low, size = first, last - first
-    while size > 0:
+    while size > SHORT:
         half = size >> 1
         middle = low + half
         below = sorted_E[middle] - (middle - first) <= r
         low = middle + 1 if below else low
         size = size - half - 1 if below else half
-    return r + low - first
+    return low, size
+
+
+@inner
+def nth_unknown_near(sorted_E: Any, first: Any, low: Any, size: Any, r: Any) -> Any:
+    """Finish the search: all that are left are looked at, without a guess of where it will end."""
+    found = r + low - first
+    for j in range(size):
+        found += sorted_E[low + j] - j <= r + low - first
+    return found
+
+
+@inner
+def nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
+    """r + #{j : p_j - j <= r} is the r-th item that is not among sorted_E[first:last]."""
+    low, size = near_nth_unknown(sorted_E, first, last, r)
+    return nth_unknown_near(sorted_E, first, low, size, r)
+
+
+@inner
+def place_of_unknown(seed: Any, tail: Any, row: Any, slot: Any, unknown: Any) -> Any:
+    """Draw r uniformly, of so many unknown items."""
+    w0, w1, _, _ = words(seed, row, slot, tail)
+    place, _ = index_and_fraction(unknown, w0, w1)
+    return np.int64(place)
 
 
 @inner
@@ -91,6 +133,5 @@ def unknown_item(
     seed: Any, tail: Any, row: Any, slot: Any, first: Any, last: Any, unknown: Any, known_E: Any
 ) -> Any:
     """Draw uniformly from the items that are not among known_E[first:last]."""
-    w0, w1, _, _ = words(seed, row, slot, tail)
-    place, _ = index_and_fraction(unknown, w0, w1)
-    return nth_unknown(known_E, first, last, np.int64(place))
+    r = place_of_unknown(seed, tail, row, slot, unknown)
+    return nth_unknown(known_E, first, last, r)

@@ -140,7 +140,7 @@ def take_first(visits: Any, p: Any, known: Any, item_A: Any, met: Any) -> Any:
         for j in range(n):
             item = np.int64(item_A[v * n + j])
             met.item_VS[v, p + j] = item
-            ok = not is_known(known.indptr_U1, known.items_E, known.bits, met.user_V[v], item)
+            ok = not is_known(known, met.user_V[v], item)
             met.ok_VN[v, j] = ok
             refused += not ok
     return refused
@@ -173,9 +173,7 @@ def take_again(visits: Any, p: Any, known: Any, item_A: Any, met: Any) -> Any:
             while refused and t < TRIES:
                 item = np.int64(item_A[a + t])
                 met.item_VS[v, p + j] = item
-                refused = is_known(
-                    known.indptr_U1, known.items_E, known.bits, met.user_V[v], item
-                )  # fmt: skip
+                refused = is_known(known, met.user_V[v], item)
                 t += 1
             met.ok_VN[v, j] = not refused
             a += TRIES

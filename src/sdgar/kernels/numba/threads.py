@@ -226,18 +226,16 @@ def take(barrier_4: Any, before: Any) -> Any:
 
 
 def run(kernel: Callable[..., object], threads: int, *args: Any) -> None:
-    """Call kernel(t, threads, barrier_4, *args) in every thread t."""
+    """Call kernel(t, threads, barrier_4, *args) in every thread t; who asks is thread 0."""
     barrier_4 = np.zeros(4, np.int32)
-
-    def part(t: int) -> None:
-        kernel(t, threads, barrier_4, *args)
-
     if threads == 1:
-        part(0)
+        kernel(0, threads, barrier_4, *args)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(part, range(threads)):
-            pass
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(kernel, t, threads, barrier_4, *args) for t in range(1, threads)]
+        kernel(0, threads, barrier_4, *args)
+        for other in others:
+            other.result()
 
 
 def share(

@@ -24,8 +24,8 @@ class Rows(NamedTuple):
     """The training positives row by row; weight_E has length 0 if all weigh 1."""
 
     indptr_U1: NDArray[np.int64]
-    users_E: NDArray[np.int32]
-    items_E: NDArray[np.int32]
+    pair_E2: NDArray[np.int32]
+    """The user and the item of each row, which a visit needs together."""
     weight_E: NDArray[np.float32]
 
 
@@ -79,16 +79,15 @@ def positives_at(order: Any, indptr_U1: Any, visit: Any) -> Any:
 @inner
 def ask_for_visits(visits: Any, order: Any, rows: Any, visited: Any) -> Any:
     """Ask for what says whose the first visits of ``visited.visit_V`` are."""
-    users_E, items_E = rows.users_E.ctypes.data, rows.items_E.ctypes.data
-    visit_user_V, place_V = order.user_V.ctypes.data, order.place_V.ctypes.data
+    pair_E2 = rows.pair_E2.ctypes.data
+    user_V, place_V = order.user_V.ctypes.data, order.place_V.ctypes.data
     for v in range(visits):
-        offset = np.uint64(visited.visit_V[v]) * _FOUR
+        visit = np.uint64(visited.visit_V[v])
         if order.positives == 1:
-            prefetch(users_E + offset)
-            prefetch(items_E + offset)
+            prefetch(pair_E2 + visit * _EIGHT)
         else:
-            prefetch(visit_user_V + offset)
-            prefetch(place_V + offset)
+            prefetch(user_V + visit * _FOUR)
+            prefetch(place_V + visit * _FOUR)
     return None
 
 
@@ -101,7 +100,7 @@ def find_contexts(
     known_U1 = known.indptr_U1.ctypes.data
     for v in range(visits):
         visit = visited.visit_V[v]
-        user_V[v] = rows.users_E[visit] if order.positives == 1 else order.user_V[visit]
+        user_V[v] = rows.pair_E2[visit, 0] if order.positives == 1 else order.user_V[visit]
         ask_for_context(tables, user_V[v])
         prefetch(known_U1 + np.uint64(user_V[v]) * _EIGHT)
         if order.positives > 1:
@@ -115,7 +114,7 @@ def find_rows(
 ) -> Any:  # fmt: skip
     """Find the rows of the visits' positives, and ask for their items and the known ones."""
     indptr_U1, row_VP, count_V = rows.indptr_U1, visited.row_VP, visited.count_V
-    items_E, known_E = rows.items_E.ctypes.data, known.items_E.ctypes.data
+    pair_E2, known_E = rows.pair_E2.ctypes.data, known.items_E.ctypes.data
     for v in range(visits):
         visit, user = visited.visit_V[v], visited.user_V[v]
         ask_for_fields(tables, user)
@@ -128,7 +127,7 @@ def find_rows(
         for i in range(count_V[v]):
             row = _row(indptr_U1, order.strides, order.seed, deal, user, place + i)
             row_VP[v, i] = row
-            prefetch(items_E + np.uint64(row) * _FOUR)
+            prefetch(pair_E2 + np.uint64(row) * _EIGHT)
     return None
 
 
@@ -141,7 +140,7 @@ def find_positives(visits: Any, rows: Any, scores: Any, tables: Any, visited: An
             weight_VP[v, i] = 0
         for i in range(visited.count_V[v]):
             row = visited.row_VP[v, i]
-            item = np.int64(rows.items_E[row])
+            item = np.int64(rows.pair_E2[row, 1])
             visited.item_VP[v, i] = item
             weight_VP[v, i] = weight_E[row] if len(weight_E) else np.float32(1)
             ask_for_item(scores, tables, item)
