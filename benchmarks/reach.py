@@ -36,7 +36,9 @@ def contestant(path: str, which: str, value: str, *epochs: str) -> None:
     from sdgar.data.synthetic import Shape, generate
 
     if path == "tiny":
-        train = test = generate(Shape(60, 40, 600, 0.15), seed=0)
+        train = test = generate(
+            Shape(users=60, items=40, interactions=600, concentration=0.15), seed=0
+        )
     else:
         train, test = from_npz(Path(path))
 
