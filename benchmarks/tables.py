@@ -1523,6 +1523,22 @@ def sequence_epochs() -> str:
     )
 
 
+def first_use() -> str:
+    """The first and the second command on a machine, beside an earlier version."""
+    report = _report("first_use.json")
+    names = {"before": f"before, `{report['commit_before'][:7]}`", "now": "now"}
+    rows = [
+        [said, *(f"{report['seconds'][name][what]:.1f} s" for what in ("first", "second")),
+         f"{report['seconds'][name]['compiling']:.1f} s"]
+        for name, said in names.items()
+    ]  # fmt: skip
+    table = markdown(["`sdgar train`", "the first", "the second", "compiling"], rows)
+    return table + (
+        f"\n\n{report['rows']:,} made-up rows, {report['cpu']}, commit `{report['commit'][:7]}`; "
+        f"medians of {report['rounds']} rounds."
+    )
+
+
 def earlier_version() -> str:
     """Epochs, and seconds to an accuracy, beside an earlier version in turns."""
     epochs, reached = _report("turns/aa32b44.json"), _report("reach.json")
@@ -2106,6 +2122,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "answers-index": ("docs/benchmarks.md", answers_index),
     "serving": ("docs/benchmarks.md", serving),
     "sequence-epochs": ("docs/benchmarks.md", sequence_epochs),
+    "first-use": ("docs/benchmarks.md", first_use),
     "earlier-version": ("docs/benchmarks.md", earlier_version),
     "neighbours-of-quick": ("docs/defaults.md", neighbours_of_quick),
     "shards": ("docs/scale.md", shards),

@@ -30,6 +30,7 @@ CASES = {
     "diversity": (),
     "evaluation": ("--repeats", "1"),
     "exports": (),
+    "first_use": (),
     "evaluation fold-in": (),
     "reading": (),
     "sampling": (),
@@ -92,8 +93,9 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
 
 
 LONG = (
-    "answers", "beside_als", "command", "exports", "gpu", "kills", "memory parts", "peers accuracy",
-    "ranks", "reach", "reading", "recommend_all", "sequences", "serving", "sharded_gpu", "turns",
+    "answers", "beside_als", "command", "exports", "first_use", "gpu", "kills", "memory parts",
+    "peers accuracy", "ranks", "reach", "reading", "recommend_all", "sequences", "serving",
+    "sharded_gpu", "turns",
 )  # fmt: skip
 """The cases of the long run, which start processes that measure, or train much."""
 

@@ -16,20 +16,21 @@ import pytest
 from numba.core import config
 
 from sdgar.kernels import compiled
+from sdgar.kernels import folder as folders
 
 
 @pytest.fixture(autouse=True)
 def _another_folder() -> Iterator[None]:
     """The folder is asked for once a process; here, and after here, anew."""
-    compiled.folder_of_sources.cache_clear()
+    folders.folder_of_sources.cache_clear()
     yield
-    compiled.folder_of_sources.cache_clear()
+    folders.folder_of_sources.cache_clear()
 
 
 @pytest.fixture
 def root(tmp_path, monkeypatch) -> Path:
     """An empty cache folder of the user's."""
-    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "sdgar"
 
@@ -37,41 +38,41 @@ def root(tmp_path, monkeypatch) -> Path:
 def test_the_folder_is_private(root):
     before = os.umask(0)
     try:
-        folder = Path(compiled._folder())
+        folder = Path(folders.safe_folder())
     finally:
         os.umask(before)
     assert folder.parent == root
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert compiled._folder() == str(folder)
+    assert folders.safe_folder() == str(folder)
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
 def test_a_folder_that_others_can_write_to_is_refused_aloud(root, mode):
-    folder = Path(compiled._folder())
+    folder = Path(folders.safe_folder())
     folder.chmod(mode)
     with pytest.warns(UserWarning, match="can be written to by others"):
-        assert compiled._folder() == ""
+        assert folders.safe_folder() == ""
     folder.chmod(0o755)
-    assert compiled._folder() == str(folder)
+    assert folders.safe_folder() == str(folder)
 
 
 def test_a_folder_of_somebody_else_is_refused_aloud(root, monkeypatch):
-    assert compiled._folder()
+    assert folders.safe_folder()
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.warns(UserWarning, match="can be written to by others"):
-        assert compiled._folder() == ""
+        assert folders.safe_folder() == ""
 
 
 def test_without_a_place_for_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     with pytest.warns(UserWarning, match=r"cannot be made .* compiled anew in each process"):
-        assert compiled._folder() == ""
+        assert folders.safe_folder() == ""
 
 
 def test_kernels_work_without_a_folder(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("no folder")
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
 
     def twice(x_N):
         for i in range(len(x_N)):
@@ -82,19 +83,19 @@ def test_kernels_work_without_a_folder(tmp_path, monkeypatch):
     numbers = np.arange(3.0)
     kernel(numbers)
     assert numbers.tolist() == [0, 2, 4]
-    assert str(tmp_path / "file") == config.CACHE_DIR
+    assert str(tmp_path / "file") == config.CACHE_DIR  # as Numba reads it anew
 
 
 def anew() -> Path:
     """The folder as a new process finds it."""
-    compiled.folder_of_sources.cache_clear()
-    return compiled.folder_of_sources()
+    folders.folder_of_sources.cache_clear()
+    return folders.folder_of_sources()
 
 
 def test_changed_sources_have_another_folder(root, tmp_path, monkeypatch):
     sources = tmp_path / "kernels"
     shutil.copytree(Path(compiled.__file__).parent, sources)
-    monkeypatch.setattr(compiled, "__file__", str(sources / "compiled.py"))
+    monkeypatch.setattr(folders, "__file__", str(sources / "folder.py"))
     same = anew()
     assert same == anew()
     changed = sources / "numba" / "math.py"
@@ -108,23 +109,23 @@ def test_changed_sources_have_another_folder(root, tmp_path, monkeypatch):
 
 def test_another_numba_has_another_folder(root, monkeypatch):
     first = anew()
-    monkeypatch.setattr("numba.__version__", "0.0")
+    monkeypatch.setattr(folders, "version", lambda _: "0.0")
     assert anew() != first
 
 
 def test_a_folder_for_numba_is_taken_where_the_user_named_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "mine"))
-    assert compiled.cache_root() == tmp_path / "mine"
-    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "mine"))
+    assert folders.cache_root() == tmp_path / "mine"
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert compiled.cache_root() == tmp_path / ".cache" / "sdgar"
+    assert folders.cache_root() == tmp_path / ".cache" / "sdgar"
 
 
 def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     code = (
         "import sys; import numpy as np; from sdgar.kernels.numba.known import fill; "
-        "from sdgar.kernels.compiled import is_kept; kept = is_kept('fill'); "
+        "from sdgar.kernels.folder import is_kept; kept = is_kept('fill'); "
         "fill(np.array([0, 1]), np.array([3], np.int32), 0, np.zeros(8, np.uint8)); "
         "found = [sum(count.values()) for count in fill.stats[1:]]; "
         "print(kept, is_kept('fill'), *found, 'numba.np.arrayobj' in sys.modules)"
@@ -246,32 +247,32 @@ def test_without_a_home_nothing_is_kept(monkeypatch):
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nowhere)
     with pytest.warns(UserWarning, match="no home folder, so compiled code is not kept"):
         kernel = doubling()
     assert doubled(kernel) == [0, 2, 4]
-    assert not compiled.is_kept("twice")
-    compiled.note_kept("twice", "x")
+    assert not folders.is_kept("twice")
+    folders.note_kept("twice", "x")
 
 
 @pytest.mark.parametrize("named", ["cache", "../cache", "."])
 def test_a_cache_folder_that_depends_on_where_one_works_is_not_taken(tmp_path, monkeypatch, named):
-    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", named)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert compiled.cache_root() == tmp_path / ".cache" / "sdgar"
+    assert folders.cache_root() == tmp_path / ".cache" / "sdgar"
     monkeypatch.setenv("HOME", "here")
-    assert compiled.cache_root() is None
+    assert folders.cache_root() is None
 
 
 def test_a_folder_that_others_can_exchange_is_refused_aloud(root, tmp_path):
     tmp_path.chmod(0o777)
     with pytest.warns(UserWarning, match="a folder above .* can be written to by others"):
-        assert compiled._folder() == ""
+        assert folders.safe_folder() == ""
     tmp_path.chmod(0o1777)
-    assert compiled._folder()
+    assert folders.safe_folder()
 
 
 def test_files_are_for_their_owner_alone_whatever_the_umask(root):

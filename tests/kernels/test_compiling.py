@@ -16,10 +16,10 @@ from threading import Thread
 import numpy as np
 import pytest
 from numba import float64
-from numba.core import config
 from numba.core.errors import TypingError
 
 from sdgar.kernels import compiled, compiling
+from sdgar.kernels import folder as folders
 
 from .test_compiled import doubled, doubling
 
@@ -69,12 +69,12 @@ print(*numbers, *[sum(count.values()) for count in twice.stats[1:]])
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache folder of the user's, for child processes too."""
-    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiled.folder_of_sources.cache_clear()
+    folders.folder_of_sources.cache_clear()
     yield tmp_path / "sdgar"
-    compiled.folder_of_sources.cache_clear()
+    folders.folder_of_sources.cache_clear()
 
 
 @pytest.fixture

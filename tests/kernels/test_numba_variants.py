@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numba
 import pytest
-from numba.core import config
 from numba.core.errors import TypingError
 
 from sdgar.kernels import compiled
+from sdgar.kernels import folder as folders
 
 
 class Plus(NamedTuple):
@@ -61,24 +61,24 @@ def test_a_class_without_a_variant_is_an_error_of_the_compiler():
 @pytest.fixture
 def root(tmp_path, monkeypatch) -> Iterator[Path]:
     """An empty cache folder of the user's."""
-    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiled.folder_of_sources.cache_clear()
+    folders.folder_of_sources.cache_clear()
     yield tmp_path / "sdgar"
-    compiled.folder_of_sources.cache_clear()
+    folders.folder_of_sources.cache_clear()
 
 
 def test_what_is_kept_is_known_for_each_set_of_variants(root):
-    compiled.note_kept("kernel", "A-B")
+    folders.note_kept("kernel", "A-B")
     assert not root.exists()  # nothing is kept, so there is nothing to note
-    folder = Path(compiled._folder())
+    folder = Path(folders.safe_folder())
     (folder / "module.kernel-1.py311.nbi").touch()
-    assert compiled.is_kept("kernel")
-    assert not compiled.is_kept("kernel", "A-B")
-    compiled.note_kept("kernel", "A-B")
-    assert compiled.is_kept("kernel", "A-B")
-    assert not compiled.is_kept("kernel", "A-C")
-    assert not compiled.is_kept("other", "A-B")
+    assert folders.is_kept("kernel")
+    assert not folders.is_kept("kernel", "A-B")
+    folders.note_kept("kernel", "A-B")
+    assert folders.is_kept("kernel", "A-B")
+    assert not folders.is_kept("kernel", "A-C")
+    assert not folders.is_kept("other", "A-B")
 
 
 MODULE = """

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 import typer
 
 from sdgar.cli import options
+from sdgar.cli.ahead import Ahead
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import absolute, bounded
 from sdgar.cli.to_train import counted_as_before, interrupted_job, system_to_train, to_go_on_with
@@ -79,6 +80,8 @@ def train(
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
+    ahead = Ahead("quick" if fast else system, engine, device)  # before imports that take seconds
+
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments.job import Job
     from sdgar.experiments.run import check_settings
@@ -94,7 +97,8 @@ def train(
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
         train_job(
-            screen, job, job.estimator(), resume, verbose, explain, workers, items, resume=True
+            screen, job, job.estimator(), resume, verbose, explain, workers, items, ahead,
+            resume=True,
         )  # fmt: skip
         return
     if out is None and earlier is not None:
@@ -138,5 +142,6 @@ def train(
         shards=options.of_shards(folder, memory, together, test_users, gpu_memory),
     )  # fmt: skip
     train_job(
-        screen, job, estimator, out, verbose, explain, workers, items, inputs=(files, test, valid)
+        screen, job, estimator, out, verbose, explain, workers, items, ahead,
+        inputs=(files, test, valid),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from sdgar.cli.signals import HeldBack
 from sdgar.cli.train_shards import train_on_shards
 
 if TYPE_CHECKING:
+    from sdgar.cli.ahead import Ahead
     from sdgar.experiments.job import Job
     from sdgar.experiments.sharded_run import Layout
     from sdgar.systems.base import Estimator
@@ -21,17 +22,26 @@ if TYPE_CHECKING:
 
 def train_job(
     screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
-    workers: int, items: Layout, *, resume: bool = False, inputs: tuple[Any, ...] = (),
+    workers: int, items: Layout, ahead: Ahead, *, resume: bool = False,
+    inputs: tuple[Any, ...] = (),
 ) -> None:  # fmt: skip
     """Read the rows of a job, run it on them, and tell what came of it."""
-    from sdgar.experiments.run import loop_of
-
     if job.shards is not None:
         train_on_shards(
             screen, job, estimator, out, verbose, explain, workers=workers, items=items,
             resume=resume,
         )  # fmt: skip
         return
+    with ahead.compiling(job):
+        _train(screen, job, estimator, out, verbose, explain, resume=resume, inputs=inputs)
+
+
+def _train(
+    screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool, *,
+    resume: bool, inputs: tuple[Any, ...],
+) -> None:  # fmt: skip
+    from sdgar.experiments.run import loop_of
+
     rows = read_rows(screen, job, *inputs)
     tell_system(screen, estimator, rows.train)
     loop = loop_of(estimator.settled(rows.train), job.protocol)

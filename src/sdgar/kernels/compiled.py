@@ -1,4 +1,4 @@
-"""How kernels are compiled by Numba, and where compiled code is kept between runs.
+"""How kernels are compiled by Numba, and how compiled code is kept between runs.
 
 Kernels allocate nothing and hold no references (no NRT), so that the counting of references does
 not cost atomic operations in inner loops. Divisions do not look for zero, which would keep loops
@@ -12,11 +12,9 @@ class: only the kinds that a system has are compiled for it.
 
 Processes that need the same kernel at once leave it to one of them to compile: ``compiling``.
 
-Compiled code lies in the user's own cache folder, in a folder named after the sources of all
-kernels: Numba itself looks only at the file of the function it is asked for, and would go on using
-what was compiled from an older version of a file that it calls. Compiled code is executed, so a
-folder or a file that others may write to is not used. Every file ends with the SHA-256 of what is
-before it; one that is damaged counts as absent, and is made anew.
+Compiled code lies in the user's own cache folder: ``folder``. It is executed, so a file that others
+may write to is not used. Every file ends with the SHA-256 of what is before it; one that is damaged
+counts as absent, and is made anew.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache, update_wrapper
+from contextlib import contextmanager
+from functools import update_wrapper
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,6 +50,7 @@ from numba.core.untyped_passes import InlineClosureLikes, InlineInlinables
 from numba.extending import overload
 
 from sdgar.kernels.compiling import compile_in_turn, turn
+from sdgar.kernels.folder import is_open_to_others, not_kept, safe_folder
 from sdgar.kernels.records import laid
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
@@ -218,11 +217,11 @@ def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
         kernel = numba.njit(**options)(function)
         if not isinstance(kernel, Dispatcher):  # the user has turned compiling off
             return kernel
-        if folder := _folder():
+        if folder := safe_folder():
             try:
                 kernel._cache = _Kept(function, folder)  # type: ignore[attr-defined]
             except (OSError, RuntimeError):  # the latter is Numba's, when no place is left
-                _not_kept(f"{folder} cannot be written to")
+                not_kept(f"{folder} cannot be written to")
         compile_in_turn(kernel)
         for one in signature:
             kernel.compile(one)
@@ -309,7 +308,7 @@ def _is_whole(path: Path) -> bool:
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or _is_open_to_others(found):
+            if not stat.S_ISREG(found.st_mode) or is_open_to_others(found):
                 return _warn_of(path.parent, "holds files that others can write to")
             data = file.read()
     except FileNotFoundError:
@@ -329,87 +328,3 @@ def _warn_of(folder: str | Path, what: str) -> bool:
         stacklevel=2,
     )
     return False
-
-
-def cache_root() -> Path | None:
-    """Return NUMBA_CACHE_DIR, else a folder in XDG_CACHE_HOME, else one in ~/.cache; or none."""
-    if config.CACHE_DIR:
-        return Path(config.CACHE_DIR)
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        home = named if named.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # there is no HOME, and the system does not know this user
-        return None
-    return home / "sdgar" if home.is_absolute() else None
-
-
-def is_kept(name: str, variants: str = "") -> bool:
-    """Return whether a kernel was compiled before on this machine, with these variants."""
-    folder = folder_of_sources()
-    if folder is None or not any(folder.glob(f"**/*.{name}-*.nbi")):
-        return False
-    return not variants or _note(folder, name, variants).exists()
-
-
-def note_kept(name: str, variants: str) -> None:
-    """Remember that a kernel was compiled with these variants, for ``is_kept``.
-
-    Numba keeps the code for all variants of a kernel under one name.
-    """
-    folder = folder_of_sources()
-    if folder is not None and is_kept(name) and not is_kept(name, variants):
-        with suppress(OSError):  # kept by somebody who lets others only read
-            _note(folder, name, variants).touch()
-
-
-def _note(folder: Path, name: str, variants: str) -> Path:
-    return folder / f"{name}.{variants}"
-
-
-@cache
-def folder_of_sources() -> Path | None:
-    """Return the folder for exactly these sources and this Numba, if there is a place for it."""
-    root = cache_root()
-    if root is None:
-        return None
-    digest = hashlib.sha256(numba.__version__.encode())
-    here = Path(__file__).parent
-    for source in (*sorted(here.glob("*.py")), *sorted(here.glob("numba/*.py"))):
-        digest.update(source.read_bytes())
-    return root / f"kernels-{digest.hexdigest()[:16]}"
-
-
-def _folder() -> str:
-    """Return the folder to keep compiled code in, or an empty name if there is no safe place."""
-    folder = folder_of_sources()
-    if folder is None:
-        return _not_kept("this user has no home folder")
-    try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found, above = folder.stat(), [one.stat() for one in folder.resolve().parents]
-    except (OSError, ValueError) as error:
-        return _not_kept(f"{folder} cannot be made ({getattr(error, 'strerror', None) or error})")
-    if _is_open_to_others(found):
-        return _not_kept(
-            f"{folder} can be written to by others (remove it, and it is made anew for you alone)"
-        )
-    # Whoever can rename a folder above can put another one in its place.
-    if any(one.st_mode & stat.S_IWOTH and not one.st_mode & stat.S_ISVTX for one in above):
-        return _not_kept(f"a folder above {folder} can be written to by others")
-    return str(folder)
-
-
-def _is_open_to_others(found: os.stat_result) -> bool:
-    """Return whether somebody else owns a file or folder, or may write to it."""
-    writable = bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-    return writable or (hasattr(os, "getuid") and found.st_uid != os.getuid())
-
-
-def _not_kept(why: str) -> str:
-    warnings.warn(
-        f"{why}, so compiled code is not kept: kernels are compiled anew in each process. "
-        "XDG_CACHE_HOME names another folder.",
-        stacklevel=2,
-    )
-    return ""

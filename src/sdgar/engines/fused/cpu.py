@@ -103,7 +103,7 @@ class FusedCpuEngine:
             return NotCovered("its tables are float32, and the discriminator's are not")
         if importlib.util.find_spec("numba") is None:
             return NotCovered("Numba is not installed")
-        from sdgar.kernels.compiled import is_kept
+        from sdgar.kernels.folder import is_kept
 
         kept = is_kept("epoch", variants_of(system))
         first = "" if kept else "; its first use here compiles it, which takes some seconds"
@@ -189,7 +189,7 @@ class FusedCpuEngine:
 
     def _compile(self, own_T: list[Laid], *records: Any) -> None:
         """Compile the loop before it is timed, which is once for an engine."""
-        from sdgar.kernels.compiled import note_kept
+        from sdgar.kernels.folder import note_kept
         from sdgar.kernels.numba.epoch import run_batches
 
         if not self._compiled:

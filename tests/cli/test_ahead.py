@@ -1,0 +1,97 @@
+"""A second process compiles for ``sdgar train``, and is never in the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from sdgar.cli import ahead
+from sdgar.kernels.folder import folder_of_sources
+
+SMALL = {"dim": 2, "epochs": 1, "early_stopping": False}
+
+
+@pytest.fixture
+def note():
+    """The file that says that BPR was compiled, which is not there before nor after."""
+    folder = folder_of_sources()
+    assert folder is not None
+    path = folder / "ahead.bpr"
+    path.unlink(missing_ok=True)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def job(system: str = "bpr", device: str = "cpu", shards: object = None) -> SimpleNamespace:
+    return SimpleNamespace(system=system, settings=SMALL, device=device, shards=shards)
+
+
+def test_all_of_a_system_is_compiled_and_noted(note):
+    ahead.rehearse("bpr", SMALL)
+    assert note.exists()
+    assert any(note.parent.glob("**/*.epoch-*.nbi"))
+
+
+def test_a_system_that_is_solved_for_is_compiled_too(note):
+    ahead.rehearse("popular", {})
+    other = note.parent / "ahead.popular"
+    assert other.exists()
+    other.unlink()
+
+
+@pytest.mark.parametrize(
+    ("system", "engine", "device", "several", "rank"),
+    [
+        ("bpr", "auto", "auto", False, None),
+        ("bpr", "eager", "auto", True, None),
+        ("bpr", "auto", "cuda", True, None),
+        ("bpr", "auto", "auto", True, "1"),
+        ("composed", "auto", "auto", True, None),
+    ],
+)
+def test_no_process_is_started_where_it_is_of_no_use(
+    note, monkeypatch, system, engine, device, several, rank
+):
+    monkeypatch.setattr(ahead, "_several_cores", lambda: several)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    if rank:
+        monkeypatch.setenv("RANK", rank)
+    with ahead.Ahead(system, engine, device).compiling(job(system)):
+        pass
+
+
+def test_no_process_is_started_for_what_is_compiled(note, monkeypatch):
+    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.touch()
+    ahead.Ahead("bpr", "auto", "auto")
+
+
+def test_the_process_compiles_for_the_job_and_ends_with_it(note, monkeypatch):
+    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    helper = ahead.Ahead("bpr", "auto", "auto")
+    with helper.compiling(job()):
+        until = time.monotonic() + 120
+        while not note.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+    assert note.exists()
+    assert helper._process.returncode is not None
+
+
+@pytest.mark.parametrize("told", [b"", b"{}\n"])
+def test_a_process_that_is_told_nothing_ends(told):
+    done = subprocess.run(
+        [sys.executable, "-m", "sdgar.cli.ahead"], input=told, capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("other", [{"shards": {}}])
+def test_a_job_on_shards_is_not_rehearsed(other):
+    assert not ahead._is_on_cpu(job(**other))
+    assert ahead._is_on_cpu(job())
