@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import time
@@ -72,6 +73,23 @@ def test_no_process_is_started_for_what_is_compiled(note, monkeypatch):
     ahead.Ahead("bpr", "auto", "auto")
 
 
+def test_where_no_process_can_be_started_training_goes_on(note, monkeypatch):
+    def full(*args: object, **more: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(subprocess, "Popen", full)
+    with ahead.Ahead("bpr", "auto", "auto").compiling(job()):
+        pass
+
+
+def test_without_numba_nothing_is_compiled(note, monkeypatch):
+    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    ahead.Ahead("bpr", "auto", "auto")
+
+
 def test_the_process_compiles_for_the_job_and_ends_with_it(note, monkeypatch):
     monkeypatch.setattr(ahead, "_several_cores", lambda: True)
     helper = ahead.Ahead("bpr", "auto", "auto")
@@ -91,7 +109,9 @@ def test_a_process_that_is_told_nothing_ends(told):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("other", [{"shards": {}}])
-def test_a_job_on_shards_is_not_rehearsed(other):
-    assert not ahead._is_on_cpu(job(**other))
-    assert ahead._is_on_cpu(job())
+def test_a_job_on_shards_lets_the_process_go(note, monkeypatch):
+    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    helper = ahead.Ahead("bpr", "auto", "auto")
+    with helper.compiling(job(shards={})):
+        assert helper._process.wait(timeout=120) == 0
+    assert not note.exists()

@@ -10,6 +10,7 @@ seconds too. It ends when it is done, or when this process has ended in whatever
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -30,24 +31,23 @@ class Ahead:
     """The second process, if it can be of use for a system by what is known so early."""
 
     def __init__(self, system: str, engine: str, device: str) -> None:
-        note = _note(system)
         self._process: subprocess.Popen[bytes] | None = None
         if (
-            note is not None
-            and not note.exists()
-            and system != "composed"  # its parts may be of a module that only this process has
+            system != "composed"  # its parts may be of a module that only this process has
             and engine in ("auto", "fused-cpu")
             and device in ("auto", "cpu")
             and "RANK" not in os.environ  # whose other cores are for the other workers
             and _several_cores()
+            and _is_left_to_compile(system)
         ):
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "sdgar.cli.ahead"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # what fails there is compiled here, which tells of it
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
+            with suppress(OSError):  # there is no room for another process
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "sdgar.cli.ahead"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,  # what fails there is compiled and told of here
+                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                )
 
     @contextmanager
     def compiling(self, job: Job) -> Iterator[None]:
@@ -71,6 +71,14 @@ def _several_cores() -> bool:
     """Tell whether there is a core for another process, before torch is imported."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (usable or 1) > 1 and os.environ.get("OMP_NUM_THREADS") != "1"
+
+
+def _is_left_to_compile(system: str) -> bool:
+    """Tell whether Numba is there, and has not compiled all of a system on this machine yet."""
+    if importlib.util.find_spec("numba") is None:
+        return False
+    note = _note(system)
+    return note is not None and not note.exists()
 
 
 def _is_on_cpu(job: Job) -> bool:

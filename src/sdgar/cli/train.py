@@ -80,7 +80,8 @@ def train(
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
     epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
     """
-    ahead = Ahead("quick" if fast else system, engine, device)  # before imports that take seconds
+    # Before imports that take seconds.
+    ahead = Ahead("quick" if fast else system, engine, device)
 
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments.job import Job

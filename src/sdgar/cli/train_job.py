@@ -26,14 +26,14 @@ def train_job(
     inputs: tuple[Any, ...] = (),
 ) -> None:  # fmt: skip
     """Read the rows of a job, run it on them, and tell what came of it."""
-    if job.shards is not None:
+    with ahead.compiling(job):
+        if job.shards is None:
+            _train(screen, job, estimator, out, verbose, explain, resume=resume, inputs=inputs)
+            return
         train_on_shards(
             screen, job, estimator, out, verbose, explain, workers=workers, items=items,
             resume=resume,
         )  # fmt: skip
-        return
-    with ahead.compiling(job):
-        _train(screen, job, estimator, out, verbose, explain, resume=resume, inputs=inputs)
 
 
 def _train(
