@@ -20,9 +20,12 @@ from typing import NamedTuple
 _STAT = Path("/proc/stat")
 _WINDOW = 0.1
 """The least seconds that are judged: cores are counted in hundredths of a second."""
-_TAKES = (0, 2, 5, 6, 7)
-"""The columns of what a core does for processes of normal priority, for interrupts, and for other
-machines on the same hardware: user, system, irq, softirq, steal."""
+_LONG_AGO = 0.5
+"""Seconds after which what was seen says nothing of now: who used the cores then may be gone."""
+_TAKES = (0, 2, 5, 6)
+"""The columns of what a core does for processes of normal priority and for interrupts: user,
+system, irq, softirq. What other machines on the same hardware take is left out: it makes a thread
+slower, but leaving a core alone would not give it back."""
 
 
 class Use(NamedTuple):
@@ -35,7 +38,10 @@ class Use(NamedTuple):
 
 
 class Free:
-    """The cores that others left of late; ``look`` costs nothing between two windows."""
+    """The cores that others left of late; ``look`` costs nothing between two windows.
+
+    After a long time without a look all cores count as free, until the next window ends.
+    """
 
     def __init__(self, use: Callable[[], Use | None]) -> None:
         self._use, self._lock = use, threading.Lock()
@@ -59,7 +65,9 @@ class Free:
         self._before = now
         if now is None or before is None or now.own < before.own:  # a process that was forked
             return
-        if now.clock > before.clock:
+        if now.clock - before.clock > _LONG_AGO:
+            self._others = 0.0
+        elif now.clock > before.clock:
             used = (now.everyone - before.everyone) - (now.own - before.own)
             self._others = max(0.0, used / (now.clock - before.clock))
 

@@ -17,23 +17,16 @@ from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner
 from sdgar.kernels.numba.owners import owns
-from sdgar.kernels.numba.rows import (
-    WIDTH,
-    Number,
-    Numbers,
-    Row,
-    add_row,
-    each_place,
-    muladd,
-    row_at,
-    scale_row,
-)
-from sdgar.kernels.numba.threads import meet
+from sdgar.kernels.numba.rows import WIDTH, add_row, row_at, scale_row
+from sdgar.kernels.numba.sums import add_rows
+from sdgar.kernels.numba.threads import meet, prefetch_row
 
 _PART = 64
 """Visits of a part."""
-_TOGETHER = 4
+_TOGETHER = 32
 """Rows that are added up together, so that sums are read and written less often."""
+_AHEAD = 8
+"""Entries ahead of the one whose row is read."""
 
 
 class Covariances(NamedTuple):
@@ -49,6 +42,9 @@ class Covariances(NamedTuple):
     weight_KG: NDArray[np.float32]
     """How often each of some rows of a part occurs, which are added up together."""
     y_KGD: NDArray[np.float32]
+    """These rows."""
+    z_KGD: NDArray[np.float32]
+    """The rows, each times how often it occurs."""
     sum_KD: NDArray[np.float32]
     """Σ m y of a part of the batch."""
     sum_KDD: NDArray[np.float32]
@@ -56,6 +52,8 @@ class Covariances(NamedTuple):
     mean_D: NDArray[np.float64]
     pull_DD: NDArray[np.float32]
     """The matrix 2λ/n · (C - diag C)."""
+    pull_D: NDArray[np.float32]
+    """That matrix times μ."""
 
 
 def room_for(
@@ -71,10 +69,12 @@ def room_for(
         first_e=np.empty(entries, np.bool_),
         weight_KG=np.zeros((parts, _TOGETHER), np.float32),
         y_KGD=np.zeros((parts, _TOGETHER, dim), np.float32),
+        z_KGD=np.zeros((parts, _TOGETHER, dim), np.float32),
         sum_KD=np.empty((parts, dim), np.float32),
         sum_KDD=np.empty((parts, dim, dim), np.float32),
         mean_D=np.empty(dim, np.float64),
         pull_DD=np.empty((dim, dim), np.float32),
+        pull_D=np.empty(dim, np.float32),
     )
 
 
@@ -101,46 +101,46 @@ def _gather(k: Any, g: Any, table_RCD: Any, row: Any, m: Any, room: Any) -> Any:
     """Put a row and how often it occurs into place g of those that are added up together."""
     room.weight_KG[k, g] = m
     dim = table_RCD.shape[2]
-    place = row_at(room.y_KGD, k) + np.uint64(g * dim * 4)
-    scale_row(place, row_at(table_RCD, row), np.float32(1), dim)
+    skipped, y = np.uint64(g * dim * 4), row_at(table_RCD, row)
+    scale_row(row_at(room.y_KGD, k) + skipped, y, np.float32(1), dim)
+    scale_row(row_at(room.z_KGD, k) + skipped, y, m, dim)
     return None
 
 
-@each_place
-def _add_four(
-    out: Row, a: Row, b: Row, c: Row, d: Row, w: Number, x: Number, y: Number, z: Number
-) -> Numbers:
-    """Out += w a + x b + y c + z d."""
-    return muladd(z, d, muladd(y, c, muladd(x, b, muladd(w, a, out))))
-
-
 @inner
-def _add(k: Any, weight_KG: Any, y_KGD: Any, sum_KD: Any, sum_KDD: Any) -> Any:
-    """Add m y and m y y' of four rows to the sums of a part.
+def _add(k: Any, g: Any, room: Any) -> Any:
+    """Add m y and m y y' of g rows to the sums of a part.
 
     Of the matrix, which is the same on both sides, row d is added up from the vector of places that
     d lies in; ``_finish`` takes the rest from the other side.
     """
-    dim, size = sum_KD.shape[1], np.uint64(sum_KD.strides[0])
+    y, z, one = row_at(room.y_KGD, k), row_at(room.z_KGD, k), np.float32(1)
+    sums, dim = row_at(room.sum_KDD, k), room.sum_KD.shape[1]
+    size = dim * 4
+    add_rows(row_at(room.sum_KD, k), one, row_at(room.weight_KG, k), 4, y, size, g, dim)
     for d in range(dim):
-        c0, c1 = weight_KG[k, 0] * y_KGD[k, 0, d], weight_KG[k, 1] * y_KGD[k, 1, d]
-        c2, c3 = weight_KG[k, 2] * y_KGD[k, 2, d], weight_KG[k, 3] * y_KGD[k, 3, d]
-        sum_KD[k, d] += (c0 + c1) + (c2 + c3)
         start = d // WIDTH * WIDTH
-        skipped = np.uint64(start * 4)
-        sums = row_at(sum_KDD, k) + np.uint64(d) * size + skipped
-        first = row_at(y_KGD, k) + skipped
-        _add_four(
-            sums, first, first + size, first + size + size, first + size + size + size,
-            c0, c1, c2, c3, dim - start,
+        add_rows(
+            sums + np.uint64(d * size + start * 4), one, z + np.uint64(d * 4), size,
+            y + np.uint64(start * 4), size, g, dim - start,
         )  # fmt: skip
+    return None
+
+
+@inner
+def _ask_ahead(e: Any, entries: Any, item_ICD: Any, scratch: Any, room: Any) -> Any:
+    """Bring the row of an entry that comes later towards the caches, if it will be added up."""
+    if e < entries and room.first_e[e] and scratch.item_e[e] >= 0:
+        size = np.uint64(item_ICD.shape[1] * item_ICD.shape[2] * 4)
+        used = np.uint64(item_ICD.shape[2] * 4)
+        prefetch_row(item_ICD.ctypes.data, scratch.item_e[e], size, used)
     return None
 
 
 @inner
 def _add_part(k: Any, visits: Any, p: Any, n: Any, tables: Any, scratch: Any, room: Any) -> Any:
     """Add up all rows that occur first in part k."""
-    weight_KG, y_KGD, sum_KD, sum_KDD = room.weight_KG, room.y_KGD, room.sum_KD, room.sum_KDD
+    sum_KD, sum_KDD = room.sum_KD, room.sum_KDD
     touch_U, touch_I = room.touch_U, room.touch_I
     place_VF, item_e, s = scratch.place_VF, scratch.item_e, p + n
     dim, g = sum_KD.shape[1], 0
@@ -148,7 +148,8 @@ def _add_part(k: Any, visits: Any, p: Any, n: Any, tables: Any, scratch: Any, ro
         sum_KD[k, d] = 0
         for e in range(dim):
             sum_KDD[k, d, e] = 0
-    for v in range(k * _PART, min((k + 1) * _PART, visits)):
+    last = min((k + 1) * _PART, visits)
+    for v in range(k * _PART, last):
         for e in range(v * s - 1, (v + 1) * s):
             if e < v * s:
                 user = np.int64(place_VF[v, 0])
@@ -156,18 +157,16 @@ def _add_part(k: Any, visits: Any, p: Any, n: Any, tables: Any, scratch: Any, ro
                     continue
                 _gather(k, g, tables.user_UCD, user, touch_U[user], room)
             else:
+                _ask_ahead(e + _AHEAD, last * s, tables.item_ICD, scratch, room)
                 item = np.int64(item_e[e])
                 if item < 0 or not room.first_e[e]:
                     continue
                 _gather(k, g, tables.item_ICD, item, touch_I[item], room)
             g += 1
             if g == _TOGETHER:
-                _add(k, weight_KG, y_KGD, sum_KD, sum_KDD)
+                _add(k, g, room)
                 g = 0
-    for rest in range(g, _TOGETHER):
-        weight_KG[k, rest] = 0
-    if g > 0:
-        _add(k, weight_KG, y_KGD, sum_KD, sum_KDD)
+    _add(k, g, room)
     return None
 
 
@@ -182,12 +181,15 @@ def _finish(first: Any, last: Any, parts: Any, vectors: Any, room: Any) -> Any:
             total += sum_KD[k, d]
         mean_D[d] = total / vectors
     for d in range(first, last):
+        along = np.float64(0)
         for e in range(dim):
             total, added = np.float64(0), e >= d // WIDTH * WIDTH
             for k in range(parts):
                 total += sum_KDD[k, d, e] if added else sum_KDD[k, e, d]
             covariance = total / vectors - mean_D[d] * mean_D[e]
             pull_DD[d, e] = 2 * np.float64(room.weight) / vectors * covariance if d != e else 0
+            along += pull_DD[d, e] * mean_D[e]
+        room.pull_D[d] = along
     return None
 
 
@@ -200,7 +202,7 @@ def look_over(
     parts, dim = (visits + _PART - 1) // _PART, len(room.mean_D)
     _count(t, threads, visits, p, n, scratch, room)
     meet(barrier_4, threads)
-    for k in range(parts * t // threads, parts * (t + 1) // threads):
+    for k in range(t, parts, threads):  # the first parts have most of the rows
         _add_part(k, visits, p, n, tables, scratch, room)
     meet(barrier_4, threads)
     # A context and its items occur once for each of its positives.
@@ -211,25 +213,11 @@ def look_over(
 
 
 @inner
-def _strength(room: Any, table_RCD: Any, row: Any, touches: Any, d: Any) -> Any:
-    """Return m (y - μ) at one place."""
-    return touches * (table_RCD[row, 0, d] - np.float32(room.mean_D[d]))
-
-
-@inner
 def pull(room: Any, table_RCD: Any, row: Any, touches: Any, g_D: Any) -> Any:
     """g ← g + m · 2λ/n · (C - diag C)(y - μ)."""
-    dim, g, size = len(g_D), g_D.ctypes.data, np.uint64(len(g_D) * 4)
-    fours = dim // _TOGETHER * _TOGETHER
-    for d in range(0, fours, _TOGETHER):
-        first = row_at(room.pull_DD, d)
-        _add_four(
-            g, first, first + size, first + size + size, first + size + size + size,
-            _strength(room, table_RCD, row, touches, d),
-            _strength(room, table_RCD, row, touches, d + 1),
-            _strength(room, table_RCD, row, touches, d + 2),
-            _strength(room, table_RCD, row, touches, d + 3), dim,
-        )  # fmt: skip
-    for d in range(fours, dim):
-        add_row(g, row_at(room.pull_DD, d), _strength(room, table_RCD, row, touches, d), dim)
+    dim, g = len(g_D), g_D.ctypes.data
+    add_row(g, room.pull_D.ctypes.data, -touches, dim)
+    add_rows(
+        g, touches, row_at(table_RCD, row), 4, room.pull_DD.ctypes.data, dim * 4, dim, dim
+    )  # fmt: skip
     return None

@@ -20,4 +20,4 @@ def owns(own: Any, shares: Any, row: Any) -> Any:
     two threads never write to one cache line of a table with one number a row.
     """
     place = ((np.uint64(row) >> _LINE) * _SPREAD) & _LOW
-    return place * np.uint64(shares) >> _HALF == own
+    return np.int64(place * np.uint64(shares) >> _HALF) == own

@@ -78,6 +78,11 @@ class Numbers:
         args = [self.value, *(other.value for other in others)]
         return Numbers(self.builder, self.builder.call(function, args))
 
+    def write(self, address: Any) -> None:
+        """Write the numbers to memory."""
+        pointer = self.builder.inttoptr(address, self.value.type.as_pointer())
+        self.builder.store(self.value, pointer).align = _BYTES
+
 
 Row: TypeAlias = Numbers
 Number: TypeAlias = Numbers
@@ -199,7 +204,7 @@ class _Loops:
             for kind, one in zip(self._kinds, self._given, strict=True)
         ]
         values = [
-            numbers[i] if address is None else self._read(address, width)
+            numbers[i] if address is None else numbers_at(builder, address, width)
             for i, address in enumerate(addresses)
         ]
         if sums:
@@ -213,7 +218,7 @@ class _Loops:
                 sums[i].add_incoming(before[i], start)
                 sums[i].add_incoming(one.value, body)
             else:
-                self._write(one, addresses[i], width)
+                one.write(addresses[i])
         following = builder.add(place, _INT64(width))
         place.add_incoming(following, body)
         builder.cbranch(builder.icmp_signed("<", following, last), body, after)
@@ -227,9 +232,7 @@ class _Loops:
     def _numbers(self, width: int) -> list[Numbers | None]:
         """Return the numbers that are the same at every place, and none for rows."""
         return [
-            Numbers(self._builder, _spread(self._builder, one) if width > 1 else one)
-            if kind == "Number"
-            else None
+            everywhere(self._builder, one, width) if kind == "Number" else None
             for kind, one in zip(self._kinds, self._given, strict=True)
         ]
 
@@ -239,28 +242,31 @@ class _Loops:
             return None
         return self._builder.add(start, self._builder.shl(place, _INT64(2)))
 
-    def _pointer(self, address: Any, width: int) -> Any:
-        kind = _FLOAT if width == 1 else _vector(_FLOAT)
-        return self._builder.inttoptr(address, kind.as_pointer())
-
-    def _read(self, address: Any, width: int) -> Numbers:
-        value = self._builder.load(self._pointer(address, width))
-        value.align = _BYTES
-        return Numbers(self._builder, value)
-
-    def _write(self, made: Numbers, address: Any, width: int) -> None:
-        self._builder.store(made.value, self._pointer(address, width)).align = _BYTES
-
 
 def _vector(of: Any) -> Any:
     return ir.VectorType(of, WIDTH)
 
 
-def _spread(builder: Any, number: Any) -> Any:
-    """Return a vector with the same number everywhere."""
+def kind_of(width: int) -> Any:
+    """Return the type of the numbers at so many places, one or 16."""
+    return _FLOAT if width == 1 else _vector(_FLOAT)
+
+
+def numbers_at(builder: Any, address: Any, width: int) -> Numbers:
+    """Read the numbers at so many places."""
+    value = builder.load(builder.inttoptr(address, kind_of(width).as_pointer()))
+    value.align = _BYTES
+    return Numbers(builder, value)
+
+
+def everywhere(builder: Any, number: Any, width: int) -> Numbers:
+    """Return the same number for so many places."""
+    if width == 1:
+        return Numbers(builder, number)
     undefined = ir.Constant(_vector(_FLOAT), ir.Undefined)
     one = builder.insert_element(undefined, number, _INT32(0))
-    return builder.shuffle_vector(one, undefined, ir.Constant(_vector(_INT32), [0] * WIDTH))
+    zeros = ir.Constant(_vector(_INT32), [0] * WIDTH)
+    return Numbers(builder, builder.shuffle_vector(one, undefined, zeros))
 
 
 def _added_up(builder: Any, vector: Any) -> Any:
