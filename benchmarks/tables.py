@@ -1526,7 +1526,11 @@ def sequence_epochs() -> str:
 def first_use() -> str:
     """The first and the second command on a machine, beside an earlier version."""
     report = _report("first_use.json")
-    names = {"before": f"before, `{report['commit_before'][:7]}`", "now": "now"}
+    names = {
+        "before": f"before, `{report['commit_before'][:7]}`",
+        "now": "as checked out",
+        "portable": "with portable code",
+    }
     rows = [
         [said, *(f"{report['seconds'][name][what]:.1f} s" for what in ("first", "second")),
          f"{report['seconds'][name]['compiling']:.1f} s"]
@@ -1536,6 +1540,37 @@ def first_use() -> str:
     return table + (
         f"\n\n{report['rows']:,} made-up rows, {report['cpu']}, commit `{report['commit'][:7]}`; "
         f"medians of {report['rounds']} rounds."
+    )
+
+
+def on_x86() -> str:
+    """Speed on another kind of processor: ratios, each within one run."""
+    folder = "x86-64"
+    turns, engine = _report(f"{folder}/turns.json"), _report(f"{folder}/cpu_engine.json")
+    rows = [
+        [
+            f"an epoch of {said}, Gowalla's shape",
+            "`aa32b44`",
+            f"{turns['turns'][name]['ratio']:.2f}",
+        ]
+        for name, said in (("SDGAR", "SD-GAR"), ("BPR", "BPR"), ("SDSoftmax", "SD-Softmax"))
+    ]
+    for part, said in (("bpr_gowalla", "Gowalla"), ("bpr_large", "200,000 × 100,000")):
+        rows += [
+            [f"BPR, {row['name']}, {said}", "implicit", f"{row['positives_over_implicit']:.2f}"]
+            for row in engine[part]["rows"]
+            if row["name"].startswith("sgd")
+        ]
+    for part in ("cml", "fields"):
+        report = _report(f"{folder}/beside-eager-{part}.json")
+        where = "CiteULike" if part == "cml" else "user and daypart, MovieLens-100K"
+        rows += [
+            [f"{row['name']}, {where}", "the eager engine", f"{row['fused_over_eager']:.1f}"]
+            for row in report["rows"]
+        ]
+    commits = ", ".join(sorted({f"`{one['commit'][:7]}`" for one in (turns, engine)}))
+    return markdown(["what", "beside", "times as fast"], rows) + (
+        f"\n\n{engine['cpu']}, 2 threads; commits {commits}."
     )
 
 
@@ -2123,6 +2158,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "serving": ("docs/benchmarks.md", serving),
     "sequence-epochs": ("docs/benchmarks.md", sequence_epochs),
     "first-use": ("docs/benchmarks.md", first_use),
+    "x86": ("docs/benchmarks.md", on_x86),
     "earlier-version": ("docs/benchmarks.md", earlier_version),
     "neighbours-of-quick": ("docs/defaults.md", neighbours_of_quick),
     "shards": ("docs/scale.md", shards),

@@ -12,7 +12,8 @@ import sdgar.cli
 FOLDER = Path(sdgar.cli.__file__).parent
 COMMANDS = ("demo", "train", "compare", "tune", "paper", "evaluate", "recommend", "explain",
             "blend", "similar", "info", "data", "data_files", "data_sets", "data_shards",
-            "data_store", "keys", "systems", "doctor", "export", "import_")  # fmt: skip
+            "data_store", "keys", "systems", "compile", "doctor", "export",
+            "import_")  # fmt: skip
 LONGEST = 160
 """Lines of a command; each of its options is one."""
 

@@ -5,7 +5,8 @@ a training of small data needs. The second process makes a tiny training of the 
 an epoch, then all the rest. This process loads what is compiled by then, and compiles the rest.
 
 The second process is started before it is known what to compile for, because its imports take
-seconds too. It ends when it is done, or when this process has ended in whatever way.
+seconds too. It ends when it is done, or when this process has ended in whatever way. Where the
+package brought portable code along, there is none: the core is worth more to the training.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdgar.kernels.folder import folder_of_sources
+from sdgar.kernels.folder import folder_of_sources, portable_file
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job
@@ -74,8 +75,8 @@ def _several_cores() -> bool:
 
 
 def _is_left_to_compile(system: str) -> bool:
-    """Tell whether Numba is there, and has not compiled all of a system on this machine yet."""
-    if importlib.util.find_spec("numba") is None:
+    """Tell whether Numba is there, and has to compile some of a system on this machine yet."""
+    if importlib.util.find_spec("numba") is None or portable_file().exists():
         return False
     note = _note(system)
     return note is not None and not note.exists()

@@ -40,6 +40,7 @@ LINES = {
     "data": "Look at data, prepare it, make it up, move it in and out of a store.",
     "keys": "Make, list and revoke the API keys of a store.",
     "systems": "Show the systems there are; with a name, its settings and what it can do.",
+    "compile": "Compile what systems need, so that their first training waits for nothing.",
     "doctor": "Show versions, devices, engines and what is missing.",
 }
 """The one line of each command; ``x-y`` is the function, or group, ``x_y`` in ``cli/x_y.py``.

@@ -12,8 +12,9 @@ class: only the kinds that a system has are compiled for it.
 
 Processes that need the same kernel at once leave it to one of them to compile: ``compiling``.
 
-Compiled code lies in the user's own cache folder: ``folder``. It is executed, so a file that others
-may write to is not used. Every file ends with the SHA-256 of what is before it; one that is damaged
+Compiled code lies in the user's own cache folder: ``folder``; what came with the package is put
+there when it is first needed: ``portable``. It is executed, so a file that others may write to is
+not used. Every file ends with the SHA-256 of what is before it; one that is damaged
 counts as absent, and is made anew.
 """
 
@@ -49,11 +50,14 @@ from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRew
 from numba.core.untyped_passes import InlineClosureLikes, InlineInlinables
 from numba.extending import overload
 
+from sdgar.kernels import portable
 from sdgar.kernels.compiling import compile_in_turn, turn
-from sdgar.kernels.folder import is_open_to_others, not_kept, safe_folder
+from sdgar.kernels.folder import is_open_to_others, not_kept, portable_file, safe_folder
 from sdgar.kernels.records import laid
 
 SUMS = frozenset({"reassoc", "contract", "nsz"})
+KEPT: list[_Kept] = []
+"""The compiled code of every kernel of this process that is kept."""
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _NO_REFERENCES: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 # Only kernels call these, so nothing unpacks Python objects for them: with large tuples as
@@ -220,6 +224,7 @@ def kept(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
         if folder := safe_folder():
             try:
                 kernel._cache = _Kept(function, folder)  # type: ignore[attr-defined]
+                KEPT.append(kernel._cache)  # type: ignore[attr-defined]
             except (OSError, RuntimeError):  # the latter is Numba's, when no place is left
                 not_kept(f"{folder} cannot be written to")
         compile_in_turn(kernel)
@@ -291,10 +296,41 @@ class _Kept(FunctionCache):  # type: ignore[misc]
         try:
             rtsys.initialize(target_context)
             with self._guard_against_spurious_io_errors():
-                return self._load_overload(sig, target_context)
+                if (found := self._load_overload(sig, target_context)) is not None:
+                    return found
         except Exception as error:  # unpacking what another program wrote can fail in any way
             _warn_of(self._cache_path, f"cannot be read ({error or type(error).__name__})")
             return None
+        return self._brought_along(sig, target_context)
+
+    def _brought_along(self, sig: Any, target_context: Any) -> Any:
+        """Return the code of a kernel that came with the package, and keep it; or none."""
+        codegen = target_context.codegen()
+        key = self._index_key(sig, codegen)
+        try:
+            found = portable.unpack(self.name, key, codegen)
+            if found is None:
+                return None
+            made = self._impl.rebuild(target_context, found)
+        except Exception as error:  # it was damaged on its way
+            _warn_of(portable_file(), f"cannot be read ({error or type(error).__name__})")
+            return None
+        try:
+            self._impl.locator.ensure_cache_path()
+            self._cache_file.save(key, found)
+        except OSError as error:
+            _warn_of(self._cache_path, f"cannot be written ({error.strerror or error})")
+        return made
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel, by its module, its line and this Python."""
+        return f"{self._py_func.__module__}.{self._impl.filename_base}"
+
+    def all_kept(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield what is kept of the kernel: its name, and the key and the code for some types."""
+        for key, file in self._cache_file._load_index().items():
+            yield self.name, key, self._cache_file._load_data(file)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -323,7 +359,7 @@ def _is_whole(path: Path) -> bool:
 def _warn_of(folder: str | Path, what: str) -> bool:
     """Say once that compiled code is of no use."""
     warnings.warn(
-        f"compiled code in {folder} {what}, so kernels are compiled anew. Removing that folder "
+        f"compiled code in {folder} {what}, so kernels are compiled anew. Removing it "
         "loses nothing.",
         stacklevel=2,
     )

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import stat
 import warnings
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+
+PORTABLE = Path(__file__).parent / "portable_code"
+"""Where a package can bring compiled code along (``portable``); one just checked out has none."""
 
 
 def cache_root() -> Path | None:
@@ -59,13 +63,21 @@ def _note(folder: Path, name: str, variants: str) -> Path:
 def folder_of_sources() -> Path | None:
     """Return the folder for exactly these sources and this Numba, if there is a place for it."""
     root = cache_root()
-    if root is None:
-        return None
+    return None if root is None else root / f"kernels-{digest_of_sources()}"
+
+
+def digest_of_sources() -> str:
+    """Return what tells exactly these sources and this Numba from others."""
     digest = hashlib.sha256(version("numba").encode())
     here = Path(__file__).parent
     for source in (*sorted(here.glob("*.py")), *sorted(here.glob("numba/*.py"))):
         digest.update(source.read_bytes())
-    return root / f"kernels-{digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
+
+
+def portable_file() -> Path:
+    """Return where portable code for these sources and this kind of processor would be."""
+    return PORTABLE / f"{platform.machine()}-{digest_of_sources()}.zip"
 
 
 def safe_folder() -> str:

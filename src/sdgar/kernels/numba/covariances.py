@@ -42,7 +42,7 @@ class Covariances(NamedTuple):
     weight_KG: NDArray[np.float32]
     """How often each of some rows of a part occurs, which are added up together."""
     y_KGD: NDArray[np.float32]
-    """These rows."""
+    """The vectors of these rows."""
     z_KGD: NDArray[np.float32]
     """The rows, each times how often it occurs."""
     sum_KD: NDArray[np.float32]

@@ -1,0 +1,109 @@
+"""``sdgar compile``: compile what systems need before anybody waits for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.ahead import rehearse
+from sdgar.cli.console import Screen
+from sdgar.errors import UsageError, unknown_name
+from sdgar.systems.names import SYSTEMS
+
+_USUAL = ("sdsoftmax", "quick")
+"""The systems of ``sdgar train`` and ``sdgar train --fast``."""
+
+
+def compile(
+    systems: Annotated[
+        list[str] | None,
+        typer.Argument(help="The systems, by the names that sdgar systems shows."),
+    ] = None,
+    portable: Annotated[
+        bool,
+        typer.Option(help="Put the code beside the installed package, for every processor of this "
+                     "kind: in an image or a wheel it then comes along."),
+    ] = False,
+    as_json: options.Json = False,
+) -> None:  # fmt: skip
+    """Compile what systems need, so that their first training waits for nothing.
+
+    Without names these are the systems of `sdgar train` and `sdgar train --fast`. Each is trained
+    on a few made-up rows. The code goes to your own cache folder, where all later commands find it.
+    """
+    names = list(systems or _USUAL)
+    for name in names:
+        if name not in SYSTEMS:
+            raise unknown_name("system", name, SYSTEMS)
+    screen = Screen(as_json=as_json)
+    start = time.perf_counter()
+    found: dict[str, Any] = {"systems": names}
+    if portable:
+        from sdgar.kernels.portable import settings
+
+        path = _place()
+        with tempfile.TemporaryDirectory() as empty:
+            _in_child(names, str(path), NUMBA_CACHE_DIR=empty, **settings())
+        with zipfile.ZipFile(path) as file:
+            found |= {"kernels": len(file.namelist()), "bytes": path.stat().st_size}
+        screen.say("packed", f"{found['kernels']} kernels, {found['bytes']:,} bytes")
+    else:
+        _in_child(names)
+    found["seconds"] = time.perf_counter() - start
+    screen.say("compiled", f"{', '.join(names)} in {found['seconds']:.1f} s")
+    screen.result(found)
+
+
+def _place() -> Path:
+    """Return where portable code goes, if it can be made for this kind of processor."""
+    from sdgar.kernels import portable
+    from sdgar.kernels.folder import portable_file
+
+    if platform.machine() not in portable.FEATURES:
+        kinds = " and ".join(portable.FEATURES)
+        msg = f"--portable knows {kinds}, and this is {platform.machine()}: leave it out"
+        raise UsageError(msg)
+    return portable_file()
+
+
+def _in_child(names: list[str], *path: str, **environment: str) -> None:
+    """Compile in a process of its own, which nothing was compiled in before."""
+    subprocess.run(
+        [sys.executable, "-m", "sdgar.cli.compile", json.dumps(names), *path],
+        env={**os.environ, "SDGAR_VERBOSE": "0", **environment},
+        stdout=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+
+
+def _rehearse_all(names: list[str]) -> None:
+    """Train each system on the CPU, on a few rows."""
+    for name in names:
+        on_cpu = {"device": "cpu"} if "device" in SYSTEMS[name]().get_params() else {}
+        rehearse(name, on_cpu)
+
+
+def _pack(path: Path) -> None:
+    """Pack all that was compiled here and kept, in place of what older sources had."""
+    from sdgar.kernels import portable
+    from sdgar.kernels.compiled import KEPT
+
+    for old in path.parent.glob(f"{platform.machine()}-*.zip"):
+        old.unlink()
+    portable.pack((one for kernel in KEPT for one in kernel.all_kept()), path)
+
+
+if __name__ == "__main__":
+    _rehearse_all(json.loads(sys.argv[1]))
+    if sys.argv[2:]:
+        _pack(Path(sys.argv[2]))

@@ -1,0 +1,82 @@
+"""Compiled code that goes from one machine to another, if their processors are of one kind.
+
+What Numba keeps of a kernel is of use to one processor alone: instructions, beside the code of LLVM
+that they were made from. Here that code is packed without its instructions. Where it is unpacked,
+LLVM makes instructions of it, which takes a seventh of the time in which Numba compiles the kernel.
+
+    portable_code/x86_64-SOURCES.zip    the kernels of exactly these sources, by ``name_of`` each
+
+The file lies in the package, and is trusted as the package is: who can write there can change what
+any module does. It is made for processors that have ``FEATURES``; others compile as if it were not
+there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+import platform
+import zipfile
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from llvmlite import binding
+
+from sdgar.kernels.folder import portable_file
+
+FEATURES = {"x86_64": ("avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt"), "aarch64": ("neon",)}
+"""What code is made for, by the kind of processor: what all of the last ten years have."""
+_CPU = {"x86_64": "x86-64-v3", "aarch64": "generic"}
+
+
+def settings() -> dict[str, str]:
+    """Return the environment in which Numba compiles for every processor of this kind."""
+    kind = platform.machine()
+    return {
+        "NUMBA_CPU_NAME": _CPU[kind],
+        "NUMBA_CPU_FEATURES": ",".join(f"+{one}" for one in FEATURES[kind]),
+    }
+
+
+def name_of(kernel: str, key: Any) -> str:
+    """Return the name of a kernel's code for some types: all of Numba's key but the processor."""
+    signature, _, code = key
+    return hashlib.sha256(f"{kernel} {signature} {code}".encode()).hexdigest()
+
+
+def pack(kept: Iterable[tuple[str, Any, Any]], path: Path) -> int:
+    """Write the code of kernels, each with its name and key; return how many they are."""
+    count = 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_LZMA) as file:
+        for kernel, key, ((library, _, (_, code)), *rest) in kept:
+            file.writestr(name_of(kernel, key), pickle.dumps((library, code, rest)))
+            count += 1
+    path.write_bytes(whole.getvalue())
+    return count
+
+
+def unpack(kernel: str, key: Any, codegen: Any) -> Any:
+    """Return what Numba would have kept of a kernel on this machine; None if it is not there."""
+    packed = _opened(portable_file())
+    if packed is None or (name := name_of(kernel, key)) not in packed.namelist():
+        return None
+    library, code, rest = pickle.loads(packed.read(name))  # noqa: S301 (as trusted as this module)
+    instructions = codegen._tm.emit_object(binding.parse_bitcode(code))
+    return (library, "object", (instructions, code)), *rest
+
+
+@cache
+def _opened(path: Path) -> zipfile.ZipFile | None:
+    """Open a file of code, if it is there and this processor has all that it was made for."""
+    has = binding.get_host_cpu_features()
+    if not all(has.get(one, False) for one in FEATURES.get(platform.machine(), ("?",))):
+        return None
+    try:
+        return zipfile.ZipFile(io.BytesIO(path.read_bytes()))
+    except FileNotFoundError:
+        return None
