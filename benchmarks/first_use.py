@@ -52,13 +52,13 @@ def commit_of(source: Path) -> str:
 
 def measured(sources: dict[str, Path], shape: Shape, rounds: int) -> dict[str, Any]:
     """Let all versions take turns, and give the median seconds of first and second commands."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
     with tempfile.TemporaryDirectory() as folder:
         data, rows = generate(shape, seed=0), Path(folder) / "rows.parquet"
         pl.DataFrame({"user": data.users_E, "item": data.items_E}).write_parquet(rows)
         sources["portable"] = Path(folder) / "src"
         shutil.copytree(sources["now"], sources["portable"])
         run(sources["portable"], Path(folder), "compile", "--portable")
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
         for _ in range(rounds):
             for name, source in sources.items():
                 with tempfile.TemporaryDirectory() as empty:
