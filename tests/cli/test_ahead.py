@@ -73,6 +73,15 @@ def test_no_process_is_started_for_what_is_compiled(note, monkeypatch):
     ahead.Ahead("bpr", "auto", "auto")
 
 
+def test_no_process_is_started_where_code_came_along(note, monkeypatch, tmp_path):
+    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    came = tmp_path / "code.zip"
+    came.touch()
+    monkeypatch.setattr(ahead, "portable_file", lambda: came)
+    ahead.Ahead("bpr", "auto", "auto")
+
+
 def test_where_no_process_can_be_started_training_goes_on(note, monkeypatch):
     def full(*args: object, **more: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")

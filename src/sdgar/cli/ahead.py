@@ -26,6 +26,7 @@ from sdgar.kernels.folder import folder_of_sources, portable_file
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job
+    from sdgar.recommend.recommender import Recommender
 
 
 class Ahead:
@@ -95,7 +96,7 @@ def _note(system: str) -> Path | None:
     return None if folder is None else folder / f"ahead.{system}"
 
 
-def rehearse(system: str, settings: dict[str, Any]) -> None:
+def rehearse(system: str, settings: dict[str, Any]) -> Recommender:
     """Train a system on a few made-up rows, the part that takes longest to compile first."""
     import torch
 
@@ -116,6 +117,7 @@ def rehearse(system: str, settings: dict[str, Any]) -> None:
     estimator.fit(split.train).evaluate(split.held_out)
     if (note := _note(system)) is not None:
         note.touch()
+    return estimator.recommender_
 
 
 def _help() -> None:

@@ -40,7 +40,8 @@ def compile(
     """Compile what systems need, so that their first training waits for nothing.
 
     Without names these are the systems of `sdgar train` and `sdgar train --fast`. Each is trained
-    on a few made-up rows. The code goes to your own cache folder, where all later commands find it.
+    on a few made-up rows, and asked for lists. The code goes to your own cache folder, where all
+    later commands find it.
     """
     names = list(systems or _USUAL)
     for name in names:
@@ -87,10 +88,10 @@ def _in_child(names: list[str], *path: str, **environment: str) -> None:
 
 
 def _rehearse_all(names: list[str]) -> None:
-    """Train each system on the CPU, on a few rows."""
+    """Train each system on the CPU, on a few rows, and let it answer as a server would."""
     for name in names:
         on_cpu = {"device": "cpu"} if "device" in SYSTEMS[name]().get_params() else {}
-        rehearse(name, on_cpu)
+        rehearse(name, on_cpu).prepare()
 
 
 def _pack(path: Path) -> None:
