@@ -297,6 +297,8 @@ def test_systems_are_compiled_by_name(monkeypatch):
     assert found["systems"] == ["popular"]
     assert found["seconds"] > 0
     assert "Known:" in sdgar("compile", "unpopular").stderr
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert "as whoever installed" in " ".join(sdgar("compile", "--portable").stderr.split())
     monkeypatch.setattr("platform.machine", lambda: "abacus")
     other = sdgar("compile", "popular", "--portable")
     assert other.returncode == 2

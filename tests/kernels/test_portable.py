@@ -52,7 +52,8 @@ def came_along(kernel: Any) -> bool:
 
 def pack(path: Path | None = None) -> Path:
     path = path or folder.portable_file()
-    assert portable.pack((one for kernel in compiled.KEPT for one in kernel.all_kept()), path) == 1
+    kept = (one for kernel in compiled.KEPT for one in kernel.all_kept())
+    assert portable.pack(kept, path, ["squares", "bpr"]) == 1
     return path
 
 
@@ -69,6 +70,7 @@ def test_the_file_has_no_instructions_and_is_made_for_exactly_these_sources(mach
     assert not came_along(machine("first"))
     path = pack()
     assert folder.digest_of_sources() in path.name
+    assert folder.portable_systems() == ["squares", "bpr"]
     kept = next(Path(compiled.KEPT[0].cache_path).glob("*.nbc")).read_bytes()
     with zipfile.ZipFile(path) as file:
         (name,) = file.namelist()
@@ -97,6 +99,7 @@ def test_damaged_code_is_told_of_and_compiled_anew(machine, cut):
         file.writestr(name, whole[: len(whole) // 2])
     if cut:
         path.write_bytes(path.read_bytes()[:100])
+        assert folder.portable_systems() == []
     with pytest.warns(UserWarning, match=r"package.*zip cannot be read .* compiled anew"):
         assert not came_along(machine("second"))
 

@@ -6,7 +6,7 @@ an epoch, then all the rest. This process loads what is compiled by then, and co
 
 The second process is started before it is known what to compile for, because its imports take
 seconds too. It ends when it is done, or when this process has ended in whatever way. Where the
-package brought portable code along, there is none: the core is worth more to the training.
+package brought the code of a system along, there is none: the core is worth more to the training.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdgar.kernels.folder import folder_of_sources, portable_file
+from sdgar.kernels.folder import folder_of_sources, portable_systems
 
 if TYPE_CHECKING:
     from sdgar.experiments.job import Job
@@ -77,7 +77,7 @@ def _several_cores() -> bool:
 
 def _is_left_to_compile(system: str) -> bool:
     """Tell whether Numba is there, and has to compile some of a system on this machine yet."""
-    if importlib.util.find_spec("numba") is None or portable_file().exists():
+    if importlib.util.find_spec("numba") is None or system in portable_systems():
         return False
     note = _note(system)
     return note is not None and not note.exists()

@@ -18,7 +18,7 @@ import typer
 from sdgar.cli import options
 from sdgar.cli.ahead import rehearse
 from sdgar.cli.console import Screen
-from sdgar.errors import UsageError, unknown_name
+from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.systems.names import SYSTEMS
 
 _USUAL = ("sdsoftmax", "quick")
@@ -75,16 +75,23 @@ def _place() -> Path:
         kinds = " and ".join(portable.FEATURES)
         msg = f"--portable knows {kinds}, and this is {platform.machine()}: leave it out"
         raise UsageError(msg)
-    return portable_file()
+    path = portable_file()
+    if not os.access(path.parents[1], os.W_OK):
+        msg = f"{path.parents[1]} cannot be written to: run this as whoever installed the package"
+        raise ResourceError(msg)
+    return path
 
 
 def _in_child(names: list[str], *path: str, **environment: str) -> None:
     """Compile in a process of its own, which nothing was compiled in before."""
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "sdgar.cli.compile", json.dumps(names), *path],
         env={**os.environ, "SDGAR_VERBOSE": "0", **environment},
-        stdout=subprocess.DEVNULL, check=True,
+        stdout=subprocess.DEVNULL, check=False,
     )  # fmt: skip
+    if done.returncode:
+        msg = f"{', '.join(names)} could not be compiled, for the reason above"
+        raise ResourceError(msg)
 
 
 def _rehearse_all(names: list[str]) -> None:
@@ -94,17 +101,18 @@ def _rehearse_all(names: list[str]) -> None:
         rehearse(name, on_cpu).prepare()
 
 
-def _pack(path: Path) -> None:
+def _pack(path: Path, names: list[str]) -> None:
     """Pack all that was compiled here and kept, in place of what older sources had."""
     from sdgar.kernels import portable
     from sdgar.kernels.compiled import KEPT
 
     for old in path.parent.glob(f"{platform.machine()}-*.zip"):
         old.unlink()
-    portable.pack((one for kernel in KEPT for one in kernel.all_kept()), path)
+    portable.pack((one for kernel in KEPT for one in kernel.all_kept()), path, names)
 
 
 if __name__ == "__main__":
-    _rehearse_all(json.loads(sys.argv[1]))
+    asked = json.loads(sys.argv[1])
+    _rehearse_all(asked)
     if sys.argv[2:]:
-        _pack(Path(sys.argv[2]))
+        _pack(Path(sys.argv[2]), asked)

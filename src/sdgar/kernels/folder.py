@@ -15,6 +15,7 @@ import os
 import platform
 import stat
 import warnings
+import zipfile
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -78,6 +79,15 @@ def digest_of_sources() -> str:
 def portable_file() -> Path:
     """Return where portable code for these sources and this kind of processor would be."""
     return PORTABLE / f"{platform.machine()}-{digest_of_sources()}.zip"
+
+
+def portable_systems() -> list[str]:
+    """Return the systems of which all kernels came along with the package."""
+    try:
+        with zipfile.ZipFile(portable_file()) as file:
+            return file.comment.decode().split()
+    except (OSError, zipfile.BadZipFile):  # there is none, or it is told of when it is needed
+        return []
 
 
 def safe_folder() -> str:

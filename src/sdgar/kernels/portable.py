@@ -47,8 +47,11 @@ def name_of(kernel: str, key: Any) -> str:
     return hashlib.sha256(f"{kernel} {signature} {code}".encode()).hexdigest()
 
 
-def pack(kept: Iterable[tuple[str, Any, Any]], path: Path) -> int:
-    """Write the code of kernels, each with its name and key; return how many they are."""
+def pack(kept: Iterable[tuple[str, Any, Any]], path: Path, systems: Iterable[str]) -> int:
+    """Write the code of kernels, each with its name and key; return how many they are.
+
+    ``systems`` are those that need no other kernels; the file says so.
+    """
     count = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = io.BytesIO()
@@ -56,6 +59,7 @@ def pack(kept: Iterable[tuple[str, Any, Any]], path: Path) -> int:
         for kernel, key, ((library, _, (_, code)), *rest) in kept:
             file.writestr(name_of(kernel, key), pickle.dumps((library, code, rest)))
             count += 1
+        file.comment = " ".join(systems).encode()
     path.write_bytes(whole.getvalue())
     return count
 
