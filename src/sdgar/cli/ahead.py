@@ -77,10 +77,10 @@ def _several_cores() -> bool:
 
 def _is_left_to_compile(system: str) -> bool:
     """Tell whether Numba is there, and has to compile some of a system on this machine yet."""
-    if importlib.util.find_spec("numba") is None or system in portable_systems():
-        return False
     note = _note(system)
-    return note is not None and not note.exists()
+    if note is None or note.exists() or importlib.util.find_spec("numba") is None:
+        return False
+    return system not in portable_systems()
 
 
 def _is_on_cpu(job: Job) -> bool:

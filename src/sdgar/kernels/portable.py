@@ -66,7 +66,7 @@ def pack(kept: Iterable[tuple[str, Any, Any]], path: Path, systems: Iterable[str
 
 def unpack(kernel: str, key: Any, codegen: Any) -> Any:
     """Return what Numba would have kept of a kernel on this machine; None if it is not there."""
-    packed = _opened(portable_file())
+    packed = _opened()
     if packed is None or (name := name_of(kernel, key)) not in packed.namelist():
         return None
     library, code, rest = pickle.loads(packed.read(name))  # noqa: S301 (as trusted as this module)
@@ -75,12 +75,12 @@ def unpack(kernel: str, key: Any, codegen: Any) -> Any:
 
 
 @cache
-def _opened(path: Path) -> zipfile.ZipFile | None:
-    """Open a file of code, if it is there and this processor has all that it was made for."""
+def _opened() -> zipfile.ZipFile | None:
+    """Open the file of code, if it is there and this processor has all that it was made for."""
     has = binding.get_host_cpu_features()
     if not all(has.get(one, False) for one in FEATURES.get(platform.machine(), ("?",))):
         return None
     try:
-        return zipfile.ZipFile(io.BytesIO(path.read_bytes()))
+        return zipfile.ZipFile(io.BytesIO(portable_file().read_bytes()))
     except FileNotFoundError:
         return None
