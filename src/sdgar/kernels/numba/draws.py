@@ -13,20 +13,21 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, variant
+from sdgar.kernels.numba.choice import chosen, quotient, reciprocal
 from sdgar.kernels.numba.known import (
     ask_whether_known,
     is_among,
     is_known,
     near_nth_unknown,
     nth_unknown_near,
-    place_of_unknown,
 )
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.rows import dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
+from sdgar.kernels.numba.wide_words import words_of_all
 
 MAX_TRIES = 16
-AHEAD = 4
+AHEAD = 6
 """Rows that are asked for ahead of the one that is read. A core forgets most of what it is asked
 for at once, if that are many lines."""
 _LOW, _HALF, _WORD = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(8)
@@ -150,13 +151,13 @@ def entry_in(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
 @variant(entry_in, types.int64)
 def _entry_in_64(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
     word = np.uint64(bins[place])
-    return own if fraction < (word & _LOW) else word >> _HALF
+    return chosen(fraction < (word & _LOW), np.uint64(own), word >> _HALF)
 
 
 @variant(entry_in, types.int32)
 def _entry_in_32(bins: Any, place: Any, own: Any, fraction: Any) -> Any:
     word = np.uint64(np.uint32(bins[place]))
-    return own if fraction >> _QUARTER < (word & _SHORT) else word >> _QUARTER
+    return chosen(fraction >> _QUARTER < (word & _SHORT), np.uint64(own), word >> _QUARTER)
 
 
 @inner
@@ -197,18 +198,30 @@ def _continue_nothing(p: Any, known: Any, visits: Any, user_V: Any, bins: Any) -
     return None
 
 
+@inner
+def _draw_words(p: Any, tail: Any, visits: Any, row_VP: Any, bins: Any) -> Any:
+    """Leave the first two words of each draw in place and fraction, and the others in rest."""
+    for v in range(visits):
+        for j in range(p.n):
+            bins.place_VN[v, j], bins.fraction_VN[v, j] = row_VP[v, 0], j
+    words_of_all(visits * p.n, p.seed, tail, bins.place_VN, bins.fraction_VN, bins.rest_VN)
+    return None
+
+
 @variant(start_draws, Uniform)
 def _start_uniform(
     p: Any, known: Any, tail: Any, visits: Any, user_V: Any, row_VP: Any, bins: Any
 ) -> Any:
     """Draw which of the unknown items it is, and ask for the first probes of the search."""
     indptr_U1, address = known.indptr_U1, known.items_E.ctypes.data
+    place_VN, fraction_VN = bins.place_VN, bins.fraction_VN
+    _draw_words(p, tail, visits, row_VP, bins)
     for v in range(visits):
         first = np.uint64(indptr_U1[user_V[v]])
         count = np.uint64(indptr_U1[user_V[v] + 1]) - first
         unknown = p.n_items - np.int64(count)
         for j in range(p.n):
-            bins.place_VN[v, j] = place_of_unknown(p.seed, tail, row_VP[v, 0], j, unknown)
+            place_VN[v, j], _ = index_and_fraction(unknown, place_VN[v, j], fraction_VN[v, j])
         for eighth in range(np.uint64(1), np.uint64(8)):
             prefetch(address + (first + count * eighth // np.uint64(8)) * np.uint64(4))
     return None
@@ -256,10 +269,10 @@ def _start_popularity(
 ) -> Any:
     place_VN, fraction_VN, rest_VN = bins.place_VN, bins.fraction_VN, bins.rest_VN
     address = p.item_bins.ctypes.data
+    _draw_words(p, tail, visits, row_VP, bins)
     for v in range(visits):
         for j in range(p.n):
-            w0, w1, _, _ = words(p.seed, row_VP[v, 0], j, tail)
-            place, fraction = index_and_fraction(p.n_items, w0, w1)
+            place, fraction = index_and_fraction(p.n_items, place_VN[v, j], fraction_VN[v, j])
             place_VN[v, j], fraction_VN[v, j], rest_VN[v, j] = place, fraction, place
             prefetch(address + place * _WORD)
     return None
@@ -287,13 +300,13 @@ def _start_decomposable(
     """Ask for the bins of states."""
     states, address = np.uint64(p.n_states), p.state_bins.ctypes.data
     size = np.uint64(p.state_bins.itemsize)
+    place_VN, fraction_VN = bins.place_VN, bins.fraction_VN
+    _draw_words(p, tail, visits, row_VP, bins)
     for v in range(visits):
         for j in range(p.n):
-            w0, w1, w2, w3 = words(p.seed, row_VP[v, 0], j, tail)
-            place, fraction = index_and_fraction(states, w0, w1)
+            place, fraction = index_and_fraction(states, place_VN[v, j], fraction_VN[v, j])
             place += np.uint64(user_V[v]) * states
-            bins.place_VN[v, j], bins.fraction_VN[v, j] = place, fraction
-            bins.rest_VN[v, j] = (w2 << _HALF) | w3
+            place_VN[v, j], fraction_VN[v, j] = place, fraction
             prefetch(address + place * size)
     return None
 
@@ -419,21 +432,21 @@ def _redraw(
     cache lines at a time, and for no guess of which are refused.
     """
     item_e, ok_e, left_e = drawn.item_VN.flat, drawn.ok_VN.flat, bins.place_VN.flat
-    left = visits * p.n
+    left, (over_n, shift) = visits * p.n, reciprocal(p.n)
     for k in range(left):
         left_e[k] = k
     for t in range(1, MAX_TRIES + 1):
         found = 0
         for k in range(left):
             e = np.int64(left_e[k])
-            refused = is_known(known, user_V[e // p.n], item_e[e])
+            refused = is_known(known, user_V[quotient(e, over_n, shift)], item_e[e])
             ok_e[e] = not refused
             left_e[found] = e
             found += refused
         left = found if t < MAX_TRIES else 0
         for k in range(left):
             e = np.int64(left_e[k])
-            v = e // p.n
+            v = quotient(e, over_n, shift)
             item_e[e] = one(p, tail, row_VP[v, 0], t * p.n + e - v * p.n, user_V[v])
             ask_whether_known(known, user_V[v], item_e[e])
         if left == 0:

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer, variant
+from sdgar.kernels.numba.choice import chosen, quotient, reciprocal
 from sdgar.kernels.numba.contexts import add_up, ask_for, hand_down, move_row
 from sdgar.kernels.numba.draws import Bins, Drawn, continue_draws, start_draws
 from sdgar.kernels.numba.losses import Scored, few_slopes, gradient, weigh
@@ -54,7 +55,7 @@ from sdgar.kernels.numba.visits import (
 )
 from sdgar.kernels.records import Laid
 
-_BLOCK = 48
+_BLOCK = 96
 """The rows of a block of visits: those of all blocks under way fit in the caches of a core."""
 _STAGES = 6
 """The stages of a block of visits, and so the blocks under way."""
@@ -104,7 +105,8 @@ class Own(NamedTuple):
     drawn_K: tuple[Drawn, ...]
     bins_K: tuple[Bins, ...]
     scored: Scored
-    list_e: NDArray[np.int32]
+    list_L: NDArray[np.int32]
+    """The first entry of each chain, and room to sort them."""
     next_e: NDArray[np.int32]
     g_D: NDArray[np.float32]
 
@@ -116,6 +118,7 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> La
         "K": _STAGES, "V": visits, "P": positives, "N": negatives, "D": dim,
         "B": visits * max(positives, negatives),
         "e": batch * max(positives + negatives, fields) + 1,
+        "L": 2 * batch * max(positives + negatives, fields) + 1,
     }  # fmt: skip
 
     def room(name: str, dtype: type) -> Any:
@@ -136,7 +139,7 @@ def own(dim: int, positives: int, negatives: int, batch: int, fields: int) -> La
         rooms(Drawn, {"ok_VN": np.bool_, "q_VN": np.float32}, np.int64),
         rooms(Bins, {}, np.uint64),
         Scored(*(room(name, np.float32) for name in Scored._fields)),
-        room("list_e", np.int32),
+        room("list_L", np.int32),
         room("next_e", np.int32),
         room("g_D", np.float32),
     ))  # fmt: skip
@@ -307,7 +310,8 @@ def _chain(entries: Any, key_e: Any, own: Any, shares: Any, tail_R: Any, next_e:
     """Chain the entries of each row of share ``own``; list_e gets the first of every chain.
 
     Nothing here is skipped, because a processor cannot guess which rows are of a share, or new:
-    what is of no use is written over, or goes to the place after all entries.
+    what is of no use is written over, or goes to the place after all entries. Rows with a single
+    entry come first, so that it need not guess either where each of their chains ends.
     """
     found, mine = 0, 0
     for e in range(entries):
@@ -323,6 +327,16 @@ def _chain(entries: Any, key_e: Any, own: Any, shares: Any, tail_R: Any, next_e:
         next_e[before if before >= 0 else entries] = entry
         tail_R[row] = entry
         next_e[entry] = -1
+    alone, others = 0, 0
+    for k in range(mine):
+        entry = np.int64(list_e[k])
+        goes_on = next_e[entry] >= 0
+        list_e[alone] = entry
+        list_e[entries + others] = entry
+        alone += not goes_on
+        others += goes_on
+    for k in range(others):
+        list_e[alone + k] = list_e[entries + k]
     return mine
 
 
@@ -337,7 +351,7 @@ def move_items(
     item_e, slope_e, tail_I = scratch.item_e, scratch.slope_e, scratch.tail_I
     u_VD, count_V = scratch.u_VD, scratch.count_V
     dim = item_ICD.shape[2]
-    share_n = share / np.float32(n)
+    share_n, (over_s, shift) = share / np.float32(n), reciprocal(s)
     address = item_ICD.ctypes.data
     row_bytes = np.uint64(item_ICD.shape[1] * dim * 4)
     u_address, u_bytes = u_VD.ctypes.data, np.uint64(dim * 4)
@@ -346,7 +360,7 @@ def move_items(
         if k + _AHEAD < mine:
             ahead = list_e[k + _AHEAD]
             prefetch_row(address, np.int64(item_e[ahead]), row_bytes, row_bytes)
-            prefetch_row(u_address, ahead // s, u_bytes, u_bytes)
+            prefetch_row(u_address, quotient(ahead, over_s, shift), u_bytes, u_bytes)
             ask_for_sums(steps.item, item_e[ahead])
             ask_for_sums(steps.bias, item_e[ahead])
             ask_for_bias(scores, item_e[ahead])
@@ -356,11 +370,10 @@ def move_items(
         reg, slope, c, v = np.float32(0), np.float32(0), np.float32(0), np.int64(0)
         single = True
         while e >= 0:
-            v = e // s
+            v = quotient(e, over_s, shift)
             c = share * slope_e[e]
             slope += c
-            negative = e - v * s >= p
-            reg += np.float32(count_V[v]) * share_n if negative else share
+            reg += chosen(e - v * s >= p, np.float32(count_V[v]) * share_n, share)
             e = np.int64(next_e[e])
             if e >= 0:
                 # All but the last entry of a chain are added up; the last goes into the step.
@@ -381,6 +394,7 @@ def move_users(
     place_VF, tail_R = scratch.place_VF, scratch.tail_R
     grad_VD, count_V = scratch.grad_VD, scratch.count_V
     dim, f = grad_VD.shape[1], place_VF.shape[1]
+    over_f, shift = reciprocal(f)
     place_e = place_VF.flat
     grad_address, grad_bytes = grad_VD.ctypes.data, np.uint64(dim * 4)
     mine = _chain(visits * f, place_e, own, shares, tail_R, next_e, list_e)
@@ -388,15 +402,15 @@ def move_users(
         if k + _AHEAD < mine:
             ahead = list_e[k + _AHEAD]
             ask_for(tables, place_e[ahead])
-            prefetch_row(grad_address, ahead // f, grad_bytes, grad_bytes)
+            prefetch_row(grad_address, quotient(ahead, over_f, shift), grad_bytes, grad_bytes)
             ask_for_sums(steps.user, place_e[ahead])
         e = np.int64(list_e[k])
         row = np.int64(place_e[e])
         tail_R[row] = -1
-        reg, v = np.float32(0), e // f
+        reg, v = np.float32(0), quotient(e, over_f, shift)
         single = True
         while e >= 0:
-            v = e // f
+            v = quotient(e, over_f, shift)
             reg += share * np.float32(count_V[v])
             e = np.int64(next_e[e])
             if e >= 0:
@@ -449,11 +463,11 @@ def _move_all(
     mine = take(barrier_4, taken)
     while mine < threads:
         move_items(
-            mine, threads, visits, share, p, n, scores, now, tables, scratch, own.list_e,
+            mine, threads, visits, share, p, n, scores, now, tables, scratch, own.list_L,
             own.next_e, own.g_D,
         )  # fmt: skip
         move_users(
-            mine, threads, visits, share, scores, now, tables, scratch, own.list_e, own.next_e,
+            mine, threads, visits, share, scores, now, tables, scratch, own.list_L, own.next_e,
             own.g_D,
         )  # fmt: skip
         mine = take(barrier_4, taken)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
+from sdgar.kernels.numba.choice import chosen
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.threads import prefetch
 
@@ -74,21 +75,20 @@ def ask_whether_known(known: Any, user: Any, item: Any) -> Any:
 
 @inner
 def is_among(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
-    """Return whether an item is one of sorted_E[first:last]."""
-    found = _first_at_least(sorted_E, first, last, item)
-    return found < last and sorted_E[found] == item
+    """Return whether an item is one of sorted_E[first:last].
 
-
-@inner
-def _first_at_least(sorted_E: Any, first: Any, last: Any, item: Any) -> Any:
-    """Return the index of the first of sorted_E[first:last] that is not less than ``item``."""
+    A search ends where few are left; these are all looked at, without a wait for each.
+    """
     low, size = first, last - first
-    while size > 0:
+    while size > SHORT:
         half = size >> 1
         below = sorted_E[low + half] < item
-        low = low + half + 1 if below else low
-        size = size - half - 1 if below else half
-    return low
+        low = chosen(below, low + half + 1, low)
+        size = chosen(below, size - half - 1, half)
+    found = 0
+    for j in range(size):
+        found += sorted_E[low + j] == item
+    return found > 0
 
 
 @inner
@@ -99,8 +99,8 @@ def near_nth_unknown(sorted_E: Any, first: Any, last: Any, r: Any) -> Any:
         half = size >> 1
         middle = low + half
         below = sorted_E[middle] - (middle - first) <= r
-        low = middle + 1 if below else low
-        size = size - half - 1 if below else half
+        low = chosen(below, middle + 1, low)
+        size = chosen(below, size - half - 1, half)
     return low, size
 
 

@@ -301,11 +301,11 @@ def move_own(
     part = take(barrier_4, 0)
     while part < threads:
         move_items(
-            part, threads, visits, share, p, n, scores, now, tables, scratch, own.list_e,
+            part, threads, visits, share, p, n, scores, now, tables, scratch, own.list_L,
             own.next_e, own.g_D,
         )  # fmt: skip
         move_users(
-            part, threads, mine, share, scores, now, tables, own_scratch, own.list_e, own.next_e,
+            part, threads, mine, share, scores, now, tables, own_scratch, own.list_L, own.next_e,
             own.g_D,
         )  # fmt: skip
         part = take(barrier_4, 0)

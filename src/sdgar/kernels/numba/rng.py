@@ -10,8 +10,12 @@ from sdgar.kernels.compiled import inlined, inner
 
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
-_ROUND_A, _ROUND_B = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_KEY_A, _KEY_B = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+ROUNDS = 0xD2511F53, 0xCD9E8D57
+"""What the first and the third word are multiplied by in each of the ten rounds."""
+KEYS = 0x9E3779B9, 0xBB67AE85
+"""What is added to the two halves of the seed after each round."""
+_ROUND_A, _ROUND_B = np.uint64(ROUNDS[0]), np.uint64(ROUNDS[1])
+_KEY_A, _KEY_B = np.uint64(KEYS[0]), np.uint64(KEYS[1])
 
 
 @inlined

@@ -204,14 +204,14 @@ def _move(
     mine = take(words_5, 0)
     while mine < shared.threads:
         move_items(
-            mine, shared.threads, visits, share, p, n, scores, now, tables, scratch, own.list_e,
+            mine, shared.threads, visits, share, p, n, scores, now, tables, scratch, own.list_L,
             own.next_e, own.g_D,
         )  # fmt: skip
         mine = take(words_5, 0)
     mine = take(barrier_4, taken)
     while mine < threads:
         move_users(
-            mine, threads, dealt.count_1[0], share, scores, now, tables, own_scratch, own.list_e,
+            mine, threads, dealt.count_1[0], share, scores, now, tables, own_scratch, own.list_L,
             own.next_e, own.g_D,
         )  # fmt: skip
         mine = take(barrier_4, taken)
