@@ -2,9 +2,10 @@
 
     python benchmarks/turns.py --before OTHER/src [--shape gowalla] [--rounds 5] [--json FILE]
 
-Each version runs in a process of its own, which waits until it is its turn. A ratio is the time of
-the other version over the time of this one: above 1, this one is quicker. On a machine with a GPU
-the GPU engine runs. Only torch, NumPy and a compiler for kernels are needed.
+Each version runs in a process of its own, which waits until it is its turn. Between turns nobody
+works for a second, because an epoch begins on fewer cores where another process has just used them.
+A ratio is the time of the other version over the time of this one: above 1, this one is quicker. On
+a machine with a GPU the GPU engine runs. Only torch, NumPy and a compiler for kernels are needed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from common import FUSED, machine, options_of, write_report
 
 ROOT = Path(__file__).parents[1]
 SYSTEMS = ("SDGAR", "BPR", "SDSoftmax")
+PAUSE = 1.0
+"""Seconds in which no version works, before each turn."""
 
 
 def contestant(shape: str, engine: str, *systems: str) -> None:
@@ -77,8 +80,9 @@ def started(source: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def measured(
-    sources: dict[str, Path], shape: str, engine: str, rounds: int, systems: tuple[str, ...]
-) -> dict[str, Any]:
+    sources: dict[str, Path], shape: str, engine: str, rounds: int, systems: tuple[str, ...],
+    pause: float,
+) -> dict[str, Any]:  # fmt: skip
     """Let both take turns, and give the median seconds of each and the median ratio."""
     processes = {name: started(source, shape, engine, *systems) for name, source in sources.items()}
     for name, process in processes.items():
@@ -91,6 +95,7 @@ def measured(
             for name, process in processes.items():
                 assert process.stdin is not None
                 assert process.stdout is not None
+                time.sleep(pause)
                 process.stdin.write(f"{what}\n")
                 process.stdin.flush()
                 found = json.loads(process.stdout.readline())
@@ -121,11 +126,11 @@ def main() -> None:
         rounds={"type": int, "default": 5, "help": "turns of each"},
     )
     options = parser.parse_args()
-    shape, engine, rounds, systems = options.shape, FUSED, options.rounds, SYSTEMS
+    shape, engine, rounds, systems, pause = options.shape, FUSED, options.rounds, SYSTEMS, PAUSE
     if options.quick:
-        shape, engine, rounds, systems = "tiny", "eager", 1, ("BPR",)
+        shape, engine, rounds, systems, pause = "tiny", "eager", 1, ("BPR",), 0.0
     sources = {"before": options.before, "now": ROOT / "src"}
-    found = measured(sources, shape, engine, rounds, systems)
+    found = measured(sources, shape, engine, rounds, systems, pause)
     for what, row in found.items():
         print(f"{what:12}{row['before']:10.4f} s{row['now']:10.4f} s   ratio {row['ratio']:.3f}")
     write_report(options.json, {**machine(), "shape": shape, "rounds": rounds, "turns": found})

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from sdgar.cli import ahead
+from sdgar.kernels import portable
 from sdgar.kernels.folder import folder_of_sources
 
 SMALL = {"dim": 2, "epochs": 1, "early_stopping": False}
@@ -73,11 +74,20 @@ def test_no_process_is_started_for_what_is_compiled(note, monkeypatch):
     ahead.Ahead("bpr", "auto", "auto")
 
 
-def test_no_process_is_started_where_code_came_along(note, monkeypatch):
+@pytest.mark.parametrize("useful", [True, False])
+def test_a_thread_is_enough_where_code_came_along(note, monkeypatch, useful):
+    ended = []
     monkeypatch.setattr(ahead, "_several_cores", lambda: True)
     monkeypatch.setattr(subprocess, "Popen", None)
     monkeypatch.setattr(ahead, "portable_systems", lambda: ["sdsoftmax", "bpr"])
-    ahead.Ahead("bpr", "auto", "auto")
+    monkeypatch.setattr(portable, "begin", lambda: lambda: ended.append(True))
+    note.parent.mkdir(parents=True, exist_ok=True)
+    helper = ahead.Ahead("bpr", "auto", "auto")
+    with helper.compiling(job(shards=None if useful else {})):
+        assert bool(ended) is not useful
+        assert not note.exists()
+    assert ended
+    assert note.exists() is useful
 
 
 def test_where_no_process_can_be_started_training_goes_on(note, monkeypatch):
@@ -105,7 +115,7 @@ def test_the_process_compiles_for_the_job_and_ends_with_it(note, monkeypatch):
         while not note.exists() and time.monotonic() < until:
             time.sleep(0.05)
     assert note.exists()
-    assert helper._process.returncode is not None
+    assert helper._helper._process.returncode is not None
 
 
 @pytest.mark.parametrize("told", [b"", b"{}\n"])
@@ -120,5 +130,5 @@ def test_a_job_on_shards_lets_the_process_go(note, monkeypatch):
     monkeypatch.setattr(ahead, "_several_cores", lambda: True)
     helper = ahead.Ahead("bpr", "auto", "auto")
     with helper.compiling(job(shards={})):
-        assert helper._process.wait(timeout=120) == 0
+        assert helper._helper._process.wait(timeout=120) == 0
     assert not note.exists()

@@ -14,8 +14,10 @@ from sdgar.kernels.compiled import outer
 from sdgar.kernels.numba.rows import (
     WIDTH,
     Number,
+    Number64,
     Numbers,
     Row,
+    Row64,
     add_row,
     clear_row,
     dot_rows,
@@ -99,6 +101,35 @@ def test_a_number_that_is_none_is_found_at_any_place(n: int, odd: float) -> None
         a, b = _rows(n, 1), _rows(n, 2)
         a[1, place] = odd
         assert not np.isfinite(_summed(a, b, np.float32(1), n)[0])
+
+
+@each_place
+def _less_double(a: Row64, b: Row64, c: Number64) -> Numbers:
+    """A -= c b, in float64."""
+    return a - c * b
+
+
+@sum_of_places
+def _squares_double(before: Numbers, x: Row64) -> Numbers:
+    """Σ x², in float64."""
+    return before + x * x
+
+
+@outer
+def _of_doubles(table_RD: Any, c: Any, n: Any) -> Any:
+    first, second = row_at(table_RD, 0), row_at(table_RD, 1)
+    _less_double(first, second, c, n)
+    return _squares_double(first, n)
+
+
+@given(_LENGTHS, st.integers(0, 99))
+def test_rows_of_float64_are_those_of_numpy_to_the_last_bit(n: int, seed: int) -> None:
+    table, c = _rows(n, seed).astype(np.float64), 1 / 3
+    wanted = table.copy()
+    wanted[0, :n] = wanted[0, :n] - c * wanted[1, :n]
+    found = _of_doubles(table, c, n)
+    np.testing.assert_array_equal(table, wanted)
+    assert found == pytest.approx(float((wanted[0, :n] ** 2).sum()), rel=1e-13)
 
 
 @outer

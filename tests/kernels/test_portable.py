@@ -5,7 +5,10 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+import threading
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,7 @@ def machine(tmp_path, monkeypatch):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
         folder.folder_of_sources.cache_clear()
         portable._opened.cache_clear()
+        portable._BEGUN.clear()
         return compiled.outer(_squares)
 
     yield go
@@ -73,10 +77,9 @@ def test_the_file_has_no_instructions_and_is_made_for_exactly_these_sources(mach
     assert folder.portable_systems() == ["squares", "bpr"]
     kept = next(Path(compiled.KEPT[0].cache_path).glob("*.nbc")).read_bytes()
     with zipfile.ZipFile(path) as file:
-        (name,) = file.namelist()
-        packed = file.read(name)
+        packed = [file.read(part) for part in file.namelist()]
     assert b"\x7fELF" in kept
-    assert b"\x7fELF" not in packed
+    assert not any(b"\x7fELF" in part for part in packed)
     monkeypatch.setattr(folder, "digest_of_sources", lambda: "other sources")
     assert not came_along(machine("second"))
 
@@ -88,20 +91,64 @@ def test_code_for_other_processors_is_left_alone(machine, monkeypatch):
     assert not came_along(machine("second"))
 
 
-@pytest.mark.parametrize("cut", [False, True])
-def test_damaged_code_is_told_of_and_compiled_anew(machine, cut):
+@pytest.mark.parametrize("damaged", ["code", "rest", "file"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_damaged_code_is_told_of_and_compiled_anew(machine, damaged, begun):
     assert not came_along(machine("first"))
     path = pack()
     with zipfile.ZipFile(path) as file:
-        (name,) = file.namelist()
-        whole = file.read(name)
+        parts = {part: file.read(part) for part in file.namelist()}
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr(name, whole[: len(whole) // 2])
-    if cut:
+        for part, whole in parts.items():
+            file.writestr(part, whole[: len(whole) // 2] if part.endswith(damaged) else whole)
+    if damaged == "file":
         path.write_bytes(path.read_bytes()[:100])
         assert folder.portable_systems() == []
+    kernel = machine("second")
+    if begun and damaged != "file":  # of a file that cannot be read nothing is begun
+        portable.begin()
     with pytest.warns(UserWarning, match=r"package.*zip cannot be read .* compiled anew"):
-        assert not came_along(machine("second"))
+        assert not came_along(kernel)
+
+
+def test_a_thread_makes_instructions_before_a_kernel_asks_for_them(machine, monkeypatch):
+    assert not came_along(machine("first"))
+    pack()
+    kernel, makers = machine("second"), []
+    make = portable._instructions
+
+    def seen(*args: object) -> bytes:
+        makers.append(threading.current_thread())
+        return make(*args)
+
+    monkeypatch.setattr(portable, "_instructions", seen)
+    end = portable.begin()
+    until = time.monotonic() + 60
+    while not makers and time.monotonic() < until:
+        time.sleep(0.01)
+    assert came_along(kernel)
+    assert len(makers) == 1
+    assert makers[0] is not threading.main_thread()
+    end()
+
+
+def test_what_the_thread_has_not_begun_is_made_when_a_kernel_asks(machine, monkeypatch):
+    assert not came_along(machine("first"))
+    pack()
+    kernel, hold = machine("second"), threading.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(portable, "ThreadPoolExecutor", lambda n: busy(hold))
+        end = portable.begin()
+    assert came_along(kernel)
+    hold.set()
+    end()
+
+
+def busy(until: threading.Event) -> ThreadPoolExecutor:
+    """Return a thread that is at something else until it is told."""
+    thread = ThreadPoolExecutor(1)
+    thread.submit(until.wait)
+    return thread
 
 
 def test_where_nothing_can_be_kept_what_came_along_is_of_use_still(machine, tmp_path, monkeypatch):

@@ -107,6 +107,29 @@ def test_pieces_and_threads_change_no_bit(monkeypatch):
         assert torch.equal(RULE.weights(history).weights(), whole.weights())
 
 
+@given(st.integers(1, 40), st.integers(0, 99))
+def test_systems_of_any_size_are_solved(k, seed):
+    pytest.importorskip("numba")
+    from sdgar.kernels.numba.neighbours import room_for_system, solve
+
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(0, k + 1, 5)  # one after the other, in the same scratch memory
+    near_BK = np.where(np.arange(k) < sizes[:, None], np.arange(k), -1).astype(np.int32)
+    x_BKN = rng.normal(size=(5, k, k + 3)).astype(np.float32)
+    g_BKK = (x_BKN @ x_BKN.transpose(0, 2, 1)).astype(np.float32)
+    g_BP = np.ascontiguousarray(g_BKK[:, *np.triu_indices(k)])
+    both_BK = rng.normal(size=(5, k)).astype(np.float32)
+    found_BK = np.full((5, k), np.nan, np.float32)
+    scratch = room_for_system(k), np.full(k, np.nan)
+    scratch[0][:] = np.nan  # what was there before is not read
+    solve(0, 5, near_BK, both_BK, g_BP, 0.7, found_BK, *scratch)
+    for b, size in enumerate(sizes):
+        left = np.triu(g_BKK[b]) + np.triu(g_BKK[b], 1).T + 0.7 * np.eye(k)
+        wanted = np.linalg.solve(left[:size, :size].astype(np.float64), both_BK[b, :size])
+        np.testing.assert_allclose(found_BK[b, :size], wanted, rtol=1e-4, atol=1e-5)
+        assert not found_BK[b, size:].any()
+
+
 @given(st.integers(1, 12), st.integers(2, 9), st.integers(0, 99), st.integers(1, 8))
 def test_any_shape_gives_finite_weights(users, items, seed, k):
     rule = Neighbourhoods(k=min(k, items - 1), l2=0.5, shrink=0.0, beta=1.0)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError
+from sdgar.machine import cores
 from sdgar.maths import least_squares
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.sparse import SparseMatrix
@@ -68,6 +69,38 @@ def test_conjugate_gradients_arrive_in_as_many_steps_as_dimensions(seed, power, 
     # A row that has arrived stays.
     again_UD = half.improve(exact_UD, known, v_ID, steps=20)
     np.testing.assert_allclose(again_UD, exact_UD, atol=1e-4)
+
+
+@pytest.mark.parametrize("dim", [1, 16, 23, 64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compiled_conjugate_gradients_are_those_of_torch(dim, weighted, monkeypatch):
+    data, _ = some_data(3, 60, 40, weighted=weighted)
+    random = torch.Generator().manual_seed(dim)
+    v_ID, u_UD = (torch.randn(n, dim, generator=random) for n in (data.n_items, data.n_users))
+    half, known, before_UD = HalfSweep(0.1, 0.3, 0.5), known_of(data), u_UD.clone()
+    for steps in (0, 1, 3):
+        found_UD = half.improve(u_UD, known, v_ID, steps=steps)
+        with monkeypatch.context() as patch:
+            patch.setattr(least_squares, "_kernels", lambda: None)
+            wanted_UD = half.improve(u_UD, known, v_ID, steps=steps)
+        torch.testing.assert_close(found_UD, wanted_UD, rtol=1e-4, atol=1e-4)
+    assert torch.equal(u_UD, before_UD)
+
+
+def test_the_number_of_threads_changes_no_bit_of_conjugate_gradients(monkeypatch):
+    data, _ = some_data(4, 300, 200, weighted=True)
+    random = torch.Generator().manual_seed(0)
+    v_ID, u_UD = (torch.randn(n, 40, generator=random) for n in (data.n_items, data.n_users))
+    half, known, found = HalfSweep(0.1, 0.3, 0.5), known_of(data), []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(cores, "threads", lambda n=threads: n)
+        found.append(half.improve(u_UD, known, v_ID))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+    one_by_one = [
+        half.improve(u_UD[u : u + 1], known.rows(torch.tensor([u])), v_ID) for u in range(20)
+    ]
+    assert torch.equal(found[0][:20], torch.cat(one_by_one))
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])

@@ -5,8 +5,10 @@ a training of small data needs. The second process makes a tiny training of the 
 an epoch, then all the rest. This process loads what is compiled by then, and compiles the rest.
 
 The second process is started before it is known what to compile for, because its imports take
-seconds too. It ends when it is done, or when this process has ended in whatever way. Where the
-package brought the code of a system along, there is none: the core is worth more to the training.
+seconds too. It ends when it is done, or when this process has ended in whatever way.
+
+Where the package brought the code of a system along, only its instructions are left to make, for
+which a thread of this process is enough.
 """
 
 from __future__ import annotations
@@ -30,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class Ahead:
-    """The second process, if it can be of use for a system by what is known so early."""
+    """The second process or the thread, if what is known so early speaks for one."""
 
     def __init__(self, system: str, engine: str, device: str) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._helper: _Process | _Thread | None = None
         if (
             system != "composed"  # its parts may be of a module that only this process has
             and engine in ("auto", "fused-cpu")
@@ -43,30 +45,69 @@ class Ahead:
             and _is_left_to_compile(system)
         ):
             with suppress(OSError):  # there is no room for another process
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "sdgar.cli.ahead"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,  # what fails there is compiled and told of here
-                    env={**os.environ, "OMP_NUM_THREADS": "1"},
-                )
+                self._helper = _Thread() if system in portable_systems() else _Process()
 
     @contextmanager
     def compiling(self, job: Job) -> Iterator[None]:
-        """Let the process compile for a job, until the work here is done."""
-        if self._process is None:
+        """Compile for a job, until the work here is done."""
+        if self._helper is None:
             yield
             return
+        self._helper.go_on(job)
+        try:
+            yield
+        finally:
+            self._helper.end()
+
+
+class _Process:
+    """Compiles what it is told of."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sdgar.cli.ahead"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # what fails there is compiled and told of here
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    def go_on(self, job: Job) -> None:
+        """Tell it the system, or that there is nothing to compile."""
         asked = {"system": job.system, "settings": job.settings} if _is_on_cpu(job) else {}
         assert self._process.stdin is not None
         with suppress(OSError):  # it has ended
             self._process.stdin.write(json.dumps(asked).encode() + b"\n")
             self._process.stdin.flush()
-        try:
-            yield
-        finally:
-            self._process.kill()
-            self._process.communicate()
+
+    def end(self) -> None:
+        """End it, whatever it has compiled by now."""
+        self._process.kill()
+        self._process.communicate()
+
+
+class _Thread:
+    """Makes instructions of all code that came along, once for a machine."""
+
+    def __init__(self) -> None:
+        from sdgar.kernels.portable import begin
+
+        self._stop = begin()
+        self._note: Path | None = None
+
+    def go_on(self, job: Job) -> None:
+        """Stop it if there is nothing to compile."""
+        if _is_on_cpu(job):
+            self._note = _note(job.system)
+        else:
+            self._stop()
+
+    def end(self) -> None:
+        """Stop it, and note that the next training needs none, if code is kept here."""
+        self._stop()
+        if self._note is not None and self._note.parent.exists():
+            with suppress(OSError):  # only others may write there
+                self._note.touch()
 
 
 def _several_cores() -> bool:
@@ -78,9 +119,7 @@ def _several_cores() -> bool:
 def _is_left_to_compile(system: str) -> bool:
     """Tell whether Numba is there, and has to compile some of a system on this machine yet."""
     note = _note(system)
-    if note is None or note.exists() or importlib.util.find_spec("numba") is None:
-        return False
-    return system not in portable_systems()
+    return note is not None and not note.exists() and importlib.util.find_spec("numba") is not None
 
 
 def _is_on_cpu(job: Job) -> bool:

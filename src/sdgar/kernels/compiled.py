@@ -299,7 +299,7 @@ class _Kept(FunctionCache):  # type: ignore[misc]
                 if (found := self._load_overload(sig, target_context)) is not None:
                     return found
         except Exception as error:  # unpacking what another program wrote can fail in any way
-            _warn_of(self._cache_path, f"cannot be read ({error or type(error).__name__})")
+            _warn_of(self._cache_path, f"cannot be read ({_in_a_line(error)})")
             return None
         return self._brought_along(sig, target_context)
 
@@ -313,7 +313,7 @@ class _Kept(FunctionCache):  # type: ignore[misc]
                 return None
             made = self._impl.rebuild(target_context, found)
         except Exception as error:  # it was damaged on its way
-            _warn_of(portable_file(), f"cannot be read ({error or type(error).__name__})")
+            _warn_of(portable_file(), f"cannot be read ({_in_a_line(error)})")
             return None
         try:
             self._impl.locator.ensure_cache_path()
@@ -354,6 +354,11 @@ def _is_whole(path: Path) -> bool:
     if hashlib.sha256(data[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
         return _warn_of(path.parent, "is damaged")
     return True
+
+
+def _in_a_line(error: Exception) -> str:
+    """Return what an error says, or its name if it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _warn_of(folder: str | Path, what: str) -> bool:

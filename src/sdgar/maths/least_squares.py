@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, arange, cholesky_solve
 from torch.linalg import cholesky_ex, eigh
@@ -68,8 +71,12 @@ class HalfSweep:
         A step costs O(D) an entry and O(D²) a row, where the solution costs D times as much. With
         ``gram_DD``, which is V'V, v has only those rows that are columns of an entry.
         """
-        norm_R1 = (self.l2 * (known.weight_R + self.alpha * known.n_columns) ** self.power)[:, None]
+        norm_R = self.l2 * (known.weight_R + self.alpha * known.n_columns) ** self.power
         gram_DD = self.alpha * (gram([v_CD]) if gram_DD is None else gram_DD)
+        on_cpu = u_RD.device.type == "cpu" and u_RD.dtype == torch.float32
+        if on_cpu and (kernels := _kernels()) is not None:
+            return _by_rows(kernels, u_RD, known, v_CD, norm_R, gram_DD, steps)
+        norm_R1 = norm_R[:, None]
 
         def left(p_RD: Tensor) -> Tensor:
             return known.pull(p_RD, v_CD).addmm_(p_RD, gram_DD).addcmul_(norm_R1, p_RD)
@@ -117,6 +124,41 @@ class HalfSweep:
                 code="singular",
             )
         return cholesky_solve(right_BN[:, :, None], factor_BNN)[:, :, 0]
+
+
+def _by_rows(
+    kernels: Any,
+    u_RD: Tensor,
+    known: SparseMatrix,
+    v_CD: Tensor,
+    norm_R: Tensor,
+    gram_DD: Tensor,
+    steps: int,
+) -> Tensor:
+    """Improve each row by one thread, in all steps before the next row."""
+    u_RD = u_RD.clone(memory_format=torch.contiguous_format)
+    dim = u_RD.shape[1]
+    tensors = known.start_R1, known.column_E, known.weights(), norm_R, v_CD, gram_DD
+    arrays = [t.contiguous().numpy() for t in tensors]
+
+    def part(first: int, last: int) -> None:
+        scratch_3D = np.empty((3, dim), np.float32)
+        given = np.int64(steps), np.float32(_TINY), u_RD.numpy(), scratch_3D
+        kernels.improve(first, last, *arrays, *given)
+
+    numbers = (1 + steps) * dim * (len(known.column_E) + dim * known.n_rows)
+    kernels.share(part, known.n_rows, numbers)
+    return u_RD
+
+
+@cache
+def _kernels() -> Any:
+    """Return the compiled kernels for the CPU, or None if their compiler is not installed."""
+    try:
+        from sdgar.kernels.numba import least_squares
+    except ImportError:
+        return None
+    return least_squares
 
 
 def _diagonal(gram_DD: Tensor) -> tuple[Tensor, Tensor]:

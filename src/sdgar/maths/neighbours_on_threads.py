@@ -43,7 +43,7 @@ def least_memory(n_items: int, k: int, threads: int | None = None) -> int:
     users count by their number of items, and the system of one item.
     """
     threads = cores.threads() if threads is None else threads
-    return _BASE + n_items * (8 * threads + 28) + threads * 8 * k * (k + 2) + system_bytes(k)
+    return _BASE + n_items * (8 * threads + 28) + threads * 8 * k * (k + 9) + system_bytes(k)
 
 
 def system_bytes(k: int) -> int:
@@ -193,7 +193,7 @@ class OnThreads:
             )
 
         def systems(first: int, last: int) -> None:
-            scratch = np.empty((k, k)), np.empty(k)
+            scratch = self._kernels.room_for_system(k), np.empty(k)
             l2 = float(self._rule.l2)
             self._kernels.solve(first, last, near_BK, both_BK, g_BP, l2, weight_BK, *scratch)
 

@@ -81,6 +81,8 @@ class SparseMatrix:
     @property
     def weight_R(self) -> Tensor:
         """The sum of each row's weights."""
+        if self.weight_E is None:
+            return self.length_R.float()
         return (self @ torch.ones(self.n_columns, 1, device=self.device))[:, 0]
 
     def weights(self) -> Tensor:
@@ -149,15 +151,7 @@ class SparseMatrix:
 
     def pull(self, p_RD: Tensor, v_CD: Tensor) -> Tensor:
         """Return Σ_c x_rc (p_r · v_c) v_c of each row."""
-        on_cpu = p_RD.device.type == "cpu" and p_RD.dtype == torch.float32
-        if not on_cpu or (kernels := _products()) is None:
-            return replace(self, weight_E=self.weights() * self.dots(p_RD, v_CD)) @ v_CD
-        out_RD = torch.empty_like(p_RD)
-        tensors = (self.start_R1, self.column_E, self.weights(), p_RD, v_CD, out_RD)
-        arrays = (t.contiguous().numpy() for t in tensors)
-        numbers = len(self.column_E) * p_RD.shape[1]
-        kernels.share(kernels.pull, self.n_rows, numbers, *arrays)
-        return out_RD
+        return replace(self, weight_E=self.weights() * self.dots(p_RD, v_CD)) @ v_CD
 
     def _times_sparse(self, other: SparseMatrix) -> Tensor:
         out_RC = torch.zeros(self.n_rows, other.n_columns, device=self.device)

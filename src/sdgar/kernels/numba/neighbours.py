@@ -9,8 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
+from sdgar.kernels.numba.rows import Number64, Numbers, Row64, each_place, row_at
+
+_AT_ONCE = 8
+"""The numbers of a system that are computed at a time."""
+_BYTES = np.uint64(8)
 
 
 @inner
@@ -152,37 +158,86 @@ def between(
     return None
 
 
+def room_for_system(k: int) -> NDArray[np.float64]:
+    """Return scratch memory for ``solve``, for items with k neighbours: the rows of [A G_Sb]."""
+    return np.empty((k, -(-(k + 1) // _AT_ONCE) * _AT_ONCE))
+
+
+@each_place
+def _less(out: Row64, x: Row64, c: Number64) -> Numbers:
+    """Out -= c x."""
+    return out - c * x
+
+
+@each_place
+def _less_four(
+    out: Row64, x0: Row64, x1: Row64, x2: Row64, x3: Row64,
+    c0: Number64, c1: Number64, c2: Number64, c3: Number64,
+) -> Numbers:  # fmt: skip
+    """Out -= c0 x0, and then the others."""
+    return (((out - c0 * x0) - c1 * x1) - c2 * x2) - c3 * x3
+
+
+@each_place
+def _over(out: Row64, c: Number64) -> Numbers:
+    """Out /= c."""
+    return out / c
+
+
+@each_place
+def _clear(out: Row64) -> Numbers:
+    """Out = 0."""
+    return out.zero()
+
+
+@inner
+def _from(a_KN: Any, row: Any, column: Any) -> Any:
+    """The address of a row, from the vector on that has a column."""
+    return row_at(a_KN, row) + np.uint64(column & -_AT_ONCE) * _BYTES
+
+
 @outer
 def solve(
     first: Any, last: Any, near_BK: Any, both_BK: Any, g_BP: Any, l2: Any, weight_BK: Any,
-    a_KK: Any, x_K: Any,
+    a_KN: Any, x_K: Any,
 ) -> Any:  # fmt: skip
-    """w_b = (G_SS + λ I)^-1 G_Sb by Cholesky: U'U = A, then U'y = G_Sb and U w = y, in float64."""
+    """w_b = (G_SS + λ I)^-1 G_Sb by Cholesky: U'U = A, then U'y = G_Sb and U w = y, in float64.
+
+    The right side is one more column. Four rows at a time are finished and taken off those below,
+    in the order of rows. Rows are computed by whole vectors, which reach to the left of the
+    diagonal and to the right of the last column; what is there is never read.
+    """
     k = near_BK.shape[1]
     for b in range(first, last):
         size = 0
         while size < k and near_BK[b, size] >= 0:
             size += 1
+        width = (size + _AT_ONCE) & -_AT_ONCE
         for p in range(size):
-            x_K[p] = both_BK[b, p]
+            _clear(_from(a_KN, p, p), width - (p & -_AT_ONCE))
             for n in range(p, size):
-                a_KK[p, n] = g_BP[b, _place(p, n, k)]
-            a_KK[p, p] += l2
-        for p in range(size):
-            pivot = np.sqrt(a_KK[p, p])
-            for n in range(p, size):
-                a_KK[p, n] /= pivot
-            x_K[p] /= pivot
-            for m in range(p + 1, size):
-                factor = a_KK[p, m]
-                x_K[m] -= factor * x_K[p]
-                for n in range(m, size):
-                    a_KK[m, n] -= factor * a_KK[p, n]
+                a_KN[p, n] = g_BP[b, _place(p, n, k)]
+            a_KN[p, p] += l2
+            a_KN[p, size] = both_BK[b, p]
+        for p in range(0, size, 4):
+            end = min(p + 4, size)
+            for q in range(p, end):
+                row, n = _from(a_KN, q, q), width - (q & -_AT_ONCE)
+                for o in range(p, q):
+                    _less(row, _from(a_KN, o, q), a_KN[o, q], n)
+                _over(row, np.sqrt(a_KN[q, q]), n)
+            for m in range(end, size):
+                _less_four(
+                    _from(a_KN, m, m), _from(a_KN, p, m), _from(a_KN, p + 1, m),
+                    _from(a_KN, p + 2, m), _from(a_KN, p + 3, m),
+                    a_KN[p, m], a_KN[p + 1, m], a_KN[p + 2, m], a_KN[p + 3, m],
+                    width - (m & -_AT_ONCE),
+                )  # fmt: skip
         for p in range(size - 1, -1, -1):
-            total = x_K[p]
+            total = a_KN[p, size]
             for n in range(p + 1, size):
-                total -= a_KK[p, n] * x_K[n]
-            x_K[p] = total / a_KK[p, p]
+                total -= a_KN[p, n] * x_K[n]
+            x_K[p] = total / a_KN[p, p]
         for n in range(k):
             weight_BK[b, n] = x_K[n] if n < size else 0.0
     return None

@@ -1,9 +1,10 @@
-"""Equations between rows of D numbers on the CPU, computed 16 numbers at a time.
+"""Equations between rows of D numbers on the CPU, computed 16 numbers at a time, or 8 of float64.
 
 Left to itself, the compiler makes of a loop over the numbers of some rows a test of whether they
 overlap, a loop over vectors, and a loop over what is left, which costs much where rows are short:
 a tenth of an epoch with 32 numbers. Here an equation is written for one place of its rows, and says
-by its types what are rows of float32 (``Row``) and what are numbers (``Number``)::
+by its types what are rows of float32 (``Row``) and what are numbers (``Number``), or else rows and
+numbers of float64 (``Row64``, ``Number64``)::
 
     @each_place
     def add_row(out: Row, x: Row, c: Number) -> Numbers:
@@ -37,9 +38,9 @@ from sdgar.kernels.compiled import inner
 WIDTH = 16
 """The numbers of a vector: one register of AVX-512, four of NEON."""
 
-_FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_BYTES = 4
-"""The bytes of a number; rows need not begin where a vector would."""
+_FLOAT, _DOUBLE, _INT32, _INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+_SHIFT = {_FLOAT: 2, _DOUBLE: 3}
+"""A number has 2^shift bytes; rows need not begin where a vector would."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Numbers:
     builder: Any
     """What writes LLVM's code."""
     value: Any
-    """The numbers in that code: a vector of 16, or one."""
+    """The numbers in that code: a vector, or one."""
 
     def __add__(self, other: Numbers) -> Numbers:
         return Numbers(self.builder, self.builder.fadd(self.value, other.value))
@@ -70,7 +71,9 @@ class Numbers:
     def call(self, name: str, *others: Numbers) -> Numbers:
         """Return what a function of LLVM makes of these numbers."""
         kind = self.value.type
-        suffix = f"v{WIDTH}f32" if isinstance(kind, ir.VectorType) else "f32"
+        suffix = f"f{8 << _SHIFT[_number(kind)]}"
+        if isinstance(kind, ir.VectorType):
+            suffix = f"v{kind.count}{suffix}"
         signature = ir.FunctionType(kind, [kind] * (1 + len(others)))
         function = cgutils.get_or_insert_function(
             self.builder.module, signature, f"llvm.{name}.{suffix}"
@@ -81,11 +84,13 @@ class Numbers:
     def write(self, address: Any) -> None:
         """Write the numbers to memory."""
         pointer = self.builder.inttoptr(address, self.value.type.as_pointer())
-        self.builder.store(self.value, pointer).align = _BYTES
+        self.builder.store(self.value, pointer).align = 1 << _SHIFT[_number(self.value.type)]
 
 
 Row: TypeAlias = Numbers
 Number: TypeAlias = Numbers
+Row64: TypeAlias = Numbers
+Number64: TypeAlias = Numbers
 
 
 @cache
@@ -143,17 +148,18 @@ def _compiler(equation: Callable[..., Any], *, summed: bool) -> Callable[..., An
     parameters = list(signature.parameters.values())[1 if summed else 0 :]
     sums = str(signature.return_annotation).count("Numbers") if summed else 0
     kinds = [str(one.annotation) for one in parameters]
-    takes = [types.float32 if kind == "Number" else types.uintp for kind in kinds]
+    of, number = (_DOUBLE, types.float64) if kinds[0].endswith("64") else (_FLOAT, types.float32)
+    takes = [number if kind.startswith("Number") else types.uintp for kind in kinds]
 
     def compile_equation(typing_context: Any, *args: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
-            found = _Loops(builder, equation, kinds, given, sums).run()
+            found = _Loops(builder, equation, kinds, given, sums, of).run()
             if sums > 1:
                 return context.make_tuple(builder, signature.return_type, found)
             return found[0] if sums else context.get_dummy_value()
 
-        several = types.UniTuple(types.float32, sums)  # type: ignore[attr-defined]
-        one_or_none = types.float32 if sums else types.void
+        several = types.UniTuple(number, sums)  # type: ignore[attr-defined]
+        one_or_none = number if sums else types.void
         gives = several if sums > 1 else one_or_none
         return gives(*takes, types.int64), code
 
@@ -178,15 +184,17 @@ class _Loops:
         kinds: Sequence[str],
         given: Sequence[Any],
         sums: int,
+        of: Any,
     ) -> None:
         self._builder, self._equation, self._kinds, self._sums = builder, equation, kinds, sums
-        self._given, self._n = given[:-1], given[-1]
+        self._given, self._n, self._of = given[:-1], given[-1], of
 
     def run(self) -> list[Any]:
         """Write both loops; return the sums."""
         builder = self._builder
-        wide = builder.and_(self._n, _INT64(-WIDTH))
-        sums = self._loop(_INT64(0), wide, WIDTH, [ir.Constant(_vector(_FLOAT), None)] * self._sums)
+        vector = _vector(self._of)
+        wide = builder.and_(self._n, _INT64(-vector.count))
+        sums = self._loop(_INT64(0), wide, vector.count, [ir.Constant(vector, None)] * self._sums)
         return self._loop(wide, self._n, 1, [_added_up(builder, one) for one in sums])
 
     def _loop(self, first: Any, last: Any, width: int, before: list[Any]) -> list[Any]:
@@ -204,7 +212,7 @@ class _Loops:
             for kind, one in zip(self._kinds, self._given, strict=True)
         ]
         values = [
-            numbers[i] if address is None else numbers_at(builder, address, width)
+            numbers[i] if address is None else numbers_at(builder, address, width, self._of)
             for i, address in enumerate(addresses)
         ]
         if sums:
@@ -232,30 +240,36 @@ class _Loops:
     def _numbers(self, width: int) -> list[Numbers | None]:
         """Return the numbers that are the same at every place, and none for rows."""
         return [
-            everywhere(self._builder, one, width) if kind == "Number" else None
+            everywhere(self._builder, one, width) if kind.startswith("Number") else None
             for kind, one in zip(self._kinds, self._given, strict=True)
         ]
 
     def _address(self, kind: str, start: Any, place: Any) -> Any:
         """Return where the numbers of a row are at a place; none for a number."""
-        if kind == "Number":
+        if kind.startswith("Number"):
             return None
-        return self._builder.add(start, self._builder.shl(place, _INT64(2)))
+        return self._builder.add(start, self._builder.shl(place, _INT64(_SHIFT[self._of])))
 
 
 def _vector(of: Any) -> Any:
-    return ir.VectorType(of, WIDTH)
+    """Return the type of as many numbers as are computed at a time."""
+    return ir.VectorType(of, WIDTH >> (_SHIFT[of] - _SHIFT[_FLOAT]))
 
 
-def kind_of(width: int) -> Any:
-    """Return the type of the numbers at so many places, one or 16."""
-    return _FLOAT if width == 1 else _vector(_FLOAT)
+def _number(kind: Any) -> Any:
+    """Return the type of one of some numbers."""
+    return kind.element if isinstance(kind, ir.VectorType) else kind
 
 
-def numbers_at(builder: Any, address: Any, width: int) -> Numbers:
+def kind_of(width: int, of: Any = _FLOAT) -> Any:
+    """Return the type of the numbers at so many places, one or a vector."""
+    return of if width == 1 else _vector(of)
+
+
+def numbers_at(builder: Any, address: Any, width: int, of: Any = _FLOAT) -> Numbers:
     """Read the numbers at so many places."""
-    value = builder.load(builder.inttoptr(address, kind_of(width).as_pointer()))
-    value.align = _BYTES
+    value = builder.load(builder.inttoptr(address, kind_of(width, of).as_pointer()))
+    value.align = 1 << _SHIFT[of]
     return Numbers(builder, value)
 
 
@@ -263,15 +277,15 @@ def everywhere(builder: Any, number: Any, width: int) -> Numbers:
     """Return the same number for so many places."""
     if width == 1:
         return Numbers(builder, number)
-    undefined = ir.Constant(_vector(_FLOAT), ir.Undefined)
+    undefined = ir.Constant(_vector(number.type), ir.Undefined)
     one = builder.insert_element(undefined, number, _INT32(0))
-    zeros = ir.Constant(_vector(_INT32), [0] * WIDTH)
+    zeros = ir.Constant(ir.VectorType(_INT32, width), [0] * width)
     return Numbers(builder, builder.shuffle_vector(one, undefined, zeros))
 
 
 def _added_up(builder: Any, vector: Any) -> Any:
     """Return the sum of a vector: one half and the other, until one number is left."""
-    width = WIDTH
+    width = vector.type.count
     while width > 1:
         half = width // 2
         undefined = ir.Constant(vector.type, ir.Undefined)
