@@ -810,9 +810,9 @@ def effort() -> str:
     )
 
 
-def command() -> str:
+def command(path: str = "command.json") -> str:
     """The seconds of the whole command, in multiples of ALS."""
-    report = _report("command.json")
+    report = _report(path)
     rows = []
     for data, found in report["data"].items():
         for name, row in found.items():
@@ -1543,6 +1543,10 @@ def first_use() -> str:
     )
 
 
+_EAGER = ("cml", "fields")
+"""The parts of ``beside_eager.py``."""
+
+
 def on_x86() -> str:
     """Speed on another kind of processor: ratios, each within one run."""
     folder = "x86-64"
@@ -1561,14 +1565,25 @@ def on_x86() -> str:
             for row in engine[part]["rows"]
             if row["name"].startswith("sgd")
         ]
-    for part in ("cml", "fields"):
+    for part in _EAGER:
         report = _report(f"{folder}/beside-eager-{part}.json")
         where = "CiteULike" if part == "cml" else "user and daypart, MovieLens-100K"
         rows += [
             [f"{row['name']}, {where}", "the eager engine", f"{row['fused_over_eager']:.1f}"]
             for row in report["rows"]
         ]
-    commits = ", ".join(sorted({f"`{one['commit'][:7]}`" for one in (turns, engine)}))
+    reached = _report(f"{folder}/reach.json")
+    rows += [
+        [
+            f"{said}: {found[name]['ndcg@50']:.4f} on {TITLES[data]}, from rows to the model",
+            f"`aa32b44`, SD-Softmax: {found['before']['ndcg@50']:.4f}",
+            f"{found[name]['ratio']:.2f}",
+        ]
+        for data, found in reached["data"].items()
+        for name, said in (("now", "SD-Softmax"), ("small", "small SD-Softmax"), ("quick", "quick"))
+    ]
+    made = (turns, engine, reached, *(_report(f"{folder}/beside-eager-{p}.json") for p in _EAGER))
+    commits = ", ".join(sorted({f"`{one['commit'][:7]}`" for one in made}))
     return markdown(["what", "beside", "times as fast"], rows) + (
         f"\n\n{engine['cpu']}, 2 threads; commits {commits}."
     )
@@ -2159,6 +2174,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "sequence-epochs": ("docs/benchmarks.md", sequence_epochs),
     "first-use": ("docs/benchmarks.md", first_use),
     "x86": ("docs/benchmarks.md", on_x86),
+    "command-x86": ("docs/benchmarks.md", lambda: command("x86-64/command.json")),
     "earlier-version": ("docs/benchmarks.md", earlier_version),
     "neighbours-of-quick": ("docs/defaults.md", neighbours_of_quick),
     "shards": ("docs/scale.md", shards),

@@ -118,6 +118,29 @@ def test_the_process_compiles_for_the_job_and_ends_with_it(note, monkeypatch):
     assert helper._helper._process.returncode is not None
 
 
+def test_a_training_that_fails_is_not_noted(note, monkeypatch):
+    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(ahead, "_Process", Nothing)
+    with (
+        pytest.raises(ValueError, match="no rows"),
+        ahead.Ahead("bpr", "auto", "cpu").compiling(job()),
+    ):
+        raise ValueError("no rows")
+    assert not note.exists()
+    note.parent.mkdir(parents=True, exist_ok=True)
+    with ahead.Ahead("bpr", "auto", "cpu").compiling(job()):
+        pass
+    assert note.exists()
+
+
+class Nothing:
+    """What helps with nothing."""
+
+    def go_on(self, job: object) -> None: ...
+
+    def end(self) -> None: ...
+
+
 @pytest.mark.parametrize("told", [b"", b"{}\n"])
 def test_a_process_that_is_told_nothing_ends(told):
     done = subprocess.run(

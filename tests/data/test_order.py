@@ -51,6 +51,8 @@ def test_rows_of_one_key_are_ordered_by_time_and_then_as_they_came(rows):
         np.array([-100, 100, 45, 44], np.int8),
         np.array([-30_000, 30_000, 7], np.int16),
         np.array([0, 255, 3], np.uint8),
+        np.array([127, 125, 126, 125], np.int8),
+        np.array([2**64 - 1, 2**64 - 2], np.uint64),
         np.array(["b", "a", "b"], object),
     ],
     ids=[
@@ -64,6 +66,8 @@ def test_rows_of_one_key_are_ordered_by_time_and_then_as_they_came(rows):
         "int8",
         "int16",
         "uint8",
+        "all of int8",
+        "all of uint64",
         "text",
     ],
 )

@@ -49,15 +49,18 @@ class Ahead:
 
     @contextmanager
     def compiling(self, job: Job) -> Iterator[None]:
-        """Compile for a job, until the work here is done."""
+        """Compile for a job, until the work here is done; then the next job needs no help."""
         if self._helper is None:
             yield
             return
-        self._helper.go_on(job)
+        useful = _is_on_cpu(job)
+        self._helper.go_on(job if useful else None)
         try:
             yield
         finally:
             self._helper.end()
+        if useful:
+            _write_note(job.system)
 
 
 class _Process:
@@ -72,9 +75,9 @@ class _Process:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
 
-    def go_on(self, job: Job) -> None:
+    def go_on(self, job: Job | None) -> None:
         """Tell it the system, or that there is nothing to compile."""
-        asked = {"system": job.system, "settings": job.settings} if _is_on_cpu(job) else {}
+        asked = {} if job is None else {"system": job.system, "settings": job.settings}
         assert self._process.stdin is not None
         with suppress(OSError):  # it has ended
             self._process.stdin.write(json.dumps(asked).encode() + b"\n")
@@ -87,27 +90,17 @@ class _Process:
 
 
 class _Thread:
-    """Makes instructions of all code that came along, once for a machine."""
+    """Makes instructions of all code that came along."""
 
     def __init__(self) -> None:
         from sdgar.kernels.portable import begin
 
-        self._stop = begin()
-        self._note: Path | None = None
+        self.end = begin()
 
-    def go_on(self, job: Job) -> None:
-        """Stop it if there is nothing to compile."""
-        if _is_on_cpu(job):
-            self._note = _note(job.system)
-        else:
-            self._stop()
-
-    def end(self) -> None:
-        """Stop it, and note that the next training needs none, if code is kept here."""
-        self._stop()
-        if self._note is not None and self._note.parent.exists():
-            with suppress(OSError):  # only others may write there
-                self._note.touch()
+    def go_on(self, job: Job | None) -> None:
+        """End it if there is nothing to compile."""
+        if job is None:
+            self.end()
 
 
 def _several_cores() -> bool:
@@ -135,6 +128,14 @@ def _note(system: str) -> Path | None:
     return None if folder is None else folder / f"ahead.{system}"
 
 
+def _write_note(system: str) -> None:
+    """Note that all of a system was compiled, if its code is kept here."""
+    note = _note(system)
+    if note is not None and note.parent.exists():
+        with suppress(OSError):  # only others may write there
+            note.touch()
+
+
 def rehearse(system: str, settings: dict[str, Any]) -> Recommender:
     """Train a system on a few made-up rows, the part that takes longest to compile first."""
     import torch
@@ -154,8 +155,7 @@ def rehearse(system: str, settings: dict[str, Any]) -> Recommender:
             FusedCpuEngine(composed, rows, seed=0, device=cpu).run_epoch(0)
     split = per_user(rows)
     estimator.fit(split.train).evaluate(split.held_out)
-    if (note := _note(system)) is not None:
-        note.touch()
+    _write_note(system)
     return estimator.recommender_
 
 

@@ -141,10 +141,10 @@ def from_indices(
     _require_indices("item", items_E, len(items))
     order, key_E = by_pair(users_E, items_E, (len(users), len(items)))
     last_E = np.append(key_E[1:] != key_E[:-1], True)
-    if time_E is not None and not last_E.all():
-        order = later_last(order, last_E, key_E, time_E)
-    kept, pair_E = order[last_E], key_E[last_E]
-    user_E = pair_E // len(items)
+    kept, pair_E = order, key_E
+    if not last_E.all():
+        order = order if time_E is None else later_last(order, last_E, key_E, time_E)
+        kept, pair_E = order[last_E], key_E[last_E]
     weight = None
     if weight_E is not None:
         found = Merging() if merging is None else merging
@@ -153,15 +153,16 @@ def from_indices(
             if merging is None:
                 found.require()
             weight = merged.astype(np.float32)
-    indptr = np.zeros(len(users) + 1, np.int64)
-    np.cumsum(np.bincount(user_E, minlength=len(users)), out=indptr[1:])
+    least_U1 = np.arange(len(users) + 1) * len(items)
+    indptr = np.searchsorted(pair_E, least_U1)
+    pair_E = pair_E - np.repeat(least_U1[:-1], np.diff(indptr))
     n_duplicates = len(key_E) - len(kept)
     account = account or RowAccount(read=len(key_E), kept=len(key_E))
     return Built(
         users=users,
         items=items,
         indptr_U1=indptr,
-        items_E=(pair_E - user_E * len(items)).astype(np.int32),
+        items_E=pair_E.astype(np.int32),
         account=replace(
             account,
             kept=account.kept - n_duplicates,

@@ -100,9 +100,11 @@ def ranked(ids_N: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     place_N = (ids_N.astype(wide, copy=False) - wide(lowest)).astype(np.int64, copy=False)
     there_P = np.zeros(int(highest) - int(lowest) + 1, np.bool_)
     there_P[place_N] = True
+    distinct = (np.flatnonzero(there_P).astype(wide) + wide(lowest)).astype(ids_N.dtype)
+    if len(distinct) == len(there_P):  # all between the lowest and the highest are there
+        return distinct, place_N
     rank_P = np.cumsum(there_P, dtype=np.int64)
     rank_P -= 1
-    distinct = (np.flatnonzero(there_P).astype(wide) + wide(lowest)).astype(ids_N.dtype)
     return distinct, rank_P[place_N]
 
 

@@ -43,10 +43,13 @@ def to_interactions(
     frame, is_kept, below = rows.frame, rows.is_kept, rows.is_seen
     kept = frame if is_kept.all() else frame.filter(is_kept)
     time_E = kept["time_us"].to_numpy() if columns.time else None
-    # Users who rated all of theirs low are known too, with nothing to learn from.
-    named = is_kept | below if options.context == contexts.USER else is_kept
-    users, users_E = indexed(frame["user"].filter(named), columns.user, untyped, notes)
-    users_E = users_E[is_kept.filter(named).to_numpy()]
+    if options.context == contexts.USER and below.any():
+        # Users who rated all of theirs low are known too, with nothing to learn from.
+        named = is_kept | below
+        users, users_E = indexed(frame["user"].filter(named), columns.user, untyped, notes)
+        users_E = users_E[is_kept.filter(named).to_numpy()]
+    else:
+        users, users_E = indexed(kept["user"], columns.user, untyped, notes)
     items, items_E = indexed(kept["item"], columns.item, untyped, notes)
     people = users
     if options.context != contexts.USER:
@@ -184,9 +187,27 @@ def _integers(ids: pl.Series, dtype: pl.DataType) -> pl.Series | None:
     integers = ids.cast(dtype, strict=False)
     if integers.null_count():
         return None
-    # 007, +7 and -0 are read as integers, but are others as text.
-    same = ids.dtype != pl.String or bool((integers.cast(pl.String) == ids).all())
+    # 007, +7 and -0 are read as integers, but are others as text, and longer than need be.
+    same = ids.dtype != pl.String or ids.str.len_bytes().sum() == _least_length(integers)
     return integers if same else None
+
+
+def _least_length(integers: pl.Series) -> int:
+    """Return the number of characters of all integers, each written as Python does."""
+    number_N = integers.to_numpy()
+    if not len(number_N):
+        return 0
+    lowest, highest = int(number_N.min()), int(number_N.max())
+    length, bound = len(number_N), 10
+    if lowest < 0:
+        length += int(np.count_nonzero(number_N < 0))
+    while bound <= max(highest, -lowest):
+        if bound <= highest:
+            length += int(np.count_nonzero(number_N >= bound))
+        if bound <= -lowest:
+            length += int(np.count_nonzero(number_N <= -bound))
+        bound *= 10
+    return length
 
 
 def lookalikes(distinct: pl.Series, column: str) -> list[str]:

@@ -67,13 +67,16 @@ class TimeCounts:
             return cls(len(raw), raw.null_count(), len(raw), len(raw))
         integers = raw.cast(pl.Int64, strict=False)
         whole = not raw.dtype.is_float() and integers.null_count() == raw.null_count()
-        decimals = (integers if whole else raw).cast(pl.Float64, strict=False).fill_nan(None)
+        units = _units(integers)
+        if whole:
+            return cls(len(raw), raw.null_count(), raw.null_count(), raw.null_count(), units, units)
+        decimals = raw.cast(pl.Float64, strict=False).fill_nan(None)
         return cls(
             len(raw),
             raw.null_count(),
             integers.null_count(),
             decimals.null_count(),
-            _units(integers),
+            units,
             _units(decimals),
         )
 
@@ -141,11 +144,6 @@ def _parse_text(raw: pl.Series) -> Times:
     return _in_range(found)
 
 
-def _unit_of(counts: pl.Series) -> pl.Expr:
-    """Return the unit of each count, by its magnitude."""
-    return pl.sum_horizontal([(counts >= bound).cast(pl.UInt8) for bound in _FINER_FROM])
-
-
 def _units(counts: pl.Series) -> tuple[int, ...]:
     """Count the numbers of each unit; those below 0 have none."""
     from_bound = [int((counts >= bound).sum()) for bound in (0, *_FINER_FROM)]
@@ -157,14 +155,17 @@ def _added(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _from_numbers(counts: pl.Series, usual: int) -> Times:
-    frame = pl.select(counts.alias("count"), _unit_of(counts).alias("unit"))
     divisor = 1000 if usual == _NANOS else 1
+    count = pl.col("count")
     micros = (
-        (pl.col("count") * (_MICROS[usual] / divisor)).round().cast(pl.Int64, strict=False)
+        (count * (_MICROS[usual] / divisor)).round().cast(pl.Int64, strict=False)
         if counts.dtype.is_float()
-        else pl.col("count") // divisor * _MICROS[usual]
+        else count // divisor * _MICROS[usual]
     )
-    odd = (pl.col("count") < 0) | (pl.col("unit") != usual)
+    odd = count < (0, *_FINER_FROM)[usual]
+    if usual < len(_FINER_FROM):
+        odd |= count >= _FINER_FROM[usual]
+    frame = counts.to_frame("count")
     times = frame.select(micros=pl.when(odd).then(0).otherwise(micros), odd=odd)
     return Times(times["micros"], times["odd"])
 
