@@ -12,7 +12,6 @@ sets but the largest.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from common import ROOT, THREADS, about, options_of, write_report
+from common import ROOT, THREADS, about, environment, options_of, write_report
 from grids import DATASETS as TITLES
 
 DATASETS = ("citeulike", "gowalla", "movielens")
@@ -56,7 +55,7 @@ def command(files: list[str], words: tuple[str, ...], source: Path, run: Path) -
     start = time.perf_counter()
     said = subprocess.run(
         [*line, "--overwrite", "--json"], check=True, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(source)},
+        env=environment(PYTHONPATH=str(source)),
     ).stdout  # fmt: skip
     wall = time.perf_counter() - start
     summary = json.loads(said)

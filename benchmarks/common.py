@@ -39,6 +39,14 @@ Rounds = dict[str, list[float]]
 """The seconds of each round, by name."""
 
 
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of a command that is measured: this one, and more.
+
+    Python keeps compiled modules there, as it does unless it is told not to.
+    """
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | more
+
+
 # Options and reports
 
 

@@ -34,6 +34,7 @@ from common import (
     about,
     as_matrix,
     clocked,
+    environment,
     epochs,
     gowalla,
     make,
@@ -260,12 +261,12 @@ print(json.dumps(found))
 def first_use() -> dict[str, dict[str, float]]:
     """Import; then making an engine and its first epoch, less a second one: SD-GAR, then BPR."""
     with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        asked = environment(NUMBA_CACHE_DIR=cache)
 
         def run() -> dict[str, float]:
             done = subprocess.run(
                 [sys.executable, "-c", FIRST_USE],
-                env=environment, capture_output=True, text=True, check=True,
+                env=asked, capture_output=True, text=True, check=True,
             )  # fmt: skip
             return dict(json.loads(done.stdout))
 

@@ -9,7 +9,6 @@ version is there twice: as it is checked out, and with what ``sdgar compile --po
 
 from __future__ import annotations
 
-import os
 import shutil
 import statistics
 import subprocess
@@ -21,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from common import ROOT, machine, options_of, write_report
+from common import ROOT, environment, machine, options_of, write_report
 from sdgar.data.synthetic import Shape, generate
 
 ROWS = Shape(users=1_000, items=1_500, interactions=50_000, concentration=0.3)
@@ -32,7 +31,7 @@ def run(source: Path, cache: Path, *words: str) -> None:
     """Run a command that imports sdgar from a folder."""
     subprocess.run(
         [sys.executable, "-c", "from sdgar.cli.main import command; command()", *words],
-        env={**os.environ, "PYTHONPATH": str(source), "XDG_CACHE_HOME": str(cache)},
+        env=environment(PYTHONPATH=str(source), XDG_CACHE_HOME=str(cache)),
         check=True, capture_output=True,
     )  # fmt: skip
 
