@@ -15,7 +15,6 @@ noise on a shared machine meets all of them. Two threads everywhere. Five parts:
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
