@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sdgar.cli import ahead
+from sdgar.cli import ahead, main
 from sdgar.kernels import portable
 from sdgar.kernels.folder import folder_of_sources
 
@@ -110,12 +110,31 @@ def test_without_numba_nothing_is_compiled(note, monkeypatch):
 def test_the_process_compiles_for_the_job_and_ends_with_it(note, monkeypatch):
     monkeypatch.setattr(ahead, "_several_cores", lambda: True)
     helper = ahead.Ahead("bpr", "auto", "auto")
+    process = helper._helper._process
     with helper.compiling(job()):
         until = time.monotonic() + 120
         while not note.exists() and time.monotonic() < until:
             time.sleep(0.05)
     assert note.exists()
-    assert helper._helper._process.returncode is not None
+    assert process.returncode is not None
+
+
+def test_a_command_that_is_refused_leaves_no_process(note, monkeypatch, tmp_path):
+    started = []
+
+    class Seen(ahead._Process):
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self._process)
+
+    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
+    monkeypatch.setattr(ahead, "_Process", Seen)
+    words = ["sdgar", "train", "absent.csv", "--out", str(tmp_path / "run"), "--system", "bpr"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit):
+        main.run()
+    assert len(started) == 1
+    assert started[0].returncode is not None
 
 
 def test_a_training_that_fails_is_not_noted(note, monkeypatch):

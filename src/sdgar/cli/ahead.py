@@ -58,9 +58,15 @@ class Ahead:
         try:
             yield
         finally:
-            self._helper.end()
+            self.end()
         if useful:
             _write_note(job.system)
+
+    def end(self) -> None:
+        """End what helps, if it has not ended; a command that goes wrong early needs no help."""
+        if self._helper is not None:
+            self._helper.end()
+            self._helper = None
 
 
 class _Process:

@@ -82,6 +82,7 @@ def train(
     """
     # Before imports that take seconds.
     ahead = Ahead("quick" if fast else system, engine, device)
+    context.call_on_close(ahead.end)
 
     from sdgar.evaluation.metrics import check_metric
     from sdgar.experiments.job import Job
