@@ -46,6 +46,7 @@ CASES = {
     "memory_on_disk": (),
     "turns": ("--before", str(BENCHMARKS.parent / "src")),
     "reach": ("--before", str(BENCHMARKS.parent / "src")),
+    "before_and_now": ("--before", str(BENCHMARKS.parent / "src")),
     "sequences": ("--before", str(BENCHMARKS.parent / "src")),
     "serving": (),
     "shards": (),
@@ -93,7 +94,8 @@ def test_nights_are_measured_one_a_line(script, monkeypatch, tmp_path):
 
 
 LONG = (
-    "answers", "beside_als", "command", "exports", "first_use", "gpu", "kills", "memory parts",
+    "answers", "before_and_now", "beside_als", "command", "exports", "first_use", "gpu", "kills",
+    "memory parts",
     "peers accuracy", "ranks", "reach", "reading", "recommend_all", "sequences", "serving",
     "sharded_gpu", "turns",
 )  # fmt: skip
