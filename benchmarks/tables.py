@@ -1559,6 +1559,11 @@ def on_x86() -> str:
         ]
         for name, said in (("SDGAR", "SD-GAR"), ("BPR", "BPR"), ("SDSoftmax", "SD-Softmax"))
     ]
+    rows += [
+        [f"SD-GAR, {row['name']}, Gowalla", "the eager engine", f"{row['fused_over_eager']:.1f}"]
+        for row in engine["sdgar"]["rows"]
+        if "fused_over_eager" in row
+    ]
     for part, said in (("bpr_gowalla", "Gowalla"), ("bpr_large", "200,000 × 100,000")):
         rows += [
             [f"BPR, {row['name']}, {said}", "implicit", f"{row['positives_over_implicit']:.2f}"]
@@ -1621,6 +1626,22 @@ def earlier_version() -> str:
     return table + (
         f"\n\n{epochs['cpu']}, 2 threads, commit {commits}; medians of {epochs['rounds']} and "
         f"{reached['rounds']} rounds."
+    )
+
+
+def before_and_now() -> str:
+    """The accuracy of every system by its earlier settings, in an earlier version and now."""
+    report = _report("before_and_now.json")
+    rows = []
+    for system, values in report["found"].items():
+        means = [mean(values[name]) for name in ("before", "now")]
+        spreads = [stdev(values[name]) for name in ("before", "now")]
+        cells = [f"{m:.4f} ± {s:.4f}" for m, s in zip(means, spreads, strict=True)]
+        rows.append([system, *cells, f"{means[1] - means[0]:+.4f}"])
+    return markdown(["system", "`aa32b44`", "now", "difference"], rows) + (
+        f"\n\nTest NDCG@50 on CiteULike after {report['epochs']} epochs: mean and standard "
+        f"deviation over {report['seeds']} seeds. {report['cpu']}, commit "
+        f"`{report['commit'][:7]}`."
     )
 
 
@@ -2174,6 +2195,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "sequence-epochs": ("docs/benchmarks.md", sequence_epochs),
     "first-use": ("docs/benchmarks.md", first_use),
     "x86": ("docs/benchmarks.md", on_x86),
+    "before-and-now": ("docs/benchmarks.md", before_and_now),
     "command-x86": ("docs/benchmarks.md", lambda: command("x86-64/command.json")),
     "earlier-version": ("docs/benchmarks.md", earlier_version),
     "neighbours-of-quick": ("docs/defaults.md", neighbours_of_quick),
