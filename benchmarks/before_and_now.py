@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, environment, from_npz, machine, options_of, write_report
+from common import ROOT, Contestant, from_npz, machine, options_of, write_report
 
 SYSTEMS = ("BPR", "AOBPR", "WARP", "CML", "DNS", "SA", "IRGAN", "SDGAR", "SDSoftmax")
 EPOCHS = 10
@@ -49,49 +48,21 @@ def contestant(path: str) -> None:
         print(json.dumps(found), flush=True)
 
 
-class Process:
-    """A version in a process of its own."""
-
-    def __init__(self, source: Path, path: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "contestant", path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment(PYTHONPATH=str(source)),
-        )
-
-    def ask(self, **asked: Any) -> Any:
-        """Return the answer to a line."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a version ended instead of answering {asked}")
-        return json.loads(line)
-
-    def end(self) -> None:
-        """Let it go."""
-        self._process.communicate()
-
-
 def measured(
     before: Path, path: str, systems: tuple[str, ...], seeds: int, epochs: int
 ) -> dict[str, dict[str, Any]]:
     """Return the NDCG@50 of each seed by both versions, by system."""
     sources = {"before": before, "now": ROOT / "src"}
-    versions = {name: Process(source, path) for name, source in sources.items()}
+    versions = {name: Contestant(__file__, source, path) for name, source in sources.items()}
     found: dict[str, dict[str, Any]] = {}
     for system in systems:
-        settings = versions["before"].ask(system=system) | SINCE | SHORTER.get(system, {})
+        settings = versions["before"].ask({"system": system}) | SINCE | SHORTER.get(system, {})
         settings |= {"epochs": epochs, "early_stopping": False}
         rows: dict[str, list[float]] = {name: [] for name in versions}
         for seed in range(seeds):
             for name, version in versions.items():
-                rows[name].append(version.ask(system=system, settings=settings | {"seed": seed}))
+                asked = {"system": system, "settings": settings | {"seed": seed}}
+                rows[name].append(version.ask(asked))
         found[system] = rows
         said = "  ".join(f"{name} {shown(values)}" for name, values in rows.items())
         print(f"{system:10} {said}", flush=True)

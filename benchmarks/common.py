@@ -72,12 +72,20 @@ def write_report(path: Path | None, report: Mapping[str, Any]) -> None:
 def machine(*peers: str) -> dict[str, Any]:
     """Say what a report was made by and on: command, commit, processor, versions."""
     return {
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", *map(_told, sys.argv)]),
         "commit": os.environ.get("COMMIT") or _say("git", "-C", str(ROOT), "rev-parse", "HEAD"),
         "cpu": _cpu(),
         "python": platform.python_version(),
         "versions": {n: _version(n) for n in ("sdgar", "torch", "numpy", "numba", *peers)},
     }
+
+
+def _told(word: str) -> str:
+    """Return a word of a command as it may be told: not where things lie on this machine."""
+    if not Path(word).is_absolute():
+        return word
+    inside = Path(word).is_relative_to(ROOT)
+    return str(Path(word).relative_to(ROOT)) if inside else Path(word).name
 
 
 def about() -> dict[str, Any]:
@@ -280,3 +288,39 @@ def _answer(work: Callable[[Any], dict[str, Any]], job: Any) -> dict[str, Any]:
         return work(job)
     except Exception as error:
         return {"job": job, "error": repr(error)}
+
+
+class Contestant:
+    """A script with a version of sdgar, in a process of its own, which answers line by line.
+
+    The script is called with the word ``contestant`` first. Lines and answers are JSON.
+    """
+
+    def __init__(self, script: str, source: Path, *words: object) -> None:
+        self._name = f"the version in {source}"
+        self._process = subprocess.Popen(
+            [sys.executable, script, "contestant", *map(str, words)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(PYTHONPATH=str(source), SDGAR_VERBOSE="0"),
+        )
+
+    def answer(self) -> Any:
+        """Wait for the next answer."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self._name} ended before it answered")
+        return json.loads(line)
+
+    def ask(self, asked: Any) -> Any:
+        """Send a line, and wait for its answer."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+    def end(self) -> None:
+        """Let it go."""
+        self._process.communicate()

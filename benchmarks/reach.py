@@ -14,15 +14,13 @@ of this one.
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, from_npz, machine, options_of, write_report
+from common import ROOT, Contestant, from_npz, machine, options_of, write_report
 
 VALUES = {"citeulike": 0.170, "gowalla": 0.210}
 EPOCHS = {"before": (2, 4, 6, 8, 10, 15, 20, 30, 40), "now": (1, 2, 4, 8), "small": (1, 2, 4, 8)}
@@ -61,65 +59,34 @@ def contestant(path: str, which: str, value: str, *epochs: str) -> None:
         print(json.dumps(time.perf_counter() - start), flush=True)
 
 
-class Process:
-    """A version in a process of its own."""
-
-    def __init__(self, source: Path, *words: object) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "contestant", *map(str, words)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(source)},
-        )
-        self.epochs, self.reached = self._answer()
-        self.seconds: list[float] = []
-
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("a version ended before it answered")
-        return json.loads(line)
-
-    def turn(self) -> None:
-        """Let it fit once."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("fit\n")
-        self._process.stdin.flush()
-        self.seconds.append(self._answer())
-
-    def end(self) -> None:
-        """Let it go."""
-        self._process.communicate()
-
-
 def measured(before: Path, path: str, value: float, rounds: int, *, quick: bool) -> dict[str, Any]:
     """Let all take turns, and give their median seconds and ratios."""
     now = ROOT / "src"
     sources = {"before": before, "now": now, "small": now, "quick": now}
-    found = {
-        name: Process(source, path, name, value, *((1,) if quick else EPOCHS.get(name, (0,))))
+    versions = {
+        name: Contestant(
+            __file__, source, path, name, value, *((1,) if quick else EPOCHS.get(name, (0,)))
+        )
         for name, source in sources.items()
     }
+    reached = {name: version.answer() for name, version in versions.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in versions}
     for _ in range(rounds):
-        for process in found.values():
-            process.turn()
+        for name, version in versions.items():
+            seconds[name].append(version.ask("fit"))
     rows = {
         name: {
-            "epochs": process.epochs,
-            "ndcg@50": process.reached,
-            "seconds": statistics.median(process.seconds),
+            "epochs": epochs,
+            "ndcg@50": found,
+            "seconds": statistics.median(seconds[name]),
             "ratio": statistics.median(
-                first / own
-                for first, own in zip(found["before"].seconds, process.seconds, strict=True)
+                first / own for first, own in zip(seconds["before"], seconds[name], strict=True)
             ),
         }
-        for name, process in found.items()
+        for name, (epochs, found) in reached.items()
     }
-    for process in found.values():
-        process.end()
+    for version in versions.values():
+        version.end()
     return {"value": value, **rows}
 
 

@@ -12,16 +12,14 @@ items with at least five rows.
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from common import CPU, ROOT, THREADS, machine, options_of, write_report
+from common import CPU, ROOT, THREADS, Contestant, machine, options_of, write_report
 
 SETTINGS: dict[str, Any] = {
     "discriminator": "sequence", "sampler": "decomposable", "objective": "sdsoftmax", "dim": 64,
@@ -63,7 +61,7 @@ def contestant(packed: str, share: str) -> None:
     epoch = 0
     print(json.dumps(len(train)), flush=True)
     for line in sys.stdin:
-        if line.strip() == "ndcg":
+        if json.loads(line) == "ndcg":
             found_TK = top_k(system.learned(), held_out.users_E, 10, seen=train.history).items_TK
             hit_TK = found_TK == held_out.items_E[:, None]
             print(json.dumps(float((hit_TK / np.log2(np.arange(2, 12))).sum(1).mean())), flush=True)
@@ -76,35 +74,17 @@ def contestant(packed: str, share: str) -> None:
 
 def measured(sources: dict[str, Path], packed: str, share: int, epochs: int) -> dict[str, Any]:
     """Let both take turns, and give the seconds of each epoch and NDCG@10 after the last."""
-    processes = {
-        name: subprocess.Popen(
-            [sys.executable, __file__, "contestant", packed, str(share)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(source)},
-        )
-        for name, source in sources.items()
-    }  # fmt: skip
-
-    def answer(name: str, line: str | None) -> Any:
-        process = processes[name]
-        assert process.stdin is not None
-        assert process.stdout is not None
-        if line is not None:
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
-        said = process.stdout.readline()
-        if not said:
-            raise SystemExit(f"the version in {sources[name]} ended before it answered")
-        return json.loads(said)
-
-    rows = {name: answer(name, None) for name in processes}
-    seconds: dict[str, list[float]] = {name: [] for name in processes}
+    versions = {
+        name: Contestant(__file__, source, packed, share) for name, source in sources.items()
+    }
+    rows = {name: version.answer() for name, version in versions.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in versions}
     for _ in range(epochs):
-        for name, values in seconds.items():
-            values.append(answer(name, "epoch"))
-    ndcg = {name: answer(name, "ndcg") for name in processes}
-    for process in processes.values():
-        process.communicate()
+        for name, version in versions.items():
+            seconds[name].append(version.ask("epoch"))
+    ndcg = {name: version.ask("ndcg") for name, version in versions.items()}
+    for version in versions.values():
+        version.end()
     both = zip(seconds["before"], seconds["now"], strict=True)
     ratio = statistics.median(before / now for before, now in both)
     return {"rows": rows["now"], "seconds": seconds, "ratio": ratio, "ndcg@10": ndcg}

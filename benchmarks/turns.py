@@ -11,15 +11,13 @@ a machine with a GPU the GPU engine runs. Only torch, NumPy and a compiler for k
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from common import FUSED, machine, options_of, write_report
+from common import FUSED, Contestant, machine, options_of, write_report
 
 ROOT = Path(__file__).parents[1]
 SYSTEMS = ("SDGAR", "BPR", "SDSoftmax")
@@ -67,16 +65,7 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
         turn(name)  # compiles, and is not counted
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
-        print(json.dumps(turn(line.strip())), flush=True)
-
-
-def started(source: Path, *words: str) -> subprocess.Popen[str]:
-    """Start a contestant that imports sdgar from this folder."""
-    return subprocess.Popen(
-        [sys.executable, __file__, "contestant", *words],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(source)},
-    )  # fmt: skip
+        print(json.dumps(turn(json.loads(line))), flush=True)
 
 
 def measured(
@@ -84,28 +73,20 @@ def measured(
     pause: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Let both take turns, and give the median seconds of each and the median ratio."""
-    processes = {name: started(source, shape, engine, *systems) for name, source in sources.items()}
-    for name, process in processes.items():
-        assert process.stdout is not None
-        if not process.stdout.readline():
-            raise SystemExit(f"the version in {sources[name]} ended before it was ready")
+    versions = {
+        name: Contestant(__file__, source, shape, engine, *systems)
+        for name, source in sources.items()
+    }
+    for version in versions.values():
+        version.answer()  # it is ready
     seconds: dict[str, dict[str, list[float]]] = {}
     for _ in range(rounds):
         for what in (*systems, "ranking"):
-            for name, process in processes.items():
-                assert process.stdin is not None
-                assert process.stdout is not None
+            for name, version in versions.items():
                 time.sleep(pause)
-                process.stdin.write(f"{what}\n")
-                process.stdin.flush()
-                found = json.loads(process.stdout.readline())
-                seconds.setdefault(what, {}).setdefault(name, []).append(found)
-    for process in processes.values():
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        process.wait()
-        process.stdout.close()
+                seconds.setdefault(what, {}).setdefault(name, []).append(version.ask(what))
+    for version in versions.values():
+        version.end()
     return {
         what: {name: statistics.median(values) for name, values in both.items()}
         | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -362,3 +363,21 @@ def test_every_marked_table_is_made_by_something(script):
             if line.startswith("<!-- table: "):
                 name = line.removeprefix("<!-- table: ").removesuffix(" -->")
                 assert tables.TABLES[name][0] == str(page.relative_to(tables.ROOT))
+
+
+def test_a_command_is_told_without_the_places_of_a_machine(script, monkeypatch, tmp_path):
+    inside = BENCHMARKS / "reports" / "one.json"
+    words = ["benchmarks/one.py", "--before", str(tmp_path / "src"), "--json", str(inside), "--n=/"]
+    monkeypatch.setattr(sys, "argv", words)
+    told = script("common").machine()["command"]
+    assert told == (
+        "python benchmarks/one.py --before src --json benchmarks/reports/one.json --n=/"
+    )
+
+
+def test_no_report_names_a_place_of_a_machine():
+    reports = [*BENCHMARKS.glob("reports/**/*.json"), *BENCHMARKS.glob("reports/**/*.jsonl")]
+    assert len(reports) > 50
+    for report in reports:
+        for command in re.findall(r'"command": "([^"]*)"', report.read_text()):
+            assert not [word for word in command.split() if word.startswith("/")], report
