@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch.linalg import cholesky_ex, eigh
 from torch.nn.functional import pad
 
 from sdgar.errors import NumericalError, exhausted
+from sdgar.kernels.optional import kernels_of
 from sdgar.machine import cores
 from sdgar.maths.sparse import SparseMatrix
 
@@ -24,6 +25,7 @@ GRAM_ROWS = 256
 _NARROW = 128
 """The most columns of blocks of which a product is too small for several threads."""
 _TINY = 1e-30
+_kernels = partial(kernels_of, "least_squares")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +151,6 @@ def _by_rows(
     numbers = (1 + steps) * dim * (len(known.column_E) + dim * known.n_rows)
     kernels.share(part, known.n_rows, numbers)
     return u_RD
-
-
-@cache
-def _kernels() -> Any:
-    """Return the compiled kernels for the CPU, or None if their compiler is not installed."""
-    try:
-        from sdgar.kernels.numba import least_squares
-    except ImportError:
-        return None
-    return least_squares
 
 
 def _diagonal(gram_DD: Tensor) -> tuple[Tensor, Tensor]:

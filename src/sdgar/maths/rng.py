@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.errors import UsageError
+from sdgar.kernels.optional import kernels_of
 
 _MASK = 0xFFFFFFFF
 _ROUND_A, _ROUND_B = 0xD2511F53, 0xCD9E8D57
@@ -37,6 +38,7 @@ Words = tuple[Array, Array, Array, Array]
 
 _MANY = 1 << 17
 """The number of rows from which on Numba computes the words faster."""
+_kernels = partial(kernels_of, "words")
 
 
 class Stream(IntEnum):
@@ -266,16 +268,6 @@ def _by_blocks(fill: Callable[[int, int], None], n_rows: int, numbers: int) -> N
         from sdgar.kernels.numba.threads import share
 
         share(fill, n_rows, numbers, at_once=_BLOCK)
-
-
-@cache
-def _kernels() -> Any:
-    """Return the compiled generator, or None if its compiler is not installed."""
-    try:
-        from sdgar.kernels.numba import words
-    except ImportError:
-        return None
-    return words
 
 
 def torch_seed(seed: int, stream: Stream, epoch: int = 0) -> int:

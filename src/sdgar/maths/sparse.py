@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
+from sdgar.kernels.optional import kernels_of
+
 if TYPE_CHECKING:
     from typing import Self
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 _TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24
 _DOTS = 1 << 20
 """The most entries whose two vectors are in memory at once."""
+_kernels = partial(kernels_of, "mixtures")
+_products = partial(kernels_of, "products")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,23 +194,3 @@ def _parts(terms_E: Tensor) -> Iterator[slice]:
     for n in torch.unique_consecutive(group_E, return_counts=True)[1].tolist():
         yield slice(start, start + n)
         start += n
-
-
-@cache
-def _kernels() -> Any:
-    """Return the compiled kernels for the CPU, or None if their compiler is not installed."""
-    try:
-        from sdgar.kernels.numba import mixtures
-    except ImportError:
-        return None
-    return mixtures
-
-
-@cache
-def _products() -> Any:
-    """Return the compiled products for the CPU, or None if their compiler is not installed."""
-    try:
-        from sdgar.kernels.numba import products
-    except ImportError:
-        return None
-    return products

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
+from sdgar.kernels.optional import kernels_of
 from sdgar.maths.sparse import SparseMatrix
 
 LOOKS, STEP_SIZE = 5, 3.0
@@ -21,6 +22,7 @@ _BLOCK = 512
 """How many contexts are computed at a time."""
 _FEW = 64
 """Up to so many contexts are computed one after the other, which is the faster way for a few."""
+_kernels = partial(kernels_of, "sphere")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +219,3 @@ def _climb_each(
         *(t.numpy() for t in (*room, best_BD)),
     )  # fmt: skip
     return best_BD
-
-
-@cache
-def _kernels() -> Any:
-    """Return the compiled steps for the CPU, or None if their compiler is not installed."""
-    try:
-        from sdgar.kernels.numba import sphere
-    except ImportError:
-        return None
-    return sphere
