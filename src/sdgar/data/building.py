@@ -17,8 +17,9 @@ from sdgar.data import contexts, numbers
 from sdgar.data.account import RowAccount
 from sdgar.data.ids import Ids, held
 from sdgar.data.merging import Duplicates, Merging
-from sdgar.data.order import by_pair, later_last, ranked
 from sdgar.errors import DataError, UsageError, unknown_name
+from sdgar.maths.order import ranked
+from sdgar.maths.pairs import distinct_pairs, sorted_rows
 
 
 class Built(NamedTuple):
@@ -139,37 +140,33 @@ def from_indices(
         raise DataError("there is no row to learn from.", code="no_rows")
     _require_indices("user", users_E, len(users))
     _require_indices("item", items_E, len(items))
-    order, key_E = by_pair(users_E, items_E, (len(users), len(items)))
-    last_E = np.append(key_E[1:] != key_E[:-1], True)
-    kept, pair_E = order, key_E
-    if not last_E.all():
-        order = order if time_E is None else later_last(order, last_E, key_E, time_E)
-        kept, pair_E = order[last_E], key_E[last_E]
+    ends = len(users), len(items)
+    rows = sorted_rows(users_E, items_E, ends, time_E, weight_E)
     weight = None
-    if weight_E is not None:
+    if rows.weight_E is not None:
         found = Merging() if merging is None else merging
         with np.errstate(over="ignore"):  # sums beyond float64 are refused as infinite
-            merged = found.merge(weight_E[order], key_E, last_E, duplicates, users, items)
+            merged = found.merge(
+                rows.weight_E, rows.key_E, rows.is_last_E, duplicates, users, items
+            )
             if merging is None:
                 found.require()
             weight = merged.astype(np.float32)
-    least_U1 = np.arange(len(users) + 1) * len(items)
-    indptr = np.searchsorted(pair_E, least_U1)
-    pair_E = pair_E - np.repeat(least_U1[:-1], np.diff(indptr))
-    n_duplicates = len(key_E) - len(kept)
-    account = account or RowAccount(read=len(key_E), kept=len(key_E))
+    pairs = distinct_pairs(rows, ends)
+    n_duplicates = len(users_E) - len(pairs.column_F)
+    account = account or RowAccount(read=len(users_E), kept=len(users_E))
     return Built(
         users=users,
         items=items,
-        indptr_U1=indptr,
-        items_E=pair_E.astype(np.int32),
+        indptr_U1=pairs.start_R1,
+        items_E=pairs.column_F,
         account=replace(
             account,
             kept=account.kept - n_duplicates,
             duplicates=account.duplicates + n_duplicates,
         ),
         weight_E=weight,
-        time_E=None if time_E is None else time_E[kept],
+        time_E=pairs.time_F,
     )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sdgar.data import contexts
 from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
-from sdgar.data.order import are_near, ranked
+from sdgar.maths.order import are_near, ranked
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import account_of, judged
 from sdgar.data.readers.columns import FIELD, Columns

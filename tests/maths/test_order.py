@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.data.order import by_pair, in_order, later_last, ranked
+from sdgar.maths.order import by_pair, in_order, later_last, ranked
 
 
 @pytest.mark.parametrize("end", [1, 7, 1 << 31, 1 << 54, 1 << 60, (1 << 63) - 1])

@@ -1,0 +1,147 @@
+"""Rows of two numbers, and perhaps a time and a weight, in the order of both and of time.
+
+    key_n = first_n · C + second_n
+
+Millions of rows are sorted by compiled kernels on all cores, and others by NumPy; both give the
+same result.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.kernels.optional import kernels_of
+from sdgar.machine import cores
+from sdgar.maths.order import by_pair, later_last
+
+WORTH_KERNELS = 1 << 22
+"""The rows from which on kernels are faster, also where they have to be compiled first."""
+_BUCKET_BITS = 11
+"""The highest bits of a key, by which rows are put into buckets: as many as a core can write to at
+once, and a bucket of millions of rows then fits in a cache."""
+_DIGIT_BITS = 11
+"""The most bits of a digit, whose counts fit in the nearest cache."""
+_kernels = partial(kernels_of, "pairs")
+
+
+class SortedRows(NamedTuple):
+    """Rows by key, those of one key by time, and those of one time as they came."""
+
+    key_E: NDArray[np.int64]
+    """The key of each row."""
+    time_E: NDArray[np.int64] | None
+    """The time of each row, if there are times."""
+    weight_E: NDArray[np.float64] | None
+    """The weight of each row, if there are weights."""
+
+    @property
+    def is_last_E(self) -> NDArray[np.bool_]:
+        """True for the last row of each key."""
+        return np.append(self.key_E[1:] != self.key_E[:-1], True)
+
+
+class DistinctPairs(NamedTuple):
+    """One entry for each key: pair f is (r, column_F[f]) for f = start_R1[r] … start_R1[r+1] - 1."""
+
+    start_R1: NDArray[np.int64]
+    """The entries of row r are ``start_R1[r]`` to ``start_R1[r + 1] - 1``."""
+    column_F: NDArray[np.int32]
+    """The second number of each pair."""
+    time_F: NDArray[np.int64] | None
+    """The latest time of each pair, if there are times."""
+
+
+def sorted_rows(
+    first_N: NDArray[np.integer[Any]],
+    second_N: NDArray[np.integer[Any]],
+    ends: tuple[int, int],
+    time_N: NDArray[np.int64] | None = None,
+    weight_N: NDArray[np.float64] | None = None,
+) -> SortedRows:
+    """Sort rows whose numbers go from 0 to an end each; C = ends[1]."""
+    if len(first_N) >= WORTH_KERNELS and _kernels() is not None:
+        return _sorted_by_kernels(first_N, second_N, ends, time_N, weight_N)
+    order_E, key_E = by_pair(first_N, second_N, ends)
+    rows = SortedRows(key_E, None, None)
+    if time_N is not None and not (is_last_E := rows.is_last_E).all():
+        order_E = later_last(order_E, is_last_E, key_E, time_N)
+    return SortedRows(
+        key_E,
+        None if time_N is None else time_N[order_E],
+        None if weight_N is None else weight_N[order_E],
+    )
+
+
+def distinct_pairs(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
+    """Keep the last row of each key."""
+    if len(rows.key_E) >= WORTH_KERNELS and _kernels() is not None:
+        return _distinct_by_kernels(rows, ends)
+    is_last_E = rows.is_last_E
+    key_F = rows.key_E[is_last_E]
+    least_R1 = np.arange(ends[0] + 1) * ends[1]
+    start_R1 = np.searchsorted(key_F, least_R1)
+    column_F = key_F - np.repeat(least_R1[:-1], np.diff(start_R1))
+    time_F = None if rows.time_E is None else rows.time_E[is_last_E]
+    return DistinctPairs(start_R1, column_F.astype(np.int32), time_F)
+
+
+def _sorted_by_kernels(
+    first_N: NDArray[np.integer[Any]],
+    second_N: NDArray[np.integer[Any]],
+    ends: tuple[int, int],
+    time_N: NDArray[np.int64] | None,
+    weight_N: NDArray[np.float64] | None,
+) -> SortedRows:
+    from sdgar.kernels.numba.threads import run
+
+    highest, threads = ends[0] * ends[1] - 1, cores.threads()
+    shift = max(0, highest.bit_length() - _BUCKET_BITS)
+    n_buckets = (highest >> shift) + 1
+    n_digits = -(-shift // _DIGIT_BITS) // 2 * 2 + 1
+    bits = -(-shift // n_digits)
+    columns = [_or_none(column) for column in (time_N, weight_N)]
+    others, sorted_ = (
+        [np.empty(len(first_N), np.int64), *map(np.empty_like, columns)] for _ in range(2)
+    )
+    run(
+        _kernels().sort,
+        threads,
+        first_N,
+        second_N,
+        *columns,
+        ends[1],
+        shift,
+        bits,
+        np.zeros((threads, n_buckets), np.int64),
+        np.empty(n_buckets + 1, np.int64),
+        np.empty((threads, n_digits, 1 << bits), np.int64),
+        *others,
+        *sorted_,
+    )
+    key_E, time_E, weight_E = sorted_
+    return SortedRows(
+        key_E, None if time_N is None else time_E, None if weight_N is None else weight_E
+    )
+
+
+def _distinct_by_kernels(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
+    from sdgar.kernels.numba.threads import run
+
+    threads = cores.threads()
+    kernels, time_E = _kernels(), _or_none(rows.time_E)
+    kept_T = np.zeros(threads, np.int64)
+    run(kernels.count, threads, rows.key_E, kept_T)
+    n_pairs = int(kept_T.sum())
+    start_R1, column_F = np.empty(ends[0] + 1, np.int64), np.empty(n_pairs, np.int32)
+    time_F = np.empty(min(n_pairs, len(time_E)), np.int64)
+    run(kernels.rows, threads, rows.key_E, time_E, ends[1], kept_T, start_R1, column_F, time_F)
+    return DistinctPairs(start_R1, column_F, None if rows.time_E is None else time_F)
+
+
+def _or_none(column_N: NDArray[Any] | None) -> NDArray[Any]:
+    """Return a column as the kernels take it: an empty one stands for none."""
+    return np.empty(0, np.int64) if column_N is None else column_N
