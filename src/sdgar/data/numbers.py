@@ -45,6 +45,8 @@ def times(raw: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
         array = _from_objects(array.tolist())
     if array.dtype.kind not in "biufmM":
         raise _not_numbers(array, "times must be integers or dates", "bad_timestamp")
+    if array.dtype == np.int64:
+        return array
     missing = np.isnat(array) if array.dtype.kind in "mM" else ~np.isfinite(array)
     if missing.any():
         at = int(np.flatnonzero(missing)[0])

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.optional import kernels_of
-from sdgar.machine import cores
 from sdgar.maths.order import by_pair, later_last
 
 WORTH_KERNELS = 1 << 22
 """The rows from which on kernels are faster, also where they have to be compiled first."""
-_BUCKET_BITS = 11
+_BUCKET_BITS = 10
 """The highest bits of a key, by which rows are put into buckets: as many as a core can write to at
 once, and a bucket of millions of rows then fits in a cache."""
 _DIGIT_BITS = 11
@@ -97,6 +96,7 @@ def _sorted_by_kernels(
     weight_N: NDArray[np.float64] | None,
 ) -> SortedRows:
     from sdgar.kernels.numba.threads import run
+    from sdgar.machine import cores  # with torch, which NumPy's way needs not
 
     highest, threads = ends[0] * ends[1] - 1, cores.threads()
     shift = max(0, highest.bit_length() - _BUCKET_BITS)
@@ -110,8 +110,8 @@ def _sorted_by_kernels(
     run(
         _kernels().sort,
         threads,
-        first_N,
-        second_N,
+        np.ascontiguousarray(first_N),
+        np.ascontiguousarray(second_N),
         *columns,
         ends[1],
         shift,
@@ -130,6 +130,7 @@ def _sorted_by_kernels(
 
 def _distinct_by_kernels(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
     from sdgar.kernels.numba.threads import run
+    from sdgar.machine import cores
 
     threads = cores.threads()
     kernels, time_E = _kernels(), _or_none(rows.time_E)
@@ -144,4 +145,4 @@ def _distinct_by_kernels(rows: SortedRows, ends: tuple[int, int]) -> DistinctPai
 
 def _or_none(column_N: NDArray[Any] | None) -> NDArray[Any]:
     """Return a column as the kernels take it: an empty one stands for none."""
-    return np.empty(0, np.int64) if column_N is None else column_N
+    return np.empty(0, np.int64) if column_N is None else np.ascontiguousarray(column_N)

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 from sdgar.data import contexts
 from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
-from sdgar.maths.order import are_near, ranked
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import account_of, judged
 from sdgar.data.readers.columns import FIELD, Columns
 from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
+from sdgar.data.readers.short_texts import words_of
 from sdgar.data.unliked import Unliked
+from sdgar.maths import ranks
+from sdgar.maths.order import are_near, ranked
+from sdgar.maths.pieces import Pieces
 
 
 def to_interactions(
@@ -42,7 +45,7 @@ def to_interactions(
     )
     frame, is_kept, below = rows.frame, rows.is_kept, rows.is_seen
     kept = frame if is_kept.all() else frame.filter(is_kept)
-    time_E = kept["time_us"].to_numpy() if columns.time else None
+    time_E = _values(kept["time_us"]) if columns.time else None
     if options.context == contexts.USER and below.any():
         # Users who rated all of theirs low are known too, with nothing to learn from.
         named = is_kept | below
@@ -66,7 +69,7 @@ def to_interactions(
         items,
         users_E,
         items_E,
-        weight_E=kept["weight_number"].to_numpy() if columns.weight else None,
+        weight_E=_values(kept["weight_number"]) if columns.weight else None,
         time_E=time_E,
         duplicates=options.duplicates,
         account=account,
@@ -92,6 +95,13 @@ def to_interactions(
     lost = made.items.index_of(seen_items) < 0
     made = made.with_seen(told.users, told.items, told.time, told.neutral)
     return replace(made, unplaced=told.where(lost)) if lost.any() else made
+
+
+def _values(column: pl.Series) -> NDArray[Any]:
+    """Return the values of a column in one array; a long one is joined by all threads."""
+    if not ranks.are_worth_kernels(len(column)) or column.n_chunks() == 1:
+        return column.to_numpy()
+    return Pieces([chunk.to_numpy() for chunk in column.get_chunks()]).joined()
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
@@ -120,6 +130,13 @@ def indexed(
 
 def _ranked(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
     """Return the distinct integers in ascending order, and the index of each row."""
+    if ranks.are_worth_kernels(len(ids)):
+        parts = [chunk.to_numpy() for chunk in ids.get_chunks()]
+        if (found := ranks.ranked_near(parts)) is not None:
+            return found
+        words = [part.view(np.uint64)[:, None] for part in parts]
+        distinct, index = _ranked_by_words(ids, words)
+        return distinct.to_numpy(), index
     integers = ids.to_numpy()
     if are_near(integers):
         return ranked(integers)
@@ -130,19 +147,50 @@ def _ranked(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
 def _ranked_texts(ids: pl.Series) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
     """Return the distinct texts in ascending order (by UTF-8 bytes), and the index of each row.
 
-    Texts are told apart by their hashes, which is several times as fast. Whether rows of one hash
-    have one text is looked at afterwards.
+    Long texts are told apart by their hashes, which is several times as fast. Whether rows of one
+    hash have one text is looked at afterwards.
     """
+    if ranks.are_worth_kernels(len(ids)):
+        with words_of(ids) as parts:
+            if parts is not None:
+                return _ranked_by_words(ids, parts)
     hashes = ids.hash()
-    first = hashes.arg_unique()
-    distinct = ids.gather(first)
-    order = distinct.arg_sort().to_numpy()
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    index = _numbers_of(hashes, hashes.gather(first), rank)
-    distinct = distinct.gather(order)
+    if ranks.are_worth_kernels(len(ids)):
+        parts = [chunk.to_numpy()[:, None] for chunk in hashes.get_chunks()]
+        distinct, index = _ranked_by_words(ids, parts)
+    else:
+        first = hashes.arg_unique()
+        distinct, rank = _in_order(ids, first)
+        index = _numbers_of(hashes, hashes.gather(first), rank)
     same = bool((distinct.gather(index) == ids).all())
     return (distinct, index) if same else _ranked_by_join(ids)
+
+
+def _ranked_by_words(
+    ids: pl.Series, parts: list[NDArray[np.uint64]]
+) -> tuple[pl.Series, NDArray[np.uint32]]:
+    """Return the distinct ids in ascending order, and the index of each row.
+
+    Two rows have one id if they have the same words.
+    """
+    distinct: list[pl.Series] = []
+
+    def rank_of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        in_order, rank = _in_order(ids, pl.Series(rows))
+        distinct.append(in_order)
+        return rank
+
+    index = ranks.ranked_words(parts, rank_of)
+    return distinct[0], index
+
+
+def _in_order(ids: pl.Series, rows: pl.Series) -> tuple[pl.Series, NDArray[np.int64]]:
+    """Return the ids of some rows in ascending order, and the rank of each of these rows."""
+    found = ids.gather(rows)
+    order = found.arg_sort().to_numpy()
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return found.gather(order), rank
 
 
 def _ranked_by_join(ids: pl.Series) -> tuple[pl.Series, NDArray[np.integer[Any]]]:

@@ -25,7 +25,7 @@ class ParquetFile:
         self._file = file
         self._limit = limit
         with _damage_named(file), file.path.open("rb") as stream:
-            parquet_layout.column_chunks(stream)
+            self._layout = parquet_layout.layout(stream)
             stream.seek(0)
             self.names = tuple(pl.read_parquet_schema(stream))
 
@@ -54,10 +54,8 @@ class ParquetFile:
 
         A block is whole groups of rows, as they are unpacked as a whole, or a part of a large one.
         """
-        with _damage_named(self._file), self._file.path.open("rb") as stream:
-            groups = parquet_layout.group_rows(stream)
         first = held = 0
-        for n_rows in groups:
+        for n_rows in self._layout.group_rows:
             if held and held + n_rows > most:
                 yield first, held
                 first, held = first + held, 0
@@ -78,7 +76,7 @@ class ParquetFile:
     def _check(self, names: Collection[str]) -> None:
         """Raise if sizes cannot be true, or if some columns unpack to more than is allowed."""
         with _damage_named(self._file), self._file.path.open("rb") as stream:
-            unpacked = parquet_layout.unpacked_bytes(stream, names)
+            unpacked = parquet_layout.unpacked_bytes(stream, self._layout.of(names))
         if unpacked > self._limit:
             raise too_large(self._file, f"{unpacked:,} bytes", self._limit)
 

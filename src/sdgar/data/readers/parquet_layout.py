@@ -55,23 +55,22 @@ class ColumnChunk:
         return max(self.uncompressed, self.n_values * _VALUE_BYTES)
 
 
-def column_chunks(stream: BinaryIO) -> list[ColumnChunk]:
-    """Return what the footer says of the columns."""
-    groups, footer_start = _groups(stream)
-    return [
-        _column_chunk(column, group, footer_start)
-        for group in groups
-        for column in _structs(group, 1)
-    ]
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The parts of a file, as its footer describes them."""
+
+    group_rows: list[int]
+    """The number of rows of each group of rows."""
+    chunks: list[ColumnChunk]
+    """The pages of each column in each of these groups."""
+
+    def of(self, columns: Collection[str]) -> list[ColumnChunk]:
+        """Return the pages of some columns."""
+        return [chunk for chunk in self.chunks if chunk.column in columns]
 
 
-def group_rows(stream: BinaryIO) -> list[int]:
-    """Return the number of rows of each group of rows."""
-    return [_whole(group, 3) for group in _groups(stream)[0]]
-
-
-def _groups(stream: BinaryIO) -> tuple[list[Struct], int]:
-    """Return what the footer says of the groups of rows, and its first byte."""
+def layout(stream: BinaryIO) -> Layout:
+    """Read the footer of a file."""
     size = stream.seek(0, os.SEEK_END)
     tail = _bytes_at(stream, max(size - _TAIL, 0), _TAIL)
     footer_end = size - _TAIL
@@ -81,17 +80,22 @@ def _groups(stream: BinaryIO) -> tuple[list[Struct], int]:
     footer_start = footer_end - n_footer
     footer = _Compact(_bytes_at(stream, footer_start, n_footer)).struct()
     groups = _structs(footer, 4)
-    if sum(_whole(group, 3) for group in groups) != _whole(footer, 3):
+    rows = [_whole(group, 3) for group in groups]
+    if sum(rows) != _whole(footer, 3):
         raise Damaged("its groups of rows have another number of rows than the file")
-    return groups, footer_start
+    chunks = [
+        _column_chunk(column, group, footer_start)
+        for group in groups
+        for column in _structs(group, 1)
+    ]
+    return Layout(rows, chunks)
 
 
-def unpacked_bytes(stream: BinaryIO, columns: Collection[str]) -> int:
+def unpacked_bytes(stream: BinaryIO, chunks: Collection[ColumnChunk]) -> int:
     """Check all pages of some columns; return the bytes that they unpack to."""
-    wanted = [chunk for chunk in column_chunks(stream) if chunk.column in columns]
-    for chunk in wanted:
+    for chunk in chunks:
         _check_pages(stream, chunk)
-    return sum(chunk.unpacked for chunk in wanted)
+    return sum(chunk.unpacked for chunk in chunks)
 
 
 def _check_pages(stream: BinaryIO, chunk: ColumnChunk) -> None:
@@ -197,7 +201,7 @@ class _Compact:
         self._data = data
         self.at = 0
         readers: dict[int, Callable[[int], Any]] = {
-            3: lambda _: self._take(1)[0],
+            3: lambda _: self._byte(),
             **dict.fromkeys((4, 5, 6), lambda _: self._signed()),
             7: lambda _: self._take(8),
             8: lambda _: self._take(self._varint()),
@@ -213,7 +217,7 @@ class _Compact:
             raise Damaged("its description is nested too deeply")
         found: Struct = {}
         field = 0
-        while head := self._take(1)[0]:
+        while head := self._byte():
             field = field + (head >> 4) if head >> 4 else self._signed()
             kind = head & 15
             # A field that is true or false has its value in its type.
@@ -226,7 +230,7 @@ class _Compact:
         return self._readers[kind](depth + 1)
 
     def _list(self, depth: int) -> list[Any]:
-        head = self._take(1)[0]
+        head = self._byte()
         n = head >> 4 if head >> 4 < 15 else self._varint()
         kind = 3 if head & 15 in (1, 2) else head & 15
         self._require(n)
@@ -235,7 +239,7 @@ class _Compact:
     def _map(self, depth: int) -> None:
         n = self._varint()
         self._require(n)
-        kinds = self._take(1)[0] if n else 0
+        kinds = self._byte() if n else 0
         for _ in range(n):
             self._value(kinds >> 4, depth)
             self._value(kinds & 15, depth)
@@ -247,11 +251,18 @@ class _Compact:
     def _varint(self) -> int:
         value = 0
         for shift in range(0, 70, 7):
-            byte = self._take(1)[0]
+            byte = self._byte()
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
         raise Damaged("a number in its description does not end")
+
+    def _byte(self) -> int:
+        at = self.at
+        if at == len(self._data):
+            raise _cut_off()
+        self.at = at + 1
+        return self._data[at]
 
     def _take(self, n: int) -> bytes:
         self._require(n)
@@ -260,4 +271,8 @@ class _Compact:
 
     def _require(self, n: int) -> None:
         if n > len(self._data) - self.at:
-            raise Damaged("its description is cut off")
+            raise _cut_off()
+
+
+def _cut_off() -> Damaged:
+    return Damaged("its description is cut off")
