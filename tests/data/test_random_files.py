@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,6 +108,7 @@ def test_the_csv_module_finds_the_same_rows(table: list[list[str]], end: str, qu
 
 
 snippets = [b"1", b"a", b",", b"\n", b"\r\n", b"\r", b'"', b'""', b"\xff", b"\0", b"\xc3", b" "]
+snippets += [b"-7", b"-0", b"-", b"007", b"999999999999999999", b"9223372036854775808"]
 snippets += [b"1,2,3\n", b'"1","2","3"\n', b'4,"x\ny",5\n', b"\xef\xbb\xbf", b"\n\n", b",,"]
 noise = st.lists(st.sampled_from(snippets), max_size=40).map(b"".join)
 
@@ -118,22 +120,29 @@ def raw_rows(content: bytes, block_size: int) -> tuple[list[tuple[object, ...]],
         path.write_bytes(b"user,item,plays\n" + content)
         log = ProblemLog()
         (file,) = find_files([path], None, [])
-        source = delimited.DelimitedFile(file, ALLOW, [])
+        source = delimited.DelimitedFile(file, ALLOW, [], numbers=True)
         used = {"user": "user", "item": "item", "weight": "plays"}
         chunks = list(source.chunks(used, log, [], block_size))  # type: ignore[arg-type]
         lines = np.concatenate([np.asarray(chunk.rows) for chunk in chunks]).tolist()
-        values = Table(chunks).frame.fill_null("").rows()
+        values = Table(chunks, untyped=True).frame.cast(pl.String).fill_null("").rows()
     return [(n, *row) for n, row in zip(lines, values, strict=True)], log.counts
 
 
+lines = st.lists(st.tuples(*[st.sampled_from(snippets[:14])] * 3).map(b",".join), min_size=1)
+
+
 @settings(max_examples=4 * settings.default.max_examples)
-@given(noise, st.integers(1, 30))
+@given(noise | lines.map(lambda rows: b"\n".join(rows) + b"\n"), st.integers(1, 30))
 def test_fast_and_slow_and_any_block_size_agree_on_noise(content: bytes, block_size: int) -> None:
     whole = raw_rows(content, 1 << 20)
     assert raw_rows(content, block_size) == whole
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delimited, "_regular_frame", lambda *_: None)
+        patch.setattr(delimited.RegularBlocks, "frame", lambda *_: None)
         assert raw_rows(content, 1 << 20) == whole
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delimited, "_LARGE", 0)  # as large files are read, in threads by kernels
+        assert raw_rows(content, 1 << 20) == whole
+        assert raw_rows(content, block_size) == whole
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["LF", "CR", "CRLF"])

@@ -50,13 +50,16 @@ class Chunk:
 class Table:
     """All chunks as one frame, which still knows where each row came from.
 
-    ``types`` are those of the columns, where the chunks are only some of an input.
+    ``types`` are those of the columns, where the chunks are only some of an input. A column of
+    ``untyped`` chunks is text, unless all of them have it as numbers.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], types: Types | None = None) -> None:
+    def __init__(
+        self, chunks: Sequence[Chunk], types: Types | None = None, *, untyped: bool = False
+    ) -> None:
         self._chunks = chunks
         self._starts = np.cumsum([0] + [chunk.frame.height for chunk in chunks])
-        types = common_types(map(types_of, chunks)) if types is None else types
+        types = common_types(map(types_of, chunks), untyped=untyped) if types is None else types
         whole = [pl.col(role).cast(dtype) for role, dtype in types.items()]
         self.frame = pl.concat([chunk.frame.select(whole) for chunk in chunks])
 
@@ -181,12 +184,16 @@ def types_of(chunk: Chunk) -> FoundTypes:
     }
 
 
-def common_types(found: Iterable[FoundTypes]) -> Types:
+def common_types(found: Iterable[FoundTypes], *, untyped: bool = False) -> Types:
     """Return the types that hold the columns of all chunks exactly; raise if there is none.
 
-    Integers in one chunk and text in another have none: nobody knows if 7 and '7' are one id.
+    Integers in one chunk and text in another have none: nobody knows if 7 and '7' are one id. In
+    ``untyped`` chunks they are one, as all is text, and integers are as they were spelled.
     """
-    return {role: _common_type(role, types) for role, types in all_types(found).items()}
+    return {
+        role: pl.String() if untyped and pl.String() in types else _common_type(role, types)
+        for role, types in all_types(found).items()
+    }
 
 
 def all_types(found: Iterable[FoundTypes]) -> FoundTypes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from sdgar.data.readers.files import BLOCK_BYTES, GUESSED, SourceFile, unpacked
 from sdgar.data.readers.headers import check_header
 from sdgar.data.readers.options import TWO_MARKS, ReadOptions
 from sdgar.data.readers.problems import MEANING, ProblemLog, shown
+from sdgar.data.readers.regular import RegularBlocks
 from sdgar.data.readers.text_scan import (
     BOM,
     MAX_LINE,
@@ -29,16 +30,26 @@ from sdgar.errors import DataError
 
 _HEAD = 2 * MAX_LINE
 _DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
-_STAND_IN = "\x1f"
-"""The character (ASCII's own separator) that stands for a separator of two characters in Polars."""
+_LARGE = 64 << 20
+"""The bytes from which on a file is worth kernels, also where they have to be compiled first."""
 
 
 class DelimitedFile:
-    """A file whose first record names its columns, unless the caller does."""
+    """A file whose first record names its columns, unless the caller does.
+
+    With ``numbers``, columns may come as the whole numbers that they spell.
+    """
 
     def __init__(
-        self, file: SourceFile, options: ReadOptions, notes: list[str], *, one_column: bool = False
+        self,
+        file: SourceFile,
+        options: ReadOptions,
+        notes: list[str],
+        *,
+        one_column: bool = False,
+        numbers: bool = False,
     ) -> None:
+        self._numbers = numbers
         self._limit = options.unpack_limit
         head, _ = next(blocks(unpacked(file, self._limit, []), BLOCK_BYTES))
         check_encoding(head, file.name)
@@ -62,15 +73,19 @@ class DelimitedFile:
     def chunks(
         self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
     ) -> Iterator[Chunk]:
-        """Yield the used columns, as text."""
+        """Yield the used columns, as text; in large files, perhaps as the numbers that it spells."""
         wanted = {role: self.names.index(name) for role, name in used.items()}
         layout = Layout(self._file.separator, len(self.names), wanted)
         line = self._skipped_lines + 1
         rest = b""
+        is_large = self._numbers and self._file.stamp.size >= _LARGE
+        regular = RegularBlocks(layout, is_large=is_large)
         body = unpacked(self._file, self._limit, notes)
-        for block, last in blocks(_without_first(self._skipped_bytes, body), block_size):
-            block = rest + block
-            frame = _regular_frame(block, layout, last)
+        cut = blocks(_without_first(self._skipped_bytes, body), block_size)
+        for block, last, frame in _side_by_side(cut, regular) if is_large else _in_turn(cut, regular):
+            if rest:
+                block = rest + block
+                frame = regular.frame(block, last)
             if frame is not None:
                 yield Chunk(self._file.name, frame, range(line, line + frame.height))
                 line, rest = line + frame.height, b""
@@ -79,6 +94,35 @@ class DelimitedFile:
             frame = pl.DataFrame(found.columns, schema=dict.fromkeys(used, pl.String))
             yield Chunk(self._file.name, frame, np.array(found.lines, np.int64))
             line, rest = line + found.taken, found.rest
+
+
+_Read = tuple[bytes, bool, pl.DataFrame | None]
+"""A block, whether it is the last, and its rows if it is regular."""
+
+
+def _in_turn(cut: Iterator[tuple[bytes, bool]], regular: RegularBlocks) -> Iterator[_Read]:
+    for block, last in cut:
+        yield block, last, regular.frame(block, last)
+
+
+def _side_by_side(cut: Iterator[tuple[bytes, bool]], regular: RegularBlocks) -> Iterator[_Read]:
+    """Read a block in each thread; what comes is in the order of the file."""
+    from sdgar.machine import cores  # with torch, which is of no use for small files
+
+    threads = cores.threads()
+    waiting: deque[tuple[bytes, bool, Future[pl.DataFrame | None]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for block, last in cut:
+            waiting.append((block, last, pool.submit(regular.frame, block, last)))
+            if len(waiting) > threads:
+                yield _done(waiting)
+        while waiting:
+            yield _done(waiting)
+
+
+def _done(waiting: deque[tuple[bytes, bool, Future[pl.DataFrame | None]]]) -> _Read:
+    block, last, frame = waiting.popleft()
+    return block, last, frame.result()
 
 
 def check_encoding(head: bytes, source: str) -> None:
@@ -96,86 +140,6 @@ def _separator(head: bytes) -> str:
     """Return the first usual separator that is in the first line, or a comma."""
     first = next((line for line in head.splitlines() if line.strip()), b"")
     return next((mark for mark in _DELIMITERS if mark.encode() in first), ",")
-
-
-def _regular_frame(block: bytes, layout: Layout, last: bool) -> pl.DataFrame | None:
-    """Return the rows of a block in which every line is one well-formed record; None if any is not.
-
-    Polars pads short records, cuts long ones and guesses about stray quotes, so it is only
-    given blocks about which there is nothing to guess.
-    """
-    if last:
-        block = block.rstrip(b"\r\n") + b"\n"
-    if not _is_plain(block):
-        return None
-    if len(layout.separator) > 1:
-        if b'"' in block or _STAND_IN.encode() in block:
-            return None
-        block = block.replace(layout.separator.encode(), _STAND_IN.encode())
-        layout = replace(layout, separator=_STAND_IN)
-    quoted = b'"' in block and _opening_quote(layout.separator).search(block) is not None
-    if quoted:
-        regular = _records(layout.separator, layout.n_fields).fullmatch(block) is not None
-    else:
-        regular = _has_even_fields(block, layout)
-    if not regular:
-        return None
-    frame = pl.read_csv(
-        block,
-        has_header=False,
-        separator=layout.separator,
-        quote_char='"' if quoted else None,
-        schema={f"column_{at + 1}": pl.String for at in range(layout.n_fields)},
-        columns=sorted(set(layout.wanted.values())),
-    )
-    wanted = layout.wanted.items()
-    return frame.select(pl.col(f"column_{at + 1}").alias(role) for role, at in wanted)
-
-
-def _is_plain(block: bytes) -> bool:
-    """Tell whether a block is UTF-8 whose lines end with LF or CRLF and are not too long."""
-    if block.startswith((BOM, b"\n", b"\r")):
-        return False
-    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
-        return False
-    if _has_overlong_line(block):
-        return False
-    try:
-        return block.isascii() or bool(block.decode())
-    except UnicodeDecodeError:
-        return False
-
-
-def _has_overlong_line(block: bytes) -> bool:
-    start = 0
-    while len(block) - start > MAX_LINE:
-        start = block.rfind(b"\n", start, start + MAX_LINE + 1) + 1
-        if start == 0:
-            return True
-    return False
-
-
-def _has_even_fields(block: bytes, layout: Layout) -> bool:
-    """Tell whether all lines of a block without quotes have as many fields as the layout."""
-    data = np.frombuffer(block, np.uint8)
-    is_end = data[(data == ord(layout.separator)) | (data == ord("\n"))] == ord("\n")
-    n_lines = np.count_nonzero(is_end)
-    last_in_line = is_end[layout.n_fields - 1 :: layout.n_fields]
-    return len(is_end) == n_lines * layout.n_fields and bool(last_in_line.all())
-
-
-@cache
-def _opening_quote(separator: str) -> re.Pattern[bytes]:
-    return re.compile(rb'(?:^|\n|%b)"' % re.escape(separator.encode()))
-
-
-@cache
-def _records(separator: str, n_fields: int) -> re.Pattern[bytes]:
-    """Return a pattern of records of one line each, possessive: a mismatch costs no second look."""
-    mark = re.escape(separator.encode())
-    in_quotes = rb'"[^"\r\n]*+(?:""[^"\r\n]*+)*+"'
-    field = rb'(?:%b|[^"\r\n%b]*+)' % (in_quotes, mark)
-    return re.compile(rb"(?:(?:%b%b){%d}%b\r?\n)*+" % (field, mark, n_fields - 1, field))
 
 
 def _without_first(n_bytes: int, stream: Iterator[bytes]) -> Iterator[bytes]:

@@ -126,9 +126,9 @@ def read_files(paths: Sequence[str | Path | Address], options: ReadOptions = _DE
             notes.append(f"{file.name} has no row that can be read.")
         chunks += found
     notes += told
-    return _loaded(
-        Table(chunks), columns, options, log, notes, untyped=files[0].format == "delimited"
-    )
+    untyped = files[0].format == "delimited"
+    table = Table(chunks, untyped=untyped)
+    return _loaded(table, columns, options, log, notes, untyped=untyped)
 
 
 def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:

@@ -39,7 +39,7 @@ def _open(file: SourceFile, options: ReadOptions, notes: list[str]) -> Source:
     with reading(file):
         source: Source
         if file.format == "delimited":
-            source = DelimitedFile(file, options, notes)
+            source = DelimitedFile(file, options, notes, numbers=True)
         elif file.format == "json_lines":
             source = JsonLinesFile(file, options, notes)
         else:

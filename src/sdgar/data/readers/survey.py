@@ -68,7 +68,8 @@ def _type(name: str) -> pl.DataType:
 class Survey:
     """The counts of the chunks that were looked at so far."""
 
-    def __init__(self, columns: Columns, options: ReadOptions) -> None:
+    def __init__(self, columns: Columns, options: ReadOptions, *, untyped: bool = False) -> None:
+        self._untyped = untyped
         self._columns = columns
         self._options = options
         self._types: FoundTypes = {}
@@ -101,7 +102,7 @@ class Survey:
 
     def decided(self) -> Decided:
         """Decide by all chunks; raise if the types of a column do not go together."""
-        types = common_types([self._types])
+        types = common_types([self._types], untyped=self._untyped)
         form = self._times.form(types["time"]) if "time" in types else None
         least = None
         if needs_threshold(self._columns, self._options):

@@ -128,7 +128,7 @@ class _Build:
         if kept is not None:
             self._inputs.notes.extend(kept["notes"])
             return Decided.of_dict(kept)
-        survey = Survey(self._inputs.columns, self._asked)
+        survey = Survey(self._inputs.columns, self._asked, untyped=self._inputs.untyped)
         notes: list[str] = []
         for chunk, _ in self._inputs.chunks(self._limits.block, notes):
             survey.add(chunk)

@@ -1,0 +1,64 @@
+"""Read whole numbers from delimited text; see ``data/readers/regular.py``.
+
+A number counts if it is spelled as Python would: "7" and "-7", but none of "007", "+7" and "-0".
+Written again, it gives the same text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdgar.kernels.compiled import outer
+
+_END, _RETURN, _MINUS, _ZERO, _TEN = (np.uint8(n) for n in (10, 13, 45, 48, 10))
+_HIGHEST = np.uint8(127)
+_DIGITS = 18
+"""The most digits that are read, which int64 holds."""
+UNEVEN, OTHER, ASCII = -1, 0, 1
+"""What a block is: not regular, or text, or text of plain ASCII."""
+
+
+@outer
+def read(
+    byte_B: Any, separator: Any, n_fields: Any, column_F: Any, value_CN: Any, is_text_C: Any
+) -> Any:
+    """Read the numbers of some fields, and return what the block is.
+
+    Its last byte ends a line. In a regular block, every line has so many fields, and a carriage
+    return stands before the end of a line only. ``column_F`` has the column of each field, -1 for
+    none. A column is text if one of its fields is no number, or if it was text before.
+    """
+    b, field, line, all_bits = 0, 0, 0, np.uint8(0)
+    while b < len(byte_B):
+        c = column_F[field]
+        if c >= 0 and not is_text_C[c]:
+            is_negative = byte_B[b] == _MINUS
+            b += np.int64(is_negative)
+            start, number = b, np.int64(0)
+            digit = np.uint8(byte_B[b] - _ZERO)
+            while digit < _TEN:
+                number = number * 10 + np.int64(digit)
+                b += 1
+                digit = np.uint8(byte_B[b] - _ZERO)
+            n_digits, least = b - start, 1 if is_negative else 0
+            is_text_C[c] |= n_digits == 0 or n_digits > _DIGITS or number < least
+            is_text_C[c] |= n_digits > 1 and byte_B[start] == _ZERO
+            value_CN[c, line] = -number if is_negative else number
+            if (byte_B[b] != separator) & (byte_B[b] != _END) & (byte_B[b] != _RETURN):
+                is_text_C[c] = True
+        byte = byte_B[b]
+        while byte != separator and byte != _END:
+            if byte == _RETURN and byte_B[b + 1] != _END:
+                return UNEVEN
+            all_bits |= byte
+            b += 1
+            byte = byte_B[b]
+        b += 1
+        field += 1
+        if (field == n_fields) != (byte == _END):
+            return UNEVEN
+        if byte == _END:
+            field, line = 0, line + 1
+    return ASCII if all_bits <= _HIGHEST else OTHER
