@@ -60,8 +60,7 @@ class Table:
         self._chunks = chunks
         self._starts = np.cumsum([0] + [chunk.frame.height for chunk in chunks])
         types = common_types(map(types_of, chunks), untyped=untyped) if types is None else types
-        whole = [pl.col(role).cast(dtype) for role, dtype in types.items()]
-        self.frame = pl.concat([chunk.frame.select(whole) for chunk in chunks])
+        self.frame = pl.concat([_cast(chunk.frame, types) for chunk in chunks])
 
     def place(self, row: int, role: str, column: str) -> Place:
         """Return where a row came from and the value of one of its columns."""
@@ -72,6 +71,13 @@ class Table:
         return Place(
             chunk.source, number, chunk.unit, column, shown("" if value is None else value)
         )
+
+
+def _cast(frame: pl.DataFrame, types: Types) -> pl.DataFrame:
+    """Return the columns of these types; Polars would copy texts where nothing is to be done."""
+    if dict(frame.schema) == types:
+        return frame
+    return frame.select(pl.col(role).cast(dtype) for role, dtype in types.items())
 
 
 def _value(column: pl.Series, row: int) -> Any:

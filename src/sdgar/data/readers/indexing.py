@@ -26,6 +26,10 @@ from sdgar.maths.order import are_near, ranked
 from sdgar.maths.pieces import Pieces
 
 
+_SOME = 1000
+"""The texts that are looked at before a whole column is."""
+
+
 def to_interactions(
     table: Table,
     columns: Columns,
@@ -232,6 +236,8 @@ def fits(ids: pl.Series, *, untyped: bool) -> tuple[bool, bool]:
 
 def _integers(ids: pl.Series, dtype: pl.DataType) -> pl.Series | None:
     """Return ids as integers of a type, or none if some are not integers, or not spelled so."""
+    if ids.dtype == pl.String and ids.head(_SOME).cast(dtype, strict=False).null_count():
+        return None
     integers = ids.cast(dtype, strict=False)
     if integers.null_count():
         return None

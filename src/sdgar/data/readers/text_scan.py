@@ -72,13 +72,18 @@ def blocks(stream: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
                 continue
             part = part[end.start() :]
             overlong = False
-        held += part
-        if len(held) < size:
-            continue
-        cut = _last_line_end(held)
-        if cut:
-            yield held[:cut], False
-        held = held[cut:]
+        cut = _last_line_end(part) if b"\n" in part else 0
+        if cut and len(held) + len(part) >= size:  # what is held is copied only once
+            yield b"".join((held, memoryview(part)[:cut])), False
+            held = part[cut:]
+        else:
+            held += part
+            if len(held) < size:
+                continue
+            cut = _last_line_end(held)
+            if cut:
+                yield held[:cut], False
+            held = held[cut:]
         if len(held) > MAX_LINE + 2:
             overlong = not held.endswith(b"\r")
             held = held[: MAX_LINE + 2] + (b"" if overlong else b"\r")
