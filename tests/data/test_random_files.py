@@ -22,6 +22,8 @@ from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.text_scan import MAX_LINE, blocks
 from sdgar.errors import SdgarError
 
+from .large import as_of_many_rows
+
 ALLOW = ReadOptions(user="user", item="item", weight="plays", allow_bad_rows=True, duplicates="sum")
 
 fields = st.one_of(
@@ -139,8 +141,7 @@ def test_fast_and_slow_and_any_block_size_agree_on_noise(content: bytes, block_s
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited.RegularBlocks, "frame", lambda *_: None)
         assert raw_rows(content, 1 << 20) == whole
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delimited, "_LARGE", 0)  # as large files are read, in threads by kernels
+    with as_of_many_rows():
         assert raw_rows(content, 1 << 20) == whole
         assert raw_rows(content, block_size) == whole
 

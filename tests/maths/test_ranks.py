@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from sdgar.kernels import optional
 from sdgar.kernels.optional import kernels_of
 from sdgar.machine import cores
 from sdgar.maths import pieces, ranks
@@ -30,29 +31,40 @@ def cut(array, *edges):
         np.array([2**64 - 1, 2**64 - 2], np.uint64),
         np.random.default_rng(2).integers(-40, 900, 500),
         np.random.default_rng(3).integers(0, 7, 500),
+        np.array([-(2**63), 2**63 - 1, 0, 0]),
+        np.array([2**64 - 1, 0, 2**63], np.uint64),
+        np.random.default_rng(4).integers(-(10**12), 10**12, 200)[[*range(200)] * 3],
     ],
-    ids=["one", "lowest", "highest", "unsigned", "all of unsigned", "some", "all"],
+    ids=[
+        "one",
+        "lowest",
+        "highest",
+        "unsigned",
+        "all-of-unsigned",
+        "some",
+        "all",
+        "far",
+        "far-unsigned",
+        "many-far",
+    ],
 )
-def test_integers_near_each_other_are_ranked(ids):
+def test_integers_are_ranked(monkeypatch, ids):
+    monkeypatch.setattr(optional, "LEAST", 0)
     for parts in ([ids], cut(ids, 0, 0.3, 0.3, 1)):
-        distinct, index = ranks.ranked_near(parts)
+        distinct, index = ranks.ranked(parts)
         wanted, inverse = np.unique(ids, return_inverse=True)
         assert (distinct.dtype, index.dtype) == (ids.dtype, np.uint32)
         assert_array_equal(distinct, wanted)
         assert_array_equal(index, inverse)
 
 
-@pytest.mark.parametrize("ids", [[-(2**63), 2**63 - 1], [0, 10**6]])
-def test_integers_far_from_each_other_have_no_table(ids):
-    assert ranks.ranked_near([np.array(ids)]) is None
-
-
 def ranked(word_NW, parts):
     """Return the ranks of rows of words, in the order of the words from the first on."""
     seen = []
 
-    def rank_of(rows):
-        seen.append(word_NW[rows])
+    def rank_of(rows, word_DW):
+        assert_array_equal(word_DW, word_NW[rows])
+        seen.append(word_DW)
         return np.unique(word_NW[rows], axis=0, return_inverse=True)[1].reshape(-1)
 
     index = ranks.ranked_words(parts, rank_of)
@@ -80,4 +92,3 @@ def test_words_of_any_number_are_ranked(monkeypatch, threads, width, n_values):
 def test_few_words_are_ranked(rows):
     words = np.array(rows, np.uint64)
     ranked(words, [words])
-

@@ -6,6 +6,7 @@ number and its place, packed into one word, are sorted as one number; the places
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,8 @@ from numpy.typing import NDArray
 _WORD = 64
 _GROUP_BITS = 8
 """The highest bits of a number, by which numbers are put into groups: as many as uint8 has."""
-_SPREAD = 4
-"""Ids are ranked by a table if it has at most so many places for each row, and a few more."""
-_FEW = 1 << 16
+SPREAD, FEW = 4, 1 << 16
+"""Ids are ranked by a table if it has fewer than so many places for each row, and a few more."""
 
 
 def in_order(number_N: NDArray[np.int64], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -91,7 +91,7 @@ def ranked(ids_N: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     Integers that lie near each other need no sort: a table from lowest to highest marks those
     there are, and the rank of an id is the number of marks below it.
     """
-    if not are_near(ids_N):
+    if not are_near([ids_N]):
         distinct, index_N = np.unique(ids_N, return_inverse=True)
         return distinct, index_N.astype(np.int64, copy=False)
     lowest, highest = ids_N.min(), ids_N.max()
@@ -108,8 +108,10 @@ def ranked(ids_N: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return distinct, rank_P[place_N]
 
 
-def are_near(ids_N: NDArray[Any]) -> bool:
+def are_near(parts: Sequence[NDArray[Any]]) -> bool:
     """Return whether ids are integers, and a table from lowest to highest is not much larger."""
-    if ids_N.dtype.kind not in "iu" or len(ids_N) == 0:
+    full = [ids_N for ids_N in parts if len(ids_N)]
+    if not full or full[0].dtype.kind not in "iu":
         return False
-    return int(ids_N.max()) - int(ids_N.min()) < _SPREAD * len(ids_N) + _FEW
+    lowest, highest = min(ids_N.min() for ids_N in full), max(ids_N.max() for ids_N in full)
+    return int(highest) - int(lowest) < SPREAD * sum(map(len, full)) + FEW

@@ -14,17 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.optional import kernels_of
+from sdgar.kernels.optional import kernels_for
 from sdgar.maths.order import by_pair, later_last
 
-WORTH_KERNELS = 1 << 22
-"""The rows from which on kernels are faster, also where they have to be compiled first."""
 _BUCKET_BITS = 10
 """The highest bits of a key, by which rows are put into buckets: as many as a core can write to at
 once, and a bucket of millions of rows then fits in a cache."""
 _DIGIT_BITS = 11
 """The most bits of a digit, whose counts fit in the nearest cache."""
-_kernels = partial(kernels_of, "pairs")
+_kernels = partial(kernels_for, "pairs")
 
 
 class SortedRows(NamedTuple):
@@ -44,7 +42,7 @@ class SortedRows(NamedTuple):
 
 
 class DistinctPairs(NamedTuple):
-    """One entry for each key: pair f is (r, column_F[f]) for f = start_R1[r] … start_R1[r+1] - 1."""
+    """The different pairs (r, column_F[f]) of row r: f = start_R1[r] … start_R1[r + 1] - 1."""
 
     start_R1: NDArray[np.int64]
     """The entries of row r are ``start_R1[r]`` to ``start_R1[r + 1] - 1``."""
@@ -62,8 +60,8 @@ def sorted_rows(
     weight_N: NDArray[np.float64] | None = None,
 ) -> SortedRows:
     """Sort rows whose numbers go from 0 to an end each; C = ends[1]."""
-    if len(first_N) >= WORTH_KERNELS and _kernels() is not None:
-        return _sorted_by_kernels(first_N, second_N, ends, time_N, weight_N)
+    if (kernels := _kernels(len(first_N))) is not None:
+        return _sorted_by_kernels(kernels, first_N, second_N, ends, time_N, weight_N)
     order_E, key_E = by_pair(first_N, second_N, ends)
     rows = SortedRows(key_E, None, None)
     if time_N is not None and not (is_last_E := rows.is_last_E).all():
@@ -77,8 +75,8 @@ def sorted_rows(
 
 def distinct_pairs(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
     """Keep the last row of each key."""
-    if len(rows.key_E) >= WORTH_KERNELS and _kernels() is not None:
-        return _distinct_by_kernels(rows, ends)
+    if (kernels := _kernels(len(rows.key_E))) is not None:
+        return _distinct_by_kernels(kernels, rows, ends)
     is_last_E = rows.is_last_E
     key_F = rows.key_E[is_last_E]
     least_R1 = np.arange(ends[0] + 1) * ends[1]
@@ -89,6 +87,7 @@ def distinct_pairs(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
 
 
 def _sorted_by_kernels(
+    kernels: Any,
     first_N: NDArray[np.integer[Any]],
     second_N: NDArray[np.integer[Any]],
     ends: tuple[int, int],
@@ -108,7 +107,7 @@ def _sorted_by_kernels(
         [np.empty(len(first_N), np.int64), *map(np.empty_like, columns)] for _ in range(2)
     )
     run(
-        _kernels().sort,
+        kernels.sort,
         threads,
         np.ascontiguousarray(first_N),
         np.ascontiguousarray(second_N),
@@ -128,12 +127,12 @@ def _sorted_by_kernels(
     )
 
 
-def _distinct_by_kernels(rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
+def _distinct_by_kernels(kernels: Any, rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
     from sdgar.kernels.numba.threads import run
     from sdgar.machine import cores
 
     threads = cores.threads()
-    kernels, time_E = _kernels(), _or_none(rows.time_E)
+    time_E = _or_none(rows.time_E)
     kept_T = np.zeros(threads, np.int64)
     run(kernels.count, threads, rows.key_E, kept_T)
     n_pairs = int(kept_T.sum())

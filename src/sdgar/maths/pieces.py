@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,11 @@ class Pieces:
 
     def __init__(self, parts: Sequence[NDArray[Any]]) -> None:
         self.parts = [
-            part[start : start + PIECE]
-            for part in parts
-            for start in range(0, len(part), PIECE)
+            part[start : start + PIECE] for part in parts for start in range(0, len(part), PIECE)
         ]
         """The pieces, none of them empty."""
         ends = np.cumsum([0, *map(len, self.parts)]).tolist()
-        self._rows = [slice(*edges) for edges in zip(ends[:-1], ends[1:], strict=True)]
+        self._rows = [slice(*edges) for edges in pairwise(ends)]
         self.n_rows = ends[-1]
         """The number of rows."""
 

@@ -17,34 +17,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.kernels.optional import kernels_of
+from sdgar.kernels.optional import kernels_for, kernels_of
+from sdgar.maths import order
 from sdgar.maths.pieces import Pieces
 
-WORTH_KERNELS = 1 << 22
-"""The rows from which on kernels are faster, also where they have to be compiled first."""
-_SPREAD = 4
-"""Integers are ranked by a table if it has at most so many places for each row, and a few more."""
-_FEW = 1 << 16
 _kernels = partial(kernels_of, "ranks")
 
 
 def are_worth_kernels(n_rows: int) -> bool:
     """Tell whether kernels are there, and faster for so many rows."""
-    return WORTH_KERNELS <= n_rows < 1 << 32 and _kernels() is not None
+    return n_rows < 1 << 32 and kernels_for("ranks", n_rows) is not None
 
 
-def ranked_near(
+def ranked(
     parts: Sequence[NDArray[Any]],
-) -> tuple[NDArray[Any], NDArray[np.uint32]] | None:
-    """Return the different integers in ascending order, and the rank of each row's integer.
+) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
+    """Return the different values of a column in ascending order, and the rank of each row's value.
 
-    None stands for integers that do not lie near each other. All are of int64, or of uint64.
+    Kernels rank integers, of int64 or of uint64, and NumPy all else.
     """
-    pieces = Pieces(parts)
+    n_rows = sum(map(len, parts))
+    if parts[0].dtype.kind not in "iu" or not are_worth_kernels(n_rows):
+        return order.ranked(parts[0] if len(parts) == 1 else np.concatenate(parts))
+    if order.are_near(parts):
+        return _ranked_near(Pieces(parts))
+    distinct = parts[0][:0]
+
+    def rank_of(_: NDArray[np.int64], word_DW: NDArray[np.uint64]) -> NDArray[np.int64]:
+        nonlocal distinct
+        distinct, rank_D = np.unique(word_DW[:, 0].view(parts[0].dtype), return_inverse=True)
+        return rank_D
+
+    index_N = ranked_words([part.view(np.uint64)[:, None] for part in parts], rank_of)
+    return distinct, index_N
+
+
+def _ranked_near(pieces: Pieces) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+    """Return the same for integers that lie near each other."""
     lowest, highest = min(p.min() for p in pieces.parts), max(p.max() for p in pieces.parts)
     n_places = int(highest) - int(lowest) + 1
-    if n_places > _SPREAD * pieces.n_rows + _FEW:
-        return None
     there_P, index_N = np.zeros(n_places, np.bool_), np.empty(pieces.n_rows, np.uint32)
     pieces.each(lambda id_N, _: _kernels().mark(id_N, lowest, there_P))
     place_D = np.flatnonzero(there_P)
@@ -59,11 +70,12 @@ def ranked_near(
 
 def ranked_words(
     parts: Sequence[NDArray[np.uint64]],
-    rank_of: Callable[[NDArray[np.int64]], NDArray[np.integer[Any]]],
+    rank_of: Callable[[NDArray[np.int64], NDArray[np.uint64]], NDArray[np.integer[Any]]],
 ) -> NDArray[np.uint32]:
     """Return the rank of each row's value, which is a row of words.
 
-    ``rank_of`` gets a row of each of the different values, and returns the ranks of these values.
+    ``rank_of`` is given a row of each of the different values, and their words, and returns the
+    ranks of these values.
     """
     from sdgar.machine import cores  # with torch, which is imported where kernels are called
 
@@ -75,11 +87,9 @@ def ranked_words(
     )
     whole, *others = tables
     numbers = [np.arange(whole.size, dtype=np.uint32), *map(whole.join, others)]
-    rank_D = rank_of(whole.row_D[: whole.size]).astype(np.uint32)
+    rank_D = rank_of(whole.row_D[: whole.size], whole.words()).astype(np.uint32)
     of_thread = [rank_D[number_D] for number_D in numbers]
-    pieces.shared(
-        threads, lambda t, _, rows: _kernels().renumber(of_thread[t], index_N[rows])
-    )
+    pieces.shared(threads, lambda t, _, rows: _kernels().renumber(of_thread[t], index_N[rows]))
     return index_N
 
 
@@ -96,6 +106,12 @@ class _Table:
     def size(self) -> int:
         """The count of values."""
         return int(self._size_1[0])
+
+    def words(self) -> NDArray[np.uint64]:
+        """Return the words of each value, by number."""
+        word_DW = np.empty((self.size, self._table_CV.shape[1] - 1), np.uint64)
+        _kernels().values(self._table_CV, word_DW)
+        return word_DW
 
     def add(self, word_NW: NDArray[np.uint64], index_N: NDArray[np.uint32], before: int) -> None:
         """Number the values of some rows; so many rows come before these."""
@@ -118,16 +134,14 @@ class _Table:
 
     def join(self, other: _Table) -> NDArray[np.uint32]:
         """Take in the values of another table, and return their numbers here."""
-        word_DW = np.empty((other.size, other._table_CV.shape[1] - 1), np.uint64)
-        _kernels().values(other._table_CV, word_DW)
         number_D, size = np.empty(other.size, np.uint32), self.size
-        self.add(word_DW, number_D, 0)
+        self.add(other.words(), number_D, 0)
         new_D = number_D >= size
         self.row_D[number_D[new_D]] = other.row_D[: other.size][new_D]
         return number_D
 
     def _grow(self) -> None:
         before_CV, (places, width) = self._table_CV, self._table_CV.shape
-        self._table_CV = np.zeros((4 * places, width), np.uint64)
-        self.row_D = np.append(self.row_D, np.empty(3 * len(self.row_D), np.int64))
+        self._table_CV = np.zeros((2 * places, width), np.uint64)
+        self.row_D = np.append(self.row_D, np.empty_like(self.row_D))
         _kernels().move(before_CV, self._seed, self._table_CV)

@@ -167,8 +167,9 @@ def _with_parsed(frame: pl.DataFrame, form: TimeForm | None) -> pl.DataFrame:
 def without_empty(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame in which an empty text is a missing value."""
     texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    emptied = [name for name in texts if (frame[name] == "").any()]
     return frame.with_columns(
-        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in texts
+        pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in emptied
     )
 
 

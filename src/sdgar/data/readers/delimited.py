@@ -27,11 +27,12 @@ from sdgar.data.readers.text_scan import (
     scan,
 )
 from sdgar.errors import DataError
+from sdgar.kernels.optional import kernels_for
 
 _HEAD = 2 * MAX_LINE
 _DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
-_LARGE = 64 << 20
-"""The bytes from which on a file is worth kernels, also where they have to be compiled first."""
+_LINE = 16
+"""The bytes of a line, by which the rows of a file are guessed at."""
 
 
 class DelimitedFile:
@@ -73,16 +74,18 @@ class DelimitedFile:
     def chunks(
         self, used: dict[str, str], log: ProblemLog, notes: list[str], block_size: int = BLOCK_BYTES
     ) -> Iterator[Chunk]:
-        """Yield the used columns, as text; in large files, perhaps as the numbers that it spells."""
+        """Yield the used columns, as text, or as the whole numbers that it spells."""
         wanted = {role: self.names.index(name) for role, name in used.items()}
         layout = Layout(self._file.separator, len(self.names), wanted)
         line = self._skipped_lines + 1
         rest = b""
-        is_large = self._numbers and self._file.stamp.size >= _LARGE
-        regular = RegularBlocks(layout, is_large=is_large)
+        n_rows = self._file.stamp.size // _LINE if self._numbers else 0
+        kernels = kernels_for("fields", n_rows)
+        regular = RegularBlocks(layout, kernels)
         body = unpacked(self._file, self._limit, notes)
         cut = blocks(_without_first(self._skipped_bytes, body), block_size)
-        for block, last, frame in _side_by_side(cut, regular) if is_large else _in_turn(cut, regular):
+        read = _in_turn if kernels is None else _side_by_side
+        for block, last, frame in read(cut, regular):
             if rest:
                 block = rest + block
                 frame = regular.frame(block, last)

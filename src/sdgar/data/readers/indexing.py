@@ -22,9 +22,8 @@ from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.short_texts import words_of
 from sdgar.data.unliked import Unliked
 from sdgar.maths import ranks
-from sdgar.maths.order import are_near, ranked
+from sdgar.maths.order import are_near
 from sdgar.maths.pieces import Pieces
-
 
 _SOME = 1000
 """The texts that are looked at before a whole column is."""
@@ -134,16 +133,9 @@ def indexed(
 
 def _ranked(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
     """Return the distinct integers in ascending order, and the index of each row."""
-    if ranks.are_worth_kernels(len(ids)):
-        parts = [chunk.to_numpy() for chunk in ids.get_chunks()]
-        if (found := ranks.ranked_near(parts)) is not None:
-            return found
-        words = [part.view(np.uint64)[:, None] for part in parts]
-        distinct, index = _ranked_by_words(ids, words)
-        return distinct.to_numpy(), index
-    integers = ids.to_numpy()
-    if are_near(integers):
-        return ranked(integers)
+    parts = [chunk.to_numpy() for chunk in ids.get_chunks()]
+    if ranks.are_worth_kernels(len(ids)) or are_near(parts):
+        return ranks.ranked(parts)
     distinct, index = _ranked_by_join(ids)
     return distinct.to_numpy(), index
 
@@ -159,15 +151,20 @@ def _ranked_texts(ids: pl.Series) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
             if parts is not None:
                 return _ranked_by_words(ids, parts)
     hashes = ids.hash()
-    if ranks.are_worth_kernels(len(ids)):
-        parts = [chunk.to_numpy()[:, None] for chunk in hashes.get_chunks()]
-        distinct, index = _ranked_by_words(ids, parts)
-    else:
-        first = hashes.arg_unique()
-        distinct, rank = _in_order(ids, first)
-        index = _numbers_of(hashes, hashes.gather(first), rank)
+    distinct, index = _ranked_by_hash(ids, hashes)
     same = bool((distinct.gather(index) == ids).all())
     return (distinct, index) if same else _ranked_by_join(ids)
+
+
+def _ranked_by_hash(
+    ids: pl.Series, hashes: pl.Series
+) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
+    """Return the distinct ids in ascending order, and the index of each row, by their hashes."""
+    if ranks.are_worth_kernels(len(ids)):
+        return _ranked_by_words(ids, [part.to_numpy()[:, None] for part in hashes.get_chunks()])
+    first = hashes.arg_unique()
+    distinct, rank = _in_order(ids, first)
+    return distinct, _numbers_of(hashes, hashes.gather(first), rank)
 
 
 def _ranked_by_words(
@@ -179,7 +176,7 @@ def _ranked_by_words(
     """
     distinct: list[pl.Series] = []
 
-    def rank_of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rank_of(rows: NDArray[np.int64], _: NDArray[np.uint64]) -> NDArray[np.int64]:
         in_order, rank = _in_order(ids, pl.Series(rows))
         distinct.append(in_order)
         return rank

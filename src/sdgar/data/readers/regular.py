@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sdgar.data.readers.text_scan import BOM, MAX_LINE, Layout
-from sdgar.kernels.optional import kernels_of
 
 _STAND_IN = "\x1f"
 """The character (ASCII's own separator) that stands for a separator of two characters in Polars."""
 _TEXTS = ("kind",)
 """The parts whose values are text, whatever they spell."""
-_kernels = partial(kernels_of, "fields")
 
 
 class RegularBlocks:
     """The blocks of a file that can be read as a whole.
 
     Polars pads short records, cuts long ones and guesses about stray quotes, so it is only given
-    blocks about which there is nothing to guess. In a large file, a kernel looks at the fields, and
-    reads those columns that hold nothing but whole numbers; as text they would be spelled the same.
+    blocks about which there is nothing to guess. ``kernels``, where they are given, look at the
+    fields and read those columns that hold nothing but whole numbers; as text they would be spelled
+    the same.
     """
 
-    def __init__(self, layout: Layout, *, is_large: bool) -> None:
+    def __init__(self, layout: Layout, kernels: Any) -> None:
         self._layout = layout
         self._fields = sorted(set(layout.wanted.values()))
-        self._by_kernel = is_large and len(layout.separator) == 1 and _kernels() is not None
+        self._kernels = kernels if len(layout.separator) == 1 else None
         texts = {layout.wanted[role] for role in _TEXTS if role in layout.wanted}
         # Blocks are read side by side. A column that is text in one of them is text in all.
         self._is_text_C = np.array([field in texts for field in self._fields])
@@ -41,23 +41,23 @@ class RegularBlocks:
             block = block.rstrip(b"\r\n") + b"\n"
         if block.startswith((BOM, b"\n", b"\r")) or _has_overlong_line(block):
             return None
-        if self._by_kernel and b'"' not in block and block.endswith(b"\n"):
-            columns = self._by_fields(block)
+        if self._kernels is not None and b'"' not in block and block.endswith(b"\n"):
+            columns = self._by_fields(block, self._kernels)
         else:
             columns = self._by_marks(block)
         if columns is None:
             return None
-        return pl.DataFrame(
-            {role: columns[self._fields.index(field)] for role, field in self._layout.wanted.items()}
-        )
+        place = self._fields.index
+        wanted = self._layout.wanted.items()
+        return pl.DataFrame({role: columns[place(field)] for role, field in wanted})
 
-    def _by_fields(self, block: bytes) -> list[pl.Series] | None:
+    def _by_fields(self, block: bytes, kernels: Any) -> list[pl.Series] | None:
         """Return the columns of a block without quotes; None if it is not regular."""
         layout = self._layout
         column_F = np.full(layout.n_fields, -1)
         column_F[self._fields] = np.arange(len(self._fields))
         value_CN = np.empty((len(self._fields), block.count(b"\n")), np.int64)
-        found = _kernels().read(
+        found = kernels.read(
             np.frombuffer(block, np.uint8),
             np.uint8(ord(layout.separator)),
             layout.n_fields,
@@ -65,7 +65,7 @@ class RegularBlocks:
             value_CN,
             self._is_text_C,
         )
-        if found == _kernels().UNEVEN or not (found == _kernels().ASCII or _is_utf8(block)):
+        if found == kernels.UNEVEN or not (found == kernels.ASCII or _is_utf8(block)):
             return None
         texts = [field for c, field in enumerate(self._fields) if self._is_text_C[c]]
         text_of = dict(zip(texts, _texts(block, layout, texts, None), strict=True))

@@ -24,7 +24,7 @@ _NAME = b"arrow_array_stream"
 
 
 class _Schema(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012 (as ctypes wants it)
+    _fields_ = [
         ("format", ctypes.c_char_p),
         ("name", ctypes.c_char_p),
         ("metadata", ctypes.c_char_p),
@@ -38,7 +38,7 @@ class _Schema(ctypes.Structure):
 
 
 class _Array(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("length", ctypes.c_int64),
         ("null_count", ctypes.c_int64),
         ("offset", ctypes.c_int64),
@@ -53,7 +53,7 @@ class _Array(ctypes.Structure):
 
 
 class _Stream(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("get_schema", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
         ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
         ("get_last_error", ctypes.c_void_p),
@@ -102,7 +102,7 @@ def _parts(address: int, held: list[_Array]) -> list[NDArray[np.uint64]] | None:
     schema.release(ctypes.addressof(schema))
     if layout != _VIEW:
         return None
-    parts = []
+    parts: list[NDArray[np.uint64]] = []
     while True:
         array = _Array()
         _require(stream.get_next(address, ctypes.addressof(array)))

@@ -18,12 +18,12 @@ from sdgar.data.id_file import value_arrays
 from sdgar.data.ids import Ids, int_overflow, plain
 from sdgar.data.interactions import Interactions
 from sdgar.data.merging import Duplicates, Merging
-from sdgar.maths.order import ranked
 from sdgar.data.readers.indexing import fits
 from sdgar.data.shards.files import file_of, mapped, save, write_plain
 from sdgar.data.shards.runs import Run, as_column
 from sdgar.data.shards.writing import seen_arrays
 from sdgar.errors import DataError
+from sdgar.maths.order import ranked
 from sdgar.storage import folders
 
 RAW = "raw"

@@ -1,0 +1,19 @@
+"""Small data that is worked on as that of many rows is: by kernels, and in several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sdgar.kernels import optional
+
+
+@contextmanager
+def as_of_many_rows() -> Iterator[None]:
+    """Let kernels do all that they can do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(optional, "LEAST", 0)
+        patch.setattr(optional, "LEAST_AT_FIRST", 0)
+        yield
