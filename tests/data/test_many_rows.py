@@ -14,7 +14,7 @@ import pytest
 
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import read_files, read_options
-from sdgar.data.readers.short_texts import words_of
+from sdgar.data.readers.short_texts import are_clean, words_of
 from sdgar.data.shards.build import shard_files
 from sdgar.errors import SdgarError
 from sdgar.kernels.optional import kernels_of
@@ -89,7 +89,9 @@ def test_a_kind_that_spells_a_number_is_text(tmp_path):
     assert len(require_alike([path], kind="kind", kinds=("1", "3"))) == 4
 
 
-@pytest.mark.parametrize("odd", ["7,,3", ",7,3", "7,8,", "007,8,3", "7,8", '"7",8,3', "7,8,x"])
+@pytest.mark.parametrize(
+    "odd", ["7,,3", ",7,3", "7,8,", "007,8,3", "7,8", '"7",8,3', "7,8,x", "7,\0,3", f"7,{9:0300},3"]
+)
 def test_an_odd_line_is_told_in_the_same_words(odd, tmp_path):
     text = io.StringIO()
     pl.DataFrame({"user": NEAR, "item": ITEMS, "time": TIMES}).write_csv(text)
@@ -135,6 +137,16 @@ def test_short_texts_are_lent_as_they_lie():
             for row in part
         ]
     assert spelled == parts.to_list()
+
+
+@pytest.mark.parametrize("length", range(1, 14))
+def test_a_text_with_a_zero_at_any_place_is_found(length):
+    with as_of_many_rows():
+        assert are_clean(pl.Series(["a", "x" * min(length, 12)]))
+        for at in range(length):
+            odd = "x" * at + "\0" + "x" * (length - at - 1)
+            assert not are_clean(pl.Series(["a", odd, "b"]))
+    assert not are_clean(pl.Series(["a"]))  # in doubt
 
 
 @pytest.mark.parametrize("texts", [["a", None], ["a", "1234567890123"]])

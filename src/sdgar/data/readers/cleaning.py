@@ -18,6 +18,7 @@ from sdgar.data.readers.columns import FIELD, Columns, threshold_required
 from sdgar.data.readers.known_names import Role
 from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, Place, ProblemLog
+from sdgar.data.readers.short_texts import are_clean
 from sdgar.data.readers.times import TimeForm, parse_times
 from sdgar.errors import DataError
 
@@ -190,7 +191,7 @@ def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
     for role in fields:
         yield _Check("missing_field", role, pl.col(role).is_null())
     for role in ("user", "item", *fields):
-        if frame[role].dtype == pl.String:
+        if frame[role].dtype == pl.String and not are_clean(frame[role]):
             yield _Check("id_too_long", role, pl.col(role).str.len_bytes() > MAX_BYTES)
             yield _Check("nul_byte", role, pl.col(role).str.contains("\0", literal=True))
     low, rated = options.dislike_below, "rating" in frame.columns
