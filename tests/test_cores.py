@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -186,6 +187,21 @@ def test_systems_that_know_no_affinity_use_all_cores(monkeypatch):
 def test_newer_versions_of_python_are_asked_by_their_own_name(monkeypatch):
     monkeypatch.setattr(os, "process_cpu_count", lambda: 5, raising=False)
     assert cores.found().affinity == 5
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"), [("3", 3), ("2,4", 2), ("", 9), ("0", 9), ("many", 9), (None, 9)]
+)
+def test_before_torch_is_imported_its_variable_is_asked(monkeypatch, said, asked):
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(os, "cpu_count", lambda: 9)
+    if said is None:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    else:
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert cores.found().asked == asked
+    with cores.one_thread():
+        assert "torch" not in sys.modules
 
 
 @pytest.mark.usefixtures("plenty_of_cores")

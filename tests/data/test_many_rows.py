@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
@@ -125,6 +127,21 @@ def test_arrays_of_many_rows_are_those_of_few():
     with as_of_many_rows():
         many = Interactions.from_arrays(FAR, ITEMS, time=TIMES, duplicates="last")
     assert many.fingerprint() == few
+
+
+def test_many_rows_are_read_without_torch(tmp_path):
+    """It takes longer to import than ten million rows take to be read."""
+    pl.DataFrame({"user": SHORT, "item": ITEMS, "time": TIMES}).write_csv(tmp_path / "x.csv")
+    code = """
+import sys
+from sdgar.data.readers import read_files
+from sdgar.kernels import optional
+optional.LEAST = optional.LEAST_AT_FIRST = 0
+read_files([sys.argv[1]])
+assert {"sdgar.kernels.numba." + one for one in ("fields", "pairs", "ranks")} <= set(sys.modules)
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "x.csv")], check=True)
 
 
 def test_short_texts_are_lent_as_they_lie():

@@ -4,6 +4,8 @@ A process may run on fewer cores than the machine has: its affinity names the co
 quota bounds the CPU seconds a second, and OMP_NUM_THREADS or ``torch.set_num_threads`` say what
 the user wants. The least of them counts, and ``torch.get_num_threads`` alone knows no quota. Work
 that many threads share also looks at how many cores other processes leave; see ``others.py``.
+
+Nothing here imports torch by itself: large files are read by many threads and without it.
 """
 
 from __future__ import annotations
@@ -12,14 +14,13 @@ import ctypes
 import math
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import torch
 
 from sdgar.machine.others import Free, use, worth
 
@@ -82,12 +83,22 @@ def threads_now(most: int) -> int:
 
 
 def _cores(machine: int, affinity: int) -> Cores:
-    return Cores(machine, affinity, _own_quota(), _asked.get() or torch.get_num_threads())
+    return Cores(machine, affinity, _own_quota(), _asked.get() or _asked_of_torch(machine))
+
+
+def _asked_of_torch(machine: int) -> int:
+    """Return the number of threads that torch has, or that it would have if it were imported."""
+    if "torch" in sys.modules:
+        return int(sys.modules["torch"].get_num_threads())
+    said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # the first is for one level
+    return int(said) if said.isdecimal() and int(said) > 0 else machine
 
 
 @contextmanager
 def torch_threads(most: int | None = None) -> Iterator[None]:
     """Limit torch to ``most`` threads for a while, or to the cores that can be used."""
+    import torch
+
     before = torch.get_num_threads()
     meanwhile = min(before, threads() if most is None else most)
     with one_thread() if meanwhile == 1 else nullcontext():
@@ -108,7 +119,7 @@ def one_thread() -> Iterator[None]:
     Arm's matrix products ask for as many threads as there were cores at the start of the process,
     whatever torch was told since. They ask OpenMP, which can be told to give none.
     """
-    if (openmp := _openmp()) is None:
+    if "torch" not in sys.modules or (openmp := _openmp()) is None:
         yield
         return
     before = openmp.omp_get_max_active_levels()
@@ -122,6 +133,8 @@ def one_thread() -> Iterator[None]:
 @cache
 def _openmp() -> ctypes.CDLL | None:
     """Return the OpenMP library of torch's Arm builds; others do what torch was told."""
+    import torch
+
     path = Path(torch.__file__).with_name("lib") / "libgomp.so.1"
     return ctypes.CDLL(str(path)) if path.exists() else None
 

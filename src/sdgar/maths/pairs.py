@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.optional import kernels_for
+from sdgar.machine import cores
 from sdgar.maths.order import by_pair, later_last
 
 _BUCKET_BITS = 10
@@ -95,7 +96,6 @@ def _sorted_by_kernels(
     weight_N: NDArray[np.float64] | None,
 ) -> SortedRows:
     from sdgar.kernels.numba.threads import run
-    from sdgar.machine import cores  # with torch, which NumPy's way needs not
 
     highest, threads = ends[0] * ends[1] - 1, cores.threads()
     shift = max(0, highest.bit_length() - _BUCKET_BITS)
@@ -129,7 +129,6 @@ def _sorted_by_kernels(
 
 def _distinct_by_kernels(kernels: Any, rows: SortedRows, ends: tuple[int, int]) -> DistinctPairs:
     from sdgar.kernels.numba.threads import run
-    from sdgar.machine import cores
 
     threads = cores.threads()
     time_E = _or_none(rows.time_E)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.optional import kernels_for, kernels_of
+from sdgar.machine import cores
 from sdgar.maths import order
 from sdgar.maths.pieces import Pieces
 
@@ -77,8 +78,6 @@ def ranked_words(
     ``rank_of`` is given a row of each of the different values, and their words, and returns the
     ranks of these values.
     """
-    from sdgar.machine import cores  # with torch, which is imported where kernels are called
-
     pieces, threads = Pieces(parts), cores.threads()
     index_N, seed = np.empty(pieces.n_rows, np.uint32), np.uint64(secrets.randbits(64))
     tables = [_Table(parts[0].shape[1], seed) for _ in range(threads)]

@@ -28,11 +28,12 @@ from sdgar.data.readers.text_scan import (
 )
 from sdgar.errors import DataError
 from sdgar.kernels.optional import kernels_for
+from sdgar.machine import cores
 
 _HEAD = 2 * MAX_LINE
 _DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
-_LINE = 16
-"""The bytes of a line, by which the rows of a file are guessed at."""
+_LINE = 8
+"""The least bytes that a line has about, by which it is guessed how many rows a file has."""
 
 
 class DelimitedFile:
@@ -110,8 +111,6 @@ def _in_turn(cut: Iterator[tuple[bytes, bool]], regular: RegularBlocks) -> Itera
 
 def _side_by_side(cut: Iterator[tuple[bytes, bool]], regular: RegularBlocks) -> Iterator[_Read]:
     """Read a block in each thread; what comes is in the order of the file."""
-    from sdgar.machine import cores  # with torch, which is of no use for small files
-
     threads = cores.threads()
     waiting: deque[tuple[bytes, bool, Future[pl.DataFrame | None]]] = deque()
     with ThreadPoolExecutor(threads) as pool:

@@ -56,9 +56,10 @@ class RegularBlocks:
         layout = self._layout
         column_F = np.full(layout.n_fields, -1)
         column_F[self._fields] = np.arange(len(self._fields))
-        value_CN = np.empty((len(self._fields), block.count(b"\n")), np.int64)
+        byte_B = np.frombuffer(block, np.uint8)
+        value_CN = np.empty((len(self._fields), kernels.count_lines(byte_B)), np.int64)
         found = kernels.read(
-            np.frombuffer(block, np.uint8),
+            byte_B,
             np.uint8(ord(layout.separator)),
             layout.n_fields,
             column_F,

@@ -21,6 +21,15 @@ UNEVEN, OTHER, ASCII = -1, 0, 1
 
 
 @outer
+def count_lines(byte_B: Any) -> Any:
+    """Return the number of ends of lines."""
+    lines = 0
+    for byte in byte_B:
+        lines += byte == _END
+    return lines
+
+
+@outer
 def read(
     byte_B: Any, separator: Any, n_fields: Any, column_F: Any, value_CN: Any, is_text_C: Any
 ) -> Any:
