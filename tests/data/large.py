@@ -15,5 +15,4 @@ def as_of_many_rows() -> Iterator[None]:
     """Let kernels do all that they can do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(optional, "LEAST", 0)
-        patch.setattr(optional, "LEAST_AT_FIRST", 0)
         yield

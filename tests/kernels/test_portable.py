@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 import sys
@@ -166,8 +167,9 @@ def test_where_nothing_can_be_kept_what_came_along_is_of_use_still(machine, tmp_
 
 def test_what_systems_need_is_packed(tmp_path):
     path = tmp_path / "package" / "code.zip"
+    asked = {"systems": ["popular"], "files": False}
     done = subprocess.run(
-        [sys.executable, "-m", "sdgar.cli.compile", '["popular"]', str(path)],
+        [sys.executable, "-m", "sdgar.cli.compile", json.dumps(asked), str(path)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -39,9 +39,9 @@ def compile(
 ) -> None:  # fmt: skip
     """Compile what systems need, so that their first training waits for nothing.
 
-    Without names these are the systems of `sdgar train` and `sdgar train --fast`. Each is trained
-    on a few made-up rows, and asked for lists. The code goes to your own cache folder, where all
-    later commands find it.
+    Without names these are the systems of `sdgar train` and `sdgar train --fast`, and what reads
+    files of millions of rows. Each system is trained on a few made-up rows, and asked for lists.
+    The code goes to your own cache folder, where all later commands find it.
     """
     names = list(systems or _USUAL)
     for name in names:
@@ -55,12 +55,12 @@ def compile(
 
         path = _place()
         with tempfile.TemporaryDirectory() as empty:
-            _in_child(names, str(path), NUMBA_CACHE_DIR=empty, **settings())
+            _in_child(names, not systems, str(path), NUMBA_CACHE_DIR=empty, **settings())
         with zipfile.ZipFile(path) as file:
             found |= {"kernels": len(file.namelist()), "bytes": path.stat().st_size}
         screen.say("packed", f"{found['kernels']} kernels, {found['bytes']:,} bytes")
     else:
-        _in_child(names)
+        _in_child(names, not systems)
     found["seconds"] = time.perf_counter() - start
     screen.say("compiled", f"{', '.join(names)} in {found['seconds']:.1f} s")
     screen.result(found)
@@ -82,10 +82,11 @@ def _place() -> Path:
     return path
 
 
-def _in_child(names: list[str], *path: str, **environment: str) -> None:
+def _in_child(names: list[str], files: bool, *path: str, **environment: str) -> None:
     """Compile in a process of its own, which nothing was compiled in before."""
+    asked = json.dumps({"systems": names, "files": files})
     done = subprocess.run(
-        [sys.executable, "-m", "sdgar.cli.compile", json.dumps(names), *path],
+        [sys.executable, "-m", "sdgar.cli.compile", asked, *path],
         env={**os.environ, "SDGAR_VERBOSE": "0", **environment},
         stdout=subprocess.DEVNULL, check=False,
     )  # fmt: skip
@@ -101,6 +102,25 @@ def _rehearse_all(names: list[str]) -> None:
         rehearse(name, on_cpu).prepare()
 
 
+def _rehearse_reading() -> None:
+    """Read files of each form as if they had millions of rows."""
+    import polars as pl
+
+    from sdgar.data.readers import read_files
+    from sdgar.kernels import optional
+
+    optional.LEAST = 0
+    n_N = pl.Series(range(300))  # more than a table has at first
+    with tempfile.TemporaryDirectory() as folder:
+        csv, parquet = Path(folder, "events.csv"), Path(folder, "events.parquet")
+        for users in (n_N, 10**12 * n_N, n_N.cast(pl.String)):
+            frame = pl.DataFrame({"user": users, "item": 2 * n_N, "time": 10**9 + n_N})
+            frame.write_csv(csv)
+            frame.write_parquet(parquet)
+            read_files([csv])
+            read_files([parquet])
+
+
 def _pack(path: Path, names: list[str]) -> None:
     """Pack all that was compiled here and kept, in place of what older sources had."""
     from sdgar.kernels import portable
@@ -113,6 +133,8 @@ def _pack(path: Path, names: list[str]) -> None:
 
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
-    _rehearse_all(asked)
+    _rehearse_all(asked["systems"])
+    if asked["files"]:
+        _rehearse_reading()
     if sys.argv[2:]:
-        _pack(Path(sys.argv[2]), asked)
+        _pack(Path(sys.argv[2]), asked["systems"])

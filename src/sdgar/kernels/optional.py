@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-LEAST, LEAST_AT_FIRST = 1 << 23, 1 << 24
-"""The rows from which on kernels do faster what NumPy can do too: where Numba is imported already,
-and where it has to be, which takes two seconds."""
+LEAST = 1 << 22
+"""The rows from which on kernels do faster what NumPy can do too, if Numba has to be imported."""
 
 
 @cache
@@ -23,5 +21,4 @@ def kernels_of(module: str) -> Any:
 
 def kernels_for(module: str, n_rows: int) -> Any:
     """Return a module of ``kernels.numba`` if it is faster than NumPy for so many rows, or None."""
-    least = LEAST if "numba" in sys.modules else LEAST_AT_FIRST
-    return kernels_of(module) if n_rows >= least else None
+    return kernels_of(module) if n_rows >= LEAST else None

@@ -115,6 +115,8 @@ class _Table:
     def add(self, word_NW: NDArray[np.uint64], index_N: NDArray[np.uint32], before: int) -> None:
         """Number the values of some rows; so many rows come before these."""
         done, start_A = 0, np.empty(_kernels().AHEAD, np.uint64)
+        word_NW = word_NW.view()
+        word_NW.flags.writeable = False  # else the kernel would be compiled for both
         while True:
             done = _kernels().number(
                 word_NW,

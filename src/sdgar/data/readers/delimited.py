@@ -32,8 +32,8 @@ from sdgar.machine import cores
 
 _HEAD = 2 * MAX_LINE
 _DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
-_LINE = 8
-"""The least bytes that a line has about, by which it is guessed how many rows a file has."""
+_LINE = 16
+"""The bytes of a line, by which it is guessed how many rows a file has."""
 
 
 class DelimitedFile:
