@@ -1413,30 +1413,49 @@ READ_FILES = {
 
 
 def reading() -> str:
-    """Files read to interactions, beside a bare Polars read."""
+    """Files read to interactions, beside a bare Polars read and an earlier version."""
     rows, told_of = [], []
+    before = _report("reading-before.json")
     for report in (_report("reading.json"), _report("reading-large.json")):
         for name, said in READ_FILES.items():
             bare, ours = (report["reads"][name][reader] for reader in ("polars", "sdgar"))
+            earlier = before["reads"][name]["sdgar"]["seconds"]
             rows.append(
                 [
                     f"{report['rows']:,}",
                     said,
                     f"{report['bytes'][name] / 2**20:,.0f} MiB",
-                    *(f"{told['seconds']:.1f}" for told in (bare, ours)),
-                    f"{ours['seconds'] / bare['seconds']:.1f}",
+                    f"{earlier:.1f}" if report["rows"] == before["rows"] else "–",
+                    f"{ours['seconds']:.1f}",
                     f"{ours['first_s']:.1f}",
-                    *(f"{told['cpu_s']:.1f}" for told in (bare, ours)),
-                    *(f"{told['growth_bytes'] / 2**30:.1f}" for told in (bare, ours)),
+                    f"{bare['seconds']:.1f}",
+                    f"{ours['seconds'] / bare['seconds']:.1f}",
+                    *(f"{told['cpu_s']:.1f}" for told in (ours, bare)),
+                    *(f"{told['growth_bytes'] / 2**30:.1f}" for told in (ours, bare)),
                 ]
             )
-        turns = "one turn" if report["repeats"] == 1 else f"{report['repeats']} turns"
-        told_of.append(f"{report['rows']:,} rows: {turns} at `{report['commit'][:7]}`")
-    head = ["rows", "", "file", "Polars s", "sdgar s", "ratio", "sdgar the first time, s"]
-    head += ["Polars CPU s", "sdgar CPU s", "Polars' memory, GiB", "sdgar's memory, GiB"]
-    table = markdown(head, rows)
-    cpu = _report("reading.json")["cpu"]
-    return f"{table}\n\nSeconds are medians. {'; '.join(told_of)}, on {cpu}."
+        told_of.append(f"{report['rows']:,} rows: {_turns(report)} after the first")
+    head = [
+        "rows",
+        "",
+        "file",
+        "before, s",
+        "now, s",
+        "the first time, s",
+        "Polars, s",
+        "now / Polars",
+    ]
+    head += ["CPU s", "of Polars", "memory, GiB", "of Polars"]
+    told_of.append(f"before: {_turns(before)}")
+    return (
+        f"{markdown(head, rows)}\n\nSeconds are medians. {'; '.join(told_of)}. All of this on "
+        f"{_report('reading.json')['cpu']}."
+    )
+
+
+def _turns(report: dict[str, Any]) -> str:
+    turns = "one turn" if report["repeats"] == 1 else f"{report['repeats']} turns"
+    return f"{turns} at `{report['commit'][:7]}`"
 
 
 ANSWERS = {

@@ -15,7 +15,11 @@ import polars as pl
 import pytest
 
 from sdgar.data.interactions import Interactions
-from sdgar.data.readers import read_files, read_options
+from sdgar.data.readers import ReadOptions, read_files, read_options
+from sdgar.data.readers.chunks import Table
+from sdgar.data.readers.delimited import DelimitedFile
+from sdgar.data.readers.files import find_files
+from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.short_texts import are_clean, words_of
 from sdgar.data.shards.build import shard_files
 from sdgar.errors import SdgarError
@@ -102,6 +106,32 @@ def test_an_odd_line_is_told_in_the_same_words(odd, tmp_path):
     path.write_text("\n".join([*lines[:900], odd, *lines[900:]]) + "\n")
     require_alike([path])
     require_alike([path], allow_bad_rows=True)
+
+
+@pytest.mark.parametrize("mark", ["-", "7", ";", "tab", "::"])
+def test_any_delimiter_is_read_alike(mark, tmp_path):
+    path = tmp_path / "x.csv"
+    frame = pl.DataFrame({"user": NEAR, "item": ITEMS, "time": TIMES}).cast(pl.String)
+    text = "\n".join(map(("\t" if mark == "tab" else mark).join, [frame.columns, *frame.rows()]))
+    path.write_text(text)
+    require_alike([path], delimiter=mark, allow_bad_rows=True)
+
+
+def test_one_odd_line_leaves_columns_of_integers_as_they_are(tmp_path):
+    frame = pl.DataFrame({"user": NEAR, "item": ITEMS, "time": TIMES})
+    lines = frame.write_csv().splitlines()
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join([*lines, '"8",,"9"', *lines[1:]]))
+    with as_of_many_rows():
+        (file,) = find_files([path], None, [])
+        source = DelimitedFile(file, ReadOptions(), [], numbers=True)
+        used = {name: name for name in frame.columns}
+        chunks = list(source.chunks(used, ProblemLog(), [], block_size=4096))
+    assert {str(chunk.frame["user"].dtype) for chunk in chunks} == {"Int64", "String"}
+    whole = Table(chunks, untyped=True).frame
+    assert whole.dtypes == [pl.Int64] * 3
+    odd = pl.DataFrame({"user": [8], "item": [None], "time": [9]}, schema=frame.schema)
+    assert whole.equals(pl.concat([frame, odd, frame]))
 
 
 def test_a_column_that_is_text_in_one_of_two_files_is_text(tmp_path):

@@ -22,6 +22,8 @@ from sdgar.machine import cores
 from sdgar.maths import order
 from sdgar.maths.pieces import Pieces
 
+_TABLES = 8
+"""The most hash tables, each of which may come to hold all of the values."""
 _kernels = partial(kernels_of, "ranks")
 
 
@@ -78,7 +80,7 @@ def ranked_words(
     ``rank_of`` is given a row of each of the different values, and their words, and returns the
     ranks of these values.
     """
-    pieces, threads = Pieces(parts), cores.threads()
+    pieces, threads = Pieces(parts), min(cores.threads(), _TABLES)
     index_N, seed = np.empty(pieces.n_rows, np.uint32), np.uint64(secrets.randbits(64))
     tables = [_Table(parts[0].shape[1], seed) for _ in range(threads)]
     pieces.shared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from sdgar.data.numbers import BEYOND
 from sdgar.data.readers.columns import FIELD
 from sdgar.data.readers.known_names import Role
 from sdgar.data.readers.problems import Place, shown
+from sdgar.data.readers.spelling import spelled_integers
 from sdgar.data.readers.times import YEAR_10000
 from sdgar.errors import DataError
 
@@ -59,7 +60,9 @@ class Table:
     ) -> None:
         self._chunks = chunks
         self._starts = np.cumsum([0] + [chunk.frame.height for chunk in chunks])
-        types = common_types(map(types_of, chunks), untyped=untyped) if types is None else types
+        if types is None:
+            chunks = _with_integers(chunks) if untyped else chunks
+            types = common_types(map(types_of, chunks), untyped=untyped)
         self.frame = pl.concat([_cast(chunk.frame, types) for chunk in chunks])
 
     def place(self, row: int, role: str, column: str) -> Place:
@@ -71,6 +74,31 @@ class Table:
         return Place(
             chunk.source, number, chunk.unit, column, shown("" if value is None else value)
         )
+
+
+def _with_integers(chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+    """Return untyped chunks with the integers that a column spells, if some have it so already.
+
+    One line that is out of the ordinary makes all columns of its chunk text, and most of them are
+    integers as ever.
+    """
+    for role, types in all_types(map(types_of, chunks)).items():
+        if set(types) == {pl.Int64(), pl.String()}:
+            columns = [_spelled(chunk.frame[role]) for chunk in chunks]
+            known = [column for column in columns if column is not None]
+            if len(known) == len(chunks):
+                chunks = [
+                    replace(chunk, frame=chunk.frame.with_columns(column))
+                    for chunk, column in zip(chunks, known, strict=True)
+                ]
+    return chunks
+
+
+def _spelled(column: pl.Series) -> pl.Series | None:
+    """Return the integers that a column spells, where an empty text is a missing value."""
+    if column.dtype == pl.String:
+        column = column.set(column == "", None)
+    return spelled_integers(column, pl.Int64())
 
 
 def _cast(frame: pl.DataFrame, types: Types) -> pl.DataFrame:

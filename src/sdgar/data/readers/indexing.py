@@ -20,13 +20,11 @@ from sdgar.data.readers.columns import FIELD, Columns
 from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.short_texts import words_of
+from sdgar.data.readers.spelling import spelled_integers
 from sdgar.data.unliked import Unliked
 from sdgar.maths import ranks
 from sdgar.maths.order import are_near
 from sdgar.maths.pieces import Pieces
-
-_SOME = 1000
-"""The texts that are looked at before a whole column is."""
 
 
 def to_interactions(
@@ -216,7 +214,7 @@ def _held(ids: pl.Series, column: str, untyped: bool) -> pl.Series:
     if is_text and not untyped:
         return ids
     for dtype in (pl.Int64(), pl.UInt64()):
-        if (integers := _integers(ids, dtype)) is not None:
+        if (integers := spelled_integers(ids, dtype)) is not None:
             return integers
     if is_text:
         return ids
@@ -228,37 +226,9 @@ def fits(ids: pl.Series, *, untyped: bool) -> tuple[bool, bool]:
     is_text = ids.dtype == pl.String
     if is_text and not untyped:
         return False, False
-    return _integers(ids, pl.Int64()) is not None, _integers(ids, pl.UInt64()) is not None
-
-
-def _integers(ids: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    """Return ids as integers of a type, or none if some are not integers, or not spelled so."""
-    if ids.dtype == pl.String and ids.head(_SOME).cast(dtype, strict=False).null_count():
-        return None
-    integers = ids.cast(dtype, strict=False)
-    if integers.null_count():
-        return None
-    # 007, +7 and -0 are read as integers, but are others as text, and longer than need be.
-    same = ids.dtype != pl.String or ids.str.len_bytes().sum() == _least_length(integers)
-    return integers if same else None
-
-
-def _least_length(integers: pl.Series) -> int:
-    """Return the number of characters of all integers, each written as Python does."""
-    number_N = integers.to_numpy()
-    if not len(number_N):
-        return 0
-    lowest, highest = int(number_N.min()), int(number_N.max())
-    length, bound = len(number_N), 10
-    if lowest < 0:
-        length += int(np.count_nonzero(number_N < 0))
-    while bound <= max(highest, -lowest):
-        if bound <= highest:
-            length += int(np.count_nonzero(number_N >= bound))
-        if bound <= -lowest:
-            length += int(np.count_nonzero(number_N <= -bound))
-        bound *= 10
-    return length
+    return spelled_integers(ids, pl.Int64()) is not None, spelled_integers(
+        ids, pl.UInt64()
+    ) is not None
 
 
 def lookalikes(distinct: pl.Series, column: str) -> list[str]:

@@ -14,6 +14,8 @@ from sdgar.data.readers.text_scan import BOM, MAX_LINE, Layout
 
 _STAND_IN = "\x1f"
 """The character (ASCII's own separator) that stands for a separator of two characters in Polars."""
+_OF_NUMBERS = "0123456789-"
+"""The separators that may also be a part of a number."""
 _TEXTS = ("kind",)
 """The parts whose values are text, whatever they spell."""
 
@@ -30,7 +32,8 @@ class RegularBlocks:
     def __init__(self, layout: Layout, kernels: Any) -> None:
         self._layout = layout
         self._fields = sorted(set(layout.wanted.values()))
-        self._kernels = kernels if len(layout.separator) == 1 else None
+        mark = layout.separator
+        self._kernels = None if len(mark) > 1 or mark in _OF_NUMBERS else kernels
         texts = {layout.wanted[role] for role in _TEXTS if role in layout.wanted}
         # Blocks are read side by side. A column that is text in one of them is text in all.
         self._is_text_C = np.array([field in texts for field in self._fields])
