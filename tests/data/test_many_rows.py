@@ -124,7 +124,7 @@ def test_one_odd_line_leaves_columns_of_integers_as_they_are(tmp_path):
     path.write_text("\n".join([*lines, '"8",,"9"', *lines[1:]]))
     with as_of_many_rows():
         (file,) = find_files([path], None, [])
-        source = DelimitedFile(file, ReadOptions(), [], numbers=True)
+        source = DelimitedFile(file, ReadOptions(), [], n_bytes=file.stamp.size)
         used = {name: name for name in frame.columns}
         chunks = list(source.chunks(used, ProblemLog(), [], block_size=4096))
     assert {str(chunk.frame["user"].dtype) for chunk in chunks} == {"Int64", "String"}

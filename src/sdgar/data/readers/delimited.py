@@ -33,13 +33,14 @@ from sdgar.machine import cores
 _HEAD = 2 * MAX_LINE
 _DELIMITERS = {TWO_MARKS: TWO_MARKS, "\t": "tab", ";": ";", "|": "|", ",": ","}
 _LINE = 16
-"""The bytes of a line, by which it is guessed how many rows a file has."""
+"""The bytes of a line, by which it is guessed how many rows there are."""
 
 
 class DelimitedFile:
     """A file whose first record names its columns, unless the caller does.
 
-    With ``numbers``, columns may come as the whole numbers that they spell.
+    ``n_bytes`` is the size of all files of an input, if their columns may come as the whole numbers
+    that they spell: those of many rows do.
     """
 
     def __init__(
@@ -49,9 +50,9 @@ class DelimitedFile:
         notes: list[str],
         *,
         one_column: bool = False,
-        numbers: bool = False,
+        n_bytes: int = 0,
     ) -> None:
-        self._numbers = numbers
+        self._n_rows = n_bytes // _LINE
         self._limit = options.unpack_limit
         head, _ = next(blocks(unpacked(file, self._limit, []), BLOCK_BYTES))
         check_encoding(head, file.name)
@@ -80,8 +81,7 @@ class DelimitedFile:
         layout = Layout(self._file.separator, len(self.names), wanted)
         line = self._skipped_lines + 1
         rest = b""
-        n_rows = self._file.stamp.size // _LINE if self._numbers else 0
-        kernels = kernels_for("fields", n_rows)
+        kernels = kernels_for("fields", self._n_rows) if self._n_rows else None
         regular = RegularBlocks(layout, kernels)
         body = unpacked(self._file, self._limit, notes)
         cut = blocks(_without_first(self._skipped_bytes, body), block_size)

@@ -30,16 +30,17 @@ class Source(Protocol):
 
 def opened(files: list[SourceFile], options: ReadOptions, notes: list[str]) -> list[Source]:
     """Open files and look at their columns; raise if the columns of two files differ."""
-    sources = [_open(file, options, notes) for file in files]
+    n_bytes = sum(file.stamp.size for file in files)
+    sources = [_open(file, options, notes, n_bytes) for file in files]
     _check_same_names(files, sources)
     return sources
 
 
-def _open(file: SourceFile, options: ReadOptions, notes: list[str]) -> Source:
+def _open(file: SourceFile, options: ReadOptions, notes: list[str], n_bytes: int) -> Source:
     with reading(file):
         source: Source
         if file.format == "delimited":
-            source = DelimitedFile(file, options, notes, numbers=True)
+            source = DelimitedFile(file, options, notes, n_bytes=n_bytes)
         elif file.format == "json_lines":
             source = JsonLinesFile(file, options, notes)
         else:
