@@ -453,6 +453,7 @@ def als(
     **settings: Any,
 ) -> list[Look]:
     from implicit.cpu.als import AlternatingLeastSquares
+    from threadpoolctl import threadpool_limits
 
     matrix = as_matrix(train)
     model = AlternatingLeastSquares(
@@ -473,8 +474,9 @@ def als(
         looks.append((now - start - looking, value))
         looking += time.perf_counter() - now
 
-    start = time.perf_counter()
-    model.fit(matrix, show_progress=False, callback=callback)
+    with threadpool_limits(1, "blas"):  # as implicit asks for
+        start = time.perf_counter()
+        model.fit(matrix, show_progress=False, callback=callback)
     return looks
 
 
