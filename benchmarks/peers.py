@@ -456,13 +456,14 @@ def als(
     from threadpoolctl import threadpool_limits
 
     matrix = as_matrix(train)
-    model = AlternatingLeastSquares(
-        factors=ALS_DIM,
-        iterations=iterations,
-        num_threads=torch.get_num_threads(),
-        random_state=0,
-        **settings,
-    )
+    with threadpool_limits(1, "blas"):  # as implicit asks for
+        model = AlternatingLeastSquares(
+            factors=ALS_DIM,
+            iterations=iterations,
+            num_threads=torch.get_num_threads(),
+            random_state=0,
+            **settings,
+        )
     looks: list[Look] = []
     looking = 0.0
 
@@ -474,7 +475,7 @@ def als(
         looks.append((now - start - looking, value))
         looking += time.perf_counter() - now
 
-    with threadpool_limits(1, "blas"):  # as implicit asks for
+    with threadpool_limits(1, "blas"):
         start = time.perf_counter()
         model.fit(matrix, show_progress=False, callback=callback)
     return looks
