@@ -456,14 +456,6 @@ def als(
     from threadpoolctl import threadpool_limits
 
     matrix = as_matrix(train)
-    with threadpool_limits(1, "blas"):  # as implicit asks for
-        model = AlternatingLeastSquares(
-            factors=ALS_DIM,
-            iterations=iterations,
-            num_threads=torch.get_num_threads(),
-            random_state=0,
-            **settings,
-        )
     looks: list[Look] = []
     looking = 0.0
 
@@ -475,7 +467,14 @@ def als(
         looks.append((now - start - looking, value))
         looking += time.perf_counter() - now
 
-    with threadpool_limits(1, "blas"):
+    with threadpool_limits(1, "blas"):  # as implicit asks for
+        model = AlternatingLeastSquares(
+            factors=ALS_DIM,
+            iterations=iterations,
+            num_threads=torch.get_num_threads(),
+            random_state=0,
+            **settings,
+        )
         start = time.perf_counter()
         model.fit(matrix, show_progress=False, callback=callback)
     return looks

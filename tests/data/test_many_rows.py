@@ -21,8 +21,10 @@ from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import find_files
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.short_texts import are_clean, words_of
+from sdgar.data.readers.sources import opened
 from sdgar.data.shards.build import shard_files
 from sdgar.errors import SdgarError
+from sdgar.kernels import optional
 from sdgar.kernels.optional import kernels_of
 
 from .large import as_of_many_rows
@@ -132,6 +134,35 @@ def test_one_odd_line_leaves_columns_of_integers_as_they_are(tmp_path):
     assert whole.dtypes == [pl.Int64] * 3
     odd = pl.DataFrame({"user": [8], "item": [None], "time": [9]}, schema=frame.schema)
     assert whole.equals(pl.concat([frame, odd, frame]))
+
+
+def test_many_rows_in_small_files_are_many_rows(monkeypatch, tmp_path):
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path in paths:
+        pl.DataFrame({"user": NEAR, "item": ITEMS}).write_csv(path)
+    files = find_files(paths, None, [])
+    monkeypatch.setattr(optional, "LEAST", sum(file.stamp.size for file in files) // 16)
+    kinds = []
+    for together in (files[:1], files):
+        source = opened(together, ReadOptions(), [])[0]
+        (chunk,) = source.chunks({"user": "user", "item": "item"}, ProblemLog(), [])
+        kinds.append(chunk.frame.dtypes)
+    assert kinds == [[pl.String] * 2, [pl.Int64] * 2]
+
+
+def test_all_kernels_of_reading_are_compiled_ahead():
+    code = """
+from sdgar.cli.compile import _rehearse_reading
+from sdgar.kernels.compiled import Called
+from sdgar.kernels.numba import fields, pairs, ranks, texts
+_rehearse_reading()
+kernels = [one for room in (fields, pairs, ranks, texts) for one in vars(room).values()]
+called = [one.kernel for one in kernels if isinstance(one, Called)]
+assert len(called) > 10
+left = [kernel.__name__ for kernel in called if not kernel.signatures]
+assert not left, left
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_column_that_is_text_in_one_of_two_files_is_text(tmp_path):

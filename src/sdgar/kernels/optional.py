@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import Any
 
 LEAST = 1 << 22
-"""The rows from which on kernels do faster what NumPy can do too, if Numba has to be imported."""
+"""The rows from which on kernels do faster what NumPy can do too, even if Numba has to be imported
+first."""
 
 
 @cache

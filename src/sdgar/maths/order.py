@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 _WORD = 64
 _GROUP_BITS = 8
 """The highest bits of a number, by which numbers are put into groups: as many as uint8 has."""
-SPREAD, FEW = 4, 1 << 16
+_SPREAD, _FEW = 4, 1 << 16
 """Ids are ranked by a table if it has fewer than so many places for each row, and a few more."""
 
 
@@ -91,10 +91,10 @@ def ranked(ids_N: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     Integers that lie near each other need no sort: a table from lowest to highest marks those
     there are, and the rank of an id is the number of marks below it.
     """
-    if not are_near([ids_N]):
+    if (span := near_span([ids_N])) is None:
         distinct, index_N = np.unique(ids_N, return_inverse=True)
         return distinct, index_N.astype(np.int64, copy=False)
-    lowest, highest = ids_N.min(), ids_N.max()
+    lowest, highest = span
     # A difference of narrow integers may be too large for their type, but not for 64 bits.
     wide = np.uint64 if ids_N.dtype.kind == "u" else np.int64
     place_N = (ids_N.astype(wide, copy=False) - wide(lowest)).astype(np.int64, copy=False)
@@ -108,10 +108,14 @@ def ranked(ids_N: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return distinct, rank_P[place_N]
 
 
-def are_near(parts: Sequence[NDArray[Any]]) -> bool:
-    """Return whether ids are integers, and a table from lowest to highest is not much larger."""
+def near_span(parts: Sequence[NDArray[Any]]) -> tuple[Any, Any] | None:
+    """Return the lowest and the highest id, if a table from one to the other is not too large.
+
+    None stands for ids that lie far from each other, or are no integers.
+    """
     full = [ids_N for ids_N in parts if len(ids_N)]
     if not full or full[0].dtype.kind not in "iu":
-        return False
+        return None
     lowest, highest = min(ids_N.min() for ids_N in full), max(ids_N.max() for ids_N in full)
-    return int(highest) - int(lowest) < SPREAD * sum(map(len, full)) + FEW
+    is_near = int(highest) - int(lowest) < _SPREAD * sum(map(len, full)) + _FEW
+    return (lowest, highest) if is_near else None

@@ -42,8 +42,8 @@ def ranked(
     n_rows = sum(map(len, parts))
     if parts[0].dtype.kind not in "iu" or not are_worth_kernels(n_rows):
         return order.ranked(parts[0] if len(parts) == 1 else np.concatenate(parts))
-    if order.are_near(parts):
-        return _ranked_near(Pieces(parts))
+    if (span := order.near_span(parts)) is not None:
+        return _ranked_near(Pieces(parts), *span)
     distinct = parts[0][:0]
 
     def rank_of(_: NDArray[np.int64], word_DW: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -55,9 +55,10 @@ def ranked(
     return distinct, index_N
 
 
-def _ranked_near(pieces: Pieces) -> tuple[NDArray[Any], NDArray[np.uint32]]:
-    """Return the same for integers that lie near each other."""
-    lowest, highest = min(p.min() for p in pieces.parts), max(p.max() for p in pieces.parts)
+def _ranked_near(
+    pieces: Pieces, lowest: Any, highest: Any
+) -> tuple[NDArray[Any], NDArray[np.uint32]]:
+    """Return the same for integers from a lowest to a highest one, which lie near each other."""
     n_places = int(highest) - int(lowest) + 1
     there_P, index_N = np.zeros(n_places, np.bool_), np.empty(pieces.n_rows, np.uint32)
     pieces.each(lambda id_N, _: _kernels().mark(id_N, lowest, there_P))

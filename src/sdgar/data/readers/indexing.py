@@ -23,7 +23,7 @@ from sdgar.data.readers.short_texts import words_of
 from sdgar.data.readers.spelling import spelled_integers
 from sdgar.data.unliked import Unliked
 from sdgar.maths import ranks
-from sdgar.maths.order import are_near
+from sdgar.maths.order import near_span
 from sdgar.maths.pieces import Pieces
 
 
@@ -132,7 +132,7 @@ def indexed(
 def _ranked(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
     """Return the distinct integers in ascending order, and the index of each row."""
     parts = [chunk.to_numpy() for chunk in ids.get_chunks()]
-    if ranks.are_worth_kernels(len(ids)) or are_near(parts):
+    if ranks.are_worth_kernels(len(ids)) or near_span(parts) is not None:
         return ranks.ranked(parts)
     distinct, index = _ranked_by_join(ids)
     return distinct.to_numpy(), index

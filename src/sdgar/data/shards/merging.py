@@ -23,7 +23,7 @@ from sdgar.data.shards.files import file_of, mapped, save, write_plain
 from sdgar.data.shards.runs import Run, as_column
 from sdgar.data.shards.writing import seen_arrays
 from sdgar.errors import DataError
-from sdgar.maths.order import ranked
+from sdgar.maths.ranks import ranked
 from sdgar.storage import folders
 
 RAW = "raw"
@@ -53,10 +53,10 @@ def as_kind(values: NDArray[Any], kind: str) -> NDArray[Any]:
     return as_column(values).cast(pl.Int64 if kind == "int64" else pl.UInt64).to_numpy()
 
 
-def union(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def union(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
     """Return the distinct ids of several parts in ascending order, and the index of each id."""
     if parts and parts[0].dtype != object:
-        return ranked(np.concatenate(parts))
+        return ranked(parts)
     texts = as_column(np.concatenate([*parts, np.empty(0, object)]))
     distinct = texts.unique().sort()
     numbered = distinct.to_frame("id").with_row_index("index")
