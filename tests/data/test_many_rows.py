@@ -23,6 +23,7 @@ from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.short_texts import are_clean, words_of
 from sdgar.data.readers.sources import opened
 from sdgar.data.shards.build import shard_files
+from sdgar.data.shards.merging import union
 from sdgar.errors import SdgarError
 from sdgar.kernels import optional
 from sdgar.kernels.optional import kernels_of
@@ -181,6 +182,15 @@ def test_shards_of_many_rows_are_those_of_few(tmp_path):
     names = sorted(p.name for p in (tmp_path / "few").rglob("*") if p.is_file())
     assert names == sorted(p.name for p in (tmp_path / "many").rglob("*") if p.is_file())
     assert few.interactions().fingerprint() == many.interactions().fingerprint()
+
+
+def test_numbers_of_users_in_shards_can_be_multiplied():
+    parts = [np.array(NEAR), np.array(NEAR[:9])]
+    with as_of_many_rows():
+        distinct, index = union(parts)
+    wanted, inverse = np.unique(np.concatenate(parts), return_inverse=True)
+    assert index.dtype == np.int64
+    assert (distinct.tolist(), index.tolist()) == (wanted.tolist(), inverse.tolist())
 
 
 def test_arrays_of_many_rows_are_those_of_few():

@@ -53,10 +53,11 @@ def as_kind(values: NDArray[Any], kind: str) -> NDArray[Any]:
     return as_column(values).cast(pl.Int64 if kind == "int64" else pl.UInt64).to_numpy()
 
 
-def union(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
+def union(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct ids of several parts in ascending order, and the index of each id."""
     if parts and parts[0].dtype != object:
-        return ranked(parts)
+        numbers, index_N = ranked(parts)
+        return numbers, index_N.astype(np.int64)  # of which products with other numbers are made
     texts = as_column(np.concatenate([*parts, np.empty(0, object)]))
     distinct = texts.unique().sort()
     numbered = distinct.to_frame("id").with_row_index("index")
