@@ -39,8 +39,8 @@ from common import answers, device_name, from_npz, machine
 from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
-from sdgar.experiments import paper
-from sdgar.experiments.paper.measurements import Measurement, is_kept, ledger, measured_line
+from sdgar.lab import paper
+from sdgar.lab.paper.measurements import Measurement, is_kept, ledger, measured_line
 from sdgar.systems.make import make_again
 
 KS = (10, 20, 50)

@@ -57,8 +57,8 @@ def contestant(folder: str) -> None:
 
     import sdgar
     from sdgar.data.interactions import History
-    from sdgar.evaluation.topk import top_k
     from sdgar.models.fold_in import NewContexts
+    from sdgar.ranking.topk import top_k
 
     torch.set_num_threads(1)
     model = sdgar.load(folder)
@@ -264,8 +264,8 @@ def index(options: Any) -> None:
     """Compare exact lists with those of the index."""
     import torch
 
-    from sdgar.evaluation.topk import top_k
-    from sdgar.recommend.index import ItemIndex, recall
+    from sdgar.ranking.index import ItemIndex, recall
+    from sdgar.ranking.topk import top_k
 
     sizes = [2_000] if options.quick else [options.items] if options.items else SIZES
     timed = 2 if options.quick else TIMED

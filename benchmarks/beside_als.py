@@ -25,14 +25,14 @@ import numpy as np
 import torch
 
 from common import THREADS, machine, options_of, write_report
-from sdgar.data.shards import Shards
-from sdgar.data.shards.held import Held, Without, hold
 from sdgar.data.synthetic import Shape, generate
 from sdgar.evaluation.report import evaluate
-from sdgar.experiments.sharded_run import TEST_SHARE
 from sdgar.maths.rng import Stream
 from sdgar.models.factors import Factors
-from sdgar.training.sharded import VALID_SHARE
+from sdgar.scale.run import TEST_SHARE
+from sdgar.scale.sharded import VALID_SHARE
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.held import Held, Without, hold
 from shards import watched
 
 GRID = {"alpha": (1.0, 10.0, 100.0), "regularization": (1.0, 100.0)}

@@ -58,7 +58,7 @@ def sdgar_turns(*, quick: bool) -> Callable[[int], dict[str, float]]:
     import torch
 
     from sdgar.engines.choose import ENGINES
-    from sdgar.evaluation.topk import top_k
+    from sdgar.ranking.topk import top_k
     from sdgar.systems.sdsoftmax import SDSoftmax
 
     data = lastfm(quick=quick)[1]

@@ -34,8 +34,8 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History, Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.evaluation import evaluate
-from sdgar.evaluation.topk import block_rows
 from sdgar.models.factors import Factors
+from sdgar.ranking.topk import block_rows
 from sdgar.recommend.recommender import Recommender
 from sdgar.systems.make import make
 

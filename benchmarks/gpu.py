@@ -35,12 +35,13 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions, RowAccount
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES
-from sdgar.evaluation import metrics, topk
+from sdgar.evaluation import metrics
 from sdgar.evaluation.report import evaluate
 from sdgar.kernels.triton import softmax
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
+from sdgar.ranking import topk
 from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable

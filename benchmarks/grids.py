@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sdgar.experiments.paper.chosen import REAL, YARDSTICKS, settings_of
-from sdgar.experiments.paper.chosen import SYSTEMS as PAPERS
+from sdgar.lab.paper.chosen import REAL, YARDSTICKS, settings_of
+from sdgar.lab.paper.chosen import SYSTEMS as PAPERS
 from sdgar.systems.names import SYSTEMS
 
 REPORTS = Path(__file__).parent / "reports"

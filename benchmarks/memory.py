@@ -44,11 +44,11 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate, synthetic
 from sdgar.evaluation.report import evaluate
-from sdgar.evaluation.topk import top_k
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Model
+from sdgar.ranking.topk import top_k
 from sdgar.systems.local_ease import LocalEASE
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.memory import WEIGHTS, Memory, beside

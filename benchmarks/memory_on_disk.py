@@ -26,11 +26,11 @@ from typing import Any
 import torch
 
 from common import CPU, THREADS, machine, options_of, write_report
-from sdgar.data.shards import Shards
-from sdgar.data.shards.blocks import Blocks
 from sdgar.data.synthetic import synthetic
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.blocks import Blocks
 from shards import make_direct
 
 RULE = Neighbourhoods(k=50, l2=20.0, shrink=10.0, beta=0.5)

@@ -64,7 +64,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.errors import NumericalError
 from sdgar.evaluation.report import evaluate
-from sdgar.experiments.paper.chosen import settings_of
+from sdgar.lab.paper.chosen import settings_of
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
 from sdgar.systems.bpr import BPR

@@ -16,13 +16,13 @@ from typing import Any
 
 from common import REPORTS, machine, options_of, write_report
 from sdgar.cli.options import bytes_of
-from sdgar.experiments.figures import BLUE, GREEN, ORANGE, new_figure
-from sdgar.experiments.scale.limits import limits
-from sdgar.experiments.scale.machines import Machines
-from sdgar.experiments.scale.plan import Plan, plan
-from sdgar.experiments.scale.probe import probe
-from sdgar.experiments.scale.rates import PARTS, Rates
-from sdgar.experiments.scale.workload import Workload
+from sdgar.runs.figures import BLUE, GREEN, ORANGE, new_figure
+from sdgar.scale.planner.limits import limits
+from sdgar.scale.planner.machines import Machines
+from sdgar.scale.planner.plan import Plan, plan
+from sdgar.scale.planner.probe import probe
+from sdgar.scale.planner.rates import PARTS, Rates
+from sdgar.scale.planner.workload import Workload
 from sdgar.systems.sdsoftmax import SDSoftmax
 
 USERS, ITEMS, EVENTS, DIM = 10**9, 10**8, 10**11, 64

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from common import machine, options_of, write_report
-from sdgar.data.shards import Shards
+from sdgar.scale.shards import Shards
 from shards import make_direct
 
 N_SHARDS, TOGETHER = 16, 16

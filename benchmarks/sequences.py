@@ -47,7 +47,7 @@ def contestant(packed: str, share: str) -> None:
 
     import sdgar
     from sdgar.engines.choose import ENGINES
-    from sdgar.evaluation.topk import top_k
+    from sdgar.ranking.topk import top_k
 
     torch.set_num_threads(THREADS)
     users, items, times = rows_of(Path(packed) if packed else None, int(share))

@@ -29,15 +29,15 @@ import torch
 from common import device_name, machine, options_of, write_report
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
-from sdgar.data.shards import Shards
-from sdgar.data.shards.blocks import Blocks
 from sdgar.engines.fused.gpu import FusedGpuEngine
-from sdgar.engines.gpu_blocks import GpuBlockEngine
-from sdgar.engines.users import InMemory, OnDevice, Users
 from sdgar.parts.users import for_users
+from sdgar.scale.gpu_blocks import GpuBlockEngine
+from sdgar.scale.sharded import START_ROWS
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.users import InMemory, OnDevice, Users
+from sdgar.scale.users_on_disk import UsersOnDisk
 from sdgar.systems.sdsoftmax import SDSoftmax
-from sdgar.training.sharded import START_ROWS
-from sdgar.training.users_on_disk import UsersOnDisk
 from shards import make_direct
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

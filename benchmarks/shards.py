@@ -38,10 +38,10 @@ from numpy.typing import NDArray
 from common import machine, options_of, write_report
 from sdgar.data.account import RowAccount
 from sdgar.data.id_file import value_arrays
-from sdgar.data.shards.files import write_arrays
-from sdgar.data.shards.hashing import shard_of
-from sdgar.data.shards.manifest import Part, write_described
-from sdgar.data.shards.writing import write_shard
+from sdgar.scale.shards.files import write_arrays
+from sdgar.scale.shards.hashing import shard_of
+from sdgar.scale.shards.manifest import Part, write_described
+from sdgar.scale.shards.writing import write_shard
 from sdgar.storage import folders
 
 PART_ROWS = 5_000_000
@@ -200,7 +200,7 @@ def _itself(step: str, **sizes: object) -> list[str]:
 
 def open_all(folder: Path) -> None:
     """Open shards with all sums, and go over their rows."""
-    from sdgar.data.shards import Shards
+    from sdgar.scale.shards import Shards
 
     shards = Shards.open(folder, verify=True)
     rows = sum(int(shard.indptr_U1[-1]) for shard in shards)
@@ -250,7 +250,7 @@ PEERS: dict[str, Callable[[Path, Path, int, str], None]] = {
 
 def measure(args: Any, work: Path) -> dict[str, Any]:
     """Make events up, shard them, and open the shards, each in a process of its own."""
-    from sdgar.data.shards import Shards
+    from sdgar.scale.shards import Shards
 
     sizes = {"rows": int(args.rows), "users": args.users, "items": args.items}
     events, out = work / "events", work / "out.shards"

@@ -24,9 +24,9 @@ import numpy as np
 import grids
 from grids import DATASETS, DISLIKING, PROPOSALS, PROTOCOLS, REPORTS, SEEDS, SHARES, SPACES
 from sdgar.evaluation.measures import MEASURES
-from sdgar.experiments.paper.chosen import NAMES, PAPER, REAL
-from sdgar.experiments.paper.chosen import SYSTEMS as PAPERS
-from sdgar.experiments.paper.sources import TITLES
+from sdgar.lab.paper.chosen import NAMES, PAPER, REAL
+from sdgar.lab.paper.chosen import SYSTEMS as PAPERS
+from sdgar.lab.paper.sources import TITLES
 from sdgar.parts.rules import temperature_of
 
 ROOT = Path(__file__).parents[1]

@@ -32,7 +32,7 @@ def contestant(shape: str, engine: str, *systems: str) -> None:
 
     from sdgar.data.synthetic import PRESETS, Shape, generate
     from sdgar.engines.choose import ENGINES
-    from sdgar.evaluation.topk import top_k
+    from sdgar.ranking.topk import top_k
 
     try:  # as it was when systems were one module
         from sdgar import systems as found

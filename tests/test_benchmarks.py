@@ -142,7 +142,7 @@ def test_every_script_is_run_by_a_test():
 
 
 def test_shards_are_made_up_without_files_of_events(script, tmp_path):
-    from sdgar.data.shards import Shards
+    from sdgar.scale.shards import Shards
 
     made = script("shards")
     made.make_direct(tmp_path / "s", 3000, 200, 500, 3)
@@ -311,7 +311,7 @@ def test_every_data_set_is_packed_and_can_be_loaded_again(script, tmp_path):
 
 def test_the_paper_is_measured_where_no_line_is_yet(script, tmp_path, monkeypatch, capsys):
     accuracy = script("accuracy")
-    from sdgar.experiments.paper.measurements import Measurement
+    from sdgar.lab.paper.measurements import Measurement
 
     def piece(value: int) -> Measurement:
         return Measurement(key={"n": value}, measure=lambda _: {"v": value}, seconds=float(value))

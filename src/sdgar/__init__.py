@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from sdgar.data.readers import read as read
     from sdgar.data.readers.fact_tables import read_facts as read_facts
     from sdgar.data.readers.feature_tables import read_features as read_features
-    from sdgar.data.shards import Shards as Shards
     from sdgar.data.splits import folds as folds
     from sdgar.data.splits import split as split
     from sdgar.data.synthetic import synthetic as synthetic
     from sdgar.errors import SdgarError as SdgarError
     from sdgar.evaluation.paired import compare as compare
-    from sdgar.exchange.export import export as export
-    from sdgar.exchange.factors import import_factors as import_factors
-    from sdgar.experiments.blend import blend as blend
+    from sdgar.exports.export import export as export
+    from sdgar.exports.factors import import_factors as import_factors
     from sdgar.parts.register import register_discriminator as register_discriminator
     from sdgar.parts.register import register_objective as register_objective
     from sdgar.parts.register import register_sampler as register_sampler
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
     from sdgar.recommend.recommender import Recommender as Recommender
     from sdgar.recommend.recommender import load as load
     from sdgar.recommend.rules import Rules as Rules
+    from sdgar.runs.blend import blend as blend
+    from sdgar.scale.shards import Shards as Shards
     from sdgar.show.progress import set_verbose as set_verbose
     from sdgar.systems.aobpr import AOBPR as AOBPR
     from sdgar.systems.base import register_system as register_system
@@ -64,13 +64,13 @@ _HOME = {
     "Recommender": "sdgar.recommend.recommender",
     "Rules": "sdgar.recommend.rules",
     "SdgarError": "sdgar.errors",
-    "Shards": "sdgar.data.shards",
-    "blend": "sdgar.experiments.blend",
+    "Shards": "sdgar.scale.shards",
+    "blend": "sdgar.runs.blend",
     "compare": "sdgar.evaluation.paired",
     "evaluate_run": "sdgar.recommend.foreign_run",
-    "export": "sdgar.exchange.export",
+    "export": "sdgar.exports.export",
     "folds": "sdgar.data.splits",
-    "import_factors": "sdgar.exchange.factors",
+    "import_factors": "sdgar.exports.factors",
     "load": "sdgar.recommend.recommender",
     "read": "sdgar.data.readers",
     "read_facts": "sdgar.data.readers.fact_tables",

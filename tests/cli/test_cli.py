@@ -700,7 +700,7 @@ def test_fast_and_thorough_say_what_is_trained():
 
 
 def test_the_bar_of_a_training_knows_the_epochs_that_a_rule_decides():
-    from sdgar.experiments.run import loop_of
+    from sdgar.runs.run import loop_of
     from sdgar.systems.sdsoftmax import SDSoftmax
 
     many = generate(

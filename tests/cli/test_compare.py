@@ -155,7 +155,7 @@ def test_tuning_never_sees_the_rows_that_train_will_test_on(events, monkeypatch)
         seen.append(len(train))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sdgar.experiments.tune.tune", spy)
+    monkeypatch.setattr("sdgar.lab.tune.tune", spy)
     file = events / "train.parquet"
     total = pl.read_parquet(file).height
     test = events / "test.parquet"

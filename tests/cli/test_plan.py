@@ -8,7 +8,7 @@ import pytest
 
 import sdgar
 from sdgar.cli.planned import duration, size
-from sdgar.experiments.scale.rates import Rates
+from sdgar.scale.planner.rates import Rates
 
 from ..recommend.rules.test_lists import run
 

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.data.datasets import DATASETS, archives, find, raw_formats
-from sdgar.data.datasets.archives import extract, read_blocks
-from sdgar.data.datasets.prepare import Prepared, prepare, write_prepared
-from sdgar.data.datasets.raw_formats import numbered_lines
 from sdgar.data.filters import at_least
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import events
 from sdgar.errors import DataError, ResourceError, UsageError
+from sdgar.lab.datasets import DATASETS, archives, find, raw_formats
+from sdgar.lab.datasets.archives import extract, read_blocks
+from sdgar.lab.datasets.prepare import Prepared, prepare, write_prepared
+from sdgar.lab.datasets.raw_formats import numbered_lines
 from sdgar.storage.whole_files import replacing
 
 MEMBER = "ml-10M100K/ratings.dat"

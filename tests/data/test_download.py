@@ -14,10 +14,10 @@ from typing import IO
 
 import pytest
 
-from sdgar.data.datasets import DATASETS, Dataset, web
-from sdgar.data.datasets import download as module
-from sdgar.data.datasets.download import Downloaded, DownloadInterruptedError, download
 from sdgar.errors import ResourceError, UsageError
+from sdgar.lab.datasets import DATASETS, Dataset, web
+from sdgar.lab.datasets import download as module
+from sdgar.lab.datasets.download import Downloaded, DownloadInterruptedError, download
 
 BODY = b"".join(b"%d 7 11 13\n" % n for n in range(20_000))
 SHA256 = hashlib.sha256(BODY).hexdigest()

@@ -22,11 +22,11 @@ from sdgar.data.readers.files import find_files
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.short_texts import are_clean, words_of
 from sdgar.data.readers.sources import opened
-from sdgar.data.shards.build import shard_files
-from sdgar.data.shards.merging import union
 from sdgar.errors import SdgarError
 from sdgar.kernels import optional
 from sdgar.kernels.optional import kernels_of
+from sdgar.scale.shards.build import shard_files
+from sdgar.scale.shards.merging import union
 
 from .large import as_of_many_rows
 

@@ -11,8 +11,8 @@ from sdgar.errors import ResourceError
 from sdgar.kernels.compiled import outer
 from sdgar.kernels.numba.processes import ALARM, WORDS, meet_all
 from sdgar.kernels.numba.threads import take
-from sdgar.machine import common
-from sdgar.machine.workers import Workers
+from sdgar.scale import common
+from sdgar.scale.workers import Workers
 
 
 @outer

@@ -15,18 +15,18 @@ import pytest
 import torch
 
 import sdgar
-from sdgar.data.shards import Shards
-from sdgar.data.shards.blocks import Blocks
-from sdgar.data.shards.held import Without
-from sdgar.engines.blocks import BlockEngine
 from sdgar.engines.fused.gpu import FusedGpuEngine
-from sdgar.engines.gpu_blocks import GpuBlockEngine
-from sdgar.engines.slots import SLOTS, Conveyor, Kind
-from sdgar.engines.users import InMemory, OnDevice
 from sdgar.errors import StoppedError
-from sdgar.experiments.sharded_run import run_shards
 from sdgar.parts.users import for_users
-from sdgar.training.users_on_disk import UsersOnDisk
+from sdgar.scale.blocks import BlockEngine
+from sdgar.scale.gpu_blocks import GpuBlockEngine
+from sdgar.scale.run import run_shards
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.shards.held import Without
+from sdgar.scale.slots import SLOTS, Conveyor, Kind
+from sdgar.scale.users import InMemory, OnDevice
+from sdgar.scale.users_on_disk import UsersOnDisk
 
 from .compositions import GPU as DEVICE
 from .compositions import INTERPRETED
@@ -186,9 +186,9 @@ BARE = """
 import sys
 for name in ("scipy", "numba", "polars", "safetensors", "sklearn", "rich"):
     sys.modules[name] = None
-from sdgar.data.shards import Shards
+from sdgar.scale.shards import Shards
 from sdgar.systems.bpr import BPR
-from sdgar.training.sharded import OnShards
+from sdgar.scale.sharded import OnShards
 from pathlib import Path
 model = BPR(dim=2, epochs=1, engine="fused-gpu", device="cpu")
 how = OnShards(together=3, work=Path(sys.argv[2]))

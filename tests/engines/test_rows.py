@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.machine import rows as rows_room
-from sdgar.machine.rows import Rows
-from sdgar.machine.workers import ALONE
+from sdgar.scale import rows as rows_room
+from sdgar.scale.rows import Rows
+from sdgar.scale.workers import ALONE
 
 
 @dataclass

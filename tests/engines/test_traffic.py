@@ -1,6 +1,6 @@
 """What processes send in a step is counted as the documentation says."""
 
-from sdgar.machine import traffic
+from sdgar.scale import traffic
 
 
 def test_factors_of_visits_go_to_every_other_machine():

@@ -13,14 +13,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sdgar.data.history import History
 from sdgar.errors import NumericalError
-from sdgar.evaluation import few, topk
-from sdgar.evaluation.topk import TopK, top_k
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights, SparseItemWeights
 from sdgar.models.model import Model
 from sdgar.models.parts import Parts
 from sdgar.models.sum import Sum
+from sdgar.ranking import few, topk
+from sdgar.ranking.topk import TopK, top_k
 
 pytest.importorskip("numba")
 CPU = torch.device("cpu")

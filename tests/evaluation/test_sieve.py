@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from sdgar.data.interactions import History
 from sdgar.errors import NumericalError
-from sdgar.evaluation.sieve import Sieve, can_be_sieved, quantised
-from sdgar.evaluation.topk import top_k
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
+from sdgar.ranking.sieve import Sieve, can_be_sieved, quantised
+from sdgar.ranking.topk import top_k
 
 pytest.importorskip("numba")
 

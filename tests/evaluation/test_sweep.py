@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from sdgar.data.held_out import HeldOut
 from sdgar.errors import NumericalError
-from sdgar.evaluation import sweep
 from sdgar.evaluation.report import evaluate
-from sdgar.evaluation.sweep import Sweep, can_be_swept
-from sdgar.evaluation.topk import top_k
+from sdgar.ranking import sweep
+from sdgar.ranking.sweep import Sweep, can_be_swept
+from sdgar.ranking.topk import top_k
 
 from .test_sieve import model_of
 

@@ -16,9 +16,9 @@ from numpy.testing import assert_array_equal
 from torch import Tensor
 
 from sdgar.errors import NumericalError, UsageError
-from sdgar.evaluation import topk
-from sdgar.evaluation.topk import TopK, block_rows, top_k
 from sdgar.models.factors import Factors
+from sdgar.ranking import topk
+from sdgar.ranking.topk import TopK, block_rows, top_k
 
 from .problems import Problem, Table, history, problems
 

@@ -12,7 +12,7 @@ import torch
 
 import sdgar
 from sdgar.errors import DataError, ResourceError, UsageError
-from sdgar.exchange import contents, graphs
+from sdgar.exports import contents, graphs
 from sdgar.recommend.recommender import Recommender
 
 from .. import postgresql

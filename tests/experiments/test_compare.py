@@ -16,12 +16,12 @@ import sdgar
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
-from sdgar.experiments.candidates import Candidate
-from sdgar.experiments.compare import compare, pieces, save
-from sdgar.experiments.conditions import Conditions
-from sdgar.experiments.figures import comparison_figure
-from sdgar.experiments.tune import tune
-from sdgar.experiments.watch import Unwatched
+from sdgar.lab.candidates import Candidate
+from sdgar.lab.compare import compare, pieces, save
+from sdgar.lab.conditions import Conditions
+from sdgar.lab.tune import tune
+from sdgar.runs.figures import comparison_figure
+from sdgar.runs.watch import Unwatched
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.popular import MostPopular

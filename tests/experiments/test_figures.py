@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sdgar.cli.app import app
-from sdgar.experiments.figures import (
+from sdgar.runs.figures import (
     LEAST_LOOKS,
     draw_run,
     draw_training,

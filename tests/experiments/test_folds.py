@@ -13,10 +13,10 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.splits import Split
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
-from sdgar.experiments.candidates import Candidate
-from sdgar.experiments.compare import compare, pieces, save
-from sdgar.experiments.conditions import Conditions
-from sdgar.experiments.run import run
+from sdgar.lab.candidates import Candidate
+from sdgar.lab.compare import compare, pieces, save
+from sdgar.lab.conditions import Conditions
+from sdgar.runs.run import run
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 from sdgar.systems.ials import IALS

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from sdgar.cli.app import app
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
-from sdgar.experiments.job import Job, Rows, interrupted, made_up
-from sdgar.experiments.workspace import Workspace
 from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS
+from sdgar.runs.job import Job, Rows, interrupted, made_up
+from sdgar.runs.workspace import Workspace
 from sdgar.systems import part_names
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE

@@ -12,8 +12,8 @@ from sdgar.data import splits
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import StoppedError, UsageError
-from sdgar.experiments.run import run
 from sdgar.recommend.recommender import load
+from sdgar.runs.run import run
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE
 

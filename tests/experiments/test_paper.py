@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
-from sdgar.experiments import paper as experiments
-from sdgar.experiments.paper import chosen, cost, items, measurements, sources, times, training
-from sdgar.experiments.watch import Unwatched, never
+from sdgar.lab import paper as experiments
+from sdgar.lab.paper import chosen, cost, items, measurements, sources, times, training
+from sdgar.runs.watch import Unwatched, never
 from sdgar.systems.names import SYSTEMS
 
 polars = pytest.importorskip("polars")

@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdgar
-from sdgar.data.shards import Shards
-from sdgar.data.shards.blocks import Blocks
 from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.visits import Visits
 from sdgar.errors import DataError
-from sdgar.experiments.scale import memory, traffic
-from sdgar.experiments.scale import work as count
-from sdgar.experiments.scale.limits import limits
-from sdgar.experiments.scale.machines import Machines
-from sdgar.experiments.scale.plan import least_machines, plan
-from sdgar.experiments.scale.probe import probe
-from sdgar.experiments.scale.rates import PARTS, Rates, operations
-from sdgar.experiments.scale.workload import Sizes, Workload
 from sdgar.maths.neighbours_on_threads import block_of
+from sdgar.scale.planner import memory, traffic
+from sdgar.scale.planner import work as count
+from sdgar.scale.planner.limits import limits
+from sdgar.scale.planner.machines import Machines
+from sdgar.scale.planner.plan import least_machines, plan
+from sdgar.scale.planner.probe import probe
+from sdgar.scale.planner.rates import PARTS, Rates, operations
+from sdgar.scale.planner.workload import Sizes, Workload
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.blocks import Blocks
 
 RATES = Rates(
     start=7e9, classes=9e8, users=2e9, prepare=9e8, visits=9e8, follow=3e8, pairs=1e8, systems=1e9,

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import sdgar
-from sdgar.experiments.scale import memory
-from sdgar.experiments.scale import work as count
-from sdgar.experiments.scale.machines import Machines
-from sdgar.experiments.scale.plan import plan
-from sdgar.experiments.scale.rates import Rates
-from sdgar.experiments.scale.workload import Sizes, Workload
 from sdgar.maths import neighbours
+from sdgar.scale.planner import memory
+from sdgar.scale.planner import work as count
+from sdgar.scale.planner.machines import Machines
+from sdgar.scale.planner.plan import plan
+from sdgar.scale.planner.rates import Rates
+from sdgar.scale.planner.workload import Sizes, Workload
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 REPORTS = BENCHMARKS / "reports"

@@ -15,10 +15,10 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
 from sdgar.errors import ArtifactError, DataError, UsageError
-from sdgar.experiments import succession
-from sdgar.experiments.run import run
-from sdgar.experiments.succession import Succession, compared, informed, newest
 from sdgar.recommend.recommender import Recommender, load
+from sdgar.runs import succession
+from sdgar.runs.run import run
+from sdgar.runs.succession import Succession, compared, informed, newest
 from sdgar.systems.bpr import BPR
 from sdgar.systems.make import make_like
 from sdgar.systems.quick import Quick

@@ -21,10 +21,10 @@ from sdgar.errors import (
     StoppedError,
     UsageError,
 )
-from sdgar.experiments.study import PrunedError, Study, Tried, rounded
-from sdgar.experiments.tune import searched_of, tune
-from sdgar.experiments.watch import Unwatched
+from sdgar.lab.study import PrunedError, Study, Tried, rounded
+from sdgar.lab.tune import searched_of, tune
 from sdgar.maths.optimizers import OPTIMIZERS
+from sdgar.runs.watch import Unwatched
 from sdgar.settings import METRIC
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.bpr import BPR
@@ -169,7 +169,7 @@ def test_a_trial_that_falls_behind_is_given_up(data, monkeypatch):
 
 
 def last_rate(rates: tuple[float, ...], seed: int) -> float:
-    from sdgar.experiments.study import grid
+    from sdgar.lab.study import grid
 
     order = grid({"learning_rate": Choice(rates)}, {"learning_rate": 0.1}, seed)
     assert sorted(s["learning_rate"] for s in order) == sorted(rates)

@@ -28,9 +28,6 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError
-from sdgar.experiments.job import interrupted as job_of
-from sdgar.experiments.run import run
-from sdgar.experiments.workspace import Workspace
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors
@@ -41,6 +38,9 @@ from sdgar.models.model import Model
 from sdgar.models.network import MODULES, Encoder, ModuleScores
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.recommender import Recommender, load, most_popular
+from sdgar.runs.job import interrupted as job_of
+from sdgar.runs.run import run
+from sdgar.runs.workspace import Workspace
 from sdgar.storage import folders
 from sdgar.systems.aobpr import AOBPR
 from sdgar.systems.bpr import BPR

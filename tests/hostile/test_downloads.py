@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from sdgar.data.datasets import DATASETS
-from sdgar.data.datasets import download as module
-from sdgar.data.datasets.download import DownloadInterruptedError, download
 from sdgar.errors import SdgarError
+from sdgar.lab.datasets import DATASETS
+from sdgar.lab.datasets import download as module
+from sdgar.lab.datasets.download import DownloadInterruptedError, download
 
 from ..cli.test_cli import Done, sdgar
 from .cases import Case, check, table

@@ -18,15 +18,15 @@ import pytest
 from sdgar.data.readers import ReadOptions
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import ArtifactError, SdgarError, UsageError
-from sdgar.experiments import workspace
-from sdgar.experiments.job import Job
-from sdgar.experiments.paper import measurements
-from sdgar.experiments.results import Results
-from sdgar.experiments.watch import Unwatched, never
-from sdgar.experiments.workspace import Workspace
+from sdgar.lab.paper import measurements
+from sdgar.lab.results import Results
 from sdgar.models.network import Encoder, rebuilt
 from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
+from sdgar.runs import workspace
+from sdgar.runs.job import Job
+from sdgar.runs.watch import Unwatched, never
+from sdgar.runs.workspace import Workspace
 from sdgar.storage import folders
 from sdgar.training import checkpoint_file
 from sdgar.training.fit import EpochRecord

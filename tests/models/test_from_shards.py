@@ -16,16 +16,16 @@ from torch.testing import assert_close
 
 import sdgar
 from sdgar.data.interactions import Interactions
-from sdgar.data.shards import Shards
-from sdgar.data.shards.blocks import Blocks
-from sdgar.data.shards.held import Without, hold
 from sdgar.errors import DataError, NumericalError, ResourceError, UsageError
 from sdgar.machine import cores
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.neighbours_on_threads import least_memory
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.models import from_shards
 from sdgar.models.item_weights import LocalItemWeights
+from sdgar.scale import neighbours_from_shards as from_shards
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.shards.held import Without, hold
 from sdgar.storage.folders import DamagedError
 
 from ..maths.test_neighbours import dense, oracle

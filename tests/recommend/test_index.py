@@ -15,17 +15,17 @@ import sdgar
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
 from sdgar.errors import NumericalError, ResourceError, UsageError
-from sdgar.evaluation.topk import top_k
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import NewContexts, OnSphere
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
-from sdgar.recommend import index as module
+from sdgar.ranking import index as module
+from sdgar.ranking.index import ItemIndex, best_items, can_be_indexed, recall
+from sdgar.ranking.inverted_file import InvertedFile
+from sdgar.ranking.topk import top_k
 from sdgar.recommend import recommender
 from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.index import ItemIndex, best_items, can_be_indexed, recall
-from sdgar.recommend.inverted_file import InvertedFile
 
 pytest.importorskip("faiss")
 CPU = torch.device("cpu")

@@ -17,7 +17,7 @@ import sdgar
 from sdgar.cli import asked
 from sdgar.data.ids import Ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
-from sdgar.evaluation import sweep
+from sdgar.ranking import sweep
 from sdgar.recommend import artifact, recommender
 from sdgar.recommend.artifact import Artifact
 from sdgar.recommend.ranking import pieces_of

@@ -13,8 +13,8 @@ import pytest
 
 import sdgar
 from sdgar.data.interactions import Interactions
-from sdgar.evaluation import topk
-from sdgar.evaluation.topk import top_k
+from sdgar.ranking import topk
+from sdgar.ranking.topk import top_k
 from sdgar.systems.names import SYSTEMS
 
 THREADS = 8

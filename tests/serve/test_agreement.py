@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sdgar.database import Database
 from sdgar.errors import UsageError
 from sdgar.serve.agreement import Agreement
 from sdgar.serve.snapshot import Snapshot
+from sdgar.serve.store import Database
 from sdgar.serve.swap import Models, Source
 
 
@@ -100,7 +100,9 @@ def test_a_process_that_is_dead_is_not_waited_for(
     assert one.serves == "first"
     now = time.time
     monkeypatch.setattr("sdgar.serve.agreement.time.time", lambda: now() + 60)
-    monkeypatch.setattr("sdgar.database.deployments.time.time_ns", lambda: int((now() + 60) * 1e9))
+    monkeypatch.setattr(
+        "sdgar.serve.store.deployments.time.time_ns", lambda: int((now() + 60) * 1e9)
+    )
     one.agreement.look()
     assert one.serves == "second"
 

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 import sdgar
-from sdgar.database import Database
 from sdgar.errors import SdgarError
+from sdgar.serve.store import Database
 
 
 class Process:

@@ -15,14 +15,14 @@ import pytest
 
 import sdgar
 from sdgar.data.synthetic import Shape, generate
-from sdgar.experiments.job import Rows, made_up
+from sdgar.runs.job import Rows, made_up
 from sdgar.systems.sdsoftmax import SDSoftmax
 
 pytest.importorskip("fastapi", reason='the server needs the extra: pip install "sdgar[serve]"')
 
-from sdgar.database import Database
 from sdgar.serve.server import Settings
 from sdgar.serve.showcase import fill
+from sdgar.serve.store import Database
 
 from ..serve.conftest import Live
 from .page_stub import Stub

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import sdgar
-from sdgar.data.shards import Shards
 from sdgar.errors import ArtifactError, ResourceError, UsageError
+from sdgar.scale.shards import Shards
 from sdgar.storage import addresses, remote
 
 from ..cli.test_cli import result_of

@@ -12,8 +12,8 @@ import urllib.request
 import pytest
 
 import sdgar
-from sdgar.data.shards import Shards
 from sdgar.errors import ResourceError, UsageError
+from sdgar.scale.shards import Shards
 from sdgar.storage import remote
 
 from ..cli.test_cli import result_of

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import sdgar
-from sdgar.data.shards import Shards
 from sdgar.errors import ResourceError, UsageError
-from sdgar.machine.workers import Workers
-from sdgar.training.gpu_needs import GpuNeeds
-from sdgar.training.sharded import OnShards
+from sdgar.scale.gpu_needs import GpuNeeds
+from sdgar.scale.sharded import OnShards
+from sdgar.scale.shards import Shards
+from sdgar.scale.workers import Workers
 
 CPU = torch.device("cpu")
 

@@ -15,11 +15,11 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import History
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import DataError, UsageError
-from sdgar.evaluation import topk
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum
+from sdgar.ranking import topk
 from sdgar.training.memory import WEIGHTS, Memory, beside, choose_weight
 
 QUICK = {"dim": 8, "states": 4, "pretrain": 2, "n_negatives": 8, "epochs": 2, "evaluate_every": 1}

@@ -25,9 +25,9 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.errors import ArtifactError, NumericalError, ResourceError, UsageError
-from sdgar.experiments import workspace
-from sdgar.experiments.run import run
 from sdgar.recommend import artifact
+from sdgar.runs import workspace
+from sdgar.runs.run import run
 from sdgar.storage import folders
 from sdgar.systems.bpr import BPR
 from sdgar.systems.irgan import IRGAN
@@ -612,7 +612,7 @@ import json, os, signal, sys, time
 sys.modules["torch._dynamo"] = None  # the import of torch's compiler takes seconds, for nothing
 import torch
 import rich.progress, rich.table
-import sdgar, sdgar.cli.app, sdgar.data.readers, sdgar.experiments.run, sdgar.systems.bpr
+import sdgar, sdgar.cli.app, sdgar.data.readers, sdgar.runs.run, sdgar.systems.bpr
 from sdgar.cli import main
 from sdgar.engines.choose import choose_engine
 data = sdgar.Interactions.from_arrays([0, 1, 2, 0], [0, 1, 2, 1])

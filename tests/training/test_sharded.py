@@ -10,14 +10,14 @@ import pytest
 import torch
 
 import sdgar
-from sdgar.data.shards import Shards
-from sdgar.data.shards.blocks import Blocks
-from sdgar.data.shards.held import Without, hold
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
-from sdgar.experiments.sharded_run import bytes_needed, run_shards
-from sdgar.training.sharded import OnShards
-from sdgar.training.users_on_disk import UsersOnDisk
+from sdgar.scale.run import bytes_needed, run_shards
+from sdgar.scale.sharded import OnShards
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.shards.held import Without, hold
+from sdgar.scale.users_on_disk import UsersOnDisk
 
 from ..cli.test_cli import sdgar as command
 
@@ -114,7 +114,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs,
 
 
 def test_one_epoch_is_not_run_again_for_few_validation_rows(shards, tmp_path, monkeypatch):
-    monkeypatch.setattr("sdgar.training.sharded.FEW", 1.0)
+    monkeypatch.setattr("sdgar.scale.sharded.FEW", 1.0)
     told = {"memory": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
     model = sdgar.SDSoftmax(**SMALL["sdsoftmax"] | {"epochs": 1})
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"

@@ -10,12 +10,12 @@ import torch
 import sdgar
 from sdgar.cli.planned import tell_memory
 from sdgar.contracts import NotCovered
-from sdgar.engines.owned_blocks import OwnedBlockEngine
 from sdgar.errors import ResourceError, UsageError
-from sdgar.experiments.sharded_run import bytes_needed, layout_of, run_shards
-from sdgar.machine.workers import ALONE, Workers
 from sdgar.samplers import sampled_sums
-from sdgar.training.sharded import OnShards
+from sdgar.scale.owned_blocks import OwnedBlockEngine
+from sdgar.scale.run import bytes_needed, layout_of, run_shards
+from sdgar.scale.sharded import OnShards
+from sdgar.scale.workers import ALONE, Workers
 
 from . import test_workers
 from .test_workers import SMALL, TOLD, bytes_of, task_of

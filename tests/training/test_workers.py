@@ -11,17 +11,17 @@ import torch
 from torch.distributed import FileStore
 
 import sdgar
-from sdgar.data.shards import Shards
-from sdgar.data.shards.blocks import Blocks
-from sdgar.data.shards.held import Without, hold
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ResourceError, UsageError
-from sdgar.experiments.sharded_run import TEST_SHARE, run_shards
-from sdgar.experiments.workspace import partial_of
-from sdgar.machine import meeting, workers
 from sdgar.maths.rng import Stream
+from sdgar.runs.workspace import partial_of
 from sdgar.samplers import sampled_sums
-from sdgar.training.sharded import VALID_SHARE
+from sdgar.scale import meeting, workers
+from sdgar.scale.run import TEST_SHARE, run_shards
+from sdgar.scale.sharded import VALID_SHARE
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.shards.held import Without, hold
 
 from .workers import CHUNK, Task, run_together
 

@@ -19,7 +19,7 @@ from sdgar.errors import ResourceError, SdgarError
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
     [
-        "sdgar.engines.fused.shared_cpu", "sdgar.experiments.sharded_run",
+        "sdgar.scale.shared_cpu", "sdgar.scale.run",
         "sdgar.kernels.numba.shared_epoch", "sdgar.systems.bpr", "sdgar.systems.sdsoftmax",
         "torch.distributed",
     ]
@@ -106,10 +106,10 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     from torch.distributed import FileStore
 
     import sdgar
-    from sdgar.data.shards import Shards
-    from sdgar.experiments.sharded_run import follow_run, run_shards
-    from sdgar.machine import common, meeting
     from sdgar.samplers import sampled_sums
+    from sdgar.scale import common, meeting
+    from sdgar.scale.run import follow_run, run_shards
+    from sdgar.scale.shards import Shards
 
     torch.set_num_threads(1)
     common._folders = lambda: [task.out.parent]
@@ -148,7 +148,7 @@ class Steps:
     """What a process with a part of the items sends in steps, counted anew from what it met."""
 
     def __init__(self, n_items: int, workers: Any) -> None:
-        from sdgar.engines.fused.owned_cpu import _Batches
+        from sdgar.scale.owned_cpu import _Batches
 
         self.found = {"sent": 0, "expected": 0, "steps": 0, "most": 0}
         self._n_items, self._workers, self._draws = n_items, workers, 0
@@ -172,7 +172,7 @@ class Steps:
         _Batches._asked = ask_and_count  # type: ignore[method-assign]
 
     def _count(self, batches: Any) -> None:
-        from sdgar.machine.traffic import to_owners
+        from sdgar.scale.traffic import to_owners
 
         workers, mine = self._workers, int(batches._dealt.count_1[0])
         entries = []
@@ -218,8 +218,8 @@ class Steps:
 
 def _mishaps(task: Task, number: int) -> None:
     """Let what is to happen to this process happen."""
-    from sdgar.engines.fused.dealt_cpu import DealtCpuEngine
-    from sdgar.training.users_on_disk import UsersOnDisk
+    from sdgar.scale.dealt_cpu import DealtCpuEngine
+    from sdgar.scale.users_on_disk import UsersOnDisk
 
     run: Callable[..., Any] = DealtCpuEngine.run_epoch
     blocks = []

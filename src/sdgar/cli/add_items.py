@@ -42,8 +42,8 @@ def add_items(
     and to other items. One of --item-features alone is cold: its vector is predicted, and lists
     mark it. The table has the features of known items too, which predictions are learned from.
     """
-    from sdgar.experiments.workspace import require_free
     from sdgar.recommend.recommender import load
+    from sdgar.runs.workspace import require_free
 
     if not events and item_features is None:
         raise UsageError("say --events FILE, --item-features TABLE, or both.", code="no_items")

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 from sdgar.kernels.folder import folder_of_sources, portable_systems
 
 if TYPE_CHECKING:
-    from sdgar.experiments.job import Job
     from sdgar.recommend.recommender import Recommender
+    from sdgar.runs.job import Job
 
 
 class Ahead:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from sdgar.cli.answers import with_names
 from sdgar.cli.console import Screen
-from sdgar.cli.workers import several
+from sdgar.scale.commands.workers import several
 from sdgar.storage import folders
 from sdgar.storage.whole_files import disk_error
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from sdgar.machine.workers import Workers
     from sdgar.recommend.lists import Lists
+    from sdgar.scale.workers import Workers
 
 _NAME = re.compile(r"part-\d{4,}\.parquet")
 

@@ -14,8 +14,8 @@ from sdgar.cli import options
 from sdgar.cli.answer_parts import require_free
 from sdgar.cli.console import Screen
 from sdgar.cli.reports import tell_loaded
-from sdgar.cli.workers import follows
 from sdgar.errors import UsageError
+from sdgar.scale.commands.workers import follows
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions

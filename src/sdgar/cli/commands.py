@@ -49,6 +49,16 @@ A word that Python keeps for itself has ``_`` behind it there.
 """
 
 
+_PACKAGES = {
+    "ab": "sdgar.serve.commands",
+    "compare": "sdgar.lab.commands",
+    "keys": "sdgar.serve.commands",
+    "paper": "sdgar.lab.commands",
+    "serve": "sdgar.serve.commands",
+    "tune": "sdgar.lab.commands",
+}
+
+
 class ByName(Commands):
     """The commands of ``LINES``."""
 
@@ -68,7 +78,7 @@ class ByName(Commands):
 def command_of(name: str) -> Any:
     """Import the command of this name, and return it in the form that Typer runs."""
     home = f"{name}_" if iskeyword(name) else name.replace("-", "_")
-    made = getattr(import_module(f"sdgar.cli.{home}"), home)
+    made = getattr(import_module(f"{_PACKAGES.get(name, 'sdgar.cli')}.{home}"), home)
     if not isinstance(made, typer.Typer):
         app = typer.Typer(**shown_as(add_completion=False))
         app.command(name, cls=Command)(made)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from sdgar.cli import data_files, data_sets, data_shards, data_store
+from sdgar.cli import data_files
 from sdgar.cli.commands import LINES
 from sdgar.cli.pages import Command, Commands, shown_as
+from sdgar.lab.commands import data_sets
+from sdgar.scale.commands import data_shards
+from sdgar.serve.commands import data_store
 
 data = typer.Typer(**shown_as(cls=Commands, add_completion=False, help=LINES["data"]))
 data.command(cls=Command)(data_files.stats)

@@ -84,9 +84,9 @@ def split(
     from.
     """
     from sdgar.data.readers import read_files
-    from sdgar.data.shards.manifest import is_shards
     from sdgar.data.splits import split as hold_out
     from sdgar.data.tables import events, write_table
+    from sdgar.scale.shards.manifest import is_shards
 
     options.require_one_split(rule, "sdgar data split", "writes")
     remote.require_absent(out, overwrite=overwrite)
@@ -136,8 +136,8 @@ def _split_shards(
     json: bool,
 ) -> None:
     """Split shards into shards."""
-    from sdgar.data.shards import Shards
-    from sdgar.data.shards.splitting import split_shards
+    from sdgar.scale.shards import Shards
+    from sdgar.scale.shards.splitting import split_shards
 
     screen = Screen(as_json=json)
     shards = Shards.open(folder)

@@ -35,8 +35,8 @@ def demo(
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import PRESETS, generate
-    from sdgar.experiments.figures import draw_training, first_pass
-    from sdgar.experiments.job import Rows, made_up
+    from sdgar.runs.figures import draw_training, first_pass
+    from sdgar.runs.job import Rows, made_up
     from sdgar.systems.sdsoftmax import SDSoftmax
 
     screen = Screen(as_json=as_json)
@@ -79,13 +79,13 @@ def demo(
 
 def _serve(screen: Screen, out: Path, port: int) -> None:
     """Give the items names and pictures in a store beside the model, and serve both."""
-    from sdgar.cli import serve as served
+    from sdgar.serve.commands import serve as served
 
     store = f"sqlite:///{out.with_name(f'{out.name}-store.db')}"
     served.require_extra()
-    from sdgar.database import Database
     from sdgar.recommend.recommender import load
     from sdgar.serve.showcase import fill
+    from sdgar.serve.store import Database
 
     with Database.open(store) as database:
         filled = fill(database, load(out))

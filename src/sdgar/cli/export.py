@@ -31,7 +31,7 @@ def export(
     as_json: options.Json = False,
 ) -> None:
     """Write a model for other programs: tables, arrays, an index, a graph, or SQL."""
-    from sdgar.exchange.export import export as written
+    from sdgar.exports.export import export as written
     from sdgar.recommend.recommender import load
 
     screen = Screen(as_json=as_json)

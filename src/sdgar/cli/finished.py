@@ -14,10 +14,10 @@ from sdgar.show.printed import command
 from sdgar.storage import remote
 
 if TYPE_CHECKING:
-    from sdgar.experiments.job import Job
-    from sdgar.experiments.run import RunResult
-    from sdgar.experiments.succession import Succession
     from sdgar.recommend.recommender import Recommender
+    from sdgar.runs.job import Job
+    from sdgar.runs.run import RunResult
+    from sdgar.runs.succession import Succession
     from sdgar.systems.base import Estimator
 
 
@@ -98,7 +98,7 @@ def tell_succession(screen: Screen, found: Succession) -> None:
 
 def _picture(job: Job, out: Path, result: RunResult) -> Path | None:
     """Draw how the epoch was chosen, beside the log of the run."""
-    from sdgar.experiments.figures import draw_run
+    from sdgar.runs.figures import draw_run
 
     return draw_run(
         result.log,

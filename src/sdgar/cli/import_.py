@@ -61,9 +61,9 @@ def import_(
     from sdgar.arguments import one_of
     from sdgar.data.readers import read_files
     from sdgar.data.readers.id_tables import read_ids
-    from sdgar.exchange.arrays import read_arrays
-    from sdgar.exchange.factors import import_factors
-    from sdgar.experiments.workspace import require_free
+    from sdgar.exports.arrays import read_arrays
+    from sdgar.exports.factors import import_factors
+    from sdgar.runs.workspace import require_free
 
     one_of("source", source, _FROM)
     if sorted_ids and (user_ids or item_ids):

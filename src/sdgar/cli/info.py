@@ -18,10 +18,10 @@ def info(run: options.RunFolder, as_json: options.Json = False) -> None:
     RUN.partial, or RUN while there is no model in it yet, is an unfinished run: how far it has
     come, and how to go on with it.
     """
-    from sdgar.experiments import facts
-    from sdgar.experiments.workspace import partial_of
     from sdgar.recommend.facts import facts_of
     from sdgar.recommend.recommender import load
+    from sdgar.runs import facts
+    from sdgar.runs.workspace import partial_of
 
     screen = Screen(as_json=as_json)
     if run.name.endswith(_PARTIAL) and run.name != _PARTIAL:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import ReadOptions
     from sdgar.data.splits import Split
-    from sdgar.database.address import Address
-    from sdgar.experiments.job import Job, Rows
     from sdgar.recommend.recommender import Recommender
+    from sdgar.runs.job import Job, Rows
+    from sdgar.serve.store.address import Address
 
 
 def absolute(files: Sequence[Path | Address] | None) -> list[str]:
@@ -47,7 +47,7 @@ def bounded(files: Sequence[Path | Address] | None) -> list[Path | Address] | No
 def _up_to_now(file: Path | Address) -> Path | Address:
     if isinstance(file, Path) or file.last is not None:
         return file
-    from sdgar.database import Database
+    from sdgar.serve.store import Database
 
     with Database.open(file, read_only=True) as store:
         return replace(file, last=store.last_number())
@@ -64,9 +64,9 @@ def read_rows(
 
     Where the inputs were given just now, their addresses still have passwords.
     """
-    from sdgar.experiments.job import Rows
-    from sdgar.experiments.succession import NEW, newest
     from sdgar.recommend.recommender import load
+    from sdgar.runs.job import Rows
+    from sdgar.runs.succession import NEW, newest
 
     files, tests = files or _sources(job.files), test or _sources(job.test)
     data, reading = read_events(screen, "data", files, job.read_options())

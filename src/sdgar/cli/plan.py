@@ -15,7 +15,7 @@ from sdgar.cli.planned import size, tell_plan
 from sdgar.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
-    from sdgar.experiments.scale.rates import Rates
+    from sdgar.scale.planner.rates import Rates
 
 _LAYOUTS = ("auto", "copied", "shared")
 
@@ -93,12 +93,12 @@ def plan(
     The numbers follow from sizes and from how fast one core is, which is measured here or read from
     --rates. Nothing is trained, and no data is needed.
     """
-    from sdgar.experiments.scale.limits import limits
-    from sdgar.experiments.scale.machines import Machines
-    from sdgar.experiments.scale.plan import least_machines
-    from sdgar.experiments.scale.plan import plan as planned
-    from sdgar.experiments.scale.probe import probe
-    from sdgar.experiments.scale.workload import Workload
+    from sdgar.scale.planner.limits import limits
+    from sdgar.scale.planner.machines import Machines
+    from sdgar.scale.planner.plan import least_machines
+    from sdgar.scale.planner.plan import plan as planned
+    from sdgar.scale.planner.probe import probe
+    from sdgar.scale.planner.workload import Workload
     from sdgar.systems.learner import Learner
     from sdgar.systems.make import make
 
@@ -206,7 +206,7 @@ def _rate(option: str, text: str) -> float:
 
 def _read(path: Path) -> Rates:
     from sdgar.errors import DataError
-    from sdgar.experiments.scale.rates import Rates
+    from sdgar.scale.planner.rates import Rates
 
     try:
         return Rates.from_dict(json.loads(path.read_text()))

@@ -9,11 +9,11 @@ from sdgar.cli.console import Screen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sdgar.data.shards import Shards
-    from sdgar.experiments.scale.limits import Limit
-    from sdgar.experiments.scale.plan import Plan
-    from sdgar.experiments.sharded_run import Layout
-    from sdgar.machine.workers import Workers
+    from sdgar.scale.planner.limits import Limit
+    from sdgar.scale.planner.plan import Plan
+    from sdgar.scale.run import Layout
+    from sdgar.scale.shards import Shards
+    from sdgar.scale.workers import Workers
     from sdgar.systems.learner import Learner
 
 _UNITS = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
@@ -72,11 +72,11 @@ def tell_memory(
 
     Return whether items are sharded among the workers.
     """
-    from sdgar.experiments.scale.machines import Machines
-    from sdgar.experiments.scale.memory import BESIDE
-    from sdgar.experiments.scale.traffic import sent_a_step
-    from sdgar.experiments.scale.workload import Workload
-    from sdgar.experiments.sharded_run import bytes_needed, layout_of
+    from sdgar.scale.planner.machines import Machines
+    from sdgar.scale.planner.memory import BESIDE
+    from sdgar.scale.planner.traffic import sent_a_step
+    from sdgar.scale.planner.workload import Workload
+    from sdgar.scale.run import bytes_needed, layout_of
 
     several, together = workers.count > 1, told["together"]
     apart = layout_of(items, estimator, shards, together, told["memory"], workers) == "sharded"

@@ -21,7 +21,7 @@ def systems(
     as_json: options.Json = False,
 ) -> None:
     """Show the systems there are; with a name, its settings and what it can do."""
-    from sdgar.experiments import catalogue
+    from sdgar.runs import catalogue
 
     screen = Screen(as_json=as_json)
     if name is None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdgar.cli import options
-from sdgar.cli.workers import started_again
 from sdgar.errors import UsageError
+from sdgar.scale.commands.workers import started_again
 from sdgar.settings import VANISHED
 
 if TYPE_CHECKING:
-    from sdgar.experiments.job import Job
+    from sdgar.runs.job import Job
     from sdgar.systems.base import Estimator
 
 _WITH_RESUME = (
@@ -51,8 +51,8 @@ def _as_before(
 ) -> tuple[Estimator, dict[str, str]]:
     """Make the system of an earlier model, with the settings that it had but for those given."""
     from sdgar.arguments import one_of
-    from sdgar.experiments.succession import require_condition, require_rule
     from sdgar.recommend.manifest import read_manifest
+    from sdgar.runs.succession import require_condition, require_rule
     from sdgar.systems.make import make_like
 
     about, split = read_manifest(said["earlier"])["about"], said["split"]
@@ -114,7 +114,7 @@ def to_go_on_with(
 
     Workers that torchrun has started again go on with the run that they had begun.
     """
-    from sdgar.experiments.workspace import partial_of
+    from sdgar.runs.workspace import partial_of
 
     if out is None or not started_again() or not partial_of(out).exists():
         return resume, given
@@ -123,7 +123,7 @@ def to_go_on_with(
 
 def interrupted_job(out: Path, given: Mapping[str, str]) -> Job:
     """Read what an interrupted run was told to do; nothing of it can be told anew."""
-    from sdgar.experiments.job import interrupted
+    from sdgar.runs.job import interrupted
 
     extra = [word for name, word in given.items() if name not in _WITH_RESUME]
     if extra:

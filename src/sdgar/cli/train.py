@@ -12,8 +12,8 @@ from sdgar.cli.console import Screen
 from sdgar.cli.inputs import absolute, bounded
 from sdgar.cli.to_train import counted_as_before, interrupted_job, system_to_train, to_go_on_with
 from sdgar.cli.train_job import train_job
-from sdgar.cli.workers import follows
 from sdgar.errors import UsageError
+from sdgar.scale.commands.workers import follows
 from sdgar.settings import CHECKPOINT_SECONDS, TEST_USERS, TOGETHER
 from sdgar.storage import remote
 
@@ -85,9 +85,9 @@ def train(
     context.call_on_close(ahead.end)
 
     from sdgar.evaluation.metrics import check_metric
-    from sdgar.experiments.job import Job
-    from sdgar.experiments.run import check_settings
-    from sdgar.experiments.workspace import require_free
+    from sdgar.runs.job import Job
+    from sdgar.runs.run import check_settings
+    from sdgar.runs.workspace import require_free
     from sdgar.systems.checks import require_looks_at_features
 
     screen, given = Screen(as_json=as_json), options.given(context)

@@ -11,12 +11,12 @@ from sdgar.cli.finished import tell_earlier, tell_finished
 from sdgar.cli.inputs import read_rows
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
-from sdgar.cli.train_shards import train_on_shards
+from sdgar.scale.commands.train_shards import train_on_shards
 
 if TYPE_CHECKING:
     from sdgar.cli.ahead import Ahead
-    from sdgar.experiments.job import Job
-    from sdgar.experiments.sharded_run import Layout
+    from sdgar.runs.job import Job
+    from sdgar.scale.run import Layout
     from sdgar.systems.base import Estimator
 
 
@@ -40,7 +40,7 @@ def _train(
     screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool, *,
     resume: bool, inputs: tuple[Any, ...],
 ) -> None:  # fmt: skip
-    from sdgar.experiments.run import loop_of
+    from sdgar.runs.run import loop_of
 
     rows = read_rows(screen, job, *inputs)
     tell_system(screen, estimator, rows.train)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.tables import write_pieces
-from sdgar.database import Address, Database
+from sdgar.serve.store import Address, Database
 
 _COLUMNS: dict[str, tuple[str, Any]] = {
     "number": ("number", pl.Int64),

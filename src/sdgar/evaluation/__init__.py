@@ -4,7 +4,7 @@ from sdgar.evaluation.counts import Counts
 from sdgar.evaluation.metrics import DEFINITIONS, per_user
 from sdgar.evaluation.paired import Paired, compare
 from sdgar.evaluation.report import Report, evaluate
-from sdgar.evaluation.topk import TopK, top_k
+from sdgar.ranking.topk import TopK, top_k
 
 __all__ = [
     "DEFINITIONS",

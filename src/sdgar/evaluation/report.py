@@ -20,8 +20,8 @@ from sdgar.evaluation.known import Known
 from sdgar.evaluation.measures import meanings
 from sdgar.evaluation.metrics import DEFINITIONS, check_ks
 from sdgar.evaluation.ranked import Ranked
-from sdgar.evaluation.sweep import best_of_many
 from sdgar.models.field_factors import FieldFactors
+from sdgar.ranking.sweep import best_of_many
 from sdgar.settings import KS
 from sdgar.show.printed import Described
 

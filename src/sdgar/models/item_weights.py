@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from sdgar.data.shards import Shards
-    from sdgar.models.from_shards import WeightOf
+    from sdgar.scale.neighbours_from_shards import WeightOf
+    from sdgar.scale.shards import Shards
 
 Matrix = TypeVar("Matrix", Tensor, SparseMatrix)
 """How the weights are held."""
@@ -118,8 +118,8 @@ class LocalItemWeights(_ByWeights[SparseMatrix]):
         files, which the system keeps as long as there is room, come on top. ``weight_of`` says how
         much each row of a shard counts for the weights.
         """
-        from sdgar.data.shards import Shards
-        from sdgar.models import from_shards
+        from sdgar.scale import neighbours_from_shards as from_shards
+        from sdgar.scale.shards import Shards
 
         of_kind("shards", shards, Shards, "Open them with sdgar.Shards.open(folder).")
         of_kind("memory", memory, int, "Give a number of bytes, such as 4 << 30.")

@@ -12,7 +12,7 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import History
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
-from sdgar.recommend.index import Finder, best_items
+from sdgar.ranking.index import Finder, best_items
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import first_reasons

@@ -25,19 +25,11 @@ from sdgar.data.interactions import History, Interactions
 from sdgar.errors import SdgarWarning, UsageError
 from sdgar.evaluation.popularity import popularity
 from sdgar.evaluation.report import Report
-from sdgar.evaluation.sieve import FROM_ITEMS as SIEVE_FROM
-from sdgar.evaluation.sieve import Sieve, can_be_sieved
-from sdgar.evaluation.sweep import Sweep, can_be_swept, is_worth_it
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model, Side
 from sdgar.models.sum import Sum
-from sdgar.recommend import artifact
-from sdgar.recommend.adding import Events, grown
-from sdgar.recommend.artifact import Artifact
-from sdgar.recommend.explain import One, explain
-from sdgar.recommend.histories import Histories, rows_of
-from sdgar.recommend.index import (
+from sdgar.ranking.index import (
     FROM_ITEMS,
     LEAST_RECALL,
     Finder,
@@ -45,6 +37,14 @@ from sdgar.recommend.index import (
     best_items,
     can_be_indexed,
 )
+from sdgar.ranking.sieve import FROM_ITEMS as SIEVE_FROM
+from sdgar.ranking.sieve import Sieve, can_be_sieved
+from sdgar.ranking.sweep import Sweep, can_be_swept, is_worth_it
+from sdgar.recommend import artifact
+from sdgar.recommend.adding import Events, grown
+from sdgar.recommend.artifact import Artifact
+from sdgar.recommend.explain import One, explain
+from sdgar.recommend.histories import Histories, rows_of
 from sdgar.recommend.lists import Lists
 from sdgar.recommend.measuring import Beside, measured
 from sdgar.recommend.pairs import pairs_table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sdgar.data.ids import Ids
 from sdgar.errors import ResourceError
-from sdgar.evaluation.sweep import is_worth_it
 from sdgar.machine import cores
+from sdgar.ranking.sweep import is_worth_it
 from sdgar.recommend.recommender import PIECE, Recommender
 
 _LIBRARIES = 400 << 20

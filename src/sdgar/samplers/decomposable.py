@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, KnownPositives, Negatives, Score
-from sdgar.machine.workers import ALONE
 from sdgar.maths.rng import Draws, Stream, uniform_line
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.generator import Update
 from sdgar.samplers.health import health
 from sdgar.samplers.reject import redraw_known
+from sdgar.scale.workers import ALONE
 
 
 class Decomposable:

@@ -8,9 +8,9 @@ from typing import ClassVar, Protocol
 from torch import Tensor
 
 from sdgar.contracts import Score
-from sdgar.machine.workers import Workers
 from sdgar.maths.rng import Draws
 from sdgar.samplers.alias import AliasTables
+from sdgar.scale.workers import Workers
 
 
 class Mixture(Protocol):

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from sdgar.contracts import Score
 from sdgar.errors import UsageError
-from sdgar.machine.workers import ALONE, Workers
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.generator import Mixture
+from sdgar.scale.workers import ALONE, Workers
 
 _CHUNK, _CHUNK_ON_GPU = 1 << 22, 1 << 28
 """Numbers that a chunk looks at, one for each row, draw and state. On the CPU there should be

@@ -21,8 +21,8 @@ from sdgar.serve.snapshot import Snapshot
 from sdgar.serve.swap import Models, Staged
 
 if TYPE_CHECKING:
-    from sdgar.database import Database
-    from sdgar.database.records import Report, Wanted
+    from sdgar.serve.store import Database
+    from sdgar.serve.store.records import Report, Wanted
 
 HEARD = 10.0
 """The seconds after which a process that says nothing is taken for dead."""

@@ -19,8 +19,8 @@ from sdgar.recommend.rules import Facts
 from sdgar.serve.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from sdgar.database import Database, Entry
-    from sdgar.database.records import Side
+    from sdgar.serve.store import Database, Entry
+    from sdgar.serve.store.records import Side
 
 _MOST_KEPT = 200_000
 """How many entries are kept in memory."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sdgar.database import Database, Impression
+    from sdgar.serve.store import Database, Impression
 
 _MOST_WAITING = 10_000
 
@@ -30,7 +30,7 @@ class Impressions:
         """Remember what a request was answered with."""
         if self._database is None:
             return
-        from sdgar.database import Impression
+        from sdgar.serve.store import Impression
 
         now = time.time()
         for one in lists:

@@ -105,7 +105,7 @@ def state_from(settings: Settings) -> State:
     """Load the models, open the store, and put the parts of a server together."""
     database = None
     if settings.store is not None:
-        from sdgar.database import Database
+        from sdgar.serve.store import Database
 
         database = Database.open(settings.store)
     keys = [] if database is None else database.keys()

@@ -39,7 +39,7 @@ from sdgar.serve.variants import Variant
 from sdgar.serve.whom import Whom, by_history, by_user
 
 if TYPE_CHECKING:
-    from sdgar.database import Entry
+    from sdgar.serve.store import Entry
 
 _MOST_DEPTH = 3_000
 """A list is taken from at most so many best items before the rest is filtered out here."""

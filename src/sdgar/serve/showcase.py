@@ -18,7 +18,7 @@ from sdgar.models.sum import Sum
 from sdgar.recommend.recommender import Recommender
 
 if TYPE_CHECKING:
-    from sdgar.database import Database, Entry
+    from sdgar.serve.store import Database, Entry
 
 CATEGORIES = (
     "adventure", "comedy", "crime", "documentary", "drama", "fantasy", "mystery", "romance",
@@ -49,7 +49,7 @@ def fill(database: Database, model: Recommender) -> int:
 
 def entries(model: Recommender) -> list[Entry]:
     """Make up an entry for every item."""
-    from sdgar.database import Entry
+    from sdgar.serve.store import Entry
 
     group_I = _groups(model)
     made: list[Entry] = []

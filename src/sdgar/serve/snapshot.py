@@ -21,8 +21,8 @@ from sdgar.data.interactions import History
 from sdgar.errors import NumericalError, UsageError
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model
+from sdgar.ranking.index import best_items
 from sdgar.recommend.facts import facts_of
-from sdgar.recommend.index import best_items
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import Reasons, explained
 from sdgar.recommend.recommender import Recommender, load

@@ -16,7 +16,7 @@ from sdgar.serve.service import Service
 from sdgar.serve.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from sdgar.database import Database
+    from sdgar.serve.store import Database
 
 
 @dataclass

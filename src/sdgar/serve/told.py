@@ -16,7 +16,7 @@ from sdgar.serve.variants import Variant, Variants
 
 if TYPE_CHECKING:
     from sdgar.data.ids import Ids
-    from sdgar.database import Entry
+    from sdgar.serve.store import Entry
 
 
 @dataclass(frozen=True)

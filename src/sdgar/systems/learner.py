@@ -10,7 +10,6 @@ import torch
 from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Discriminator, Objective, Recommending, Sampler, System
 from sdgar.data.interactions import Interactions
-from sdgar.data.shards import Shards
 from sdgar.errors import DataError, UsageError
 from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import make_optimizer
@@ -18,15 +17,16 @@ from sdgar.maths.rng import check_seed
 from sdgar.parts.register import Ingredients
 from sdgar.parts.users import for_users
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
+from sdgar.scale.gpu_needs import GpuNeeds
+from sdgar.scale.sharded import OnShards, ShardedTraining
+from sdgar.scale.shards import Shards
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
 from sdgar.training import further
 from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
-from sdgar.training.gpu_needs import GpuNeeds
 from sdgar.training.memory import Memory
 from sdgar.training.protocols import Training
-from sdgar.training.sharded import OnShards, ShardedTraining
 from sdgar.training.trained import OnPhase
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ import signal
 import sys
 from pathlib import Path
 
-from sdgar.data.shards.build import shard_files
-from sdgar.data.shards.limits import Limits
 from sdgar.errors import SdgarError
+from sdgar.scale.shards.build import shard_files
+from sdgar.scale.shards.limits import Limits
 
 EVENTS = ("open", "os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir")
 DONE = 3

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar.data.readers import ReadOptions, read_files
-from sdgar.data.shards import Shards
-from sdgar.data.shards.build import shard_files
-from sdgar.data.shards.limits import Limits
-from sdgar.data.shards.ranks import write_ranks
 from sdgar.errors import DataError, ResourceError, SdgarError, SdgarWarning, UsageError
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.build import shard_files
+from sdgar.scale.shards.limits import Limits
+from sdgar.scale.shards.ranks import write_ranks
 
 SMALL = Limits(block_bytes=400, run_rows=13)
 
@@ -257,7 +257,7 @@ def test_a_context_of_several_fields_is_refused(file, tmp_path):
 
 
 def test_too_little_memory_for_a_shard_is_said_with_a_cure(file, tmp_path, monkeypatch):
-    monkeypatch.setattr("sdgar.data.shards.limits._SHARD_ROW_BYTES", 1 << 25)
+    monkeypatch.setattr("sdgar.scale.shards.limits._SHARD_ROW_BYTES", 1 << 25)
     with pytest.raises(ResourceError, match=r"Make more shards, such as --shards \d+"):
         shard_files([file], tmp_path / "s", n_shards=2)
     with pytest.raises(UsageError, match="at least 256MiB"):
@@ -280,7 +280,7 @@ def test_other_files_or_options_begin_anew_and_that_is_said(file, tmp_path, monk
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sdgar.data.shards.build.write_ranks", stop)
+    monkeypatch.setattr("sdgar.scale.shards.build.write_ranks", stop)
     with pytest.raises(KeyboardInterrupt):
         shard_files([file], tmp_path / "s", n_shards=3)
     assert (tmp_path / "s.partial" / "merged.json").exists()

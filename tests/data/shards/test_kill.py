@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdgar.data.shards.build import shard_files
+from sdgar.scale.shards.build import shard_files
 
 from .killed import digest as digest_of
 from .test_build import rows

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdgar
-from sdgar.data.shards import Shards
-from sdgar.data.shards.hashing import shard_of
 from sdgar.errors import ArtifactError, SdgarError, UsageError
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.hashing import shard_of
 
 MASK = (1 << 64) - 1
 

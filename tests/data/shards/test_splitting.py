@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sdgar
-from sdgar.data.shards import Shards
-from sdgar.data.shards.selection import kth_smallest
-from sdgar.data.shards.splitting import split_shards
 from sdgar.errors import SdgarError, UsageError
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.selection import kth_smallest
+from sdgar.scale.shards.splitting import split_shards
 
 from ...cli.test_cli import sdgar as command
 from .test_shards import data_sets

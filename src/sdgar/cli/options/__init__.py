@@ -125,17 +125,6 @@ from sdgar.cli.options.searching import (
     Tune,
     Tuned,
 )
-from sdgar.cli.options.sharding import (
-    GpuMemory,
-    ItemLayout,
-    Memory,
-    TestUsers,
-    Together,
-    WorkerCount,
-    of_shards,
-    require_for_shards,
-    shards_among,
-)
 from sdgar.cli.options.sources import PATH, Files, OfStore, Store, source, store
 from sdgar.cli.options.training import (
     DEFAULT_SYSTEM,
@@ -172,6 +161,17 @@ from sdgar.cli.options.training import (
     number,
     seeds_of,
     settings_of,
+)
+from sdgar.scale.commands.options import (
+    GpuMemory,
+    ItemLayout,
+    Memory,
+    TestUsers,
+    Together,
+    WorkerCount,
+    of_shards,
+    require_for_shards,
+    shards_among,
 )
 
 __all__ = [

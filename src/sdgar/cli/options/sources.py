@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sdgar.database.address import Address, is_address
 from sdgar.errors import UsageError
+from sdgar.serve.store.address import Address, is_address
 from sdgar.storage import remote
 from sdgar.storage.addresses import is_remote
 

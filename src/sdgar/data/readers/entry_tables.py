@@ -14,8 +14,8 @@ from sdgar.data.readers.feature_tables import whole_table
 from sdgar.data.readers.id_tables import require_ids
 from sdgar.data.readers.known_names import squash
 from sdgar.data.readers.options import ReadOptions
-from sdgar.database.records import Entry, Side
 from sdgar.errors import DataError, UsageError
+from sdgar.serve.store.records import Entry, Side
 
 _SEVERAL = "|"
 _NAMES = {

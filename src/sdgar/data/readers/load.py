@@ -23,10 +23,10 @@ from sdgar.data.readers.indexing import to_interactions
 from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.sources import opened
-from sdgar.data.readers.stores import StoredEvents, only_store
 from sdgar.data.weighting import WEIGHTINGS, weigh
-from sdgar.database.address import Address, is_address
 from sdgar.errors import unknown_name
+from sdgar.serve.events_reader import StoredEvents, only_store
+from sdgar.serve.store.address import Address, is_address
 from sdgar.show.progress import tell
 from sdgar.storage import remote
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sdgar.data.datasets.catalogue import DATASETS
 from sdgar.errors import UsageError
+from sdgar.lab.datasets.catalogue import DATASETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from sdgar.serve.told import details, own_ids
 
 if TYPE_CHECKING:
     from sdgar.data.ids import Ids
-    from sdgar.database import Entry
+    from sdgar.serve.store import Entry
 
 reading = router(role="read", tags=["catalogue"])
 writing = router(role="write", tags=["catalogue"])
@@ -59,7 +59,7 @@ async def _get(request: Request, side: Side, raw: str) -> Response:
 
 
 async def _put(request: Request, side: Side, raw: str, asked: schemas.Entry) -> Response:
-    from sdgar.database import Entry
+    from sdgar.serve.store import Entry
 
     state = state_of(request)
     entry = Entry(

@@ -15,7 +15,7 @@ from sdgar.serve.routes.common import answer, router
 from sdgar.serve.state import State, state_of
 
 if TYPE_CHECKING:
-    from sdgar.database import Database
+    from sdgar.serve.store import Database
 
 routes = router(role="write", tags=["feedback"])
 
@@ -41,7 +41,7 @@ async def feedback(
     state = state_of(request)
     database = store_of(state)
 
-    from sdgar.database import Event
+    from sdgar.serve.store import Event
 
     now = time.time()
     events = [

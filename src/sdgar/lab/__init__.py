@@ -1,0 +1,1 @@
+"""Experiments: the paper, public data sets, comparisons and searches of settings."""

@@ -1,0 +1,132 @@
+"""``sdgar data prepare``, ``download``, ``synthetic``: the paper's data sets, and made-up ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+from sdgar.show.printed import command
+
+_SHORT = {"movielens": "movielens-10m"}
+"""The short names of data sets that are published under a longer one."""
+
+
+def prepare(
+    name: Annotated[
+        str, typer.Argument(help="Name one: citeulike, gowalla, movielens, amazon or echonest.")
+    ],
+    raw: Annotated[Path, typer.Option("--raw", help="Read the publisher's file here.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Write interactions.parquet into this folder.",
+        ),
+    ],
+    allow_bad_rows: options.AllowBadRows = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Prepare one of the paper's data sets from its raw file, as the paper does."""
+    from sdgar.lab.datasets import prepare as preparing
+
+    preparing.require_free(out, overwrite=overwrite)
+    screen = Screen(as_json=as_json)
+    prepared = preparing.prepare(_full(name), raw, allow_bad_rows=allow_bad_rows)
+    data = prepared.interactions
+    stats = data.stats()
+    screen.say(
+        "data",
+        f"{prepared.dataset.title}: {stats['users']:,} users · {stats['items']:,} items · "
+        f"{stats['interactions']:,} interactions",
+    )
+    screen.say("rows", data.account.sentence())
+    for note in prepared.notes:
+        screen.say("note", note)
+    folder = preparing.write_prepared(prepared, out, overwrite=overwrite)
+    screen.say("saved", str(folder))
+    file = folder / "interactions.parquet"
+    screen.say("next", command("sdgar", "train", file, "--split", "paper", "--out", "RUN"))
+    screen.result(stats | {"rows": data.account.as_dict(), "out": str(folder)})
+
+
+def download(
+    name: Annotated[
+        str, typer.Argument(help="Name one: citeulike, gowalla, movielens, amazon or echonest.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Put the raw file into this folder.",
+        ),
+    ] = Path("data/raw"),
+    url: Annotated[str | None, typer.Option("--url", help="Fetch from another place.")] = None,
+    sha256: Annotated[
+        str | None, typer.Option("--sha256", help="Check that the file has this digest.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Fetch the raw file of one of the paper's data sets; verified, resumed if interrupted."""
+    from sdgar.lab import datasets
+    from sdgar.lab.datasets.download import download as fetch
+
+    screen = Screen(as_json=as_json)
+    dataset = datasets.find(_full(name))
+    screen.say("terms", dataset.terms)
+    with screen.bytes_bar(dataset.filename) as progress:
+        got = fetch(dataset, out, progress=progress, url=url, sha256=sha256)
+    screen.say("saved", f"{got.path} ({got.size:,} bytes)")
+    screen.say("note", got.note())
+    words = ("sdgar", "data", "prepare", name, "--raw", got.path, "--out", f"data/{name}")
+    screen.say("next", command(*words))
+    screen.result({"path": str(got.path), "bytes": got.size, "sha256": got.sha256})
+
+
+def synthetic(
+    preset: Annotated[
+        str,
+        typer.Argument(help="Name one: demo, citeulike, gowalla, movielens, amazon or echonest."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            parser=options.new_file,
+            metavar="FILE",
+            help="Write this .parquet, .csv, .tsv or .jsonl file.",
+        ),
+    ],
+    seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Make up events with the size and skew of a known data set."""
+    from sdgar.data.synthetic import synthetic as make
+    from sdgar.data.tables import events, write_table
+
+    options.require_new_table(out, overwrite=overwrite)
+    screen = Screen(as_json=as_json)
+    data = make(preset, seed=seed)
+    write_table(events(data), out)
+    stats = data.stats()
+    screen.say(
+        "saved",
+        f"{out}: {stats['users']:,} users · {stats['items']:,} items · "
+        f"{stats['interactions']:,} interactions, made up, seed {seed}",
+    )
+    screen.say("next", command("sdgar", "train", out, "--out", "RUN"))
+    screen.result(stats | {"out": str(out)})
+
+
+def _full(name: str) -> str:
+    return _SHORT.get(name, name)

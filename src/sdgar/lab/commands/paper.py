@@ -1,0 +1,80 @@
+"""``sdgar paper``: the paper's tables and figures, measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.bars import work
+from sdgar.cli.console import Screen
+from sdgar.cli.signals import HeldBack
+from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.lab.paper.measurements import Measurement
+
+
+def paper(
+    name: Annotated[
+        str,
+        typer.Argument(help="Name one: table1, table2, trend, time, items, sensitivity, or all."),
+    ],
+    out: options.Place,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            help="Read the real data sets (citeulike-t, gowalla, movielens-10m) here, each with "
+            "train.parquet and test.parquet, or interactions.parquet; or of NAME.npz. Others are "
+            "made up.",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure less, in minutes on two cores.")
+    ] = False,
+    seeds: options.SeedsFromZero = 3,
+    device: options.Device = "auto",
+    as_json: options.Json = False,
+) -> None:
+    """Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it.
+
+    What is measured is kept in OUT/NAME.jsonl; the same command goes on after an interruption.
+    """
+    from sdgar.lab import paper as experiments
+
+    screen = Screen(as_json=as_json)
+    all_seeds = options.seeds_of(0, seeds)
+    if data is not None and not data.is_dir():
+        raise UsageError(
+            f"--data {data} is not a folder. Give the folder that holds the folders of the data "
+            "sets, or leave it out to have all of them made up.",
+            code="no_such_folder",
+        )
+    setting = experiments.Setting(data=data, quick=quick, device=device, seeds=all_seeds)
+    chosen = experiments.named(name)
+    todo = {experiment.TITLE: experiment.measurements(setting) for experiment in chosen}
+    for title, several in todo.items():
+        screen.say("plan", f"{title}: {len(several)} pieces, {_guess(several)}")
+    if len(todo) > 1:
+        everything = [one for several in todo.values() for one in several]
+        screen.say("plan", f"all of it: {len(everything)} pieces, {_guess(everything)}")
+    screen.say(
+        "", "The guess is for two free cores. Each piece says when it is done what is left here."
+    )
+    with HeldBack() as stop, work(screen, len(todo) + sum(map(len, todo.values()))) as watch:
+        written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
+    for path in written:
+        screen.say("saved", str(path))
+    screen.result({"experiments": [e.NAME for e in chosen], "files": [str(p) for p in written]})
+
+
+def _guess(several: Sequence[Measurement]) -> str:
+    """Guess how long they take: half the sum to twice as long, as machines differ by as much."""
+    minutes = sum(one.seconds for one in several) / 60
+    if minutes < 1:
+        return "a minute or two"
+    return f"{max(1, minutes / 2):.0f} to {2 * minutes:.0f} minutes"

@@ -1,0 +1,178 @@
+"""The conditions that all systems of a comparison share, so that their numbers can be compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdgar.data.interactions import Interactions
+from sdgar.data.splits import Split
+from sdgar.errors import UsageError, unknown_name
+from sdgar.evaluation.asked import asked_metrics, split_name
+from sdgar.evaluation.known import CATEGORY, newest
+from sdgar.evaluation.metrics import DEFINITIONS, check_metric
+from sdgar.evaluation.report import Report
+from sdgar.lab.tune import with_settings
+from sdgar.maths.rng import check_seed
+from sdgar.recommend.measuring import among_cold
+from sdgar.runs.run import PROTOCOLS, identity_of
+from sdgar.settings import KS
+from sdgar.systems.base import Estimator
+from sdgar.training.identity import Identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The conditions that all systems of a comparison share: rows, protocol, seeds and search."""
+
+    folds: tuple[Split, ...]
+    """The training and test rows: one pair, or several folds."""
+    valid: Interactions | None = None
+    """The validation rows; None sets some of the training rows aside."""
+    protocol: str = "validated"
+    """The way in which the number of epochs is chosen: validated or paper."""
+    ks: tuple[int, ...] = KS
+    """The lengths of the lists that are measured."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """The seeds that each system is trained with."""
+    trials: int | None = None
+    """How many trials the search on validation rows has, with the first seed; None searches
+    nothing."""
+    metric: str | None = None
+    """The metric that epochs and settings are chosen by and systems are sorted by. Without one,
+    epochs and settings are chosen as each system has it, and systems are sorted by the first metric
+    of accuracy among ``metrics``, or by NDCG on the longest lists."""
+    metrics: tuple[str, ...] | None = None
+    """The names of the metrics that are measured and shown, beside the one systems are sorted by;
+    None measures all of accuracy."""
+    facts: Mapping[Any, Mapping[str, Any]] | None = None
+    """The fields of items by id, for metrics that look at a column; None without a table."""
+
+    def __post_init__(self) -> None:
+        """Raise if the conditions allow no fair comparison."""
+        if self.protocol not in PROTOCOLS:
+            raise unknown_name("protocol", self.protocol, PROTOCOLS)
+        if not self.seeds:
+            raise UsageError("a comparison needs at least 1 seed, got none.", code="no_seeds")
+        for seed in self.seeds:
+            check_seed(seed)
+        if not self.folds:
+            raise UsageError("a comparison needs test rows, got none.", code="no_test")
+        if self.trials is not None and any(
+            _common(fold.held_out, self.folds[0].train) for fold in self.folds[1:]
+        ):
+            raise UsageError(
+                "settings are searched on the training rows of the first fold, among which are "
+                "test rows of the others. Tune with `sdgar tune` first and compare with --set, or "
+                "use a split by time.",
+                code="tuned_on_test",
+            )
+        if self.metric is not None:
+            check_metric(self.metric)
+        self._require_one_yardstick()
+
+    def _require_one_yardstick(self) -> None:
+        """Refuse to compare items by the vectors of each system: these are not the same ones."""
+        for name in self.metrics or ():
+            if split_name(name)[:2] == ("diversity", None) and self.facts is None:
+                raise UsageError(
+                    f"{name} compares items by the vectors of a model, and systems have different "
+                    "ones or none, so that their numbers could not be compared. Give --item-facts "
+                    "TABLE, by whose categories items are compared then, or another column, as in "
+                    "diversity:genres@10.",
+                    code="nothing_to_go_by",
+                )
+
+    @property
+    def sorted_by(self) -> str:
+        """The metric that systems are sorted by."""
+        named = asked_metrics(self.metrics, self.ks) if self.metrics else ()
+        accurate = [metric.name for metric in named if metric.kind in DEFINITIONS]
+        return self.metric or next(iter(accurate), f"ndcg@{max(self.ks)}")
+
+    @property
+    def measured(self) -> tuple[str, ...] | None:
+        """The names of all metrics that are measured; None for all of accuracy.
+
+        Items are compared by their categories where no column is named.
+        """
+        if self.metrics is None:
+            return None
+        asked = asked_metrics(self.metrics, self.ks)
+        names = [
+            (one._replace(by=one.by or CATEGORY) if one.kind == "diversity" else one).name
+            for one in asked
+        ]
+        return tuple(dict.fromkeys((self.sorted_by, *names)))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The metrics that the table shows beside the one that systems are sorted by."""
+        return tuple(name for name in self.measured or () if name != self.sorted_by)
+
+    def evaluate(self, estimator: Estimator, fold: Split) -> Report:
+        """Measure a fitted system on the test rows of a fold."""
+        if self.metrics is None:
+            return estimator.evaluate(fold.held_out, ks=self.lists, histories=fold.histories)
+        new_I = newest(fold.train)
+        return estimator.evaluate(
+            fold.held_out,
+            histories=fold.histories,
+            metrics=self.measured,
+            facts=self.facts,
+            new_items=None if new_I is None else fold.train.items.values[new_I],
+        )
+
+    def among_cold(self, estimator: Estimator, fold: Split) -> Report | None:
+        """Measure accuracy among cold items alone; None if there are none with test rows."""
+        return among_cold(
+            estimator.recommender_,
+            fold.held_out,
+            ks=self.lists,
+            histories=fold.histories,
+            metrics=self.measured,
+        )
+
+    @property
+    def lists(self) -> tuple[int, ...]:
+        """The lengths of the lists that are measured."""
+        return tuple(dict.fromkeys((*self.ks, check_metric(self.sorted_by)[1])))
+
+    def ready(self, estimator: Estimator, seed: int | None) -> Estimator:
+        """Make a fresh estimator with this seed and the metric, as far as it has them."""
+        own = estimator.get_params()
+        wanted = {"seed": seed, "metric": self.metric}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return with_settings(estimator, {k: v for k, v in given.items() if k in own})
+
+    def identity_of(self, estimator: Estimator, fold: Split) -> Identity:
+        """Collect what must be the same for a finished run to count again."""
+        identity = identity_of(
+            estimator, fold.train, fold.held_out, self.valid, self.protocol, self.lists,
+            fold.histories,
+        )  # fmt: skip
+        if self.metrics is not None:
+            identity |= {"metrics": list(self.measured or ())}
+        if self.facts is not None:
+            identity |= {"facts of items": _fingerprint(self.facts)}
+        return identity
+
+
+def _fingerprint(facts: Mapping[Any, Mapping[str, Any]]) -> str:
+    """Return a digest of the fields of items."""
+    text = json.dumps({str(item): row for item, row in facts.items()}, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _common(one: Interactions, other: Interactions) -> bool:
+    """Tell whether two sets of rows have a pair in common."""
+    users_E = other.users.index_of(one.users.values)[one.users_E]
+    items_E = other.items.index_of(one.items.values)[one.items_E]
+    known = (users_E >= 0) & (items_E >= 0)
+    pairs = users_E[known] * other.n_items + items_E[known]
+    return bool(np.isin(pairs, other.users_E * other.n_items + other.items_E).any())

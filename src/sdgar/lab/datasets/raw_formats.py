@@ -1,0 +1,160 @@
+"""Turn the lines of a published raw file into rows, and name every malformed line.
+
+Each format is a pattern that a line must match in full: nothing is guessed, padded or cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import polars as pl
+
+from sdgar.errors import DataError
+from sdgar.lab.datasets.catalogue import FormatName
+
+MAX_LINE_BYTES = 1 << 20
+
+_INTEGER = "(?:0|[1-9][0-9]{0,17})"  # fits int64, and has one spelling only
+_TEXT = "[!#-+\\--~]{1,256}"  # printable ASCII without blank, comma and quote
+_SECONDS = "[0-9]{1,10}"
+
+Parser: TypeAlias = "Callable[[pl.DataFrame], Rows]"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows that some lines hold."""
+
+    good: pl.DataFrame
+    """The columns user, item and, if the format has them, score, weight and timestamp (µs)."""
+    bad: pl.DataFrame
+    """The number and the text of each malformed line."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawFormat:
+    """The way in which one publisher writes interactions."""
+
+    layout: str
+    """A line of the file in words, for error messages."""
+    parse: Parser
+    """The function from a frame of (number, line) to rows."""
+
+
+def numbered_lines(blocks: Iterable[bytes]) -> Iterator[pl.DataFrame]:
+    """Cut blocks at line ends into frames of (number, line), numbered from 1."""
+    number, rest = 1, b""
+    for block in blocks:
+        whole, newline, rest = (rest + block).rpartition(b"\n")
+        if len(rest) > MAX_LINE_BYTES:
+            at = number + (whole + newline).count(b"\n")
+            raise DataError(
+                f"line {at} has more than {MAX_LINE_BYTES:,} bytes. Is this the right file?",
+                code="line_too_long",
+            )
+        if newline:
+            frame = _frame(whole, number)
+            number += frame.height
+            yield frame
+    if rest:
+        yield _frame(rest, number)
+
+
+def _frame(whole: bytes, number: int) -> pl.DataFrame:
+    # The published files are ASCII. Latin-1 accepts any byte, so that a damaged line fails its
+    # pattern and is reported by number, instead of ending the read as an encoding error.
+    text = pl.Series("line", [whole.decode("latin-1")])
+    lines = text.str.split("\n").explode().str.strip_suffix("\r")
+    return lines.to_frame().with_row_index("number", offset=number)
+
+
+def _pattern(pattern: str, **columns: pl.Expr) -> Parser:
+    """Return a parser of lines that are one row each; the named groups become ``columns``."""
+
+    def parse(lines: pl.DataFrame) -> Rows:
+        table = (
+            lines.with_columns(pl.col("line").str.extract_groups(f"^{pattern}$").alias("group"))
+            .unnest("group")
+            .with_columns(**columns)
+        )
+        bad = pl.any_horizontal(pl.col(list(columns)).is_null())
+        return Rows(
+            good=table.filter(~bad).select(list(columns)),
+            bad=table.filter(bad).select("number", "line"),
+        )
+
+    return parse
+
+
+def _parse_libraries(lines: pl.DataFrame) -> Rows:
+    """Parse lines of one user each, numbered from 0: the number of articles, then their ids."""
+    shape = f"^{_INTEGER}(?: {_INTEGER})*$"
+    ids = pl.col("line").str.split(" ").cast(pl.List(pl.Int64), strict=False)
+    table = lines.with_columns(
+        pl.when(pl.col("line").str.contains(shape)).then(ids).alias("ids")
+    ).with_columns(
+        (pl.col("ids").list.first() == pl.col("ids").list.len() - 1).fill_null(False).alias("fits")
+    )
+    good = table.filter("fits").select(
+        user=pl.col("number").cast(pl.Int64) - 1, item=pl.col("ids").list.slice(1)
+    )
+    # An empty library has no row; Polars 1 would explode it to a row without an item.
+    return Rows(
+        good=good.filter(pl.col("item").list.len() > 0).explode("item"),
+        bad=table.filter(~pl.col("fits")).select("number", "line"),
+    )
+
+
+_integer_ids = {"user": pl.col("user").cast(pl.Int64), "item": pl.col("item").cast(pl.Int64)}
+_text_ids = {"user": pl.col("user"), "item": pl.col("item")}
+_score = pl.col("score").cast(pl.Float64)
+_seconds = pl.col("timestamp").cast(pl.Int64) * 1_000_000
+
+FORMATS: dict[FormatName, RawFormat] = {
+    "libraries": RawFormat(
+        layout="a count, then that many article ids, separated by single blanks",
+        parse=_parse_libraries,
+    ),
+    "check_ins": RawFormat(
+        layout="user, time as 2010-10-19T23:55:27Z, latitude, longitude, location, "
+        "separated by tabs",
+        # The coordinates are not used, so an odd one is no reason to refuse a check-in.
+        parse=_pattern(
+            rf"(?P<user>{_INTEGER})\t(?P<timestamp>[0-9T:-]{{19}}Z)\t[^\t]*\t[^\t]*\t(?P<item>{_INTEGER})",
+            **_integer_ids,
+            timestamp=pl.col("timestamp")
+            .str.to_datetime("%Y-%m-%dT%H:%M:%SZ", time_unit="us", strict=False)
+            .cast(pl.Int64),
+        ),
+    ),
+    "movielens_ratings": RawFormat(
+        layout="UserID::MovieID::Rating::Timestamp with ratings 0.5, 1, … 5",
+        parse=_pattern(
+            rf"(?P<user>{_INTEGER})::(?P<item>{_INTEGER})"
+            rf"::(?P<score>0\.5|[1-4](?:\.[05])?|5(?:\.0)?)::(?P<timestamp>{_SECONDS})",
+            **_integer_ids,
+            score=_score,
+            timestamp=_seconds,
+        ),
+    ),
+    "amazon_ratings": RawFormat(
+        layout="user,item,rating,timestamp with ratings 1.0 to 5.0",
+        parse=_pattern(
+            rf"(?P<user>{_TEXT}),(?P<item>{_TEXT}),(?P<score>[1-5](?:\.0)?),(?P<timestamp>{_SECONDS})",
+            **_text_ids,
+            score=_score,
+            timestamp=_seconds,
+        ),
+    ),
+    "play_counts": RawFormat(
+        layout="user, song, play count from 1, separated by tabs",
+        parse=_pattern(
+            rf"(?P<user>{_TEXT})\t(?P<item>{_TEXT})\t(?P<weight>[1-9][0-9]{{0,8}})",
+            **_text_ids,
+            weight=pl.col("weight").cast(pl.Float64),
+        ),
+    ),
+}
+"""The formats of the paper's data sets."""

@@ -1,0 +1,110 @@
+"""The files of an experiment: rows as JSON and CSV, and from those a table and a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from sdgar.lab.paper.measurements import Row
+from sdgar.runs.figures import new_figure
+from sdgar.storage.whole_files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The colours of Okabe and Ito, which colour-blind readers can tell apart."""
+MARKS = "os^Dv<>"
+
+
+def write_rows(rows: Sequence[Row], out: Path, name: str) -> None:
+    """Write all rows as JSON, and as CSV those of their values that fit a cell."""
+    _write(out / f"{name}.json", json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
+    plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
+    columns = list(dict.fromkeys(key for row in plain for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(plain)
+    _write(out / f"{name}.csv", text.getvalue())
+
+
+def write_markdown(out: Path, name: str, parts: Sequence[str]) -> None:
+    """Write paragraphs and tables as Markdown."""
+    _write(out / f"{name}.md", "\n\n".join(parts) + "\n")
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a Markdown table with the cells as they are."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Return mean ± standard deviation, if there are several; a dash if there are none."""
+    if not values:
+        return "–"
+    spread = f" ± {stdev(values):.4f}" if len(values) > 1 else ""
+    return f"{mean(values):.4f}{spread}"
+
+
+def write_figure(figure: Figure, out: Path, name: str) -> None:
+    """Write a figure as PNG."""
+    with replacing(out / f"{name}.png") as temporary:
+        figure.savefig(temporary, format="png")
+
+
+def panels(
+    n: int, *, rows: int = 1, height: float = 3.6, share_y: bool = False
+) -> tuple[Figure, list[Any]]:
+    """Return a figure with rows of n axes side by side."""
+    figure = new_figure(width=max(6.5, 3.7 * n), height=height * rows)
+    axes = figure.subplots(rows, n, squeeze=False, sharey=share_y)
+    for one in axes.flat:
+        one.grid(alpha=0.25)
+        one.set_axisbelow(True)
+        one.spines[["top", "right"]].set_visible(False)
+    return figure, list(axes.flat)
+
+
+def legend_below(figure: Figure, marks: Sequence[tuple[str, str, str, str]]) -> None:
+    """Draw one legend for all panels; each entry is (mark, colour, full or none, text)."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], marker=mark, color=colour, linestyle="", label=text,
+               markerfacecolor=colour if fill == "full" else "none", markersize=7)
+        for mark, colour, fill, text in marks
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+
+
+def by_device(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the rows of each machine."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        made = row["made_on"]
+        name = made["device"].removeprefix("NVIDIA ")
+        if made["device"].endswith("CPU"):
+            name = f"{made['threads']} CPU cores"
+        found.setdefault(name, []).append(row)
+    return found
+
+
+def made_on(rows: Sequence[Row]) -> str:
+    """Say which machines the rows come from."""
+    machines = dict.fromkeys(
+        f"{m['device']}, {m['threads']} threads, torch {m['torch']}, sdgar {m['sdgar']}"
+        for m in (row["made_on"] for row in rows)
+    )
+    return "Made on: " + "; ".join(machines) + "."
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text)

@@ -1,0 +1,1 @@
+"""Find the k best items of each user."""

@@ -1,0 +1,154 @@
+"""Pictures that are drawn from logged data alone; they need the extra ``plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sdgar.errors import ResourceError
+from sdgar.training.fit import EpochRecord
+from sdgar.training.trained import Phase
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from sdgar.lab.comparison import Comparison
+
+# Okabe and Ito's colours stay apart for colour-blind readers.
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+
+
+LEAST_LOOKS = 3
+"""The least number of looks at held-out rows that make a curve."""
+
+
+def draw_run(
+    log: Sequence[tuple[Phase, EpochRecord]], path: Path, *, title: str, metric: str, rows: str
+) -> Path | None:
+    """Draw the pass that chose the epoch beside the log of a run that is saved.
+
+    Nothing is drawn if there were too few looks, matplotlib is not installed, or the disk refuses:
+    the run is whole without its picture.
+    """
+    chosen = first_pass(log)
+    if sum(record.metric is not None for record in chosen) < LEAST_LOOKS:
+        return None
+    try:
+        training_figure(chosen, title=title, metric=metric, rows=rows).savefig(path)
+    except (ResourceError, OSError):
+        return None
+    return path
+
+
+def first_pass(log: Sequence[tuple[Phase, EpochRecord]]) -> list[EpochRecord]:
+    """Return the epochs that looked at held-out rows, and those that go on with all rows."""
+    chosen = [record for phase, record in log if phase == "choose"]
+    final = [record for phase, record in log if phase == "final"]
+    goes_on = chosen and final and final[0].epoch == chosen[-1].epoch + 1
+    return chosen + final if goes_on else chosen
+
+
+def draw_training(
+    log: Sequence[EpochRecord],
+    path: Path,
+    *,
+    title: str,
+    metric: str,
+    popular: float | None = None,
+) -> Path:
+    """Write loss and metric over epochs as a PNG."""
+    training_figure(log, title=title, metric=metric, popular=popular).savefig(path)
+    return path
+
+
+def training_figure(
+    log: Sequence[EpochRecord],
+    *,
+    title: str,
+    metric: str,
+    popular: float | None = None,
+    rows: str = "validation",
+) -> Figure:
+    """Draw the metric of every look above the loss of every epoch, and where the best one is.
+
+    If epochs follow the last look, they are those that go on with all rows.
+
+    Each axis shows the range in which its line moves. ``popular`` is the same metric of most
+    popular on the same rows: a line on a strip of its own, as it is mostly far below.
+    """
+    looks = [(r.epoch, r.metric) for r in log if r.metric is not None]
+    chosen = max((r.epoch for r in log if r.best), default=None)
+    figure = new_figure(height=5)
+    above, strip, below = figure.subplots(3, sharex=True, height_ratios=(6, 1, 4))
+    above.plot([e for e, _ in looks], [m for _, m in looks], "o-", color=BLUE, label=metric)
+    below.plot([r.epoch for r in log], [r.loss for r in log], color=ORANGE)
+    if chosen is not None:
+        best = dict(looks)[chosen]
+        for axes in (above, below):
+            axes.axvline(chosen, color=GREEN, alpha=0.6)
+        goes_on = chosen == looks[-1][0] < log[-1].epoch
+        label = "all rows from here on: " if goes_on else f"chosen: epoch {chosen}, "
+        above.plot(chosen, best, "D", color=GREEN, label=f"{label}{best:.4f}")
+        above.legend(loc="best")
+    if popular is None:
+        strip.remove()
+    else:
+        strip.axhline(popular, color=GREY, linestyle="--")
+        strip.set_ylim(popular - 1, popular + 1)
+        strip.set_yticks([popular], [f"{popular:.4f}"])
+        strip.set_title("most popular on the same rows", fontsize=8, loc="left", pad=2)
+    above.set(title=title, ylabel=f"{metric} on {rows} rows")
+    below.set(xlabel="epoch", ylabel="training loss", xlim=(0, log[-1].epoch + 1))
+    for axes in (above, below):
+        axes.margins(y=0.15)
+        axes.grid(alpha=0.3)
+    return figure
+
+
+def draw_comparison(comparison: Comparison, path: Path) -> Path:
+    """Write the systems of a comparison side by side as a PNG."""
+    comparison_figure(comparison).savefig(path, format="png")
+    return path
+
+
+def comparison_figure(comparison: Comparison) -> Figure:
+    """Draw each system's mean and its runs; beside them the differences to one system.
+
+    Intervals are 95 % over users. Users differ from one another far more than systems do, so the
+    intervals of two values can overlap where that of their paired difference is far from 0.
+    """
+    rows = comparison.standings
+    figure = new_figure(width=10, height=1.6 + 0.45 * len(rows))
+    values, differences = figure.subplots(1, 2, sharey=True)
+    for place, row in enumerate(rows):
+        runs = [run.metrics[comparison.metric] for run in row.runs]
+        values.plot([row.low, row.high], [place, place], color=BLUE, linewidth=2, zorder=1)
+        values.plot(row.means[comparison.metric], place, "D", color=BLUE, zorder=2)
+        values.plot(runs, [place] * len(runs), "o", color=ORANGE, markersize=3, zorder=3)
+        paired = row.versus
+        if paired is not None:
+            differences.plot([paired.low, paired.high], [place, place], color=BLUE, linewidth=2)
+            differences.plot(paired.difference, place, "D", color=BLUE)
+    values.set_yticks(range(len(rows)), [row.system for row in rows])
+    values.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
+    values.set_title("value: mean, interval over users, runs (orange)", fontsize=9)
+    values.set_xlabel(f"{comparison.metric} on test rows")
+    differences.axvline(0, color=GREY, linestyle="--")
+    differences.set_title("paired difference: mean, interval over users", fontsize=9)
+    differences.set_xlabel(f"{comparison.metric} less that of {comparison.against}")
+    for axes in (values, differences):
+        axes.grid(axis="x", alpha=0.3)
+    return figure
+
+
+def new_figure(*, width: float = 7, height: float = 4) -> Figure:
+    """Make an empty figure, or raise an error that says what to install."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ResourceError(
+            'drawing needs matplotlib, which is not installed: pip install "sdgar[plot]".',
+            code="no_matplotlib",
+        ) from error
+    return Figure(figsize=(width, height), layout="constrained", dpi=150)

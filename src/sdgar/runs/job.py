@@ -1,0 +1,181 @@
+"""A run with everything decided: what ``sdgar train`` was told, as JSON and back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sdgar.data.interactions import Interactions
+from sdgar.data.readers import ReadOptions, read_options
+from sdgar.errors import UsageError
+from sdgar.runs.run import RunResult, run
+from sdgar.runs.watch import Stop, never
+from sdgar.runs.workspace import partial_of, read_run
+from sdgar.recommend.recommender import Recommender
+from sdgar.settings import CHECKPOINT_SECONDS, KS
+from sdgar.storage.folders import read_record
+from sdgar.systems.base import Estimator
+from sdgar.systems.make import make_again
+from sdgar.training.trained import OnPhase
+
+_TUPLES = ("header_columns", "context", "kinds", "dislike_kinds")
+"""The fields of ``ReadOptions`` that are tuples, which JSON has as lists."""
+_LOGGER = logging.getLogger("sdgar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The interactions of one run, and what each part of them is for."""
+
+    train: Interactions
+    """The rows that the measured model learns from."""
+    test: Interactions | None = None
+    """The rows that the model is measured on; None measures nothing."""
+    valid: Interactions | None = None
+    """The rows that the epoch is chosen on; None sets some of the training rows aside."""
+    everything: Interactions | None = None
+    """The rows that the saved model learns from; None saves the measured model."""
+    histories: Interactions | None = None
+    """The rows from which test users are folded in; None if the model knows the test users."""
+    before: Recommender | None = None
+    """The model that training goes on from; None begins anew."""
+    counted: dict[str, Any] = field(default_factory=dict)
+    """The options of reading that say which rows count, as far as they are not the usual ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A run with everything decided, as RUN.partial/run.json keeps it for ``--resume``."""
+
+    files: list[str]
+    """The absolute paths of the files of events; empty if the events were made up."""
+    test: list[str]
+    """The absolute paths of the files of test events; empty if they are split off."""
+    valid: list[str]
+    """The absolute paths of the files of validation events; empty if they are set aside."""
+    reading: dict[str, Any]
+    """The fields of ``ReadOptions``."""
+    system: str
+    """The name of the system."""
+    settings: dict[str, Any]
+    """The values of all hyper-parameters, so that a later default cannot change them."""
+    seed: int
+    """The seed by which test rows are split off."""
+    engine: str
+    """The engine that was asked for."""
+    device: str
+    """The device that was asked for."""
+    protocol: str
+    """The way in which the number of epochs is chosen: validated or paper."""
+    split: str | None
+    """The rule by which test rows are split off; None is the rule that suits the data."""
+    ks: list[int]
+    """The lengths of the lists that are measured."""
+    overwrite: bool
+    """Whether a model that is there already is replaced."""
+    checkpoint_every: float
+    """The seconds between two checkpoints."""
+    user_features: str | None = None
+    """The absolute path of a table of users' features; None if there is none."""
+    item_features: str | None = None
+    """The absolute path of a table of items' features; None if there is none."""
+    feature_kinds: dict[str, str] = field(default_factory=dict)
+    """The kinds of columns of items' features, where they are not what they look like."""
+    metric: str | None = None
+    """The metric that epochs are chosen by, which also leads the report; None is that of the
+    system."""
+    keep: str = "measured"
+    """The model that is saved: the measured one, or with ``all`` one trained on all rows."""
+    earlier: str | None = None
+    """The absolute path of the model that training goes on from; None begins anew."""
+    vanished: str = "keep"
+    """Whether rows that the earlier model has and the files lack are kept, or with ``drop`` not."""
+    replace_if: str = "always"
+    """The condition under which the model takes the place of the earlier one."""
+    shards: dict[str, int] | None = None
+    """How training on shards goes: memory, together and test_users; None for files of events."""
+
+    def estimator(self) -> Estimator:
+        """Make the system with the settings that were decided; an unknown setting is an error."""
+        return make_again(self.system, self.settings)
+
+    def read_options(self) -> ReadOptions:
+        """Return how files are read; JSON has lists where the record has tuples."""
+        tuples = {k: v and tuple(v) for k, v in self.reading.items() if k in _TUPLES}
+        return read_options(**self.reading | tuples)
+
+    def run(
+        self,
+        estimator: Estimator,
+        rows: Rows,
+        out: Path,
+        *,
+        resume: bool = False,
+        on_epoch: OnPhase | None = None,
+        stop: Stop = never,
+        tell: Callable[[str], None] = _LOGGER.info,
+    ) -> RunResult:
+        """Train the estimator of this job on its rows, measure it and save it in ``out``.
+
+        Only a job that has files can be resumed by the command line.
+        """
+        return run(
+            estimator,
+            rows.train,
+            test=rows.test,
+            valid=rows.valid,
+            protocol=self.protocol,
+            out=out,
+            overwrite=self.overwrite,
+            ks=self.ks,
+            on_epoch=on_epoch,
+            resume=resume,
+            checkpoint_every=self.checkpoint_every,
+            stop=stop,
+            command=asdict(self) if self.files else None,
+            tell=tell,
+            everything=rows.everything,
+            histories=rows.histories,
+            before=rows.before,
+            replace_if=self.replace_if,
+            counted=rows.counted,
+        )
+
+
+def made_up(estimator: Estimator, *, seed: int, overwrite: bool) -> Job:
+    """Return the job of training an estimator on events that were made up."""
+    return Job(
+        files=[],
+        test=[],
+        valid=[],
+        reading=asdict(ReadOptions()),
+        system=estimator.system_name,
+        settings=estimator.get_params(),
+        seed=seed,
+        engine="auto",
+        device="auto",
+        protocol="validated",
+        split=None,
+        ks=list(KS),
+        overwrite=overwrite,
+        checkpoint_every=CHECKPOINT_SECONDS,
+        keep="all",
+    )
+
+
+def interrupted(out: Path) -> Job:
+    """Read what an interrupted run was told to do."""
+    told = read_run(out)["command"]
+    path = partial_of(out) / "run.json"
+    if told is None:
+        raise UsageError(
+            f"the run in {partial_of(out)} was not started by `sdgar train`. Go on with it as it "
+            "was started, or start over with --overwrite.",
+            code="not_a_command",
+        )
+    job = read_record(path, Job, told)
+    read_record(path, ReadOptions, job.reading)
+    return job

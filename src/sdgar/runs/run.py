@@ -1,0 +1,301 @@
+"""One run from interactions to a saved, measured model, beside the most-popular yardstick."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+import sdgar
+from sdgar.data.interactions import Interactions
+from sdgar.engines.choose import choose_device
+from sdgar.errors import UsageError, unknown_name
+from sdgar.evaluation.metrics import DEFINITIONS, check_metric
+from sdgar.evaluation.report import Report
+from sdgar.runs.succession import Succession, compared, require_succession
+from sdgar.runs.workspace import Workspace
+from sdgar.recommend.measuring import among_cold
+from sdgar.recommend.questions import FOLDING_SYSTEMS
+from sdgar.recommend.recommender import Recommender, most_popular
+from sdgar.settings import CHECKPOINT_SECONDS, KS, METRIC
+from sdgar.show.printed import command as command_line
+from sdgar.systems.base import Estimator
+from sdgar.training.checkpoints import Checkpoints
+from sdgar.training.fit import EpochRecord, FitOptions
+from sdgar.training.protocols import paper_options
+from sdgar.training.trained import OnPhase, Phase
+
+PROTOCOLS = ("validated", "paper")
+_LOGGER = logging.getLogger("sdgar")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The result of a run: the model, its reports, a summary and the log."""
+
+    model: Recommender
+    """The model that is saved."""
+    test: Report | None
+    """The report on the test rows; None if nothing was measured."""
+    popular: Report | None
+    """The report of the most popular items on the test rows; None if nothing was measured."""
+    summary: dict[str, Any]
+    """The object that ``sdgar train --json`` prints."""
+    log: tuple[tuple[Phase, EpochRecord], ...]
+    """The record of every epoch, with the pass that it belongs to."""
+    succession: Succession | None = None
+    """The comparison with the earlier model; None if there is none, or nothing was measured."""
+    refusal: str | None = None
+    """The reason why the model was not saved in the place of the earlier one; None if it was."""
+    cold: Report | None = None
+    """The report among cold items alone; None if there are none with test rows."""
+
+
+def run(
+    estimator: Estimator,
+    train: Interactions,
+    *,
+    test: Interactions | None,
+    valid: Interactions | None,
+    protocol: str,
+    out: Path,
+    overwrite: bool = False,
+    ks: Sequence[int] = KS,
+    on_epoch: OnPhase | None = None,
+    resume: bool = False,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
+    stop: Callable[[], Signals | None] = lambda: None,
+    command: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = _LOGGER.info,
+    everything: Interactions | None = None,
+    histories: Interactions | None = None,
+    before: Recommender | None = None,
+    replace_if: str = "always",
+    counted: Mapping[str, Any] | None = None,
+) -> RunResult:
+    """Train by a protocol, read the test rows once, save.
+
+    What is saved is the model that was measured; or, if ``everything`` is given, one that was then
+    trained as long on these rows, the test rows among them: the one to put into use.
+
+    While it trains, the run is kept in OUT.partial: every ``checkpoint_every`` seconds, at the end
+    of a pass if a minute has gone by, and when ``stop`` names a signal, which ends the run after
+    the current epoch with ``StoppedError``. ``resume`` goes on from there, with the same data and
+    settings, to the very model that an unbroken run gives. ``command`` is what
+    ``sdgar train --resume`` will read.
+
+    With ``histories`` the test users are new to the model, and folded in from these rows.
+
+    With ``before`` training goes on from that model, and both are measured on the test rows. A new
+    one that is not as good as ``replace_if`` asks is not saved, and what was there stays.
+
+    The manifest keeps ``counted``, the options of reading that say which rows count, for the next
+    model that goes on from this one.
+    """
+    if protocol not in PROTOCOLS:
+        raise unknown_name("protocol", protocol, PROTOCOLS)
+    if everything is not None and protocol == "paper":
+        raise UsageError(
+            "the paper's protocol is for comparing with its tables, and chooses its epoch on the "
+            "test rows. Keep the measured model, or train with the protocol validated.",
+            code="keep_with_paper",
+        )
+    if histories is not None:
+        require_folding([estimator], protocol)
+    identity = identity_of(estimator, train, test, valid, protocol, ks, histories)
+    identity["all data"] = None if everything is None else everything.fingerprint()
+    if before is not None:
+        require_succession(estimator, before, test, protocol, replace_if)
+        identity["earlier model"] = before.version
+    with Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace:
+
+        def watch(phase: Phase, epoch: EpochRecord) -> None:
+            workspace.record(phase, epoch)
+            if on_epoch is not None:
+                on_epoch(phase, epoch)
+
+        checkpoints = None
+        if estimator.fit_options() is not None:
+            checkpoints = Checkpoints(
+                workspace.folder,
+                identity,
+                device=choose_device(estimator.get_params()["device"]),
+                every=checkpoint_every,
+                stop=stop,
+                go_on=command_line("sdgar", "train", "--resume", out)
+                if command
+                else "run(..., resume=True)",
+            )
+            for note in checkpoints.resume() if resume else ():
+                tell(note)
+        if before is None:
+            fit_by(protocol, estimator, train, test, valid, watch, checkpoints)
+        else:
+            estimator.fit_further(train, before, on_epoch=watch, checkpoints=checkpoints)
+        model = estimator.recommender_
+        before_test = time.perf_counter()
+        popular = report = cold = None
+        if test is not None:
+            report = model.evaluate(test, ks=tuple(ks), histories=histories)
+            cold = among_cold(model, test, ks=tuple(ks), histories=histories)
+        evaluate_seconds = time.perf_counter() - before_test
+        if test is not None:
+            popular = most_popular(model).evaluate(test, ks=tuple(ks), histories=histories)
+        succession = refusal = None
+        if before is not None and test is not None:
+            metric = estimator.get_params().get("metric", METRIC)
+            lists = tuple(sorted({*ks, check_metric(metric)[1]}))
+            succession = compared(model, before, train, test, ks=lists, metric=metric)
+            refusal = succession.refusal(replace_if)
+        if everything is not None and refusal is None:
+            if before is None:
+                estimator.fit_all(everything, on_epoch=watch, checkpoints=checkpoints)
+            else:
+                estimator.fit_further(
+                    everything, before, phase="all", on_epoch=watch, checkpoints=checkpoints
+                )
+            model = estimator.recommender_
+        summary = summary_of(estimator, train, report, popular, protocol)
+        if cold is not None:
+            summary["among_cold"] = {**asdict(cold.counts), "test": cold.means()}
+        summary["kept"] = {
+            "rows": "measured" if everything is None and test is not None else "all",
+            **_sizes(everything or train),
+        }
+        seconds = summary["seconds"]
+        seconds["evaluate"] = round(seconds["evaluate"] + evaluate_seconds, 3)
+        if everything is None:  # else the pass on all rows came after the test, and has counted it
+            seconds["total"] = round(seconds["total"] + time.perf_counter() - before_test, 3)
+        if succession is not None:
+            summary["succession"] = succession.as_dict() | {"refusal": refusal}
+        if refusal is None:
+            workspace.commit(model, {"report": summary, "counted": dict(counted or {})})
+    log = estimator.trained_.log
+    return RunResult(model, report, popular, summary, log, succession, refusal, cold)
+
+
+def identity_of(
+    estimator: Estimator,
+    train: Interactions,
+    test: Interactions | None,
+    valid: Interactions | None,
+    protocol: str,
+    ks: Sequence[int],
+    histories: Interactions | None = None,
+) -> dict[str, Any]:
+    """Collect what must be the same for a run to go on to the same bytes, by names people know."""
+    settings = estimator.plain_params()
+    if "device" in settings:
+        settings["device"] = choose_device(settings["device"]).type
+    parts = {"training data": train, "test data": test, "validation data": valid}
+    return {
+        "sdgar version": sdgar.__version__,
+        "system": estimator.system_name,
+        **settings,
+        "protocol": protocol,
+        "k": list(ks),
+        **{name: None if part is None else part.fingerprint() for name, part in parts.items()},
+        **({} if histories is None else {"histories": histories.fingerprint()}),
+    }
+
+
+def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
+    """Raise, before anything is trained, if new test users could not be folded in."""
+    cannot = [estimator.system_name for estimator in estimators if not estimator.folds_in]
+    if cannot:
+        raise UsageError(
+            "a split of users measures users who are new to a model, and new users cannot be "
+            f"folded into models of {', '.join(cannot)}. Use {', '.join(FOLDING_SYSTEMS)} (with "
+            "similarity=cosine), a network with fold_in such as sequence, or another split.",
+            code="no_fold_in",
+        )
+    if protocol == "paper":
+        raise UsageError(
+            "the paper's protocol chooses its epoch on the rows of test users, who are new to the "
+            "model in a split of users. Use --protocol validated, or another split.",
+            code="fold_in_with_paper",
+        )
+
+
+def check_settings(estimator: Estimator, protocol: str = "validated") -> None:
+    """Raise if parts or settings are wrong, as far as can be told before a long read of data."""
+    if protocol not in PROTOCOLS:
+        raise unknown_name("protocol", protocol, PROTOCOLS)
+    loop_of(estimator, protocol)
+    estimator.check_settings()
+
+
+def loop_of(estimator: Estimator, protocol: str = "validated") -> FitOptions | None:
+    """Return how long an estimator trains and when it looks; None if it has no epochs."""
+    options = estimator.fit_options()
+    return paper_options(options) if options is not None and protocol == "paper" else options
+
+
+def fit_by(
+    protocol: str,
+    estimator: Estimator,
+    train: Interactions,
+    test: Interactions | None,
+    valid: Interactions | None,
+    on_epoch: OnPhase | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> None:
+    """Train by a named protocol; a system without epochs takes all rows at once."""
+    if protocol != "paper":
+        estimator.fit(train, valid, refit=True, on_epoch=on_epoch, checkpoints=checkpoints)
+    elif test is None and estimator.fit_options() is None:
+        estimator.fit(train)
+    elif test is None:
+        raise UsageError(
+            "the paper protocol chooses its epoch on the test rows, and there are none. "
+            "Give --test, or use --split.",
+            code="no_test",
+        )
+    else:
+        estimator.fit_as_the_paper(train, test, on_epoch=on_epoch, checkpoints=checkpoints)
+
+
+def _sizes(data: Interactions) -> dict[str, int]:
+    return {"users": data.n_users, "items": data.n_items, "interactions": len(data)}
+
+
+def summary_of(
+    estimator: Estimator,
+    train: Interactions,
+    report: Report | None,
+    popular: Report | None,
+    protocol: str,
+) -> dict[str, Any]:
+    """Say how a model was trained and what it reached, as ``sdgar train --json`` prints it."""
+    trained = estimator.trained_
+    summary: dict[str, Any] = {
+        "system": estimator.system_name,
+        "protocol": protocol,
+        "data": {**_sizes(train), "rows": train.account.as_dict()},
+        "decided": estimator.decided(train),
+        "engine": trained.engine,
+        "why": trained.why,
+        "seed": estimator.get_params().get("seed"),
+        "epochs": trained.epochs,
+        "best_epoch": trained.best_epoch,
+        "seconds": trained.seconds.as_dict(),
+        "positives_per_second": round(trained.positives_per_second),
+        "valid": trained.valid,
+        "memory": trained.memory,
+        "deterministic": trained.deterministic,
+        "generator": trained.generator,
+    }
+    summary["test"] = {} if report is None else report.means()
+    if report is not None and popular is not None:
+        summary |= {
+            "test_intervals": report.intervals(),
+            "test_counts": asdict(report.counts),
+            "most_popular": popular.means(),
+            "definition": report.definition,
+            "definitions": dict(DEFINITIONS),
+        }
+    return summary

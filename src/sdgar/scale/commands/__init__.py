@@ -1,0 +1,1 @@
+"""The commands for shards and for several processes."""

@@ -1,0 +1,159 @@
+"""``sdgar data shard`` and ``info``: rows on disk in shards, for data larger than memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+from sdgar.storage import remote
+
+if TYPE_CHECKING:
+    from sdgar.scale.shards import Shards
+
+_STEPS = {
+    "survey": "looking at all rows",
+    "runs": "judging rows",
+    "items": "numbering items",
+    "shards": "merging shards",
+    "ranks": "numbering users",
+    "sums": "summing up files",
+}
+
+
+@options.reads_files
+def shard(
+    events: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="EVENTS…",
+            help="Read these files of events, patterns such as 'logs/*.csv', or folders, also "
+            "those with columns in their names, as day=2024-03-01, and those at addresses such as "
+            "s3://BUCKET/PATH.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=options.folder_for_files,
+            metavar="FOLDER",
+            help="Write the shards into this folder, which is whole or absent.",
+        ),
+    ],
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            "--shards",
+            metavar="N",
+            help="Make so many shards; the default is one for each million rows that are read.",
+        ),
+    ] = None,
+    memory: Annotated[
+        str,
+        typer.Option(
+            "--memory", metavar="BYTES", help="Use at most so much memory, as 4GiB or 800MiB."
+        ),
+    ] = "4GiB",
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+    reading: options.Reading = None,
+) -> None:
+    """Write events of any size as shards of users, in bounded memory.
+
+    Ids, duplicates and bad rows are treated as in every other command. If this is interrupted, the
+    same command goes on where it was.
+    """
+    from sdgar.scale.shards.build import shard_files
+    from sdgar.scale.shards.limits import Limits
+
+    limits = Limits(memory=options.bytes_of("--memory", memory))
+    screen = Screen(as_json=as_json)
+    remote.require_absent(out, overwrite=overwrite)
+    with screen.bar() as bar:
+        task = bar.add_task("starting", total=None, unit="")
+
+        def progress(step: str, done: int, total: int) -> None:
+            unit = "rows" if step in ("survey", "runs") else ""
+            bar.update(
+                task, description=_STEPS[step], completed=done, total=total or None, unit=unit
+            )
+
+        made = shard_files(
+            events,
+            out,
+            reading,
+            n_shards=shards,
+            overwrite=overwrite,
+            limits=limits,
+            progress=progress,
+        )
+    facts = _facts(made)
+    _tell(screen, made, remote.address_of(out))
+    where = remote.deliver(out)
+    screen.say("saved", where)
+    screen.result(facts | {"folder": where})
+
+
+def info(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", parser=options.fetched, help="Look at this folder of shards."
+        ),
+    ],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read all files, and compare their SHA-256.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Say what a folder of shards holds, after a check that its files are there."""
+    from sdgar.scale.shards import Shards
+
+    screen = Screen(as_json=as_json)
+    found = Shards.open(folder, verify=verify)
+    _tell(screen, found, remote.address_of(folder))
+    checked = (
+        "all files have their SHA-256" if verify else "all files are there; --verify reads them"
+    )
+    screen.say("files", f"{found.file_bytes() / 1e6:,.1f} MB, {checked}")
+    screen.say("digest", found.digest)
+    facts = _facts(found) | {"folder": remote.address_of(folder) or str(folder)}
+    screen.result(facts | {"verified": verify})
+
+
+def _tell(screen: Screen, shards: Shards, address: str | None) -> None:
+    about = shards.described.about
+    rows_S = shards.rows_S
+    screen.say("data", f"{address or shards.folder}: {shards.sizes()}")
+    screen.say("shards", f"{rows_S.min():,} to {rows_S.max():,} rows each")
+    screen.say("rows", shards.account.sentence())
+    times = "with times" if shards.has_times else "without times"
+    weights = "with weights" if shards.has_weights else "without weights"
+    screen.say("has", f"{times}, {weights}")
+    for label in ("columns", "weighting", "seen", "kinds"):
+        if about.get(label):
+            screen.say("weights" if label == "weighting" else label, about[label])
+    for note in about.get("notes", ()):
+        screen.say("note", note)
+
+
+def _facts(shards: Shards) -> dict[str, Any]:
+    return {
+        "folder": str(shards.folder),
+        "users": shards.n_users,
+        "items": shards.n_items,
+        "interactions": shards.n_rows,
+        "shards": shards.n_shards,
+        "rows": shards.account.as_dict(),
+        "rows_of_shards": shards.rows_S.tolist(),
+        "has_times": shards.has_times,
+        "has_weights": shards.has_weights,
+        "ids": shards.described.kinds,
+        "bytes": shards.file_bytes(),
+        "digest": shards.digest,
+        "about": shards.described.about,
+    }

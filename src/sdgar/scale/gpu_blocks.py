@@ -1,0 +1,275 @@
+"""Epochs over users in blocks on a GPU: items stay there, and blocks come and go.
+
+    for each block, in the order of the epoch's shuffle:
+        it is computed, while the next one is read and copied there, and the last one copied back
+
+What is computed is what ``blocks.py`` says, by the fused engine of the GPU. Users wait on the GPU,
+in memory or in files until it is their turn, which changes no byte.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sdgar.contracts import Covered, EpochStats, NotCovered, System
+from sdgar.data.interactions import Interactions
+from sdgar.engines import host
+from sdgar.engines.fused.gpu import FusedGpuEngine, room_of
+from sdgar.engines.fused.gpu_room import Most
+from sdgar.engines.fused.gpu_rows import Rows
+from sdgar.machine import cores
+from sdgar.models.factors import Factors
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.scale.blocks import BlockEngine, ForUsers
+from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.slots import Conveyor, Kind, Slot
+from sdgar.scale.users import OnDevice, Users
+
+Tensors = dict[str, Tensor]
+"""Tensors by name, each with a row for every user of a block."""
+
+
+class Loaded(NamedTuple):
+    """A block that has come to the GPU."""
+
+    data: Interactions
+    """The rows, which are in memory too."""
+    start_U1: Tensor
+    """The first row of each user."""
+    items_E: Tensor
+    """The item of each row."""
+    weight_E: Tensor | None
+    """The weight of each row, if there are weights."""
+    vectors: Tensors | None
+    """The vectors of users with their moments; None if the users have not started yet."""
+    states: Tensors | None
+    """The states of users; None if they have none, or have not started yet."""
+
+
+class GpuBlockEngine(BlockEngine):
+    """Run the epochs of a system over blocks of users, by the fused engine of the GPU."""
+
+    name: ClassVar[str] = FusedGpuEngine.name
+
+    def __init__(
+        self,
+        system: System,
+        first: Interactions,
+        blocks: Blocks,
+        *,
+        seed: int,
+        for_users: ForUsers,
+        users: Users,
+        device: torch.device,
+    ) -> None:
+        """Bring the items of ``system`` to the device; it is started on the rows ``first``."""
+        self._device = device
+        super().__init__(system, first, blocks, seed=seed, for_users=for_users, users=users)
+
+    def _lay_out(self, system: System) -> None:
+        host.require_covered(self.name, self.covers(system, self._device))
+        system.discriminator.to(self._device)
+        system.sampler.to(self._device)
+        users, rows = self.blocks.most()
+        visits, weighted = rows, self.blocks.shards.has_weights
+        if (shared := system.positives_per_visit) > 1:  # every user's last visit may lack some
+            visits = min(visits, visits // shared + users)
+        self._room = room_of(system, Most(users, visits, weighted), self._device)
+        kinds = {
+            "start_U1": Kind(users + 1, (), torch.int64),
+            "items_E": Kind(rows, (), torch.int32),
+        }
+        if weighted:
+            kinds["weight_E"] = Kind(rows, (), torch.float32)
+        if not isinstance(self._users, OnDevice):
+            kinds["user_UD"] = Kind(users, (self._room.dim,), torch.float32)
+            for name, table in self._room.moments_of_users(0).items():
+                kinds[name] = Kind(users, table.shape[1:], table.dtype)
+            if self._generator is not None:
+                bins_UK = self._generator.state_of.bin_RN
+                kinds["bins_UK"] = Kind(users, (bins_UK.shape[1],), bins_UK.dtype)
+        self._conveyor: Conveyor[Loaded] = Conveyor(kinds, self._device, threads=cores.threads())
+        self.computed = 0.0
+        """The seconds for which the last epoch computed the epochs of its blocks."""
+
+    @classmethod
+    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
+        """Say whether the engine of a block covers the system."""
+        return FusedGpuEngine.covers(system, device)
+
+    @classmethod
+    def deterministic(cls, device: torch.device) -> bool:
+        """Say yes, as the engine of a block does."""
+        return FusedGpuEngine.deterministic(device)
+
+    @property
+    def waited(self) -> float:
+        """The seconds for which the last epoch waited for blocks to come or leave."""
+        return self._conveyor.waited
+
+    def run_epoch(self, epoch: int) -> EpochStats:
+        """Make one pass over the positives of all blocks, in a fresh order."""
+        start, found = time.perf_counter(), list[EpochStats]()
+        self._epoch = epoch
+        self._forget_first()
+        follows = self._refit_epoch == epoch and not self._learns_positives(epoch)
+        with closing(self._conveyor.round(self._order(epoch), self._load)) as blocks:
+            for block, slot, loaded in blocks:
+                engine = self._engine_there(block, loaded)
+                if follows:
+                    self._follow(engine, epoch, items_too=False)
+                engine.steps_done = self._steps_done
+                found.append(engine.run_epoch(epoch))
+                self._steps_done = engine.steps_done
+                self._leave(block, slot, engine)
+        self.computed = sum(stats.seconds for stats in found)
+        return host.over_blocks(found, start)
+
+    def learned_of(self, block: int) -> Factors:
+        """Return the vectors of the users of one block, and of items, in memory."""
+        vectors = self._taken(block, "vectors", everybody=True)
+        if vectors is None:
+            system = self._system_of(block, None, None, everybody=True)
+        else:
+            system = self._with(torch.from_numpy(vectors["user_UD"]), None)
+        found = system.discriminator.to(self._device).factors()
+        return found.with_tensors({name: table.cpu() for name, table in found.tensors().items()})
+
+    def _item_tables(self) -> Tensors:
+        """Return the tables of items that training changes, by their names in a checkpoint."""
+        model: Any = self._like.discriminator
+        tables = {"item_ID": model.item_ID.detach()}
+        if model.bias_I is not None:
+            tables["bias_I"] = model.bias_I.detach()
+        return tables | self._room.moments_of_items()
+
+    def _unpack(self) -> None:
+        """Do nothing, as the tables of items are those of the model."""
+
+    def _engine(self, block: int, *, everybody: bool = False) -> FusedGpuEngine:  # type: ignore[override]
+        """Make the engine of a block, with its users as they were put."""
+        with closing(self._conveyor.round([block], self._load)) as blocks:
+            _, _, loaded = next(blocks)
+            return self._engine_there(block, loaded)
+
+    def _engine_of(self, system: System, data: Any, seed: int) -> FusedGpuEngine:  # type: ignore[override]
+        """Make the engine of some users, in the room that has the items of all blocks."""
+        return FusedGpuEngine(system, data, seed=seed, device=self._device, room=self._room)
+
+    def _engine_there(self, block: int, loaded: Loaded) -> FusedGpuEngine:
+        """Make the engine of a block that has come."""
+        vectors, states = loaded.vectors, loaded.states
+        if isinstance(self._users, OnDevice):
+            shards = self.blocks.parts(block)
+            vectors, states = (self._users.join(shards, kind) for kind in ("vectors", "states"))
+        if vectors is None:
+            system = self._for_users(self._like, loaded.data, seed=self._seed_of(block))
+        else:
+            system = self._with(vectors["user_UD"], None if states is None else states["bins_UK"])
+        rows = Rows.there(
+            loaded.start_U1, loaded.items_E, loaded.weight_E,
+            n_items=loaded.data.n_items, positives=system.positives_per_visit,
+        )  # fmt: skip
+        for name, table in self._room.moments_of_users(rows.n_users).items():
+            if vectors is None:
+                table.zero_()
+            else:
+                table.copy_(vectors[name])
+        return self._engine_of(system, rows, self._seed_of(block))
+
+    def _load(self, block: int, slot: Slot) -> Loaded:
+        """Read a block, and copy it to the device."""
+        data, copies = self.blocks[block], list[tuple[Tensor, Tensor]]()
+
+        def bring(name: str, array: NDArray[Any]) -> Tensor:
+            here, there = slot.table(name, len(array))
+            here.numpy()[...] = array
+            copies.append((there, here))
+            return there
+
+        weight_E = host.scaled_weights(data)
+        loaded = Loaded(
+            data,
+            bring("start_U1", data.indptr_U1),
+            bring("items_E", data.items_E),
+            None if weight_E is None else bring("weight_E", weight_E),
+            *(self._bring(block, slot, kind, copies) for kind in ("vectors", "states")),
+        )
+        self._conveyor.coming.make(copies)
+        return loaded
+
+    def _bring(
+        self, block: int, slot: Slot, kind: str, copies: list[tuple[Tensor, Tensor]]
+    ) -> Tensors | None:
+        """Put what waits here for the users of a block into its slot; None if nothing does."""
+        shards, start_S1 = self.blocks.parts(block), self.blocks.shards.start_S1
+        if isinstance(self._users, OnDevice) or not self._users.has(shards[0], kind):
+            return None
+        first = self._users.take(shards[0], kind)
+        assert first is not None
+        n_users = int(start_S1[shards.stop] - start_S1[shards.start])
+        tables = {name: slot.table(name, n_users) for name in first}
+
+        def fill(place: tuple[int, slice]) -> None:
+            shard, own = place
+            arrays = self._users.take(shard, kind)
+            assert arrays is not None
+            for name, (here, _) in tables.items():
+                here.numpy()[own] = arrays[name]
+
+        self._conveyor.each(fill, self._places(shards))
+        copies += [(there, here) for here, there in tables.values()]
+        return {name: there for name, (_, there) in tables.items()}
+
+    def _leave(self, block: int, slot: Slot, engine: FusedGpuEngine) -> None:
+        """Let the users of a block leave; their states only if they have changed."""
+        sampler, shards = engine.system.sampler, self.blocks.parts(block)
+        kept = {"vectors": engine.users()}
+        changed = self._refit_epoch == self._epoch or not self._users.has(shards[0], "states")
+        if isinstance(sampler, Decomposable) and changed:
+            kept["states"] = {"bins_UK": sampler.state_of.bin_RN}
+        if isinstance(self._users, OnDevice):
+            for shard, own in self._places(shards):
+                for kind, tables in kept.items():
+                    self._users.keep(shard, kind, {n: table[own] for n, table in tables.items()})
+            return
+        here: dict[str, Tensors] = {kind: {} for kind in kept}
+        copies = []
+        for kind, tables in kept.items():
+            for name, table in tables.items():
+                here[kind][name], there = slot.table(name, len(table))
+                if there.data_ptr() != table.data_ptr():
+                    there.copy_(table)
+                copies.append((here[kind][name], there))
+        done = self._conveyor.leaving.mark()
+        self._conveyor.leave(slot, partial(self._put_all, shards, here, copies, done))
+
+    def _put_all(
+        self,
+        shards: range,
+        here: dict[str, Tensors],
+        copies: list[tuple[Tensor, Tensor]],
+        done: Any,
+    ) -> None:
+        self._conveyor.leaving.make(copies, after=done)
+
+        def put(place: tuple[int, slice]) -> None:
+            shard, own = place
+            for kind, tables in here.items():
+                arrays = {name: table[own].numpy() for name, table in tables.items()}
+                self._users.put(shard, kind, arrays)
+
+        self._conveyor.each(put, self._places(shards))
+
+    def _places(self, shards: range) -> list[tuple[int, slice]]:
+        """Return the numbers of shards that follow each other, with the places of their users."""
+        start_S1 = self.blocks.shards.start_S1
+        edges = (start_S1 - start_S1[shards.start]).tolist()
+        return [(shard, slice(*edges[shard : shard + 2])) for shard in shards]

@@ -1,0 +1,137 @@
+"""Item weights from shards on disk, in bounded memory.
+
+    WORK/item-weights/      appears when everything in it is complete
+        history.start.npy   the rows of user u are start[u] to start[u + 1] - 1, shard by shard
+        history.item.npy    the item of each row
+        speaker.start.npy   the weights of item j are start[j] to start[j + 1] - 1
+        speaker.row.npy     the item that each weight speaks for
+        speaker.weight.npy  the weights W
+        made-of.json        the rows and the rule that these are the weights of
+
+Until then there is a temporary folder beside it, which also holds the users of each item (4 bytes a
+row) and the neighbours of each item (12 k bytes an item). What a killed process leaves behind is
+removed by the next one. Weights of the same rows by the same rule are not solved for twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.errors import DataError
+from sdgar.maths.neighbours import Neighbourhoods, as_matrix
+from sdgar.maths.neighbours_on_threads import OnThreads, Progress, block_of
+from sdgar.maths.sparse import SparseMatrix
+from sdgar.maths.transposing import Rows
+from sdgar.models.saved import check_csr
+from sdgar.scale.shards import Shard, Shards
+from sdgar.storage import folders
+from sdgar.storage.mapped import MappedArrays
+from sdgar.storage.whole_files import disk_error
+
+FOLDER = "item-weights"
+"""The name of the folder of a model's arrays within the work folder."""
+WeightOf = Callable[[Shard], NDArray[np.float32]]
+"""A function that says how much each row of a shard counts."""
+_MADE_OF = "made-of.json"
+_KEPT = ("history.start", "history.item", "speaker.start", "speaker.row", "speaker.weight")
+
+
+def solved(
+    shards: Shards,
+    rule: Neighbourhoods,
+    weight_of: WeightOf | None,
+    *,
+    work: Path,
+    memory: int,
+    progress: Progress,
+) -> tuple[SparseMatrix, SparseMatrix]:
+    """Return the items of each user and the weights W, both mapped from files."""
+    place, n_items = folders.place_of(work / FOLDER), shards.n_items
+    _require_ours(place)
+    made_of = json.dumps({"rows": shards.digest, **asdict(rule)}) if weight_of is None else ""
+    if (before := _found(place, made_of, shards)) is not None:
+        return as_matrix(before[0], n_items), as_matrix(before[1], n_items)
+    block = block_of(memory, n_items, rule.k)
+    try:
+        with folders.whole(place, replace=True) as temporary:
+            files = MappedArrays(temporary)
+            items_of = _joined(shards, weight_of, files, progress)
+            found = OnThreads(
+                rule, items_of, n_items, block=block, place=files, progress=progress
+            ).weights()
+            files.keep(_KEPT)
+            (temporary / _MADE_OF).write_text(made_of, encoding="utf-8")
+    except OSError as error:
+        raise disk_error(place, error) from error
+    history = Rows(items_of.start_R1, items_of.column_E)
+    return as_matrix(history, n_items), as_matrix(found, n_items)
+
+
+def _require_ours(place: Path) -> None:
+    """Raise if there is a folder with anything but item weights."""
+    if place.exists() and not place.is_dir():
+        raise folders.in_the_way(place.parent, [place.name], "is not a folder")
+    there = {path.name for path in place.iterdir()} if place.exists() else set()
+    if others := sorted(there - {f"{name}.npy" for name in _KEPT} - {_MADE_OF}):
+        raise folders.in_the_way(place, others, "is no part of item weights")
+
+
+def _found(place: Path, made_of: str, shards: Shards) -> tuple[Rows, Rows] | None:
+    """Return the items of users and the weights that are there already, if they are these.
+
+    Files that are missing, cut or of something else are no weights.
+    """
+    try:
+        if not made_of or (place / _MADE_OF).read_text(encoding="utf-8") != made_of:
+            return None
+        start_U1, item_E, start_I1, row_E, weight_E = (
+            np.asarray(np.load(place / f"{name}.npy", mmap_mode="c")) for name in _KEPT
+        )
+    except (OSError, EOFError, ValueError):
+        return None
+    sizes = len(start_U1) - 1, len(item_E), len(start_I1) - 1, len(row_E)
+    if sizes != (shards.n_users, shards.n_rows, shards.n_items, len(weight_E)):
+        return None
+    return Rows(start_U1, item_E), Rows(start_I1, row_E, weight_E)
+
+
+def _joined(
+    shards: Shards, weight_of: WeightOf | None, files: MappedArrays, progress: Progress
+) -> Rows:
+    """Write the rows of all shards one after the other, with how much each counts."""
+    n_rows = shards.n_rows
+    start_U1 = files.array("history.start", shards.n_users + 1, np.int64)
+    item_E = files.array("history.item", n_rows, np.int32)
+    weight_E: NDArray[Any] = np.empty(0, np.float32)
+    if weight_of is not None:
+        weight_E = files.array("history.weight", n_rows, np.float32)
+    start_U1[0] = user = row = 0
+    for shard in shards:
+        check_csr(shard.folder, "indptr", shard.indptr_U1, shard.items_E, shards.n_items)
+        users, rows = slice(user + 1, user + shard.n_users + 1), slice(row, row + len(shard))
+        np.add(shard.indptr_U1[1:], row, out=start_U1[users])
+        item_E[rows] = shard.items_E
+        if weight_of is not None:
+            weight_E[rows] = _weights(shard, weight_of)
+        user, row = users.stop - 1, rows.stop
+        progress("rows", row, n_rows)
+    return Rows(start_U1, item_E, weight_E)
+
+
+def _weights(shard: Shard, weight_of: WeightOf) -> NDArray[np.float32]:
+    """Return how much each row of a shard counts; raise if that is negative or not finite."""
+    weight_E = weight_of(shard)
+    if not (np.isfinite(weight_E) & (weight_E >= 0)).all():
+        raise DataError(
+            f"the rows of {shard.folder} must count by finite numbers of at least 0. Change the "
+            "function that says how much they count.",
+            code="bad_weight",
+        )
+    return weight_E

@@ -1,0 +1,246 @@
+"""One run from a folder of shards to a saved, measured model, in bounded memory.
+
+Test rows are those of some users, as ranking every item for every user of large data would take
+longer than training. What is saved is the model that was measured: it has learned from all other
+rows, and its lists leave out the test rows of these users too, as it knows that they have them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from signal import Signals
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+
+import sdgar
+from sdgar.arguments import one_of
+from sdgar.data.interactions import Interactions
+from sdgar.errors import ResourceError, UsageError
+from sdgar.recommend.recommender import most_popular
+from sdgar.runs.run import RunResult, summary_of
+from sdgar.runs.workspace import WORK, Workspace, partial_of
+from sdgar.scale.planner import memory as scale_memory
+from sdgar.scale.planner.workload import Workload
+from sdgar.scale.sharded import OnShards
+from sdgar.scale.shards import Shards
+from sdgar.scale.shards.held import Held, Without, hold
+from sdgar.scale.workers import ALONE, Workers
+from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS
+from sdgar.show.printed import command as command_line
+from sdgar.systems.learner import Learner
+from sdgar.training.checkpoints import Checkpoints
+from sdgar.training.fit import EpochRecord
+from sdgar.training.trained import OnPhase, Phase
+
+TEST_SHARE = 0.2
+"""The share of the rows of a test user that is set aside."""
+Layout = Literal["auto", "replicated", "sharded"]
+"""Where items are: all of them on every machine, a part of them with every worker, or by a rule."""
+LAYOUTS: tuple[Layout, ...] = ("auto", "replicated", "sharded")
+_CPU = torch.device("cpu")
+_LOGGER = logging.getLogger("sdgar")
+
+
+def run_shards(
+    estimator: Learner,
+    shards: Shards,
+    *,
+    out: Path,
+    overwrite: bool = False,
+    memory: int,
+    together: int,
+    test_users: int = TEST_USERS,
+    gpu_memory: int | None = None,
+    ks: tuple[int, ...] = KS,
+    on_epoch: OnPhase | None = None,
+    resume: bool = False,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
+    stop: Callable[[], Signals | None] = lambda: None,
+    command: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = _LOGGER.info,
+    workers: Workers = ALONE,
+    items: Layout = "auto",
+    estimate: Mapping[str, Any] | None = None,
+) -> RunResult:
+    """Train on shards, read the test rows once, and save; see ``experiments.run.run``.
+
+    This is for the first of several workers; the others call ``follow_run``. An ``estimate`` of
+    bytes and seconds is kept in the report, beside the seconds that the run took.
+    """
+    layout = layout_of(items, estimator, shards, together, memory, workers)
+    told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory, items=layout)
+    estimator.require_on_gpu(shards, told)
+    identity = identity_of(estimator, shards, together, test_users, ks)
+    with (
+        workers.working(identity | {"sdgar": sdgar.__version__, "items": layout}),
+        Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace,
+    ):
+
+        def watch(phase: Phase, epoch: EpochRecord) -> None:
+            workspace.record(phase, epoch)
+            if on_epoch is not None:
+                on_epoch(phase, epoch)
+
+        checkpoints = Checkpoints(
+            workspace.folder,
+            identity,
+            device=_CPU,
+            every=checkpoint_every,
+            stop=stop,
+            go_on=command_line("sdgar", "train", "--resume", out) if command else "resume=True",
+        )
+        for note in checkpoints.resume() if resume else ():
+            tell(note)
+        work = workspace.folder / WORK
+        seed = int(estimator.get_params()["seed"])
+        test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
+        train = Without(shards, test.rows_E)
+        how = replace(told, work=work, memory=memory)
+        estimator.fit_shards(train, how=how, on_epoch=watch, checkpoints=checkpoints, verbose=False)
+        model = estimator.recommender_
+        before = time.perf_counter()
+        rows = rows_of(shards, test)
+        report, popular = (one.evaluate(rows, ks=ks) for one in (model, most_popular(model)))
+        summary = summary_of(estimator, cast("Interactions", train), report, popular, "validated")
+        summary["kept"] = {
+            "rows": "measured",
+            "users": shards.n_users,
+            "items": shards.n_items,
+            "interactions": train.n_rows,
+        }
+        summary["seconds"]["evaluate"] += round(time.perf_counter() - before, 3)
+        if workers.count > 1:
+            summary["workers"] = {
+                "count": workers.count,
+                "machines": workers.machines,
+                "items": layout,
+                "sent in steps": workers.sent,
+            }
+        if estimate is not None:
+            summary["estimate"] = dict(estimate)
+        model = model.knowing(shards.interactions(work))
+        workspace.commit(model, {"report": summary})
+    return RunResult(model, report, popular, summary, estimator.trained_.log)
+
+
+def follow_run(
+    estimator: Learner,
+    shards: Shards,
+    *,
+    out: Path,
+    workers: Workers,
+    memory: int,
+    together: int,
+    test_users: int = TEST_USERS,
+    ks: tuple[int, ...] = KS,
+    items: Layout = "auto",
+) -> None:
+    """Do the part of a worker that is not the first in what ``run_shards`` does."""
+    layout = layout_of(items, estimator, shards, together, memory, workers)
+    identity = identity_of(estimator, shards, together, test_users, ks)
+    with workers.working(identity | {"sdgar": sdgar.__version__, "items": layout}):
+        seed = int(estimator.get_params()["seed"])
+        train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
+        work = partial_of(out) / WORK
+        how = OnShards(
+            together=together, work=work, memory=memory, workers=workers, items=layout
+        )  # fmt: skip
+        estimator.follow_shards(train, how=how)
+
+
+def identity_of(
+    estimator: Learner, shards: Shards, together: int, test_users: int, ks: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return what must be the same for a run to go on, and for workers to train together."""
+    return {
+        "system": estimator.system_name,
+        **estimator.plain_params(),
+        "data": shards.digest,
+        "together": together,
+        "test users": test_users,
+        "k": list(ks),
+    }
+
+
+def rows_of(shards: Shards, held: Held) -> Interactions:
+    """Return rows that were set aside, with the ids of their users and items."""
+    users, first = [], 0
+    for shard in shards:
+        start, last = int(shards.start_S1[shard.number]), first
+        while last < len(held.users_T) and held.users_T[last] < start + shard.n_users:
+            last += 1
+        if last > first:
+            users.append(shard.users.at(held.users_T[first:last] - start))
+        first = last
+    raw = np.concatenate(users)
+    users_E = np.repeat(np.arange(len(raw)), np.diff(held.held_out.indptr_T1))
+    items = shards.items.at(held.held_out.items_E)
+    return Interactions.from_arrays(raw[users_E], items)
+
+
+def layout_of(
+    items: Layout, estimator: Learner, shards: Shards, together: int, memory: int, workers: Workers
+) -> Literal["replicated", "sharded"]:
+    """Return where items are: where they fit in memory, every machine has all of them.
+
+    Raise if training takes more memory than it may.
+    """
+    one_of("items", items, LAYOUTS)
+    if items == "sharded" and workers.count == 1:
+        raise UsageError(
+            "items can be sharded among several workers only, and there is one. Start several with "
+            "--workers or torchrun, or leave --items out.",
+            code="bad_items",
+        )
+    all_items, block = bytes_needed(estimator, shards, together)
+    fits = all_items + block <= memory
+    if items == "sharded" or (items == "auto" and not fits and workers.count > 1):
+        require_within(memory, estimator, shards, together, workers.count)
+        return "sharded"
+    require_within(memory, estimator, shards, together)
+    return "replicated"
+
+
+def require_within(
+    memory: int, estimator: Learner, shards: Shards, together: int, parts: int = 1
+) -> int:
+    """Return the bytes of memory that training takes; raise if they are more than may be used.
+
+    Items may be shared out into so many parts, of which a worker has one.
+    """
+    items, block = bytes_needed(estimator, shards, together)
+    items = -(-items // parts)
+    if items + block <= memory:
+        return items + block
+    fewer = max(1, together * max(0, memory - items) // max(1, block))
+    cure = (
+        f"Put fewer shards together, such as --together {fewer}"
+        if items < memory and together > fewer
+        else "Use a smaller dim or states, leave rare items out, or shard the items among more "
+        "workers (--items sharded)"
+    )
+    some = f"{shards.n_items:,} items" if parts == 1 else f"a part of {shards.n_items:,} items"
+    raise ResourceError(
+        f"{estimator.system_name} needs {_gib(items)} for {some} and "
+        f"{_gib(block)} for the users of {together} shards, and --memory allows {_gib(memory)}. "
+        f"{cure}, or allow more memory.",
+        code="out_of_memory",
+    )
+
+
+def bytes_needed(estimator: Learner, shards: Shards, together: int) -> tuple[int, int]:
+    """Return the bytes for all items, and for the users and rows of the shards of a block."""
+    work = Workload.of(estimator, shards, together)
+    on_gpu = OnShards().device(estimator.device).type == "cuda"
+    wait = 4 * work.recipe.dim if on_gpu else 0  # as three blocks wait here then, and not two
+    return scale_memory.of_items(work), scale_memory.of_block(work) + wait * work.sizes.block_users
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"

@@ -1,0 +1,159 @@
+"""Set rows of some users aside, shard by shard, and go over the other rows as if they were all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sdgar.data.held_out import HeldOut
+from sdgar.data.history import History
+from sdgar.errors import DataError
+from sdgar.maths.rng import Stream, sort_keys
+from sdgar.scale.shards.shard import Shard
+from sdgar.scale.shards.shards import Shards
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows of some users that are set aside, with all that is needed to measure a model on them."""
+
+    users_T: NDArray[np.int64]
+    """The numbers of the users, counted shard by shard, ascending."""
+    rows_E: NDArray[np.int64]
+    """The numbers of the rows, counted shard by shard, ascending."""
+    held_out: HeldOut
+    """The rows as what is to be predicted for users 0 … T - 1."""
+    seen: History
+    """The other rows of these users."""
+
+
+def hold(
+    shards: Shards, *, users: int, share: float, seed: int, stream: Stream = Stream.SPLIT_TEST
+) -> Held:
+    """Set a share of the rows of at most so many users aside, at least one row of each.
+
+    The users are chosen at random among those with two rows or more. Of each, the newest rows are
+    held out, or random ones if there are no times. Who is chosen depends neither on the order of
+    the shards nor on their number.
+    """
+    chosen_T = _chosen(shards, users, seed, stream)
+    if not len(chosen_T):
+        raise DataError(
+            f"no user of {shards.folder} has two rows or more, so nothing can be set aside to "
+            "measure a model on. Shard events in which users come again.",
+            code="nothing_to_hold_out",
+        )
+    rows, items, seen, found = [], [], [], []
+    first_rows = np.concatenate(([0], np.cumsum(shards.rows_S)))
+    for shard in shards:
+        start = int(shards.start_S1[shard.number])
+        own = chosen_T[(chosen_T >= start) & (chosen_T < start + shard.n_users)] - start
+        for user in own:
+            first, last = map(int, shard.indptr_U1[user : user + 2])
+            rank, n = int(shard.rank_U[user]), last - first
+            if shard.time_E is not None:
+                order = np.argsort(shard.time_E[first:last], kind="stable")
+            else:
+                order = np.argsort(sort_keys(seed, stream, 1 + rank % 2**20, np.arange(n)))
+            out = np.sort(order[n - min(n - 1, max(1, round(share * n))) :])
+            items.append(shard.items_E[first:last][out].astype(np.int64))
+            seen.append(np.delete(shard.items_E[first:last], out))
+            rows.append(int(first_rows[shard.number]) + first + out)
+            found.append(start + int(user))
+    return Held(
+        np.array(found, np.int64), _joined(rows), _held_out(items), History(*_csr(seen, np.int32))
+    )
+
+
+class Without(Shards):
+    """Shards without some of their rows."""
+
+    def __init__(self, shards: Shards, rows_E: NDArray[np.int64]) -> None:
+        """Leave out these rows, by numbers counted shard by shard, ascending."""
+        super().__init__(shards.folder, shards.described)
+        self._whole, self._rows_E = shards, rows_E
+        edges = np.searchsorted(rows_E, np.concatenate(([0], np.cumsum(shards.rows_S))))
+        self._edges_S1 = edges
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of what is left: that of all shards, and which rows are left out."""
+        rows = np.ascontiguousarray(self._rows_E, "<i8").tobytes()
+        return hashlib.sha256(self._whole.digest.encode() + rows).hexdigest()
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that are left."""
+        return self._whole.n_rows - len(self._rows_E)
+
+    @cached_property
+    def rows_S(self) -> NDArray[np.int64]:
+        """The number of rows of each shard that are left."""
+        return self._whole.rows_S - np.diff(self._edges_S1)
+
+    def __getitem__(self, number: int) -> Shard:
+        """Return one shard without its rows that are left out."""
+        whole = self._whole[number]
+        first, last = self._edges_S1[whole.number : whole.number + 2]
+        if first == last:
+            return whole
+        before = int(self._whole.rows_S[: whole.number].sum())
+        return _Rest(whole, self._rows_E[first:last] - before)
+
+    def __iter__(self) -> Iterator[Shard]:
+        """Go over all shards in order."""
+        return (self[number] for number in range(self.n_shards))
+
+
+class _Rest(Shard):
+    """One shard without some of its rows; what is left is in memory."""
+
+    def __init__(self, whole: Shard, rows_E: NDArray[np.int64]) -> None:
+        super().__init__(whole.of, whole.number)
+        self._rows = len(whole) - len(rows_E)
+        before_U1 = np.searchsorted(rows_E, whole.indptr_U1)
+        self.indptr_U1 = whole.indptr_U1 - before_U1
+        self.items_E = np.delete(whole.items_E, rows_E)
+        self.weight_E = None if whole.weight_E is None else np.delete(whole.weight_E, rows_E)
+        self.time_E = None if whole.time_E is None else np.delete(whole.time_E, rows_E)
+
+    def __len__(self) -> int:
+        """Return the number of rows that are left."""
+        return self._rows
+
+
+def _chosen(shards: Shards, most: int, seed: int, stream: Stream) -> NDArray[np.int64]:
+    """Return the numbers of at most so many users with two rows or more, ascending."""
+    keys, numbers = np.empty(0, np.int64), np.empty(0, np.int64)
+    for shard in shards:
+        user_T = np.flatnonzero(np.diff(shard.indptr_U1) > 1)
+        key_T = sort_keys(seed, stream, 0, np.asarray(shard.rank_U[user_T]))
+        keys = np.append(keys, key_T)
+        numbers = np.append(numbers, user_T + shards.start_S1[shard.number])
+        if len(keys) > most:
+            least = np.argpartition(keys, most)[:most]
+            keys, numbers = keys[least], numbers[least]
+    return np.sort(numbers)
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _csr(rows: Sequence[NDArray[Any]], dtype: type) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    indptr = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return indptr, np.concatenate([np.empty(0, dtype), *rows]).astype(dtype)
+
+
+def _held_out(items: list[NDArray[np.int64]]) -> HeldOut:
+    indptr_T1, items_E = _csr(items, np.int64)
+    return HeldOut(
+        users_T=np.arange(len(items)), indptr_T1=indptr_T1, items_E=items_E, unknown_users=0,
+        unknown_user_rows=0, cold_items=0, cold_item_rows=0,
+    )  # fmt: skip

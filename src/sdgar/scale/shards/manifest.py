@@ -1,0 +1,237 @@
+"""What a folder of shards says of itself, and what must hold of that.
+
+    manifest.json           sizes, ids, the account of rows, and the seal of each shard
+    items.npy               the ids of items: integers, or items.offsets.npy and items.bytes.npy
+    shard-00000/            one folder for each shard
+        manifest.json       sizes, and the SHA-256 of each file of the shard
+        indptr.npy          rows of user u are indptr[u] to indptr[u + 1] - 1
+        items.npy           the item of each row
+        weight.npy          the weight of each row, where there are weights
+        time.npy            the time of each row, where there are times
+        users.npy           the ids of the users, as those of items
+        rank.npy            the number of each user in a load in memory
+        seen.indptr.npy …   pairs that users know and do not like, where there are any
+
+A shard of another set has another seal, so that it is refused before one of its rows is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sdgar.data.account import RowAccount
+from sdgar.errors import ArtifactError, ResourceError
+from sdgar.scale.shards import hashing
+from sdgar.scale.shards.files import Files, require_files, write_manifest
+from sdgar.storage import folders
+from sdgar.storage.folders import MANIFEST, DamagedError, read_record
+
+FORMAT, SHARD_FORMAT = "sdgar-shards", "sdgar-shard"
+FORMAT_VERSION = 1
+WEIGHT, TIME, SEEN = "weight", "time", "seen.items"
+_KINDS = ("int64", "uint64", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the manifest says of one shard."""
+
+    users: int
+    """The number of its users."""
+    rows: int
+    """The number of its rows."""
+    seen: int
+    """The number of pairs that its users know and do not like."""
+    seal: str
+    """The seal of the shard's own manifest."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a folder of shards says of itself."""
+
+    users: int
+    """The number of users."""
+    items: int
+    """The number of items."""
+    rows: int
+    """The number of rows."""
+    kinds: dict[str, str]
+    """The types of the ids of users and items."""
+    has_weights: bool
+    """True if rows have weights."""
+    has_times: bool
+    """True if rows have times."""
+    account: RowAccount
+    """What became of every row that was read."""
+    parts: tuple[Part, ...]
+    """The shards, in order."""
+    about: dict[str, Any]
+    """What else is known: the columns, and how the rows came to be."""
+    seal: str
+    """The seal of the manifest, which depends on all that the folder holds."""
+
+
+def folder_of(path: Path, number: int) -> Path:
+    """Return the folder of one shard."""
+    return path / f"shard-{number:05d}"
+
+
+def write_part(
+    folder: Path, number: int, of: int, sizes: tuple[int, int, int], files: Files
+) -> Part:
+    """Write the manifest of one shard, whose files are there; sizes are users, rows and seen."""
+    users, rows, seen = sizes
+    table = {
+        "format": SHARD_FORMAT,
+        "format_version": FORMAT_VERSION,
+        "shard": number,
+        "of": of,
+        "users": users,
+        "rows": rows,
+        "seen": seen,
+        "files": files,
+    }
+    return Part(users, rows, seen, write_manifest(folder, table))
+
+
+def is_shards(folder: Path) -> bool:
+    """Tell whether a folder says that it holds shards, whole or not."""
+    try:
+        return folders.read_table(folder / MANIFEST).get("format") == FORMAT
+    except (ArtifactError, ResourceError):
+        return False
+
+
+def read_part(folder: Path) -> Part:
+    """Return what the manifest of one shard says of it."""
+    table = _read(folder, SHARD_FORMAT)
+    return Part(table["users"], table["rows"], table["seen"], table[folders.SEAL])
+
+
+def write_described(
+    folder: Path,
+    *,
+    kinds: Mapping[str, str],
+    items: int,
+    parts: Sequence[Part],
+    account: RowAccount,
+    weights: bool,
+    times: bool,
+    files: Files,
+    about: Mapping[str, Any],
+) -> None:
+    """Write the manifest of all shards, whose folders are there."""
+    table = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "hash": hashing.NAME,
+        "users": sum(part.users for part in parts),
+        "items": items,
+        "rows": sum(part.rows for part in parts),
+        "ids": dict(kinds),
+        "weights": weights,
+        "times": times,
+        "account": account.as_dict(),
+        "shards": [
+            {"users": p.users, "rows": p.rows, "seen": p.seen, "seal": p.seal} for p in parts
+        ],
+        "files": files,
+        "about": dict(about),
+    }
+    write_manifest(folder, table)
+
+
+def read_described(folder: Path, *, verify: bool) -> Described:
+    """Read what a folder of shards says of itself; raise if a shard is not what it should be."""
+    path = folder / MANIFEST
+    if not (path.exists() or path.is_symlink()):
+        raise ArtifactError(
+            f"{folder} holds no {MANIFEST}, so it is no folder of shards. Write one with "
+            "`sdgar data shard EVENTS --out FOLDER`.",
+            code="not_shards",
+        )
+    table = _read(folder, FORMAT)
+    if table.get("hash") != hashing.NAME:
+        raise DamagedError(path, f"its users lie in shards by {table.get('hash')!r}, which is new")
+    match table:
+        case {
+            "users": int(users),
+            "items": int(items),
+            "rows": int(rows),
+            "ids": {"users": str(of_users), "items": str(of_items)},
+            "weights": bool(weights),
+            "times": bool(times),
+            "shards": list(listed),
+            "about": dict(about),
+        } if listed and of_users in _KINDS and of_items in _KINDS:
+            pass
+        case _:
+            raise DamagedError(path, "it does not say what the shards hold")
+    account = _account(path, table.get("account"))
+    parts = tuple(read_record(path, Part, part) for part in listed)
+    if sum(p.users for p in parts) != users or sum(p.rows for p in parts) != rows:
+        raise DamagedError(path, "its shards have not as many users and rows as it says")
+    if account.kept != rows:
+        raise DamagedError(path, f"it has {rows:,} rows, and its account keeps {account.kept:,}")
+    require_files(folder, table.get("files"), verify=verify)
+    for number, part in enumerate(parts):
+        _require_part(folder_of(folder, number), number, len(parts), part, verify=verify)
+    kinds = {"users": of_users, "items": of_items}
+    seal = str(table[folders.SEAL])
+    return Described(users, items, rows, kinds, weights, times, account, parts, about, seal)
+
+
+def _require_part(folder: Path, number: int, of: int, part: Part, *, verify: bool) -> None:
+    """Raise if a shard is missing, damaged or of another set."""
+    table = _read(folder, SHARD_FORMAT)
+    if table[folders.SEAL] != part.seal:
+        raise ArtifactError(
+            f"{folder} belongs to another set of shards: it is shard {table.get('shard')} of "
+            f"{table.get('of')} with the seal {str(table[folders.SEAL])[:12]}, and "
+            f"{folder.parent / MANIFEST} names shard {number} of {of} with the seal "
+            f"{part.seal[:12]}. Put the right shard back, or write all of them again.",
+            code="mixed_shards",
+        )
+    require_files(folder, table.get("files"), verify=verify)
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    """Read a manifest; raise if it is of another format or version, or was changed."""
+    path = folder / MANIFEST
+    table = folders.read_table(path)
+    if table.get("format") != name:
+        raise ArtifactError(
+            f"{path} describes {table.get('format')!r}, and not shards.",
+            code="not_shards",
+        )
+    version = table.get("format_version")
+    if version != FORMAT_VERSION:
+        newer = isinstance(version, int) and version > FORMAT_VERSION
+        cure = "Upgrade sdgar." if newer else "Write the shards again with this version."
+        raise ArtifactError(
+            f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
+            code="format_version",
+        )
+    folders.require_sealed(path, table, unsealed=())
+    return table
+
+
+def _account(path: Path, table: Any) -> RowAccount:
+    match table:
+        case {
+            "read": int(),
+            "kept": int(),
+            "duplicates": int(),
+            "filtered": dict() as filtered,
+            "rejected": dict() as rejected,
+        } if all(isinstance(n, int) for n in (*filtered.values(), *rejected.values())):
+            try:
+                return RowAccount(**table)
+            except (AssertionError, TypeError) as error:
+                raise DamagedError(path, f"its account is wrong: {error}") from error
+        case _:
+            raise DamagedError(path, "it has no account of rows")

@@ -1,0 +1,210 @@
+"""Runs: judged rows of the input, in the order of their shards, as files to merge later.
+
+A run is what fits in memory at once. Its ids are tables of its own, so that runs do not depend on
+each other: rows hold places in these tables. Users and rows lie in the order of the shards, and
+within a shard rows keep the order of the input.
+
+    users, items, seen_items    the ids of the run; users in the order of their shards
+    user_start, row_start       where the users and the rows of each shard begin
+    user, item, weight, time    the rows
+    seen_start, seen_user …     rows whose user knows the item and does not like it, likewise
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from sdgar.data import kinds
+from sdgar.data.id_file import value_arrays
+from sdgar.data.readers.cleaning import Judged, Verdict
+from sdgar.data.readers.columns import Columns
+from sdgar.data.readers.indexing import fits, indexed
+from sdgar.data.readers.problems import Place, Problem, ProblemLog
+from sdgar.scale.shards.files import file_of, mapped, write_plain
+from sdgar.scale.shards.hashing import shard_of
+from sdgar.storage import folders
+
+_ABOUT = "run.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run."""
+
+    folder: Path
+    """The place of its files."""
+    chunks: int
+    """The number of chunks of the input that it holds."""
+    rows: int
+    """The number of rows that were judged."""
+    kept: int
+    """The number of rows that are kept."""
+    verdicts: dict[int, Verdict]
+    """The rows that are left out, by the number of the reason."""
+    unread: tuple[Problem, ...]
+    """What could not be read as a row."""
+    kinds: dict[str, int]
+    """The number of rows of each kind of event."""
+    held: dict[str, str]
+    """The types of its ids, by side."""
+    fits: dict[str, tuple[bool, bool]]
+    """Whether all ids of a side are integers of int64 and of uint64."""
+
+    def starts(self, name: str) -> NDArray[np.int64]:
+        """Return where the users or rows of each shard begin."""
+        return self.part(f"{name}_start", 0, None)
+
+    def part(self, name: str, first: int, end: int | None) -> NDArray[Any]:
+        """Return some values of an array, in memory."""
+        return np.array(mapped(self.folder, name, None, None)[first:end])
+
+    def has(self, name: str) -> bool:
+        """Tell whether the run has an array."""
+        return file_of(self.folder, name).exists()
+
+    def ids(self, side: str, first: int = 0, end: int | None = None) -> NDArray[Any]:
+        """Return some ids of a side: integers, or texts as objects."""
+        if self.held[side] != "text":
+            found = mapped(self.folder, side, None, None)
+            return np.array(found[first : len(found) if end is None else end])
+        offsets = mapped(self.folder, f"{side}.offsets", None, None)
+        offsets = np.array(offsets[first : len(offsets) if end is None else end + 1])
+        return decoded(offsets, mapped(self.folder, f"{side}.bytes", None, None))
+
+
+def decoded(offsets: NDArray[np.int64], spelling: NDArray[np.uint8]) -> NDArray[Any]:
+    """Return texts as an array of objects; the offsets need not begin with the first byte."""
+    start = int(offsets[0]) if len(offsets) else 0
+    raw = spelling[start : int(offsets[-1]) if len(offsets) else 0].tobytes()
+    at = (offsets - start).tolist()
+    texts: list[Any] = [raw[a:b].decode() for a, b in itertools.pairwise(at)]
+    return np.array([*texts, None], dtype=object)[:-1]
+
+
+def write_run(
+    place: Path,
+    judged: Judged,
+    columns: Columns,
+    log: ProblemLog,
+    *,
+    chunks: int,
+    n_shards: int,
+    untyped: bool,
+) -> None:
+    """Write a run, whole or not at all."""
+    frame, is_kept, below = judged.frame, judged.is_kept, judged.is_seen
+    named = is_kept | below
+    users, users_E = indexed(frame["user"].filter(named), columns.user, False, [])
+    shard_U = shard_of(users.values, n_shards)
+    order_U = np.argsort(shard_U, kind="stable")
+    place_U = np.empty(len(order_U), np.int32)
+    place_U[order_U] = np.arange(len(order_U), dtype=np.int32)
+    kept = frame.filter(is_kept)
+    items, items_E = indexed(kept["item"], columns.item, False, [])
+    arrays: dict[str, NDArray[Any]] = {
+        "user_start": _starts(shard_U, n_shards),
+        **value_arrays(users.values[order_U], "users"),
+        **value_arrays(items.values, "items"),
+    }
+    is_row = is_kept.filter(named).to_numpy()
+    rows: dict[str, NDArray[Any]] = {"user": users_E[is_row], "item": items_E.astype(np.int32)}
+    if columns.weight:
+        rows["weight"] = kept["weight_number"].to_numpy()
+    if columns.time:
+        rows["time"] = kept["time_us"].to_numpy()
+    arrays |= _by_shard("row", rows, shard_U, place_U, n_shards)
+    held = {"users": users.kind, "items": items.kind}
+    if below.any():
+        rated = frame.filter(below)
+        seen_items, seen_E = indexed(rated["item"], columns.item, False, [])
+        seen = {
+            "seen_user": users_E[~is_row],
+            "seen_item": seen_E.astype(np.int32),
+            "seen_neutral": judged.is_neutral.filter(below).to_numpy(),
+        }
+        if columns.time:
+            seen["seen_time"] = rated["time_us"].to_numpy()
+        arrays |= value_arrays(seen_items.values, "seen_items")
+        arrays |= _by_shard("seen", seen, shard_U, place_U, n_shards)
+        held["seen_items"] = seen_items.kind
+    about = {
+        "chunks": chunks,
+        "rows": frame.height,
+        "kept": kept.height,
+        "verdicts": {at: asdict(verdict) for at, verdict in judged.verdicts.items()},
+        "unread": [asdict(problem) for problem in log.problems()],
+        "kinds": kinds.counts_of(frame["kind"]) if columns.kind else {},
+        "held": held,
+        "fits": {
+            "users": fits(as_column(users.values), untyped=untyped),
+            "items": fits(as_column(items.values), untyped=untyped),
+        },
+    }
+    with folders.whole(place, replace=False) as temporary:
+        write_plain(temporary, arrays)
+        text = json.dumps(folders.sealed(about), allow_nan=False)
+        folders.write(temporary / _ABOUT, text.encode())
+
+
+def _by_shard(
+    what: str,
+    rows: dict[str, NDArray[Any]],
+    shard_U: NDArray[np.uint16],
+    place_U: NDArray[np.int32],
+    n_shards: int,
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield rows in the order of their shards; the first array has users, by their index."""
+    first = next(iter(rows))
+    shard_E = shard_U[rows[first]]
+    order_E = np.argsort(shard_E, kind="stable")
+    yield f"{what}_start", _starts(shard_E, n_shards)
+    for name, column in rows.items():
+        values = column[order_E]
+        yield name, place_U[values] if name == first else values
+
+
+def _starts(shard_N: NDArray[np.uint16], n_shards: int) -> NDArray[np.int64]:
+    counts = np.bincount(shard_N, minlength=n_shards)
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+def read_run(folder: Path) -> Run:
+    """Return what is known of a run that is written."""
+    path = folder / _ABOUT
+    about = folders.read_table(path)
+    folders.require_sealed(path, about, unsealed=())
+    verdicts = {
+        int(at): Verdict(**{**found, "places": tuple(Place(**p) for p in found["places"])})
+        for at, found in about["verdicts"].items()
+    }
+    unread = tuple(
+        Problem(found["code"], found["count"], tuple(Place(**p) for p in found["places"]))
+        for found in about["unread"]
+    )
+    return Run(
+        folder,
+        about["chunks"],
+        about["rows"],
+        about["kept"],
+        verdicts,
+        unread,
+        about["kinds"],
+        about["held"],
+        {side: tuple(both) for side, both in about["fits"].items()},
+    )
+
+
+def as_column(values: NDArray[Any]) -> pl.Series:
+    """Return ids as a column: integers, or texts."""
+    return (
+        pl.Series(values.tolist(), dtype=pl.String) if values.dtype == object else pl.Series(values)
+    )

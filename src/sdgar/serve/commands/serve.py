@@ -1,0 +1,185 @@
+"""``sdgar serve``: a saved model as a service, with a page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sdgar.cli import options
+from sdgar.cli.console import Screen
+from sdgar.errors import ResourceError, UsageError
+
+if TYPE_CHECKING:
+    from sdgar.serve.server import Settings
+
+_KEYS = ("auto", "always", "never")
+
+
+def serve(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a saved model, or of models.")
+    ],
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store", metavar="URL", envvar="SDGAR_STORE",
+            help="Keep events, items, users and keys here: sqlite:///store.db or postgresql://…; "
+            "SDGAR_STORE is the same.",
+        ),
+    ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="RUN is a folder of models: the newest answers, as soon as it is there."
+        ),
+    ] = False,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variant", metavar="NAME=RUN:SHARE",
+            help="Serve another model to a share of the users, such as new=runs/b:0.1; repeatable.",
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None, typer.Option("--rules", metavar="FILE", help="Rules of the house, in TOML.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", help="Listen on this address; only this machine by default.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Listen on this port.")] = (
+        8000
+    ),
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, max=64, help="Answer by this many processes.")
+    ] = 1,
+    threads: Annotated[
+        int, typer.Option("--threads", min=1, help="Compute by this many threads a process.")
+    ] = 1,
+    keys: Annotated[
+        str,
+        typer.Option(
+            "--keys", help="Ask for API keys: always, never, or once the store has some (auto)."
+        ),
+    ] = "auto",
+    origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", metavar="URL", help="Let pages from here ask; repeatable."),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Answer only to this name; repeatable."),
+    ] = None,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Serve the page at /.")] = True,
+    impressions: Annotated[
+        bool, typer.Option("--impressions/--no-impressions", help="Log which lists were shown.")
+    ] = True,
+    canary: Annotated[
+        bool,
+        typer.Option("--canary/--no-canary", help="Refuse a new model that is unlike the old one."),
+    ] = True,
+    per_minute: Annotated[
+        int,
+        typer.Option("--per-minute", min=0, help="The most requests of a client a minute; 0: any."),
+    ] = 0,
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, help="Turn requests away beyond this many at once.")
+    ] = 256,
+    drain: Annotated[
+        float,
+        typer.Option("--drain", min=0, help="Take requests so many seconds more when told to end."),
+    ] = 5.0,
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", help="Log each request, without ids and keys.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:  # fmt: skip
+    """Answer over HTTP: recommendations, similar items, reasons, feedback, and a page.
+
+    The page is at /, the API below /v1, its description at /v1/openapi.json, health at /livez and
+    /readyz, and numbers for Prometheus at /metrics.
+    """
+    from sdgar.arguments import one_of
+
+    one_of("keys", keys, _KEYS)
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # before torch reads it
+    require_extra()
+    from sdgar.serve.limits import Limits
+    from sdgar.serve.server import Settings, serve
+
+    settings = Settings(
+        models=_models(run, variant or []),
+        watch=watch,
+        store=store,
+        rules=None if rules is None else str(rules),
+        host=host,
+        port=port,
+        workers=workers,
+        keys=keys,
+        origins=tuple(origin or ()),
+        hosts=tuple(allowed_host or ()),
+        page=page,
+        impressions=impressions,
+        canary=canary,
+        drain=drain,
+        log_requests=log_requests,
+        limits=Limits(per_minute=per_minute, at_once=at_once),
+    )
+    screen = Screen(as_json=as_json)
+    serve(settings, ready=lambda port: _tell(screen, settings, port))
+
+
+def require_extra() -> None:
+    """Raise if the packages of the server are not installed."""
+    try:
+        import sdgar.serve.server
+        import sdgar.serve.store  # noqa: F401
+    except ImportError as error:
+        raise ResourceError(
+            f"the server needs a package that is not installed ({error.name}). Install it with "
+            'pip install "sdgar[serve]".',
+            code="missing_extra",
+        ) from error
+
+
+def _models(run: Path, variants: list[str]) -> dict[str, tuple[str, float]]:
+    """Return the folder and the share of each variant; the first one gets what is left."""
+    from sdgar.serve.variants import MAIN
+
+    found: dict[str, tuple[str, float]] = {}
+    left = 1.0
+    for text in variants:
+        name, _, rest = text.partition("=")
+        folder, _, share_text = rest.rpartition(":")
+        try:
+            share = float(share_text)
+        except ValueError:
+            share = -1.0
+        if not name or not folder or not 0 < share < 1 or name in (MAIN, *found):
+            raise UsageError(
+                f"--variant {text!r} is not NAME=RUN:SHARE with a new name and a share between 0 "
+                "and 1, such as new=runs/b:0.1.",
+                code="bad_variant",
+            )
+        found[name] = (folder, share)
+        left -= share
+    if left <= 0:
+        raise UsageError(
+            "the shares of all --variant must leave something for the first model.",
+            code="bad_variant",
+        )
+    return {MAIN: (str(run), left), **found}
+
+
+def _tell(screen: Screen, settings: Settings, port: int) -> None:
+    address = f"http://{settings.host}:{port}"
+    screen.say("serving", f"{address}  (stop with Ctrl-C)")
+    screen.say("page", f"{address}/" if settings.page else "none")
+    screen.say("api", f"{address}/v1/openapi.json")
+    if settings.store is None:
+        screen.say("store", "none: feedback, names and keys need --store sqlite:///store.db")
+    screen.result({"address": address, "workers": settings.workers})
+    sys.stdout.flush()

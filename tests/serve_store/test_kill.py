@@ -1,0 +1,70 @@
+"""What is acknowledged is there, once, whatever becomes of the process that wrote it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from sdgar.serve.store import Added, Database, Event
+
+WRITER = Path(__file__).with_name("writer.py")
+
+
+def started(what: str, url: str, name: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, str(WRITER), what, url, name, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(30, marks=pytest.mark.exhaustive)])
+def test_every_acknowledged_event_survives_kill_9(url, kills):
+    Database.open(url).close()
+    said, _ = started("kill", url, "w", kills).communicate(timeout=300)
+    told: dict[str, list[int]] = json.loads(said)
+    assert len(told) == kills
+    acknowledged = {(name, str(n)) for name, all_ in told.items() for n in all_}
+    assert len(acknowledged) > kills
+    with Database.open(url) as store:
+        found = Counter()
+        last = 0
+        while True:
+            some, last = store.events_after(last, 1000)
+            if not some:
+                break
+            found.update((event.user, event.item) for event in some)
+        assert acknowledged <= found.keys()
+        assert set(found.values()) == {1}
+        assert len(found) - len(acknowledged) <= kills  # at most the one that was being told of
+        again = [Event(name, n, key=f"{name} {n}") for name, n in sorted(acknowledged)]
+        assert store.add_events(again) == Added(0, len(again))
+        if not store.is_postgresql:
+            with store._reading() as connection:
+                assert connection.execute(text("PRAGMA integrity_check")).scalar() == "ok"
+
+
+def test_two_processes_write_at_once(url):
+    Database.open(url).close()
+    processes = [started("write", url, name, 100) for name in ("one", "two")]
+    for process in processes:
+        lines, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        assert len(lines.split()) == 101
+    with Database.open(url) as store:
+        assert (store.count_events("one"), store.count_events("two")) == (100, 100)
+        numbers = [event.number for event in store.events_after(0)[0]]
+        assert numbers == sorted(set(numbers))
+
+
+def test_two_processes_send_the_same_events(url):
+    Database.open(url).close()
+    processes = [started("write", url, "same", 60) for _ in range(2)]
+    for process in processes:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    with Database.open(url) as store:
+        assert store.count_events() == 60
