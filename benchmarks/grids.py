@@ -52,7 +52,7 @@ def product(space: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
 
 
-# The search behind the paper's Table 2: the settings in experiments/paper/chosen.py
+# The search behind the paper's Table 2: the settings in lab/paper/chosen.py
 
 SPACES: dict[str, dict[str, list[Any]]] = {
     "bpr": {"l2": [0.002, 0.005, 0.01, 0.02, 0.03, 0.05], "learning_rate": [0.05, 0.1, 0.2, 0.4]},
