@@ -11,9 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sdgar._version import __version__ as __version__
 from sdgar.systems.names import SYSTEMS
-
-__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sdgar.data.features import Features as Features

@@ -107,7 +107,7 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
 
     import sdgar
     from sdgar.samplers import sampled_sums
-    from sdgar.scale import common, meeting
+    from sdgar.scale import common, meeting, run
     from sdgar.scale.run import follow_run, run_shards
     from sdgar.scale.shards import Shards
 
@@ -121,7 +121,7 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
     settings = task.settings | task.others.get(number, {})
     model = getattr(sdgar, task.system)(**settings)
     shards, told = Shards.open(task.elsewhere.get(number, task.shards)), dict(task.told)
-    sdgar.__version__ = task.versions.get(number, sdgar.__version__)
+    run.__version__ = task.versions.get(number, run.__version__)
     asked = []
 
     def stop() -> Any:

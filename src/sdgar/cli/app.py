@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.cli.commands import ByName
 from sdgar.cli.console import Screen, warnings_on
 from sdgar.cli.pages import shown_as
@@ -38,7 +38,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"sdgar {sdgar.__version__}\n")
+        sys.stdout.write(f"sdgar {__version__}\n")
         raise typer.Exit
 
 

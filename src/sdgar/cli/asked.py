@@ -124,10 +124,10 @@ def drawn(model: Recommender, count: int) -> list[Any]:
 
 def identity(model: Recommender, said: Mapping[str, Any]) -> dict[str, Any]:
     """Return what must be the same for workers that make the lists of one answer together."""
-    import sdgar
+    from sdgar._version import __version__
 
     own = {name: repr(value) for name, value in said.items() if name not in _OF_PROCESS}
-    return {"sdgar": sdgar.__version__, "model": model.version, **own}
+    return {"sdgar": __version__, "model": model.version, **own}
 
 
 def contexts_of(users: list[Any] | None, fields: list[str] | None) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.cli import options
 from sdgar.cli.console import Screen
 
@@ -38,7 +38,7 @@ def doctor(as_json: options.Json = False) -> None:
     cpu = cores.found()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     found: dict[str, Any] = {
-        "sdgar": sdgar.__version__,
+        "sdgar": __version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "cores": cpu.machine,

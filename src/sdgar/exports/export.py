@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.arguments import a_path, of_kind, one_of
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.exports.contents import Contents, Files
@@ -99,7 +99,7 @@ def export(
             told = {
                 "format": FORMAT,
                 "to": to,
-                "created_by": f"sdgar {sdgar.__version__}",
+                "created_by": f"sdgar {__version__}",
                 "system": saved.about.get("system"),
                 "model_version": saved.version or None,
                 "users": len(saved.users),

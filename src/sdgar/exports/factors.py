@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.arguments import of_kind
 from sdgar.data.history import History
 from sdgar.data.ids import Ids, held
@@ -71,7 +71,7 @@ def import_factors(
                 code="bad_shape",
             )
     about: dict[str, Any] = {
-        "created_by": f"sdgar {sdgar.__version__}",
+        "created_by": f"sdgar {__version__}",
         "system": "imported",
         "learned_by": str(learned_by),
         "context": ["user"],

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.arguments import not_negative
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
@@ -157,6 +157,6 @@ def _added(first: Recommender, second: Recommender, weight: float) -> Recommende
     }
     kept = ("data", "context", "seen_by", "folded_in")
     about = {key: first.about[key] for key in kept if key in first.about}
-    about |= {"created_by": f"sdgar {sdgar.__version__}", "system": "blend"}
+    about |= {"created_by": f"sdgar {__version__}", "system": "blend"}
     about |= {"blend": {**made_of, "weight": weight}}
     return first.with_model(Sum(first.model, second.model, weight), about)

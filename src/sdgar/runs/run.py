@@ -10,7 +10,7 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError, unknown_name
@@ -193,7 +193,7 @@ def identity_of(
         settings["device"] = choose_device(settings["device"]).type
     parts = {"training data": train, "test data": test, "validation data": valid}
     return {
-        "sdgar version": sdgar.__version__,
+        "sdgar version": __version__,
         "system": estimator.system_name,
         **settings,
         "protocol": protocol,

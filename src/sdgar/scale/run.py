@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import torch
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.arguments import one_of
 from sdgar.data.interactions import Interactions
 from sdgar.errors import ResourceError, UsageError
@@ -78,7 +78,7 @@ def run_shards(
     estimator.require_on_gpu(shards, told)
     identity = identity_of(estimator, shards, together, test_users, ks)
     with (
-        workers.working(identity | {"sdgar": sdgar.__version__, "items": layout}),
+        workers.working(identity | {"sdgar": __version__, "items": layout}),
         Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace,
     ):
 
@@ -144,7 +144,7 @@ def follow_run(
     """Do the part of a worker that is not the first in what ``run_shards`` does."""
     layout = layout_of(items, estimator, shards, together, memory, workers)
     identity = identity_of(estimator, shards, together, test_users, ks)
-    with workers.working(identity | {"sdgar": sdgar.__version__, "items": layout}):
+    with workers.working(identity | {"sdgar": __version__, "items": layout}):
         seed = int(estimator.get_params()["seed"])
         train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
         work = partial_of(out) / WORK

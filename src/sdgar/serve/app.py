@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.serve import pages
 from sdgar.serve.direct import Direct
 from sdgar.serve.limits import Limited
@@ -47,7 +47,7 @@ def build(
         state.service.batches.close()
 
     app = FastAPI(
-        title="sdgar", version=sdgar.__version__, lifespan=alive, docs_url=None, redoc_url=None,
+        title="sdgar", version=__version__, lifespan=alive, docs_url=None, redoc_url=None,
         openapi_url="/v1/openapi.json",
         summary="Recommendations, similar items, reasons and feedback.",
     )  # fmt: skip

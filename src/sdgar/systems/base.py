@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.arguments import one_of
 from sdgar.data.features import Features
 from sdgar.data.interactions import Interactions
@@ -403,7 +403,7 @@ class Estimator(Described):
                 items=train.items,
                 history=train.history,
                 about={
-                    "created_by": f"sdgar {sdgar.__version__}",
+                    "created_by": f"sdgar {__version__}",
                     "system": self.system_name,
                     "hyper_parameters": self.plain_params(),
                     "decided": self.decided(train),

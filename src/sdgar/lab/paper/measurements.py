@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-import sdgar
+from sdgar._version import __version__
 from sdgar.engines.choose import choose_device
 from sdgar.machine import cores
 from sdgar.runs.watch import Stop, Watch, at_once, require_going, stoppable
@@ -179,7 +179,7 @@ def made_on(device: str) -> dict[str, Any]:
     """Say on what machine and by what version a measurement is made."""
     kind = choose_device(device).type
     return {
-        "sdgar": sdgar.__version__,
+        "sdgar": __version__,
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if kind == "cuda" else f"{platform.machine()} CPU",
         "threads": cores.threads(),
