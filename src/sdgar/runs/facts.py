@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sdgar.runs.workspace import partial_of, read_run
 from sdgar.recommend.facts import table
+from sdgar.runs.workspace import partial_of, read_run
 from sdgar.show.printed import command
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_options
 from sdgar.errors import UsageError
+from sdgar.recommend.recommender import Recommender
 from sdgar.runs.run import RunResult, run
 from sdgar.runs.watch import Stop, never
 from sdgar.runs.workspace import partial_of, read_run
-from sdgar.recommend.recommender import Recommender
 from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.storage.folders import read_record
 from sdgar.systems.base import Estimator

@@ -16,11 +16,11 @@ from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_metric
 from sdgar.evaluation.report import Report
-from sdgar.runs.succession import Succession, compared, require_succession
-from sdgar.runs.workspace import Workspace
 from sdgar.recommend.measuring import among_cold
 from sdgar.recommend.questions import FOLDING_SYSTEMS
 from sdgar.recommend.recommender import Recommender, most_popular
+from sdgar.runs.succession import Succession, compared, require_succession
+from sdgar.runs.workspace import Workspace
 from sdgar.settings import CHECKPOINT_SECONDS, KS, METRIC
 from sdgar.show.printed import command as command_line
 from sdgar.systems.base import Estimator
