@@ -1,4 +1,4 @@
-"""What the settings of a system mean, names of earlier days, and defaults that many places share.
+"""What the settings of a system mean, and defaults that several places share.
 
 A setting is a field of a dataclass, and the text under it says what it does. ``help`` and ``sdgar
 systems`` show that very text, so that nothing is said in two places.
@@ -11,13 +11,10 @@ import functools
 import inspect
 import sys
 import textwrap
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
 from typing import Any, get_type_hints
-
-from sdgar.errors import SdgarWarning, UsageError
 
 KS = (10, 20, 50)
 """The lengths of lists that a report has, if no others are asked for."""
@@ -31,8 +28,6 @@ TOGETHER = 8
 """The number of shards whose users are in memory together."""
 TEST_USERS = 20_000
 """The most users on whose rows a model that is trained on shards is measured."""
-RENAMED: Mapping[str, Mapping[str, str]] = {"sdsoftmax": {"score": "similarity"}}
-"""The settings of each system that had another name once: the old name, and the one of today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +42,6 @@ class Setting:
     """The value of the setting unless another is given."""
     meaning: str
     """The text under the field; empty if the source of the class cannot be read."""
-
-
-def of_today(system: object, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the names of today, without a warning: saved ones stay as they are."""
-    now = RENAMED.get(system, {}) if isinstance(system, str) else {}
-    return {now.get(name, name): value for name, value in settings.items()}
-
-
-def renamed(system: str, settings: Mapping[str, Any], *, stacklevel: int = 3) -> dict[str, Any]:
-    """Return settings with the names of today; warn if somebody gives an old name."""
-    for old, new in RENAMED.get(system, {}).items():
-        if old not in settings:
-            continue
-        if new in settings:
-            raise UsageError(
-                f"{old} is the old name of {new}, and both are given. Leave {old} out.",
-                code="bad_setting",
-            )
-        warnings.warn(
-            f"the setting {old} of {system} is called {new} now. Write {new} instead.",
-            SdgarWarning,
-            stacklevel=stacklevel,
-        )
-    return of_today(system, settings)
 
 
 def settings_of(kind: type) -> list[Setting]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from sdgar.errors import unknown_name
 from sdgar.lab.tune import searched_of
-from sdgar.settings import RENAMED
 from sdgar.systems.base import Estimator
 from sdgar.systems.make import make
 from sdgar.systems.names import SYSTEMS
@@ -51,7 +50,7 @@ def candidates_of(
     for name in systems:
         if name not in SYSTEMS:
             raise unknown_name("system", name, SYSTEMS)
-    known = {name: [*SYSTEMS[name]().get_params(), *RENAMED.get(name, ())] for name in systems}
+    known = {name: list(SYSTEMS[name]().get_params()) for name in systems}
     for key in settings:
         system, dot, name = key.rpartition(".")
         if dot and system not in systems:

@@ -11,13 +11,12 @@ from typing import Any
 from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError
 from sdgar.models.fold_in import GREATEST, LeastSquares, NoVector, OnSphere, PopularityLost, Rule
-from sdgar.settings import of_today
 
 
 def settings_of(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a model tells, by today's names: those given and those decided."""
     given, decided = about.get("hyper_parameters"), about.get("decided")
-    settings = of_today(about.get("system"), given if isinstance(given, dict) else {})
+    settings = given if isinstance(given, dict) else {}
     return settings | (decided if isinstance(decided, dict) else {})
 
 

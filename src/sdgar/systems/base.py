@@ -7,7 +7,6 @@ fitted attributes end in an underscore. Nothing is checked before ``fit``, so th
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -30,7 +29,7 @@ from sdgar.recommend.measuring import Beside, require_rows
 from sdgar.recommend.questions import Raw
 from sdgar.recommend.recommender import Recommender
 from sdgar.recommend.rules import Reranking, Rules
-from sdgar.settings import KS, VANISHED, described, renamed
+from sdgar.settings import KS, VANISHED, described
 from sdgar.show import progress
 from sdgar.show.printed import Described
 from sdgar.systems.checks import plain_value, require_kind
@@ -49,16 +48,9 @@ _Class = TypeVar("_Class", bound=type)
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(kind: _Class) -> _Class:
-    """Make a class of settings: it accepts former names of settings, and documents its fields."""
+    """Make a class of settings a dataclass, and document its fields."""
     words = kind.__doc__ or kind.__name__
     made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
-    begin = made.__init__
-
-    @functools.wraps(begin)
-    def take(self: Any, **settings: Any) -> None:
-        begin(self, **renamed(made.system_name, settings))
-
-    made.__init__ = take
     made.__doc__ = described(made, words)
     return made  # type: ignore[no-any-return]
 
@@ -120,7 +112,7 @@ class Estimator(Described):
     def set_params(self, **params: Any) -> Self:
         """Change hyper-parameters by name."""
         known = [f.name for f in fields(self)]
-        for name, value in renamed(self.system_name, params).items():
+        for name, value in params.items():
             if name not in known:
                 raise unknown_name(f"parameter of {type(self).__name__}", name, known)
             setattr(self, name, value)

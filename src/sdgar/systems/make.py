@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 from sdgar.errors import UsageError, unknown_name
-from sdgar.settings import of_today, renamed
 from sdgar.systems.base import Estimator
 from sdgar.systems.checks import parsed
 from sdgar.systems.composed import Composed
@@ -38,8 +37,7 @@ def make(
     kind = SYSTEMS[system]
     types = get_type_hints(kind)
     known = [f.name for f in fields(kind)]
-    common, settings = of_today(system, common or {}), renamed(system, settings)
-    values = {name: value for name, value in common.items() if name in known}
+    values = {name: value for name, value in (common or {}).items() if name in known}
     of_parts = {name: text for name, text in settings.items() if "." in name}
     for name, text in settings.items():
         if kind is Composed and name in of_parts:
@@ -83,4 +81,4 @@ def make_again(system: str, settings: Mapping[str, Any]) -> Estimator:
     """Make an estimator from all settings that ``get_params`` gave; an unknown one is an error."""
     if system not in SYSTEMS:
         raise unknown_name("system", system, SYSTEMS)
-    return SYSTEMS[system]().set_params(**of_today(system, settings))
+    return SYSTEMS[system]().set_params(**settings)

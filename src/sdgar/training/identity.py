@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sdgar.errors import ArtifactError
-from sdgar.settings import of_today
 
 Identity = Mapping[str, Any]
 """The entries that must be the same for a run to go on: data, system, settings, version."""
@@ -16,7 +15,6 @@ Identity = Mapping[str, Any]
 
 def require_same(recorded: Identity, now: Identity, where: Path) -> None:
     """Raise if data, settings or code differ from those that a run began with; name each."""
-    recorded = of_today(recorded.get("system"), recorded)
     differ = [
         f"{name} was {recorded.get(name)!r}, is now {now.get(name)!r}"
         for name in sorted({*recorded, *now})
