@@ -207,3 +207,9 @@ def test_the_manifest_tells_how_the_model_was_made(checkerboard, tmp_path, asked
     assert about["engine"]["why"]
     assert about["data"]["fingerprint"] == checkerboard.fingerprint()
     assert about["data"]["rows"]["read"] == len(checkerboard)
+
+
+@pytest.mark.parametrize("number", [-1, 1e30, float("inf"), float("nan")])
+def test_a_number_out_of_bounds_is_refused_with_both_bounds(number):
+    with pytest.raises(UsageError, match=r"at least 0 and below 1e\+30, got"):
+        sdgar.EASE(l2=number).fit(generate(PRESETS["demo"], seed=1))

@@ -11,6 +11,8 @@ from sdgar.errors import UsageError, unknown_name
 
 MOST = 2**31 - 1
 """The largest size or count of anything here, as kernels count in 32 bits."""
+GREATEST = 1e30
+"""The bound of numbers such as rates and penalties, whose products must stay within float32."""
 
 
 def at_least(name: str, value: Any, least: int, *, code: str = "bad_setting") -> int:
@@ -32,10 +34,11 @@ def length(name: str, value: Any) -> int:
 
 
 def not_negative(name: str, value: Any) -> float:
-    """Return ``value`` if it is a finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < 1e30:
+    """Return ``value`` if it is a number of at least 0 that float32 sums can hold."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < GREATEST:
         raise UsageError(
-            f"{name} must be a number of at least 0, got {value!r}.", code="bad_setting"
+            f"{name} must be a number of at least 0 and below {GREATEST:g}, got {value!r}.",
+            code="bad_setting",
         )
     return float(value)
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import errno
+
 import pandas as pd
 import polars as pl
 import pytest
 
-from sdgar.data.tables import to_table, write_table
+from sdgar.data.tables import to_table, write_table, write_tables
 from sdgar.errors import ResourceError, UsageError
 
 FRAME = pl.DataFrame({"user": ["a", "b"], "rank": [1, 2]})
@@ -23,6 +25,18 @@ def test_a_table_is_written_in_the_format_of_its_name(ending, tmp_path):
     write_table(FRAME, path)
     assert READERS[ending](path).equals(FRAME)
     assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_of_several_tables_none_is_written_if_the_disk_is_full(tmp_path):
+    def cut_off():
+        yield FRAME
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "train.csv").write_text("as it was")
+    with pytest.raises(ResourceError, match="disk is full"):
+        write_tables({tmp_path / "train.csv": [FRAME], tmp_path / "test.csv": cut_off()})
+    assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
+    assert (tmp_path / "train.csv").read_text() == "as it was"
 
 
 def test_an_unknown_format_is_refused(tmp_path):

@@ -33,7 +33,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_files
 from sdgar.data.readers.columns import resolve
 from sdgar.data.readers.parquet_layout import layout, unpacked_bytes
-from sdgar.errors import ArtifactError, DataError
+from sdgar.errors import ArtifactError, DataError, UsageError
 
 from ..cli.test_cli import result_of, sdgar
 from .cases import Case, check, table
@@ -411,20 +411,15 @@ def test_a_file_of_one_huge_line_takes_little_memory_however_it_is_packed(tmp_pa
         assert peak < 36 << 20
 
 
-def test_a_file_named_twice_is_read_once_and_that_is_said(tmp_path: Path) -> None:
+def test_a_file_given_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("user,item,plays\n1,2,3\n")
     (tmp_path / "link.csv").symlink_to(path)
     (tmp_path / "hard.csv").hardlink_to(path)
     shutil.copy(path, tmp_path / "copy.csv")
-    names = [path, tmp_path / "." / "x.csv", tmp_path / "link.csv", tmp_path / "hard.csv"]
-    loaded = read_files(
-        [*names, str(tmp_path / "x*.csv")], ReadOptions(duplicates="sum", weight="plays")
-    )
-    assert loaded.interactions.account.read == 1
-    assert loaded.interactions.weight_E is not None
-    assert loaded.interactions.weight_E.tolist() == [3.0]
-    assert len([note for note in loaded.notes if "same file" in note]) == 4
+    for again in (str(path), f"{tmp_path}/./x.csv", f"{tmp_path}/x*.csv", "link.csv", "hard.csv"):
+        with pytest.raises(UsageError, match=r"given twice.*Name each file once"):
+            read_files([path, tmp_path / again])
     both = read_files([path, tmp_path / "copy.csv"], ReadOptions(duplicates="sum"))
     assert both.interactions.account.read == 2
 

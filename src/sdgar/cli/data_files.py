@@ -85,7 +85,7 @@ def split(
     """
     from sdgar.data.readers import read_files
     from sdgar.data.splits import split as hold_out
-    from sdgar.data.tables import events, write_table
+    from sdgar.data.tables import events, write_tables
     from sdgar.scale.shards.manifest import is_shards
 
     options.require_one_split(rule, "sdgar data split", "writes")
@@ -104,12 +104,12 @@ def split(
     parts = hold_out(loaded.interactions, rule, seed=seed, share=share)
     if parts.warning:
         screen.warn(parts.warning)
-    written = dict(zip(targets, (*parts, parts.histories), strict=True))
+    held = dict(zip(targets, (*parts, parts.histories), strict=True))
+    written = {target: rows for target, rows in held.items() if rows is not None}
+    write_tables({target: [events(rows)] for target, rows in written.items()})
+    for target in held.keys() - written.keys():
+        target.unlink(missing_ok=True)  # of an earlier split
     for target, rows in written.items():
-        if rows is None:
-            target.unlink(missing_ok=True)  # of an earlier split
-            continue
-        write_table(events(rows), target)
         screen.say("saved", f"{remote.seen_as(target)}: {len(rows):,} rows")
     screen.say("split", parts.how)
     train, test, histories = map(remote.seen_as, targets)
@@ -121,7 +121,7 @@ def split(
         screen.say("next", command("sdgar", "train", train, "--split", "none", "--out", "RUN"))
         words = ("sdgar", "evaluate", "RUN", "--test", test, "--histories", histories)
         screen.say("next", command(*words))
-    sizes = {name.stem: len(rows) for name, rows in written.items() if rows is not None}
+    sizes = {name.stem: len(rows) for name, rows in written.items()}
     screen.result(sizes | {"how": parts.how, "out": remote.deliver(out)})
 
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from sdgar.data.interactions import Interactions
 from sdgar.errors import ResourceError, UsageError
-from sdgar.storage.whole_files import disk_error, replacing
+from sdgar.storage.whole_files import disk_error, replacing_all
 
 _TYPES: dict[str, Any] = {
     "int64": pl.Int64,
@@ -74,27 +74,35 @@ def require_format(path: Path) -> None:
 
 def write_table(frame: pl.DataFrame, path: Path) -> None:
     """Write CSV, TSV, JSONL or Parquet by the name of the file, complete or not at all."""
-    write_pieces([frame], path)
+    write_tables({path: [frame]})
 
 
 def write_pieces(frames: Iterable[pl.DataFrame], path: Path) -> None:
     """Write frames of the same columns as one table, with one frame in memory at a time."""
-    require_format(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise disk_error(path.parent, error) from error
-    with replacing(path) as temporary:
+    write_tables({path: frames})
+
+
+def write_tables(tables: Mapping[Path, Iterable[pl.DataFrame]]) -> None:
+    """Write several tables, each of frames of the same columns, all complete or none at all."""
+    for path in tables:
+        require_format(path)
         try:
-            if path.suffix == ".parquet":
-                _write_parquet(frames, temporary)
-            else:
-                _write_text(frames, temporary, path.suffix)
-        except pl.exceptions.ComputeError as error:  # what Polars makes of a full disk
-            raise ResourceError(
-                f"{path} cannot be written ({error}). Free some space or choose another folder.",
-                code="disk_full",
-            ) from error
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise disk_error(path.parent, error) from error
+    with replacing_all(list(tables)) as temporaries:
+        for (path, frames), temporary in zip(tables.items(), temporaries, strict=True):
+            try:
+                if path.suffix == ".parquet":
+                    _write_parquet(frames, temporary)
+                else:
+                    _write_text(frames, temporary, path.suffix)
+            except pl.exceptions.ComputeError as error:  # what Polars makes of a full disk
+                raise ResourceError(
+                    f"{path} cannot be written ({error}). Free some space or choose another "
+                    "folder.",
+                    code="disk_full",
+                ) from error
 
 
 def _write_text(frames: Iterable[pl.DataFrame], target: Path, kind: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,15 +19,26 @@ def replacing(target: Path) -> Iterator[Path]:
 
     A link is followed, and what it leads to is replaced.
     """
-    target = _followed(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
+    with replacing_all([target]) as (temporary,):
         yield temporary
-        publish(temporary, target)
+
+
+@contextmanager
+def replacing_all(targets: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield a temporary name for each file, and rename all of them at the end if nothing fails."""
+    targets = [_followed(target) for target in targets]
+    temporaries = [one.with_name(f".{one.name}.{os.getpid()}.tmp") for one in targets]
+    try:
+        yield temporaries
+        for temporary in temporaries:
+            flush(temporary)
+        for temporary, target in zip(temporaries, targets, strict=True):
+            temporary.replace(target)
     except OSError as error:
-        raise disk_error(target, error) from error
+        raise disk_error(targets[0] if len(targets) == 1 else targets[0].parent, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        for temporary in temporaries:
+            temporary.unlink(missing_ok=True)
 
 
 def _followed(target: Path) -> Path:
@@ -45,11 +56,10 @@ def _followed(target: Path) -> Path:
     return place
 
 
-def publish(temporary: Path, target: Path) -> None:
-    """Rename a file after its bytes are on the disk: a crash leaves the whole file or none."""
-    with temporary.open("rb") as file:
+def flush(path: Path) -> None:
+    """Wait until the disk has the bytes of a file: renamed before, a crash could leave it empty."""
+    with path.open("rb") as file:
         os.fsync(file.fileno())
-    temporary.replace(target)
 
 
 def disk_error(path: Path, error: OSError) -> ResourceError:

@@ -80,9 +80,8 @@ def find_files(
     """Check every path before any is read; a pattern such as ``logs/*.csv`` is expanded."""
     if not paths:
         raise UsageError("no input file was given.", code="no_such_file")
-    found = _each_once(
-        [_find(path, separator, notes) for pattern in paths for path in expanded(pattern)], notes
-    )
+    found = [_find(path, separator, notes) for pattern in paths for path in expanded(pattern)]
+    _require_distinct(found)
     formats = {file.format: file for file in found}
     if len(formats) > 1:
         names = " and ".join(file.name for file in formats.values())
@@ -93,14 +92,18 @@ def find_files(
     return found
 
 
-def _each_once(files: list[SourceFile], notes: list[str]) -> list[SourceFile]:
-    """Leave out a file that is named again, by whatever spelling or link, and say so."""
-    once: dict[tuple[int, int], SourceFile] = {}
+def _require_distinct(files: list[SourceFile]) -> None:
+    """Raise if a file is given twice, by whatever spelling or link: its rows would count twice."""
+    first: dict[tuple[int, int], SourceFile] = {}
     for file in files:
-        first = once.setdefault((file.stamp.device, file.stamp.inode), file)
-        if first is not file:
-            notes.append(f"{file.name} is the same file as {first.name}, and is read once.")
-    return list(once.values())
+        other = first.setdefault((file.stamp.device, file.stamp.inode), file)
+        if other is not file:
+            again = f"as {file.name} and as {other.name}"
+            raise UsageError(
+                f"{file.name} is given twice{'' if file.name == other.name else f', {again}'}. "
+                "Name each file once.",
+                code="same_file",
+            )
 
 
 @contextmanager

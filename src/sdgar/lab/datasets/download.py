@@ -21,7 +21,7 @@ from urllib import request
 from sdgar.errors import ResourceError, UsageError
 from sdgar.lab.datasets.catalogue import Dataset
 from sdgar.lab.datasets.web import CHUNK_BYTES, Patience, ask, checked_url, refused
-from sdgar.storage.whole_files import digest, disk_error, publish
+from sdgar.storage.whole_files import digest, disk_error, flush
 
 MAX_DOWNLOAD_BYTES = 8 << 30
 """The most bytes of a file whose size neither we nor the server know."""
@@ -91,7 +91,8 @@ def download(
             return published.accept(target, f"{target} is there already, but is another file")
         folder.mkdir(parents=True, exist_ok=True)
         found = _fetch(source, part, published, progress, timeout)
-        publish(part.path, target)
+        flush(part.path)
+        part.path.replace(target)
         part.discard()
     except OSError as error:
         raise disk_error(target, error) from error
