@@ -54,7 +54,6 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     found["train"] = watched([sys.executable, "-m", "sdgar", *words], quick=args.quick)
     about = json.loads((run / "manifest.json").read_text())["about"]["report"]
     found |= {name: about[name] for name in ("seconds", "positives_per_second", "memory")}
-    found["estimate"] = about["estimate"]
     found["ndcg@50"] = about["test"]["ndcg@50"]
     found["popular"] = about["most_popular"]["ndcg@50"]
     found["model_bytes"] = bytes_in(run)

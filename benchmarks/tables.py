@@ -2053,97 +2053,6 @@ def sharded_gpu() -> str:
     )
 
 
-def plan() -> str:
-    """Show hours and cost of the plan past these machines, by how many machines and how."""
-    rows = []
-    for name, found in _report("plan.json")["plans"].items():
-        epoch, around = found["epoch"], found["around"]
-        cells = [epoch[n] / 3600 for n in ("scoring", "moving items", "network", "waiting", "disk")]
-        cells += [epoch["laying rows out"] / 3600, found["epoch_seconds"] / 3600]
-        rows.append(
-            [name, *(f"{hours:.2f}" for hours in cells), f"{found['epoch_cost']:,.0f}",
-             f"{around['memory of histories'] / 3600:.1f}", f"{found['seconds'] / 3600:.1f}",
-             f"{found['cost']:,.0f}", found["bottleneck"]]
-        )  # fmt: skip
-    head = ["hours of", "scoring", "moving items", "network", "waiting", "disk", "laying rows out"]
-    head += ["an epoch", "its cost", "memory of histories", "everything", "its cost", "longest"]
-    one = next(iter(_report("plan.json")["plans"].values()))
-    done = sum(one["operations"].values())
-    settings = one["settings"]
-    return (
-        markdown(head, rows)
-        + f"\n\nEverything is {settings['epochs']} epochs and what is around them, "
-        f"{done:.1e} operations in all; an epoch has {one['visits']:.2e} visits in "
-        f"{one['steps']:,.0f} steps of {settings['batch']:,} positives. {_rates_of()}"
-    )
-
-
-def _rates_of() -> str:
-    """Say where the rates of the plan are from."""
-    report = _report("plan.json")
-    by = f", scaled to the run with {report['scaled_to']:,} rows" if "scaled_to" in report else ""
-    return f"Rates are those of a probe{by}. Commit `{report['commit'][:7]}` on {report['cpu']}."
-
-
-def plan_memory() -> str:
-    """Show the bytes of the plan, in memory, on disk and on the network."""
-    plans = list(_report("plan.json")["plans"].items())
-    shown_plans = [plans[0], plans[1], plans[-1]]
-    gib = 2**30
-    parts = [*shown_plans[0][1]["memory"]]
-    rows = [
-        [part, *(f"{found['memory'][part] / gib:,.1f}" for _, found in shown_plans)]
-        for part in parts
-    ]
-    rows.append(
-        ["**while training**",
-         *(f"**{sum(found['memory'].values()) / gib:,.1f}**" for _, found in shown_plans)]
-    )  # fmt: skip
-    for part in shown_plans[0][1]["memory_of_the_first"]:
-        cells = (found["memory_of_the_first"][part] / gib for _, found in shown_plans)
-        rows.append([f"first machine, at another time: {part}", *(f"{n:,.1f}" for n in cells)])
-    rows.append(
-        ["disk that all see",
-         *(f"{sum(found['disk'].values()) / gib:,.0f}" for _, found in shown_plans)]
-    )  # fmt: skip
-    rows.append(
-        ["sent by a machine in an epoch",
-         *(f"{found['sent_an_epoch'] / gib:,.0f}" for _, found in shown_plans)]
-    )  # fmt: skip
-    rows.append(
-        ["sent by a machine in a step",
-         *(f"{found['sent_a_step'] / gib:,.4f}" for _, found in shown_plans)]
-    )  # fmt: skip
-    return markdown(["GiB", *(name for name, _ in shown_plans)], rows)
-
-
-def plan_limits() -> str:
-    """Show what ends first as data grows."""
-    rows = []
-    for limit in _report("plan.json")["limits"]:
-        several = "one machine" if limit["count"] == 1 else f"{limit['count']} machines"
-        items = f"{limit['growth'] * 1e8:.2g}"
-        users = f"{limit['growth'] * 1e9:.2g}"
-        rows.append(
-            [f"{several}, items {limit['items']}", items, users, limit["what"], limit["cure"]]
-        )
-    return markdown(["on", "items", "users", "what ends", "what helps"], rows)
-
-
-def plan_runs() -> str:
-    """Compare the seconds of cores that rates of one size say of another with what was measured."""
-    runs = _report("plan.json")["runs"]
-    if not runs:
-        return "No two sizes were measured yet."
-    rows = [
-        [f"{run['rows']:,}", f"{run['by']:,}", f"{run['planned']:,.0f}", f"{run['measured']:,.0f}",
-         f"{run['planned'] / run['measured']:.2f}"]
-        for run in runs
-    ]  # fmt: skip
-    head = ["rows", "rates of a run with", "planned seconds of cores", "measured", "ratio"]
-    return markdown(head, rows)
-
-
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "accuracy": ("README.md", accuracy),
     "paper-table1": ("docs/results.md", paper("table1")),
@@ -2225,10 +2134,6 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "ranks": ("docs/scale.md", ranks),
     "ranks-sharded": ("docs/scale.md", ranks_sharded),
     "sharded-gpu": ("docs/scale.md", sharded_gpu),
-    "plan": ("docs/scale.md", plan),
-    "plan-memory": ("docs/scale.md", plan_memory),
-    "plan-limits": ("docs/scale.md", plan_limits),
-    "plan-runs": ("docs/scale.md", plan_runs),
     "recommend-all": ("docs/scale.md", recommend_all),
     "kills": ("docs/scale.md", kills),
     "beside-als": ("docs/scale.md", beside_als),

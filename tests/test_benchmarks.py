@@ -54,7 +54,6 @@ CASES = {
     "sharded_training": (),
     "sharded_gpu": (),
     "ranks": (),
-    "plan": (),
     "recommend_all": (),
     "kills": (),
 }

@@ -11,7 +11,7 @@ import torch
 
 import sdgar
 from sdgar.errors import ResourceError, UsageError
-from sdgar.scale.gpu_needs import GpuNeeds
+from sdgar.scale.needs import GpuNeeds, gpu_needs
 from sdgar.scale.sharded import OnShards
 from sdgar.scale.shards import Shards
 from sdgar.scale.workers import Workers
@@ -28,19 +28,19 @@ def shards(tmp_path_factory):
 
 def test_larger_blocks_and_wider_vectors_need_more(shards):
     model = sdgar.SDSoftmax(dim=8, states=4)
-    needs = model.gpu_needs(shards, 2)
-    assert model.gpu_needs(shards, 4).block > needs.block
-    assert model.gpu_needs(shards, 4).items == needs.items
-    assert sdgar.SDSoftmax(dim=16, states=4).gpu_needs(shards, 2).items > needs.items
-    assert sdgar.SDSoftmax(dim=8, states=8).gpu_needs(shards, 2).items > needs.items
-    adam = sdgar.SDSoftmax(dim=8, states=4, optimizer="lazy-adam").gpu_needs(shards, 2)
+    needs = gpu_needs(model, shards, 2)
+    assert gpu_needs(model, shards, 4).block > needs.block
+    assert gpu_needs(model, shards, 4).items == needs.items
+    assert gpu_needs(sdgar.SDSoftmax(dim=16, states=4), shards, 2).items > needs.items
+    assert gpu_needs(sdgar.SDSoftmax(dim=8, states=8), shards, 2).items > needs.items
+    adam = gpu_needs(sdgar.SDSoftmax(dim=8, states=4, optimizer="lazy-adam"), shards, 2)
     assert adam.items - needs.items == shards.n_items * (8 * 8 - 4)
     assert needs.total == needs.items + needs.block + needs.work
 
 
 def test_all_tables_of_the_largest_block_are_counted(shards):
     """Vectors, sums and states of a block are there four times: once in use, and in three slots."""
-    needs, users = sdgar.SDSoftmax(dim=8, states=4).gpu_needs(shards, 6), shards.n_users
+    needs, users = gpu_needs(sdgar.SDSoftmax(dim=8, states=4), shards, 6), shards.n_users
     assert needs.block > 4 * users * (4 * 8 + 4) + users * (3 * 8 + 12) * 4
     assert needs.items > shards.n_items * (8 * 8 + 12 * 4)
 
@@ -63,7 +63,7 @@ def test_what_was_measured_on_a_gpu_is_less_than_what_is_told():
             if "blocks" in found:
                 together = run["shards"] if found["blocks"] == 1 else run["together"]
                 on_gpu = way in ("on the GPU", "one block")
-                needs = model.gpu_needs(made_up, together, on_gpu=on_gpu)
+                needs = gpu_needs(model, made_up, together, on_gpu=on_gpu)
                 assert found["reserved_bytes"] < needs.total, way
                 assert needs.total < 3 * found["reserved_bytes"], way
 

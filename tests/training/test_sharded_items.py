@@ -2,13 +2,11 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 import sdgar
-from sdgar.cli.planned import tell_memory
 from sdgar.contracts import NotCovered
 from sdgar.errors import ResourceError, UsageError
 from sdgar.samplers import sampled_sums
@@ -108,25 +106,6 @@ def test_items_are_sharded_where_they_do_not_fit(shards):
         layout("sharded", items + block, ALONE)
     with pytest.raises(UsageError, match="items"):
         layout("shared", items + block)
-
-
-def test_before_training_it_is_told_who_has_items_and_what_is_sent(shards):
-    model, said = sdgar.SDSoftmax(**SMALL["SDSoftmax"]), {}
-    screen = SimpleNamespace(say=said.__setitem__)
-
-    def tell(items, workers):
-        said.clear()
-        return tell_memory(screen, model, shards, TOLD, workers, items)
-
-    assert tell("sharded", Workers(0, (0, 0)))
-    assert "GiB for items and" in said["memory"]
-    assert said["items"].startswith(
-        "sharded: each of 2 workers has a part of them, and sends about"
-    )
-    assert not tell("auto", Workers(0, (0, 1)))
-    assert said["items"].startswith("replicated: each machine has all of them, and sends about")
-    assert not tell("auto", ALONE)
-    assert said.keys() == {"memory"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ LINES = {
         "Compare systems on the same rows, with the same seeds, and by a paired test over users."
     ),
     "tune": "Search a system's settings for the best --metric on validation rows.",
-    "plan": "Say what a training on shards would take: memory, machines, hours and cost.",
     "paper": (
         "Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it."
     ),

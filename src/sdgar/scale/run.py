@@ -25,8 +25,7 @@ from sdgar.errors import ResourceError, UsageError
 from sdgar.recommend.recommender import most_popular
 from sdgar.runs.run import RunResult, summary_of
 from sdgar.runs.workspace import WORK, Workspace, partial_of
-from sdgar.scale.planner import memory as scale_memory
-from sdgar.scale.planner.workload import Workload
+from sdgar.scale.needs import ram_needs
 from sdgar.scale.sharded import OnShards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.held import Held, Without, hold
@@ -66,12 +65,10 @@ def run_shards(
     tell: Callable[[str], None] = _LOGGER.info,
     workers: Workers = ALONE,
     items: Layout = "auto",
-    estimate: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Train on shards, read the test rows once, and save; see ``experiments.run.run``.
 
-    This is for the first of several workers; the others call ``follow_run``. An ``estimate`` of
-    bytes and seconds is kept in the report, beside the seconds that the run took.
+    This is for the first of several workers; the others call ``follow_run``.
     """
     layout = layout_of(items, estimator, shards, together, memory, workers)
     told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory, items=layout)
@@ -122,8 +119,6 @@ def run_shards(
                 "items": layout,
                 "sent in steps": workers.sent,
             }
-        if estimate is not None:
-            summary["estimate"] = dict(estimate)
         model = model.knowing(shards.interactions(work))
         workspace.commit(model, {"report": summary})
     return RunResult(model, report, popular, summary, estimator.trained_.log)
@@ -236,10 +231,9 @@ def require_within(
 
 def bytes_needed(estimator: Learner, shards: Shards, together: int) -> tuple[int, int]:
     """Return the bytes for all items, and for the users and rows of the shards of a block."""
-    work = Workload.of(estimator, shards, together)
     on_gpu = OnShards().device(estimator.device).type == "cuda"
-    wait = 4 * work.recipe.dim if on_gpu else 0  # as three blocks wait here then, and not two
-    return scale_memory.of_items(work), scale_memory.of_block(work) + wait * work.sizes.block_users
+    needs = ram_needs(estimator, shards, together, on_gpu=on_gpu)
+    return needs.items, needs.block
 
 
 def _gib(size: int) -> str:

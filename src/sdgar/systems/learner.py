@@ -17,7 +17,7 @@ from sdgar.maths.rng import check_seed
 from sdgar.parts.register import Ingredients
 from sdgar.parts.users import for_users
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
-from sdgar.scale.gpu_needs import GpuNeeds
+from sdgar.scale.needs import gpu_needs
 from sdgar.scale.sharded import OnShards, ShardedTraining
 from sdgar.scale.shards import Shards
 from sdgar.systems.base import estimator
@@ -194,29 +194,11 @@ class Learner(Looped):
             memory=self.beside(rows),
         )
 
-    def gpu_needs(self, shards: Shards, together: int, *, on_gpu: bool = False) -> GpuNeeds:
-        """Count the bytes of a GPU that training takes on so many shards at a time.
-
-        Users who are not trained may wait ``on_gpu`` too.
-        """
-        settled = self.settled(cast("Interactions", shards))
-        shared = at_least("positives_per_visit", settled.positives_per_visit, 1)
-        visits = max(1, at_least("batch_size", settled.batch_size, 1) // shared)
-        return GpuNeeds.of(
-            shards,
-            together,
-            dim=at_least("dim", settled.dim, 1),
-            states=settled.n_states(),
-            moments={"adagrad": 4, "lazy-adam": 8 * settled.dim}.get(self.step()[0], 0),
-            entries=visits * (1 + shared + at_least("n_negatives", settled.n_negatives, 1)),
-            on_gpu=on_gpu,
-        )
-
     def require_on_gpu(self, shards: Shards, how: OnShards) -> None:
         """Raise if training takes more memory of the GPU than it may; on a CPU it takes none."""
         device = how.device(self.device)
         if device.type == "cuda":
-            needs = self.gpu_needs(shards, how.together, on_gpu=how.on_gpu)
+            needs = gpu_needs(self, shards, how.together, on_gpu=how.on_gpu)
             needs.require_within(how.gpu_memory, how.together, device)
 
     def beside(self, data: Interactions) -> Memory | None:

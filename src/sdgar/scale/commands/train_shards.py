@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 from sdgar.cli.bars import training
 from sdgar.cli.console import Screen
 from sdgar.cli.finished import tell_finished
-from sdgar.cli.planned import tell_estimate, tell_memory
 from sdgar.cli.reports import tell_system
 from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
@@ -64,8 +63,7 @@ def _lead(
 ) -> None:  # fmt: skip
     """Train, alone or as the first of several workers."""
     from sdgar.runs.run import loop_of
-    from sdgar.scale.gpu_needs import gib
-    from sdgar.scale.planner.estimate import estimated, kept
+    from sdgar.scale.needs import gib, gpu_needs
     from sdgar.scale.run import run_shards
     from sdgar.scale.sharded import OnShards
 
@@ -73,22 +71,17 @@ def _lead(
     rows = cast("Interactions", shards)
     screen.say("data", f"{Path(job.files[0]).name}: {shards.sizes()}")
     tell_system(screen, estimator, rows)
-    sharded = tell_memory(screen, estimator, shards, job.shards, workers, layout)
-    found = None
+    _show_memory(screen, estimator, shards, job.shards["together"], workers)
     if OnShards(workers=workers).device(estimator.device).type == "cuda":
-        needs = estimator.gpu_needs(shards, job.shards["together"])
-        screen.say("GPU", f"{gib(needs.total)}: {needs.sentence()}")
-    elif not resume:
-        sizes = {name: job.shards[name] for name in ("memory", "together", "test_users")}
-        found = estimated(estimator, shards, workers=workers, sharded=sharded, **sizes)
-        tell_estimate(screen, found)
+        gpu = gpu_needs(estimator, shards, job.shards["together"])
+        screen.say("GPU", f"{gib(gpu.total)}: {gpu.sentence()}")
     loop = loop_of(estimator.settled(rows), job.protocol)
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = run_shards(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
             on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
             command=asdict(job), tell=lambda note: screen.say("resume", note), workers=workers,
-            estimate=None if found is None else kept(found), items=layout, **job.shards,
+            items=layout, **job.shards,
         )  # fmt: skip
     tell_finished(screen, job, out, result, explain=explain)
 
@@ -105,3 +98,21 @@ def _follow(
     follow_run(
         estimator, shards, out=out, workers=workers, ks=tuple(job.ks), items=layout, **job.shards
     )  # fmt: skip
+
+
+def _show_memory(
+    screen: Screen, estimator: Learner, shards: Shards, together: int, workers: Workers
+) -> None:
+    """Show the RAM that training takes."""
+    from sdgar.scale.needs import gib
+    from sdgar.scale.run import bytes_needed
+
+    items, block = bytes_needed(estimator, shards, together)
+    shared, each = "", ""
+    if workers.count > 1:
+        shared = " that workers of a machine share"
+        each = f" in each of {workers.count} workers"
+    screen.say(
+        "memory",
+        f"{gib(items)} for items{shared}, and {gib(block)} for the users of a block{each}",
+    )

@@ -1,0 +1,198 @@
+"""Whether training on shards fits: bytes of RAM and of GPU memory, counted before it starts.
+
+On a GPU some tables stay (vectors, their moments, states and alias tables). Others are there while
+a part of the work is done: the start of vectors by least squares, steps of EM, the building of
+alias tables, and one chunk of draws. These do not coincide, so the largest of them counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from sdgar.arguments import at_least
+from sdgar.errors import ResourceError
+from sdgar.machine.memory import free_bytes
+from sdgar.scale.sharded import START_ROWS
+from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.slots import SLOTS
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from sdgar.data.interactions import Interactions
+    from sdgar.scale.shards import Shards
+    from sdgar.systems.learner import Learner
+
+_ROW_BYTES = 44
+"""The bytes of a row of a block: its item, its user, a filter of known pairs, its place."""
+_TABLE_BYTES, _COPY_BYTES = 12, 20
+"""The bytes of a state of a user or an item: a bin of a table and a probability; and a copy of both
+with what they are made from, while tables are changed."""
+_OPTIMIZER_BYTES = 64
+_DOTS, _SCORES, _TABLES, _DRAWN = 1 << 20, 1 << 21, 1 << 24, 1 << 25
+"""The numbers that are computed at once: inner products, scores, entries of alias tables, draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class RamNeeds:
+    """The bytes of RAM that training on shards takes, beside libraries."""
+
+    items: int
+    """The bytes for all items."""
+    block: int
+    """The bytes for the users and rows of a block, or of those that training starts on."""
+
+    @classmethod
+    def of(
+        cls, shards: Shards, together: int, *, dim: int, states: int, waiting: bool = False
+    ) -> Self:
+        """Count the bytes for vectors of ``dim`` numbers and a generator of ``states`` states.
+
+        Vectors are held twice, for the kernels and for the model. There are copies of the tables of
+        items or of users while they are changed, never of both. With a GPU one more block is
+        ``waiting`` in RAM.
+        """
+        users, rows = Blocks(shards, together).most()
+        start = min(shards.n_rows, max(START_ROWS, -(-shards.n_rows // shards.n_shards)))
+        users = max(users, -(-shards.n_users * start // max(1, shards.n_rows)))
+        each = 8 * dim + _TABLE_BYTES * states + _OPTIMIZER_BYTES
+        copies = max(0, users - shards.n_items) * _COPY_BYTES * states
+        wait = 4 * dim if waiting else 0
+        return cls(
+            items=shards.n_items * (each + _COPY_BYTES * states),
+            block=users * (each + wait) + copies + _ROW_BYTES * max(rows, start),
+        )
+
+    def require_within(self, limit: int, shards: Shards, together: int, system: str) -> None:
+        """Raise if the bytes are more than the limit."""
+        if self.items + self.block <= limit:
+            return
+        fewer = max(1, together * max(0, limit - self.items) // max(1, self.block))
+        cure = (
+            f"Put fewer shards together, such as --together {fewer}"
+            if self.items < limit and together > fewer
+            else "Use a smaller dim or states, or leave rare items out"
+        )
+        raise ResourceError(
+            f"{system} needs {gib(self.items)} for {shards.n_items:,} items and "
+            f"{gib(self.block)} for the users of {together} shards, and --memory allows "
+            f"{gib(limit)}. {cure}, or allow more memory.",
+            code="out_of_memory",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNeeds:
+    """The bytes of a GPU that training on shards takes."""
+
+    items: int
+    """The bytes for all items."""
+    block: int
+    """The bytes for the users and rows of the blocks that are there at once."""
+    work: int
+    """The bytes for what is computed at a time, whatever the size of the data."""
+
+    @property
+    def total(self) -> int:
+        """The bytes in all."""
+        return self.items + self.block + self.work
+
+    @classmethod
+    def of(
+        cls,
+        shards: Shards,
+        together: int,
+        *,
+        dim: int,
+        states: int,
+        moments: int,
+        entries: int,
+        on_gpu: bool = False,
+    ) -> Self:
+        """Count the bytes for vectors of ``dim`` numbers, each with ``moments`` bytes of moments.
+
+        A step has so many ``entries``: contexts, positives and negatives. The start on the first
+        shards has to fit too. Users of all blocks may wait ``on_gpu``.
+        """
+        users, rows = Blocks(shards, together).most()
+        start = min(max(rows, START_ROWS), len(shards))
+        started = max(users, -(-shards.n_users * start // len(shards)))
+        tables = 8 * dim + 12 * states + moments + 40
+        meanwhile = max(28 * dim, 36 * states)
+        slot = 4 * dim + 8 * states + moments + 8
+        weights = 4 if shards.has_weights else 0
+        return cls(
+            items=shards.n_items * (tables + meanwhile),
+            block=users * (tables + SLOTS * slot)
+            + (shards.n_users * slot if on_gpu else 0)
+            + started * meanwhile
+            + rows * (SLOTS * (4 + weights) + 12)
+            + 56 * start,
+            work=12 * dim * _SCORES
+            + 12 * states * _DOTS
+            + 96 * _TABLES
+            + 16 * _DRAWN
+            + (8 * dim + 16) * entries,
+        )
+
+    def require_within(self, limit: int | None, together: int, device: torch.device) -> None:
+        """Raise if the bytes are more than the limit, or without one than are free."""
+        most = free_bytes(device) if limit is None else limit
+        if self.total <= most:
+            return
+        left = most - self.items - self.work
+        fewer = together * max(0, left) // max(1, self.block)
+        cure = (
+            f"Put fewer shards together, such as --together {fewer}"
+            if 0 < fewer < together
+            else "Use a smaller dim or states, leave rare items out, or train with --device cpu"
+        )
+        allowed = "are free" if limit is None else "are allowed by --gpu-memory"
+        raise ResourceError(
+            f"training on these shards needs {gib(self.total)} of the GPU: {self.sentence()}; "
+            f"{gib(most)} {allowed}. {cure}.",
+            code="out_of_memory",
+        )
+
+    def sentence(self) -> str:
+        """Say what the bytes are for."""
+        return (
+            f"{gib(self.items)} for items, {gib(self.block)} for the users of blocks and "
+            f"{gib(self.work)} for what is computed at a time"
+        )
+
+
+def gib(size: int) -> str:
+    """Write bytes in GiB."""
+    return f"{size / 2**30:.2f} GiB"
+
+
+def ram_needs(estimator: Learner, shards: Shards, together: int, *, on_gpu: bool) -> RamNeeds:
+    """Count the bytes of RAM that training a system on so many shards at a time takes."""
+    settled = estimator.settled(cast("Interactions", shards))
+    dim = at_least("dim", settled.dim, 1)
+    return RamNeeds.of(shards, together, dim=dim, states=settled.n_states(), waiting=on_gpu)
+
+
+def gpu_needs(
+    estimator: Learner, shards: Shards, together: int, *, on_gpu: bool = False
+) -> GpuNeeds:
+    """Count the bytes of a GPU that training a system on so many shards at a time takes.
+
+    Users who are not trained may wait ``on_gpu`` too.
+    """
+    settled = estimator.settled(cast("Interactions", shards))
+    shared = at_least("positives_per_visit", settled.positives_per_visit, 1)
+    visits = max(1, at_least("batch_size", settled.batch_size, 1) // shared)
+    return GpuNeeds.of(
+        shards,
+        together,
+        dim=at_least("dim", settled.dim, 1),
+        states=settled.n_states(),
+        moments={"adagrad": 4, "lazy-adam": 8 * settled.dim}.get(estimator.step()[0], 0),
+        entries=visits * (1 + shared + at_least("n_negatives", settled.n_negatives, 1)),
+        on_gpu=on_gpu,
+    )
