@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sdgar.cli.commands import LINES, command_of
+from sdgar.cli.commands import registered
 
 README = Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
@@ -29,14 +29,16 @@ def test_there_is_python_in_the_readme():
 def test_every_command_in_the_readme_exists():
     for line in re.findall(r"^sdgar (.*)$", README.read_text(), re.MULTILINE):
         words = line.split()
-        assert words[0] in LINES, line
+        assert words[0] in registered(), line
         if words[0] == "data":
-            assert words[1] in command_of("data").commands, line
+            assert f"data {words[1]}" in registered(), line
 
 
 def test_every_command_shown_is_described_and_every_link_leads_somewhere():
     text = README.read_text()
-    for name in LINES:
+    for name in registered():
+        if set(name) & {" ", ":"}:
+            continue
         assert f"sdgar {name}" in text or f"make {name}" in text, name
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
         assert (README.parent / target).exists(), target

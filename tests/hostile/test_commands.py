@@ -22,7 +22,7 @@ import pytest
 
 import sdgar as package
 from sdgar.cli.bars import training
-from sdgar.cli.commands import LINES, command_of
+from sdgar.cli.commands import command_of, registered
 from sdgar.cli.console import Screen
 from sdgar.cli.streams import _Pipe
 from sdgar.data.interactions import Interactions
@@ -640,12 +640,8 @@ def test_doctor_knows_every_extra():
 
 def commands() -> dict[str, Any]:
     """Every command with its words, as ``data split``."""
-    found = {}
-    for name in LINES:
-        one = command_of(name)
-        inner = getattr(one, "commands", None)
-        found |= {f"{name} {sub}": c for sub, c in inner.items()} if inner else {name: one}
-    return found
+    named = {name: one.place for name, one in registered().items() if ":" not in name}
+    return {name: command_of(name) for name, place in named.items() if place is not None}
 
 
 def helps(name: str, option: str) -> str:

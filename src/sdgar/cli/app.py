@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sdgar._version import __version__
-from sdgar.cli.commands import ByName
+from sdgar.cli.commands import Registry
 from sdgar.cli.console import Screen, warnings_on
 from sdgar.cli.pages import shown_as
 from sdgar.errors import ResourceError, SdgarError, StoppedError, UsageError, exhausted
@@ -24,7 +24,7 @@ _Mistake: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     **shown_as(
-        cls=ByName,
+        cls=Registry,
         name="sdgar",
         help="Recommendations from implicit feedback with learned negative sampling.",
         epilog=(

@@ -65,14 +65,21 @@ class Commands(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options of the group, and then its commands."""
         _write_panels(self, ctx, formatter)
-        lines = [(name, self.line_of(ctx, name)) for name in self.list_commands(ctx)]
-        _write_panel(formatter, "Commands", lines)
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            panels.setdefault(self.panel_of(ctx, name), []).append((name, self.line_of(ctx, name)))
+        for title, lines in panels.items():
+            _write_panel(formatter, title, lines)
 
     def line_of(self, ctx: Any, name: str) -> str:
         """Return the one line that says what a command does."""
         command = self.get_command(ctx, name)
         assert command is not None
         return (command.help or "").partition("\n\n")[0].replace("\n", " ")
+
+    def panel_of(self, ctx: Any, name: str) -> str:
+        """Return the heading that a command is listed under."""
+        return "Commands"
 
 
 def show(ctx: Any) -> None:

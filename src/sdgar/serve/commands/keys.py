@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdgar.cli import options
-from sdgar.cli.commands import LINES
 from sdgar.cli.console import Screen
-from sdgar.cli.pages import Command, Commands, shown_as
 from sdgar.errors import UsageError
 from sdgar.show.printed import command
 
@@ -21,10 +19,7 @@ if TYPE_CHECKING:
 
 _DAY = 86_400
 
-keys = typer.Typer(**shown_as(cls=Commands, add_completion=False, help=LINES["keys"]))
 
-
-@keys.command(cls=Command)
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Say whose key it is.")],
     store: options.Store,
@@ -64,7 +59,6 @@ def add(
     screen.result({"id": id, "name": name, "role": role, "key": secret, "expires": until})
 
 
-@keys.command(name="list", cls=Command)
 def list_(store: options.Store, as_json: options.Json = False) -> None:
     """Show the keys of a store, without their secrets."""
     from sdgar.serve.store import Database
@@ -85,7 +79,6 @@ def list_(store: options.Store, as_json: options.Json = False) -> None:
     screen.result({"keys": shown})
 
 
-@keys.command(cls=Command)
 def revoke(
     id: Annotated[str, typer.Argument(metavar="ID", help="Name the key by its id.")],
     store: options.Store,
