@@ -100,9 +100,7 @@ def test_a_process_that_is_dead_is_not_waited_for(
     assert one.serves == "first"
     now = time.time
     monkeypatch.setattr("sdgar.serve.agreement.time.time", lambda: now() + 60)
-    monkeypatch.setattr(
-        "sdgar.serve.store.deployments.time.time_ns", lambda: int((now() + 60) * 1e9)
-    )
+    monkeypatch.setattr("sdgar.serve.store.database.time.time_ns", lambda: int((now() + 60) * 1e9))
     one.agreement.look()
     assert one.serves == "second"
 

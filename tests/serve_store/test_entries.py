@@ -43,10 +43,10 @@ def test_an_entry_is_deleted_with_its_categories(store):
 
 def test_many_are_put_and_found_at_once(store):
     assert store.put_all("user", (Entry(str(n), f"u{n}") for n in range(1200))) == 1200
-    found = store.several("user", [*map(str, range(1100)), "nobody"])
+    found = store.entries_of("user", [*map(str, range(1100)), "nobody"])
     assert len(found) == 1100
     assert found["1099"].name == "u1099"
-    assert store.several("user", []) == {}
+    assert store.entries_of("user", []) == {}
     assert store.put_all("user", [Entry("0", "first"), Entry("0", "second")]) == 2
     assert store.get("user", "0").name == "second"
 
@@ -118,7 +118,7 @@ def test_what_no_store_can_hold_is_not_found(store):
     store.put("item", LAMP)
     for word in ("a\0b", "\ud800", ""):
         assert store.get("item", word) is None
-        assert store.several("item", [word, "7"]).keys() == {"7"}
+        assert store.entries_of("item", [word, "7"]).keys() == {"7"}
         assert store.delete("user", word) is False
         assert store.search("item", "Lamp", category=word) == []
         assert (store.items_in([word]), store.latest(5, word)) == ([], [])

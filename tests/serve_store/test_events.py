@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from sdgar.errors import DataError, UsageError
-from sdgar.serve.store import Added, Database, Event
-from sdgar.serve.store.transactions import EVENTS_LOCK
+from sdgar.serve.store import AddedEvents, Database, Event
+from sdgar.serve.store.connections import EVENTS_LOCK
 
 HOSTILE = (
     "it's", 'say "x"', "100%", "a_b", "\\", "; DROP TABLE events; --", "𝕏 ünï ☃", "\u202e", "null",
@@ -25,7 +25,7 @@ def pairs(store: Database) -> list[tuple[str, str]]:
 def test_events_come_back_as_they_went_in(store):
     event = Event("ann", "7", "buy", 1_700_000_000.25, 2.5, "k", "r")
     before = time.time()
-    assert store.add_events([event]) == Added(1, 0)
+    assert store.add_events([event]) == AddedEvents(1, 0)
     (found,), last = store.events_after(0)
     assert last == found.number == store.last_number() == 1
     assert (found.user, found.item, found.kind) == ("ann", "7", "buy")
@@ -51,10 +51,12 @@ def test_an_integer_is_an_id_in_its_plain_spelling(store):
 
 
 def test_a_key_is_stored_once_within_a_request_and_later(store):
-    assert store.add_events([Event("a", "1", key="x"), Event("a", "2", key="x")]) == Added(1, 1)
-    assert store.add_events([Event("a", "3", key="x"), Event("a", "4")]) == Added(1, 1)
-    assert store.add_events([Event("a", "4")]) == Added(1, 0)
-    assert store.add_events([]) == Added(0, 0)
+    assert store.add_events([Event("a", "1", key="x"), Event("a", "2", key="x")]) == AddedEvents(
+        1, 1
+    )
+    assert store.add_events([Event("a", "3", key="x"), Event("a", "4")]) == AddedEvents(1, 1)
+    assert store.add_events([Event("a", "4")]) == AddedEvents(1, 0)
+    assert store.add_events([]) == AddedEvents(0, 0)
     assert pairs(store) == [("a", "1"), ("a", "4"), ("a", "4")]
 
 
@@ -114,7 +116,7 @@ BAD = (
     (Event("a\0b", "1"), "NUL"),
     (Event("a", "b" * 257), "256"),
     (Event("a", "ä" * 129), "256 bytes"),
-    (Event("a", "\ud800"), "not Unicode"),
+    (Event("a", "\ud800"), "not valid Unicode"),
     (Event("a", None), "NoneType"),
     (Event(True, "1"), "bool"),
     (Event(1.5, "1"), "float"),
@@ -175,7 +177,7 @@ def test_no_event_is_missed_although_a_transaction_ends_late(postgresql_url):
         store.add_events([Event("a", "before")])
         added = threading.Thread(target=lambda: other.add_events([Event("b", "fast")]))
         with store._writing() as slow:
-            store._alone(slow, EVENTS_LOCK)
+            store._hold_lock(slow, EVENTS_LOCK)
             slow.execute(text("INSERT INTO events (user_id, item_id, kind, time, received) "
                               "VALUES ('a', 'slow', 'event', 0, 0)"))  # fmt: skip
             added.start()
@@ -189,8 +191,8 @@ def test_no_event_is_missed_although_a_transaction_ends_late(postgresql_url):
 
 def test_two_servers_know_each_others_keys(url):
     with Database.open(url) as one, Database.open(url) as other:
-        assert one.add_events([Event("a", "1", key="k")]) == Added(1, 0)
-        assert other.add_events([Event("a", "1", key="k")]) == Added(0, 1)
+        assert one.add_events([Event("a", "1", key="k")]) == AddedEvents(1, 0)
+        assert other.add_events([Event("a", "1", key="k")]) == AddedEvents(0, 1)
         assert other.events_after(0)[0][0].item == "1"
 
 
@@ -198,7 +200,7 @@ def test_what_is_only_read_is_not_written(url):
     Database.open(url).close()
     with Database.open(url, read_only=True) as store:
         assert store.count_events() == 0
-        with pytest.raises(UsageError, match="reading alone") as caught:
+        with pytest.raises(UsageError, match="reading only") as caught:
             store.add_events([Event("a", "1")])
         assert caught.value.code == "read_only_store"
 

@@ -89,10 +89,10 @@ def test_no_impressions_have_no_rates(store):
 
 
 def test_the_last_wish_counts_and_every_server_reports(store):
-    assert store.wanted() is None
-    store.want("v1", "runs/a")
-    store.want("v2", "runs/b")
-    wish = store.wanted()
+    assert store.requested_model() is None
+    store.request_model("v1", "runs/a")
+    store.request_model("v2", "runs/b")
+    wish = store.requested_model()
     assert (wish.version, wish.name, wish.number) == ("v2", "runs/b", 2)
     store.report("s2", "v1", "serving")
     store.report("s1", "v2", "refused", "it's damaged")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from sdgar.serve.store import Added, Database, Event
+from sdgar.serve.store import AddedEvents, Database, Event
 
 WRITER = Path(__file__).with_name("writer.py")
 
@@ -41,7 +41,7 @@ def test_every_acknowledged_event_survives_kill_9(url, kills):
         assert set(found.values()) == {1}
         assert len(found) - len(acknowledged) <= kills  # at most the one that was being told of
         again = [Event(name, n, key=f"{name} {n}") for name, n in sorted(acknowledged)]
-        assert store.add_events(again) == Added(0, len(again))
+        assert store.add_events(again) == AddedEvents(0, len(again))
         if not store.is_postgresql:
             with store._reading() as connection:
                 assert connection.execute(text("PRAGMA integrity_check")).scalar() == "ok"

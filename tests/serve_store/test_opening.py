@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import inspect, text
 
 from sdgar.errors import ArtifactError, DataError, ResourceError, SdgarError, UsageError
-from sdgar.serve.store import Address, Database, Event, migrations, tables
+from sdgar.serve.store import Address, Database, Event, schema
 
 
 def files_in(folder: Path) -> list[str]:
@@ -56,8 +56,8 @@ def test_postgresql_waits_for_the_disk_even_if_it_is_told_otherwise(postgresql_u
         ("postgresql+psycopg2://u:hush@h/db", "unknown_store", "postgresql://"),
         ("store.db", "bad_store", "sqlite:///"),
         ("sqlite://store.db", "bad_store", "sqlite:///store.db"),
-        ("sqlite://", "bad_store", "forgotten"),
-        ("sqlite:///:memory:", "bad_store", "forgotten"),
+        ("sqlite://", "bad_store", "would be lost"),
+        ("sqlite:///:memory:", "bad_store", "would be lost"),
         ("sqlite:///a.db?mode=ro", "bad_store", "question mark"),
         ("sqlite:///missing/folder/a.db", "no_such_store", "no folder missing/folder"),
         ("postgresql://u:hu@sh@h/db", "bad_store", "%40"),
@@ -126,7 +126,7 @@ def test_a_file_that_is_no_database_stays_as_it_is(tmp_path):
     path = tmp_path / "events.csv"
     path.write_text("user,item\n" * 100)
     for read_only in (False, True):
-        with pytest.raises(DataError, match="no SQLite database") as caught:
+        with pytest.raises(DataError, match="not a SQLite database") as caught:
             Database.open(f"sqlite:///{path}", read_only=read_only)
         assert caught.value.code == "not_a_store"
     assert path.read_text() == "user,item\n" * 100
@@ -143,7 +143,7 @@ def test_a_database_of_something_else_is_left_alone(url):
 
         with psycopg.connect(url) as foreign:
             foreign.execute("CREATE TABLE events (x int)")
-    with pytest.raises(DataError, match="something else") as caught:
+    with pytest.raises(DataError, match="another program") as caught:
         Database.open(url)
     assert caught.value.code == "not_a_store"
 
@@ -175,14 +175,14 @@ def test_a_damaged_file_is_an_error_in_words(tmp_path):
 
 def test_a_newer_store_is_refused(url):
     with Database.open(url) as store, store._writing() as connection:
-        connection.execute(tables.SCHEMA_VERSION.insert().values(version=99, applied=0))
+        connection.execute(schema.SCHEMA_VERSION.insert().values(version=99, applied=0))
     for read_only in (False, True):
         with pytest.raises(ArtifactError, match=r"version 99.*pip install --upgrade") as caught:
             Database.open(url, read_only=read_only)
         assert caught.value.code == "newer_store"
 
 
-def steps() -> tuple[migrations.Step, ...]:
+def steps() -> tuple[schema.SchemaStep, ...]:
     def colour(connection) -> None:
         connection.execute(text("ALTER TABLE events ADD COLUMN colour TEXT"))
 
@@ -190,15 +190,15 @@ def steps() -> tuple[migrations.Step, ...]:
         connection.execute(text("UPDATE events SET colour = 'red'"))
 
     return (
-        migrations.Step(2, "events have a colour", colour),
-        migrations.Step(3, "all events are red", paint),
+        schema.SchemaStep(2, "events have a colour", colour),
+        schema.SchemaStep(3, "all events are red", paint),
     )
 
 
 def test_an_older_store_takes_the_steps_that_it_lacks_once(url, monkeypatch):
     with Database.open(url) as store:
         store.add_events([Event("a", "1")])
-    monkeypatch.setattr(migrations, "STEPS", steps())
+    monkeypatch.setattr(schema, "STEPS", steps())
     with pytest.raises(ArtifactError, match="Open it once for writing") as caught:
         Database.open(url, read_only=True)
     assert caught.value.code == "older_store"
@@ -215,20 +215,20 @@ def test_a_step_that_fails_changes_nothing(url, monkeypatch):
         connection.execute(text("UPDATE no_such_table SET x = 1"))
 
     Database.open(url).close()
-    bad = (*steps(), migrations.Step(4, "it fails", fails))
-    monkeypatch.setattr(migrations, "STEPS", bad)
+    bad = (*steps(), schema.SchemaStep(4, "it fails", fails))
+    monkeypatch.setattr(schema, "STEPS", bad)
     with pytest.raises(Exception, match="no_such_table"):
         Database.open(url)
-    monkeypatch.setattr(migrations, "STEPS", ())
+    monkeypatch.setattr(schema, "STEPS", ())
     with Database.open(url) as store, store._reading() as connection:
         assert "colour" not in [c["name"] for c in inspect(connection).get_columns("events")]
 
 
 def test_a_new_store_has_the_tables_of_the_newest_version(store):
     with store._reading() as connection:
-        assert set(inspect(connection).get_table_names()) >= set(tables.METADATA.tables)
+        assert set(inspect(connection).get_table_names()) >= set(schema.METADATA.tables)
         version = connection.execute(text("SELECT max(version) FROM schema_version")).scalar()
-    assert version == migrations.newest()
+    assert version == schema.newest_version()
 
 
 def test_many_open_a_new_store_at_once(url):

@@ -12,7 +12,7 @@ from sdgar.data.exports import export_events
 from sdgar.data.readers import read_files, read_options
 from sdgar.errors import DataError, SdgarError, UsageError
 from sdgar.serve.store import Database, Event
-from sdgar.serve.store.copying import copy
+from sdgar.serve.store.database import copy_store
 
 
 def test_integers_come_out_as_integers_and_times_as_times(store, url):
@@ -205,9 +205,9 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
         one.put("item", Entry("1", "Lamp", None, ("x", "y"), {"p": 1.0}, True))
         one.add_key("web", "read")
         one.add_impressions([Impression("r", 1.0, "a", ("1",), "m", "A", "model")])
-        one.want("v1", "runs/a")
+        one.request_model("v1", "runs/a")
         one.report("s", "v1", "serving")
-        counts = copy(one, two)
+        counts = copy_store(one, two)
         assert counts["events"] == 2
         for asked in ("keys", "reports", "wanted", "categories", "catalogue_version", "latest"):
             assert getattr(one, asked)() == getattr(two, asked)()
@@ -216,10 +216,10 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
         two.add_events([Event("c", "3"), Event("a", "1", key="k")])
         assert [event.user for event in two.events_after(0)[0]] == ["a", "b", "c"]
         two.want("v2", "runs/b")
-        assert two.wanted().version == "v2"
+        assert two.requested_model().version == "v2"
         with pytest.raises(UsageError, match="has rows") as caught:
-            copy(one, two)
+            copy_store(one, two)
         assert caught.value.code == "store_not_empty"
         with Database.open(f"sqlite:///{tmp_path}/back.db") as back:
-            copy(two, back)
+            copy_store(two, back)
             assert back.events_after(0) == two.events_after(0)

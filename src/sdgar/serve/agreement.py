@@ -22,7 +22,7 @@ from sdgar.serve.swap import Models, Staged
 
 if TYPE_CHECKING:
     from sdgar.serve.store import Database
-    from sdgar.serve.store.records import Report, Wanted
+    from sdgar.serve.store.records import ModelRequest, ServerReport
 
 HEARD = 10.0
 """The seconds after which a process that says nothing is taken for dead."""
@@ -38,7 +38,7 @@ class Agreement:
         self._models, self._database, self._group = models, database, group
         self._name = f"{group}{_SEPARATOR}{socket.gethostname()}-{os.getpid()}"
         self._staged: Staged | None = None
-        wanted = database.wanted(group)
+        wanted = database.requested_model(group)
         self._number = 0 if wanted is None else wanted.number
         served = models.current.first.snapshot.version
         self._said = ("serving", _subject(served, self._number), "")
@@ -46,18 +46,20 @@ class Agreement:
     def propose(self, variant: str, model: str | None = None) -> tuple[str, str, int]:
         """Ask all processes for a model; return its name, its version and the wish's number."""
         name, version = self._models.found(variant, model)
-        wanted = self._database.wanted(self._group)
+        wanted = self._database.requested_model(self._group)
         label = f"{variant}{_SEPARATOR}{name}"
         if wanted is not None and (wanted.name, wanted.version) == (label, version):
             return name, version, wanted.number
-        return name, version, self._database.want(version, label, self._group)
+        return name, version, self._database.request_model(version, label, self._group)
 
-    def want(self, variant: str, model: str | None) -> Snapshot:
+    def request_model(self, variant: str, model: str | None) -> Snapshot:
         """Ask all processes for a model, and wait until all that live have changed to it."""
         name, version, number = self.propose(variant, model)
         if number <= self._number and not self._all_serve(_subject(version, number)):
             # The model may be mended since it was refused, or a process has started since then.
-            number = self._database.want(version, f"{variant}{_SEPARATOR}{name}", self._group)
+            number = self._database.request_model(
+                version, f"{variant}{_SEPARATOR}{name}", self._group
+            )
         subject = _subject(version, number)
         until = time.monotonic() + LONGEST
         while time.monotonic() < until:
@@ -81,7 +83,7 @@ class Agreement:
 
     def look(self) -> None:
         """Take the next step, if there is one; called again and again by a thread."""
-        wanted = self._database.wanted(self._group)
+        wanted = self._database.requested_model(self._group)
         if wanted is None or wanted.number <= self._number:
             self._say(*self._said)
             return
@@ -107,7 +109,7 @@ class Agreement:
             self._models.switch(variant, self._staged)
             self._end(wanted, "serving")
 
-    def _live(self) -> list[Report]:
+    def _live(self) -> list[ServerReport]:
         """Return the last reports of the processes of this group that live."""
         return [
             report
@@ -116,7 +118,7 @@ class Agreement:
             and time.time() - report.time < HEARD
         ]
 
-    def _refusals(self, subject: str) -> list[Report]:
+    def _refusals(self, subject: str) -> list[ServerReport]:
         """Return the reports of the processes that refuse a model."""
         return [one for one in self._live() if (one.state, one.version) == ("refused", subject)]
 
@@ -130,7 +132,7 @@ class Agreement:
         self._said = (state, subject, reason)
         self._database.report(self._name, subject, state, reason)
 
-    def _end(self, wanted: Wanted, state: str, reason: str = "") -> None:
+    def _end(self, wanted: ModelRequest, state: str, reason: str = "") -> None:
         """Say how a wish ended for this process, and wait for the next one."""
         self._staged = None
         self._say(state, _subject(wanted.version, wanted.number), reason)

@@ -82,7 +82,7 @@ class Catalogue:
             ids = [str(item) for item in items.values.tolist()]
             table = {
                 id: {**entry.features, "categories": entry.categories}
-                for id, entry in self._database.several("item", ids).items()
+                for id, entry in self._database.entries_of("item", ids).items()
             }
         return Facts.of(
             table,
@@ -101,7 +101,7 @@ class Catalogue:
         self.found_kept += len(wanted) - len(missing)
         self.read += len(missing)
         if missing:
-            found = await asyncio.to_thread(self._database.several, side, missing)
+            found = await asyncio.to_thread(self._database.entries_of, side, missing)
             if len(kept) + len(missing) > _MOST_KEPT:
                 kept.clear()
             kept.update({(side, one): found.get(one) for one in missing})

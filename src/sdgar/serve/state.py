@@ -45,7 +45,7 @@ class State:
 
 def state_of(request: Request) -> State:
     """Return the parts of the server that a request came to."""
-    return cast(State, request.app.state.parts)
+    return cast("State", request.app.state.parts)
 
 
 def needs(role: str) -> object:

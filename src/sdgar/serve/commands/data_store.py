@@ -88,7 +88,7 @@ def copy(
     Stop the servers that use it first: what they would add meanwhile stays behind.
     """
     from sdgar.serve.store import Database
-    from sdgar.serve.store.copying import copy as copy_all
+    from sdgar.serve.store.database import copy_store as copy_all
 
     screen = Screen(as_json=as_json)
     with Database.open(url, read_only=True) as source, Database.open(to) as target:

@@ -1,10 +1,10 @@
-"""The store of a service: events, items, users, keys, and what was shown to whom.
+"""The store of a service: events, items, users, API keys and impressions.
 
     store = Database.open("sqlite:///store.db")
     store.add_events([Event("ann", "7", kind="view")])   # on the disk when this returns
 
-It is a SQLite file, or a PostgreSQL database that several servers share. Names are imported when
-first used, so that an address can be understood where SQLAlchemy is not installed.
+It is a SQLite file, or a PostgreSQL database that several servers share. Names are imported on
+first use, so that an address can be parsed without SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from sdgar.errors import UsageError
 if TYPE_CHECKING:
     from sdgar.serve.store.address import Address as Address
     from sdgar.serve.store.database import Database as Database
-    from sdgar.serve.store.records import Added as Added
+    from sdgar.serve.store.records import AddedEvents as AddedEvents
     from sdgar.serve.store.records import Change as Change
     from sdgar.serve.store.records import Entry as Entry
     from sdgar.serve.store.records import Event as Event
     from sdgar.serve.store.records import Impression as Impression
     from sdgar.serve.store.records import Key as Key
+    from sdgar.serve.store.records import ModelRequest as ModelRequest
     from sdgar.serve.store.records import Rate as Rate
-    from sdgar.serve.store.records import Report as Report
-    from sdgar.serve.store.records import Stored as Stored
-    from sdgar.serve.store.records import Wanted as Wanted
+    from sdgar.serve.store.records import ServerReport as ServerReport
+    from sdgar.serve.store.records import StoredEvent as StoredEvent
 
 _HOME = {"Address": "address", "Database": "database"} | dict.fromkeys(
-    ("Added", "Change", "Entry", "Event", "Impression", "Key", "Rate", "Report", "Stored",
-     "Wanted"),
+    ("AddedEvents", "Change", "Entry", "Event", "Impression", "Key", "ModelRequest", "Rate",
+     "ServerReport", "StoredEvent"),
     "records",
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ _KINDS = "sqlite:///FILE.db (a file) and postgresql://USER@HOST/NAME (a server)"
 
 
 def is_address(text: object) -> bool:
-    """Tell whether a text is the address of a store, and not the name of a file."""
+    """Return whether a text is the address of a store, rather than the name of a file."""
     return isinstance(text, Address) or (
         isinstance(text, str) and _SCHEME.fullmatch(text) is not None
     )
@@ -27,15 +27,15 @@ class Address:
     """The address of a store: a SQLite file, or a database of a PostgreSQL server."""
 
     url: str = field(repr=False)
-    """The address as it was given, with a password if it has one."""
+    """The original address, including any password."""
     path: Path | None
     """The file of a SQLite store; None for a server."""
     last: int | None = None
-    """The number of the last event to read, which ``#480`` at the end says; None for no limit."""
+    """The number of the last event to read (``#480`` at the end of the address), or None."""
 
     @classmethod
     def of(cls, given: str | Address) -> Address:
-        """Understand an address; raise if it names neither a file nor a PostgreSQL server."""
+        """Parse an address; raise if it names neither a file nor a PostgreSQL server."""
         if isinstance(given, Address):
             return given
         given, mark, number = given.rpartition("#")
@@ -45,7 +45,7 @@ class Address:
         found = _SCHEME.fullmatch(given)
         if found is None:
             raise UsageError(
-                f"{given!r} is no address of a store. Known are {_KINDS}.", code="bad_store"
+                f"{given!r} is not the address of a store. Use {_KINDS}.", code="bad_store"
             )
         scheme, rest = found[1].lower(), found[2]
         if scheme in ("sqlite", "sqlite+pysqlite"):
@@ -54,33 +54,33 @@ class Address:
             _require_escaped(given, rest)
             return cls(given, None, last)
         raise UsageError(
-            f"a store at {_hidden(given)} is not known: {found[1]}:// is neither of {_KINDS}.",
+            f"{_hidden(given)} is not a supported store: {found[1]}:// is neither of {_KINDS}.",
             code="unknown_store",
         )
 
     def __str__(self) -> str:
-        """Return the address for people, without its password."""
+        """Return the address without its password."""
         return _hidden(self.url)
 
     __repr__ = __str__
 
     @property
     def name(self) -> str:
-        """The name of the store in messages, as a file has one."""
+        """The name of the store in messages."""
         return str(self) if self.path is None else self.path.name
 
     @property
     def password(self) -> str | None:
-        """The password in the address, if there is one before its host."""
+        """The password before the host of the address, or None."""
         rest = self.url.partition("://")[2]
         if self.path is not None or "@" not in rest:
             return None
         return rest.rpartition("@")[0].partition(":")[2] or None
 
     def absolute(self) -> str:
-        """Return an address that leads to the store from any folder, without a password.
+        """Return an address that is valid in any folder, without a password.
 
-        A server then asks libpq for one, which knows PGPASSWORD and the file .pgpass.
+        libpq then takes the password from PGPASSWORD or from the file .pgpass.
         """
         end = "" if self.last is None else f"#{self.last}"
         if self.path is not None:
@@ -100,24 +100,24 @@ def _file(url: str, rest: str) -> Path:
         )
     if text in ("", ":memory:", ":memory"):
         raise UsageError(
-            f"{url} would be forgotten at the end. A store is a file: sqlite:///store.db.",
+            f"{url} would be lost when the process ends. Name a file: sqlite:///store.db.",
             code="bad_store",
         )
     if "?" in text or "\0" in text:
         raise UsageError(
-            f"{url!r} cannot be a store: the name of its file may have no question mark and no NUL "
-            "character. Write sqlite:///store.db, without options.",
+            f"{url!r} is not a valid store: the name of its file must not contain a question mark "
+            "or a NUL character. Write sqlite:///store.db, without options.",
             code="bad_store",
         )
     return Path(text)
 
 
 def _require_escaped(url: str, rest: str) -> None:
-    """Raise if a password has marks that end it too early, so that a part of it would be shown."""
+    """Raise if a password contains ``@`` or ``/``, because a part of it would be shown."""
     user = rest.partition("?")[0].rpartition("@")[0]
     if "@" in user or "/" in user:
         raise UsageError(
-            f"the address {_hidden(url)} cannot be understood: write %40 for @ and %2F for / in a "
+            f"the address {_hidden(url)} cannot be parsed: write %40 for @ and %2F for / in a "
             "user or password.",
             code="bad_store",
         )
@@ -128,7 +128,7 @@ def _hidden(url: str) -> str:
 
 
 def _with_user(url: str, instead: str) -> str:
-    """Return an address with something else for the password before its last ``@``."""
+    """Return an address whose password is replaced by ``instead``."""
     scheme, _, rest = url.partition("://")
     user, at, where = rest.rpartition("@")
     name, colon, _ = user.partition(":")

@@ -1,7 +1,7 @@
-"""Entries of items and users: put, found, searched, and followed by servers that keep copies.
+"""Entries of items and users: stored, searched, and tracked by servers that cache them.
 
-Every change has a number from one counter. Its row is locked until the change is committed, so that
-numbers become visible in their order on PostgreSQL too.
+Every change has a number from one counter. The counter's row is locked until the change is
+committed, so that numbers become visible in their order on PostgreSQL too.
 """
 
 from __future__ import annotations
@@ -15,51 +15,56 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, case, delete, exists, func, or_, select
 
 from sdgar.errors import DataError, unknown_name
-from sdgar.serve.store import texts
-from sdgar.serve.store.records import SIDES, Change, Entry, Side
-from sdgar.serve.store.tables import (
-    CHANGES,
-    COUNTERS,
-    ENTRIES,
-    ENTRY_CATEGORIES,
-    EVENTS,
-    FIRST_MET,
+from sdgar.serve.store.connections import Transactions
+from sdgar.serve.store.records import (
+    MICROSECONDS,
+    MOST_LONG,
+    SIDES,
+    Change,
+    Entry,
+    Side,
+    checked_id,
+    checked_text,
+    finite_number,
+    optional_text,
+    require_at_most,
+    searchable,
 )
-from sdgar.serve.store.transactions import Transactions
+from sdgar.serve.store.schema import CHANGES, COUNTERS, ENTRIES, ENTRY_CATEGORIES, EVENTS, FIRST_MET
 
 _COUNTER = "catalogue"
 _AT_ONCE = 500
-"""The most ids in one question to the database, and the most entries in one answer of it."""
+"""The maximum number of ids in one query, and of entries in one transaction."""
 _MOST_CATEGORIES, _MOST_FEATURES = 100, 1000
 
 
-class Entries(Transactions):
-    """The part of a store that holds entries."""
+class EntryTable(Transactions):
+    """The entries of a store."""
 
     def get(self, side: Side, id: str) -> Entry | None:
-        """Return the entry of an item or user; None if there is none."""
-        return self.several(side, [id]).get(str(id))
+        """Return the entry of an item or user, or None."""
+        return self.entries_of(side, [id]).get(str(id))
 
-    def several(self, side: Side, ids: Iterable[str]) -> dict[str, Entry]:
-        """Return the entries of those that have one, by their ids."""
+    def entries_of(self, side: Side, ids: Iterable[str]) -> dict[str, Entry]:
+        """Return entries by their ids; ids without an entry are left out."""
         _require_side(side)
         found: dict[str, Entry] = {}
         with self._reading() as connection:
-            for some in _pieces(dict.fromkeys(map(texts.sought, ids))):
+            for some in _batches(dict.fromkeys(map(searchable, ids))):
                 wanted = select(ENTRIES).where(ENTRIES.c.side == side, ENTRIES.c.id.in_(some))
                 found |= {row.id: _entry(row) for row in connection.execute(wanted)}
         return found
 
     def put(self, side: Side, entry: Entry) -> None:
-        """Store an entry, in the place of an earlier one."""
+        """Store an entry; replace an earlier one."""
         self.put_all(side, [entry])
 
     def put_all(self, side: Side, entries: Iterable[Entry]) -> int:
-        """Store entries, all or none, and return their number; of two with one id the last."""
+        """Store entries, all or none, and return their number; the last one of an id counts."""
         _require_side(side)
         count, now = 0, time.time_ns() // 1000
         with self._writing() as connection:
-            for some in _pieces(entries):
+            for some in _batches(entries):
                 number = self._next(connection)
                 rows = {row["id"]: row for row in (_row(side, entry, now) for entry in some)}
                 self._replace(connection, side, rows, number)
@@ -67,9 +72,9 @@ class Entries(Transactions):
         return count
 
     def delete(self, side: Side, id: str) -> bool:
-        """Delete an entry, and tell whether there was one."""
+        """Delete an entry; return whether there was one."""
         _require_side(side)
-        id = texts.sought(id)
+        id = searchable(id)
         with self._writing() as connection:
             number = self._next(connection)
             gone = connection.execute(
@@ -78,7 +83,7 @@ class Entries(Transactions):
             if not gone.rowcount:
                 return False
             self._upsert(connection, CHANGES, [{"side": side, "id": id, "number": number}])
-            if side == "item":  # without an entry and without an event, nobody met it
+            if side == "item":  # an item without entry and events is new again
                 met = exists().where(EVENTS.c.item_id == id)
                 connection.execute(delete(FIRST_MET).where(FIRST_MET.c.item_id == id, ~met))
         return True
@@ -86,32 +91,32 @@ class Entries(Transactions):
     def search(
         self, side: Side, text: str, limit: int = 20, category: str | None = None
     ) -> list[Entry]:
-        """Find entries by the beginning of the id or by part of the name, in any case.
+        """Return entries whose id begins with a text or whose name contains it, in any case.
 
-        An id that is just the text comes first, then ids that begin with it, then names.
+        An equal id comes first, then ids that begin with the text, then names.
         """
         _require_side(side)
-        if text and not texts.sought(text):
+        if text and not searchable(text):
             return []
         wanted = text.casefold()
         begins = ENTRIES.c.found_by_id.startswith(wanted, autoescape=True)
-        named = ENTRIES.c.found_by_name.contains(wanted, autoescape=True)
-        asked = select(ENTRIES).where(ENTRIES.c.side == side, or_(begins, named))
+        contains = ENTRIES.c.found_by_name.contains(wanted, autoescape=True)
+        query = select(ENTRIES).where(ENTRIES.c.side == side, or_(begins, contains))
         if category is not None:
-            asked = asked.where(_in_category(category, ENTRIES.c.id, side))
+            query = query.where(_in_category(category, ENTRIES.c.id, side))
         rank = case((ENTRIES.c.id == text, 0), (begins, 1), else_=2)
-        asked = asked.order_by(rank, self._by_bytes(ENTRIES.c.id)).limit(limit)
+        query = query.order_by(rank, self._in_byte_order(ENTRIES.c.id)).limit(limit)
         with self._reading() as connection:
-            return [_entry(row) for row in connection.execute(asked)]
+            return [_entry(row) for row in connection.execute(query)]
 
     def hidden_items(self) -> list[str]:
-        """Return the ids of items that are kept out of all lists."""
+        """Return the ids of the items that are never recommended."""
         wanted = select(ENTRIES.c.id).where(ENTRIES.c.hidden, ENTRIES.c.side == "item")
         with self._reading() as connection:
             return list(connection.execute(wanted.order_by(ENTRIES.c.id)).scalars())
 
     def categories(self) -> dict[str, int]:
-        """Return the categories of items that are not hidden, with the number of their items."""
+        """Return the number of items of each category; hidden items do not count."""
         entry = and_(
             ENTRIES.c.side == ENTRY_CATEGORIES.c.side, ENTRIES.c.id == ENTRY_CATEGORIES.c.id
         )
@@ -121,16 +126,16 @@ class Entries(Transactions):
             .join(ENTRIES, entry)
             .where(ENTRIES.c.side == "item", ~ENTRIES.c.hidden)
             .group_by(name)
-            .order_by(func.count().desc(), self._by_bytes(name))
+            .order_by(func.count().desc(), self._in_byte_order(name))
         )
         with self._reading() as connection:
             return {row[0]: int(row[1]) for row in connection.execute(wanted)}
 
     def items_in(self, categories: Iterable[str]) -> list[str]:
-        """Return the ids of the items that are in any of these categories."""
+        """Return the ids of the items in any of these categories."""
         found: dict[str, None] = {}
         with self._reading() as connection:
-            for some in _pieces(dict.fromkeys(map(texts.sought, categories))):
+            for some in _batches(dict.fromkeys(map(searchable, categories))):
                 wanted = select(ENTRY_CATEGORIES.c.id).where(
                     ENTRY_CATEGORIES.c.category.in_(some), ENTRY_CATEGORIES.c.side == "item"
                 )
@@ -138,7 +143,7 @@ class Entries(Transactions):
         return sorted(found)
 
     def latest(self, limit: int = 10, category: str | None = None) -> list[tuple[str, float]]:
-        """Return the items met last: id, and the time of the first event or entry of each.
+        """Return the newest items: each id with the time of its first event or entry.
 
         Hidden items are left out.
         """
@@ -149,18 +154,18 @@ class Entries(Transactions):
             wanted = wanted.where(_in_category(category, item, "item"))
         wanted = wanted.order_by(FIRST_MET.c.time.desc(), item).limit(limit)
         with self._reading() as connection:
-            return [(i, when / texts.MICROSECONDS) for i, when in connection.execute(wanted)]
+            return [(i, when / MICROSECONDS) for i, when in connection.execute(wanted)]
 
     def catalogue_version(self) -> int:
-        """Return the number of the last change of any entry; 0 if there was none."""
+        """Return the number of the last change of any entry, 0 without changes."""
         wanted = select(COUNTERS.c.value).where(COUNTERS.c.name == _COUNTER)
         with self._reading() as connection:
             return int(connection.execute(wanted).scalar() or 0)
 
     def changed_after(self, number: int, limit: int = 1000) -> tuple[list[Change], int]:
-        """Return what changed after a change, in order, and the number to ask with next.
+        """Return the changes after a number, in order, and the number for the next call.
 
-        Entries that were put together share a number, and are returned together.
+        Entries that were stored together share a number, and are returned together.
         """
         wanted = select(CHANGES).where(CHANGES.c.number > number).order_by(CHANGES.c.number)
         with self._reading() as connection:
@@ -172,7 +177,7 @@ class Entries(Transactions):
         return found, found[-1].number if found else number
 
     def _next(self, connection: Connection) -> int:
-        """Take the next number of a change; other changes wait until this one is committed."""
+        """Return the number of a new change; other changes wait until this one is committed."""
         made = self._insert(COUNTERS).values(name=_COUNTER, value=1)
         made = made.on_conflict_do_update(
             index_elements=["name"], set_={"value": COUNTERS.c.value + 1}
@@ -202,22 +207,22 @@ class Entries(Transactions):
             )
 
 
-def put_table(store: Entries, side: Side, entries: Callable[[], Iterable[Entry]]) -> int:
+def put_table(store: EntryTable, side: Side, entries: Callable[[], Iterable[Entry]]) -> int:
     """Store the entries of a whole table, and return their number; all are checked first.
 
-    They are stored in pieces, so that a server which uses the store need not wait for long.
+    They are stored in batches, so that a server on the same store does not wait for long.
     """
     for number, entry in enumerate(entries(), 1):
         try:
             _row(side, entry, 0)
         except DataError as error:
             raise DataError(f"row {number:,}: {error}", code=error.code) from error
-    return sum(store.put_all(side, some) for some in _pieces(entries()))
+    return sum(store.put_all(side, some) for some in _batches(entries()))
 
 
 def _in_category(category: str, id: Any, side: Side) -> Any:
     own = ENTRY_CATEGORIES.c
-    return exists().where(own.category == texts.sought(category), own.side == side, own.id == id)
+    return exists().where(own.category == searchable(category), own.side == side, own.id == id)
 
 
 def _require_side(side: str) -> None:
@@ -225,26 +230,26 @@ def _require_side(side: str) -> None:
         raise unknown_name("side", side, SIDES)
 
 
-def _pieces(many: Iterable[Any]) -> Iterator[Sequence[Any]]:
+def _batches(many: Iterable[Any]) -> Iterator[Sequence[Any]]:
     rest = iter(many)
-    while piece := list(islice(rest, _AT_ONCE)):
-        yield piece
+    while batch := list(islice(rest, _AT_ONCE)):
+        yield batch
 
 
 def _row(side: Side, entry: Entry, now: int) -> dict[str, Any]:
     what = f"an entry of {'an item' if side == 'item' else 'a user'}"
-    id = texts.an_id(entry.id, f"id of {what}")
-    name = texts.maybe(entry.name, f"name of {what}", most=texts.MOST_LONG)
+    id = checked_id(entry.id, f"id of {what}")
+    name = optional_text(entry.name, f"name of {what}", most=MOST_LONG)
     categories = [
-        texts.a_text(one, f"category of {what}") for one in dict.fromkeys(entry.categories)
+        checked_text(one, f"category of {what}") for one in dict.fromkeys(entry.categories)
     ]
-    texts.at_most(categories, _MOST_CATEGORIES, f"categories of {what}")
-    texts.at_most(entry.features, _MOST_FEATURES, f"features of {what}")
+    require_at_most(categories, _MOST_CATEGORIES, f"categories of {what}")
+    require_at_most(entry.features, _MOST_FEATURES, f"features of {what}")
     return {
         "side": side,
         "id": id,
         "name": name,
-        "picture": texts.maybe(entry.picture, f"picture of {what}", most=texts.MOST_LONG),
+        "picture": optional_text(entry.picture, f"picture of {what}", most=MOST_LONG),
         "categories": _json(categories),
         "features": _json(dict(_feature(n, v, what) for n, v in entry.features.items())),
         "hidden": bool(entry.hidden),
@@ -255,10 +260,10 @@ def _row(side: Side, entry: Entry, now: int) -> dict[str, Any]:
 
 
 def _feature(name: Any, value: Any, what: str) -> tuple[str, float | str]:
-    name = texts.a_text(name, f"name of a feature of {what}")
+    name = checked_text(name, f"name of a feature of {what}")
     if isinstance(value, str):
-        return name, texts.maybe(value, f"feature of {what}", most=texts.MOST_LONG) or ""
-    return name, texts.a_number(value, f"feature of {what}")
+        return name, optional_text(value, f"feature of {what}", most=MOST_LONG) or ""
+    return name, finite_number(value, f"feature of {what}")
 
 
 def _json(value: Any) -> str:
@@ -273,5 +278,5 @@ def _entry(row: Row[Any]) -> Entry:
         categories=tuple(json.loads(row.categories)),
         features=json.loads(row.features),
         hidden=bool(row.hidden),
-        updated=row.updated / texts.MICROSECONDS,
+        updated=row.updated / MICROSECONDS,
     )

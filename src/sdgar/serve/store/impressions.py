@@ -1,4 +1,4 @@
-"""Lists that were shown, and how often each variant's lists were followed by an event."""
+"""Impressions (ranked lists that were shown), and the conversions of each variant."""
 
 from __future__ import annotations
 
@@ -8,38 +8,46 @@ from typing import Any
 
 from sqlalchemy import Select, and_, func, select
 
-from sdgar.serve.store import texts
-from sdgar.serve.store.records import Impression, Rate
-from sdgar.serve.store.tables import EVENTS, IMPRESSIONS
-from sdgar.serve.store.transactions import Transactions
+from sdgar.serve.store.connections import Transactions
+from sdgar.serve.store.records import (
+    MICROSECONDS,
+    Impression,
+    Rate,
+    checked_id,
+    checked_text,
+    finite_number,
+    searchable,
+    to_microseconds,
+)
+from sdgar.serve.store.schema import EVENTS, IMPRESSIONS
 
 
-class Impressions(Transactions):
-    """The part of a store that holds what was shown to whom."""
+class ImpressionTable(Transactions):
+    """The impressions of a store."""
 
     def add_impressions(self, impressions: Iterable[Impression]) -> None:
-        """Store lists that were shown, all or none."""
+        """Store impressions, all or none."""
         rows = [_row(one) for one in impressions]
         if rows:
             with self._writing() as connection:
                 connection.execute(IMPRESSIONS.insert(), rows)
 
     def count_impressions(self) -> int:
-        """Count the lists that were shown."""
+        """Return the number of impressions."""
         with self._reading() as connection:
             wanted = select(func.count()).select_from(IMPRESSIONS)
             return int(connection.execute(wanted).scalar_one())
 
     def rates(self, kind: str, window: float, *, since: float | None = None) -> dict[str, Rate]:
-        """Return for each variant how many users, requests and lists were followed.
+        """Return the conversions of each variant: how many users, requests and lists.
 
-        A list is followed by an event of this kind that names its request, or that its user has
-        with one of its items; in both cases not later than ``window`` seconds after it was shown.
-        ``since`` leaves out lists that were shown before a time.
+        A list counts as followed if, at most ``window`` seconds after it was shown, an event of
+        this kind names its request, or belongs to its user and one of its items. ``since`` leaves
+        out lists that were shown earlier.
         """
         shown = IMPRESSIONS.c
-        start = 0 if since is None else texts.microseconds(since, "time")
-        length = round(texts.a_number(window, "window") * texts.MICROSECONDS)
+        start = 0 if since is None else to_microseconds(since, "time")
+        length = round(finite_number(window, "window") * MICROSECONDS)
         counted = (
             select(
                 shown.variant,
@@ -52,7 +60,7 @@ class Impressions(Transactions):
             .order_by(shown.variant)
         )
         in_time = and_(
-            EVENTS.c.kind == texts.sought(kind),
+            EVENTS.c.kind == searchable(kind),
             shown.time >= start,
             EVENTS.c.time <= shown.time + length,
         )
@@ -74,7 +82,7 @@ class Impressions(Transactions):
 
 
 class _Followed:
-    """What was followed, each once."""
+    """The followed users, requests and lists, each counted once."""
 
     def __init__(self) -> None:
         self._users: set[str] = set()
@@ -99,7 +107,7 @@ class _Followed:
 
 
 def _pairs(condition: Any) -> Select[Any]:
-    """Return the question for lists and events that meet a condition."""
+    """Return a query for pairs of an impression and an event that meet a condition."""
     shown = IMPRESSIONS.c
     columns = (
         shown.number,
@@ -114,13 +122,13 @@ def _pairs(condition: Any) -> Select[Any]:
 
 
 def _row(one: Impression) -> dict[str, Any]:
-    items = [texts.an_id(item, "item id of an impression") for item in one.items]
+    items = [checked_id(item, "item id of an impression") for item in one.items]
     return {
-        "request": texts.a_text(one.request, "request of an impression"),
-        "time": texts.microseconds(one.time, "time of an impression"),
-        "user_id": None if one.user is None else texts.an_id(one.user, "user id of an impression"),
+        "request": checked_text(one.request, "request of an impression"),
+        "time": to_microseconds(one.time, "time of an impression"),
+        "user_id": None if one.user is None else checked_id(one.user, "user id of an impression"),
         "items": json.dumps(items, ensure_ascii=False),
-        "model": texts.a_text(one.model, "model of an impression"),
-        "variant": texts.a_text(one.variant, "variant of an impression"),
-        "basis": texts.a_text(one.basis, "basis of an impression"),
+        "model": checked_text(one.model, "model of an impression"),
+        "variant": checked_text(one.variant, "variant of an impression"),
+        "basis": checked_text(one.basis, "basis of an impression"),
     }

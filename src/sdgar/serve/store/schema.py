@@ -1,14 +1,21 @@
-"""The tables of a store. Times are microseconds since 1970, ids are text.
+"""The tables of a store, and the steps that bring an older store up to date.
 
-Whoever changes a table adds the step from the old one to ``migrations.py``.
+Times are to_microseconds since 1970, ids are text. A new store gets the tables below. An older one
+takes the steps that it lacks, in the order of their numbers. To change a table, add such a step; a
+step never changes once it was published.
 """
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     Double,
     ForeignKeyConstraint,
     Index,
@@ -16,12 +23,19 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    func,
+    insert,
+    inspect,
+    select,
 )
+
+from sdgar.errors import ArtifactError, DataError
+from sdgar.serve.store.address import Address
 
 METADATA = MetaData()
 """All tables of a store."""
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
-"""The type of numbers that count up by themselves; SQLite has but one integer type for that."""
+"""The type of autoincrement columns; SQLite allows only INTEGER there."""
 
 SCHEMA_VERSION = Table(
     "schema_version",
@@ -41,7 +55,7 @@ EVENTS = Table(
     Column("event_key", Text),
     Column("request", Text),
     Column("received", BigInteger, nullable=False),
-    sqlite_autoincrement=True,  # the number of an event is never given to another
+    sqlite_autoincrement=True,  # the number of a deleted event is never used again
 )
 Index("events_key", EVENTS.c.event_key, unique=True)
 Index("events_user", EVENTS.c.user_id, EVENTS.c.time, EVENTS.c.number)
@@ -55,7 +69,7 @@ FIRST_MET = Table(
     Column("item_id", Text, primary_key=True),
     Column("time", BigInteger, nullable=False),
 )
-"""The time of the first event or entry of each item, for what is new."""
+"""The time of the first event or entry of each item, for the newest items."""
 Index("first_met_time", FIRST_MET.c.time)
 
 ENTRIES = Table(
@@ -72,8 +86,8 @@ ENTRIES = Table(
     Column("found_by_id", Text, nullable=False),
     Column("found_by_name", Text, nullable=False),
 )
-"""Entries of items and users; ``categories`` and ``features`` are JSON, ``found_by_…`` has the id
-and the name without case."""
+"""Entries of items and users: ``categories`` and ``features`` are JSON, ``found_by_…`` are the id
+and the name in lower case."""
 Index("entries_hidden", ENTRIES.c.hidden, ENTRIES.c.side)
 
 ENTRY_CATEGORIES = Table(
@@ -93,7 +107,7 @@ CHANGES = Table(
     Column("id", Text, primary_key=True),
     Column("number", BigInteger, nullable=False),
 )
-"""The number of the last change of each entry, also of one that is deleted."""
+"""The number of the last change of each entry, deleted entries included."""
 Index("entry_changes_number", CHANGES.c.number)
 
 COUNTERS = Table(
@@ -126,11 +140,11 @@ IMPRESSIONS = Table(
     Column("basis", Text, nullable=False),
     sqlite_autoincrement=True,
 )
-"""The lists that were shown; ``items`` is a JSON list of ids."""
+"""The recommendations that were shown; ``items`` is a JSON list of ids."""
 Index("impressions_request", IMPRESSIONS.c.request)
 Index("impressions_variant", IMPRESSIONS.c.variant, IMPRESSIONS.c.time)
 
-WISHES = Table(
+REQUESTED_MODELS = Table(
     "wished_models",
     METADATA,
     Column("number", _NUMBER, primary_key=True, autoincrement=True),
@@ -149,3 +163,76 @@ REPORTS = Table(
     Column("reason", Text, nullable=False),
     Column("time", BigInteger, nullable=False),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStep:
+    """One change of the tables."""
+
+    number: int
+    """The version of the schema after this step; the first step has number 2."""
+    what: str
+    """What changes, in words."""
+    apply: Callable[[Connection], None]
+    """The function that changes the tables."""
+
+
+STEPS: tuple[SchemaStep, ...] = ()
+"""All steps from the first schema, which has version 1, to the tables above."""
+
+
+def newest_version() -> int:
+    """Return the version of the schema that this code knows."""
+    return 1 + len(STEPS)
+
+
+def schema_version(connection: Connection, address: Address) -> int:
+    """Return the version of a store's schema, 0 without tables; raise for a foreign database."""
+    names = set(inspect(connection).get_table_names())
+    if SCHEMA_VERSION.name not in names:
+        foreign = names if address.path is not None else names & set(METADATA.tables)
+        if foreign:
+            raise DataError(
+                f"{address} is a database of another program: it has the tables "
+                f"{', '.join(sorted(foreign)[:5])}, and no {SCHEMA_VERSION.name}. Choose "
+                "another one.",
+                code="not_a_store",
+            )
+        return 0
+    found = connection.execute(select(func.max(SCHEMA_VERSION.c.version))).scalar()
+    version = int(found or 0)
+    if version > newest_version():
+        raise ArtifactError(
+            f"the store {address} was made by a newer sdgar: its tables have version {version}, "
+            f"and this sdgar supports up to {newest_version()}. Upgrade it: pip install --upgrade "
+            "'sdgar[serve]'.",
+            code="newer_store",
+        )
+    return version
+
+
+def require_current(version: int, address: Address) -> None:
+    """Raise if a store that is open for reading only has no tables, or older ones."""
+    if version == 0:
+        raise DataError(
+            f"{address} holds no store yet. `sdgar serve` and `sdgar keys add` create one.",
+            code="no_such_store",
+        )
+    if version < newest_version():
+        raise ArtifactError(
+            f"the tables of the store {address} have version {version}, and {newest_version()} is "
+            "required. Open it once for writing, as `sdgar serve` does: that brings it up to date.",
+            code="older_store",
+        )
+
+
+def migrate(connection: Connection, version: int) -> None:
+    """Create the tables of a new store, or apply the steps that an older one lacks."""
+    if version == 0:
+        METADATA.create_all(connection)
+    for step in STEPS:
+        if 0 < version < step.number:
+            step.apply(connection)
+    now = time.time_ns() // 1000
+    for number in range(version + 1, newest_version() + 1):
+        connection.execute(insert(SCHEMA_VERSION).values(version=number, applied=now))
