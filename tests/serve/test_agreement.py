@@ -151,10 +151,10 @@ def test_a_process_that_started_since_then_is_asked_too(shelf: Path, database: D
     thread = threading.Thread(target=follow)
     thread.start()
     try:
-        members[0].agreement.want("main", "second")
+        members[0].agreement.request_model("main", "second")
         members.append(Member(shelf, database, "late"))  # it starts with the first model
         members[1].agreement.look()
-        members[0].agreement.want("main", "second")
+        members[0].agreement.request_model("main", "second")
     finally:
         over.set()
         thread.join()
@@ -184,20 +184,20 @@ def test_whoever_asks_is_told_when_it_is_done(shelf: Path, database: Database) -
     thread = threading.Thread(target=follow)
     thread.start()
     try:
-        assert one.agreement.want("main", "second").name == "second"
+        assert one.agreement.request_model("main", "second").name == "second"
         assert (one.serves, two.serves) == ("second", "second")
         data = bytearray((shelf / "first" / "model.safetensors").read_bytes())
         data[-1] ^= 1
         (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
         with pytest.raises(UsageError, match="refused"):
-            two.agreement.want("main", "first")
+            two.agreement.request_model("main", "first")
         data[-1] ^= 1
         (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
-        assert two.agreement.want("main", "first").name == "first"
+        assert two.agreement.request_model("main", "first").name == "first"
         assert (one.serves, two.serves) == ("first", "first")
-        assert two.agreement.want("main", "second").name == "second"
+        assert two.agreement.request_model("main", "second").name == "second"
         with pytest.raises(UsageError, match="no model"):
-            two.agreement.want("main", "third")
+            two.agreement.request_model("main", "third")
     finally:
         over.set()
         thread.join()

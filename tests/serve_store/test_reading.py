@@ -209,7 +209,14 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
         one.report("s", "v1", "serving")
         counts = copy_store(one, two)
         assert counts["events"] == 2
-        for asked in ("keys", "reports", "wanted", "categories", "catalogue_version", "latest"):
+        for asked in (
+            "keys",
+            "reports",
+            "requested_model",
+            "categories",
+            "catalogue_version",
+            "latest",
+        ):
             assert getattr(one, asked)() == getattr(two, asked)()
         assert one.events_after(0) == two.events_after(0)
         assert one.get("item", "1") == two.get("item", "1")

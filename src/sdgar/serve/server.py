@@ -145,7 +145,7 @@ def state_from(settings: Settings) -> State:
     chores = []
     if settings.group is not None and database is not None:
         agreement = Agreement(models, database, settings.group)
-        state.reload, change = agreement.want, agreement.propose
+        state.reload, change = agreement.request_model, agreement.propose
         chores.append(Chore("agreement", 0.2, agreement.look))
     state.chores = Chores(chores + _chores(state, settings, change))
     return state
