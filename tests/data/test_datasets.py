@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import stat
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +19,9 @@ from sdgar.data.filters import at_least
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import events
 from sdgar.errors import DataError, ResourceError, UsageError
-from sdgar.lab.datasets import DATASETS, archives, find, raw_formats
-from sdgar.lab.datasets.archives import extract, read_blocks
+from sdgar.lab.datasets import DATASETS, find, raw_files
 from sdgar.lab.datasets.prepare import Prepared, prepare, write_prepared
-from sdgar.lab.datasets.raw_formats import numbered_lines
+from sdgar.lab.datasets.raw_files import numbered_lines, read_blocks
 from sdgar.storage.whole_files import replacing
 
 MEMBER = "ml-10M100K/ratings.dat"
@@ -395,7 +393,7 @@ def test_lines_and_their_numbers_do_not_depend_on_where_blocks_end():
 
 
 def test_a_line_without_end_is_refused_by_number(monkeypatch):
-    monkeypatch.setattr(raw_formats, "MAX_LINE_BYTES", 10)
+    monkeypatch.setattr(raw_files, "MAX_LINE_BYTES", 10)
     with pytest.raises(DataError, match="line 3 has more than 10 bytes") as caught:
         list(numbered_lines([b"a\nb\n", b"c" * 6, b"c" * 6]))
     assert caught.value.code == "line_too_long"
@@ -556,11 +554,8 @@ class Zip:
         self.bytes = io.BytesIO()
         self.archive = zipfile.ZipFile(self.bytes, "w", zipfile.ZIP_DEFLATED)
 
-    def add(self, name: str, content: bytes = b"1::1::5::1\n", mode: int = 0) -> Zip:
-        info = zipfile.ZipInfo(name)
-        info.compress_type = zipfile.ZIP_DEFLATED
-        info.external_attr = mode << 16
-        self.archive.writestr(info, content)
+    def add(self, name: str, content: bytes = b"1::1::5::1\n") -> Zip:
+        self.archive.writestr(name, content)
         return self
 
     def save(self, spoil: Callable[[bytes], bytes] = lambda data: data) -> Path:
@@ -575,55 +570,19 @@ def new_zip(tmp_path) -> Zip:
 
 
 def refuse(raw: Path, code: str, match: str) -> None:
-    """Reading and extracting both refuse, and no file appears."""
-    target = raw.with_name("out.dat")
-    before = {*raw.parent.rglob("*")}
     with pytest.raises(DataError, match=match) as caught:
-        extract(raw, target, MEMBER)
+        list(read_blocks(raw, MEMBER))
     assert caught.value.code == code
-    assert {*raw.parent.rglob("*")} == before
 
 
-def test_the_expected_member_is_written_under_our_own_name(new_zip, tmp_path):
-    raw = new_zip.add("ml-10M100K/README.html").add(MEMBER, b"content").save()
-    assert extract(raw, tmp_path / "out.dat", MEMBER).read_bytes() == b"content"
-    assert {path.name for path in tmp_path.iterdir()} == {"hostile.zip", "out.dat"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../ratings.dat",
-        "ml-10M100K/../../ratings.dat",
-        "..\\ratings.dat",
-        "/etc/ratings.dat",
-        "\\\\server\\share\\ratings.dat",
-        "C:\\ratings.dat",
-        "C:/ratings.dat",
-    ],
-)
-def test_a_name_that_points_outside_refuses_the_archive(new_zip, name):
-    refuse(new_zip.add(MEMBER).add(name).save(), "unsafe_archive", "points outside")
-
-
-def test_a_name_with_a_nul_refuses_the_archive(new_zip):
-    raw = new_zip.add(MEMBER + "X.exe").save(lambda data: data.replace(b"datX", b"dat\0"))
-    refuse(raw, "unsafe_archive", "points outside")
+def test_only_the_expected_member_is_read(new_zip):
+    raw = new_zip.add("../../etc/passwd").add(MEMBER, b"content").save()
+    assert list(read_blocks(raw, MEMBER)) == [b"content"]
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_member_that_is_there_twice_refuses_the_archive(new_zip):
-    refuse(new_zip.add(MEMBER).add(MEMBER, b"other").save(), "unsafe_archive", "more than one")
-
-
-def test_names_that_differ_by_case_only_refuse_the_archive(new_zip):
-    refuse(new_zip.add(MEMBER).add(MEMBER.upper()).save(), "unsafe_archive", "more than one")
-
-
-@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO, stat.S_IFDIR])
-def test_a_member_that_is_no_regular_file_is_refused(new_zip, kind):
-    raw = new_zip.add(MEMBER, b"/etc/passwd", mode=kind | 0o777).save()
-    refuse(raw, "unsafe_archive", "not a regular file")
+    refuse(new_zip.add(MEMBER).add(MEMBER, b"other").save(), "unsafe_archive", "one member")
 
 
 def test_an_encrypted_member_is_refused(new_zip):
@@ -631,18 +590,7 @@ def test_an_encrypted_member_is_refused(new_zip):
         at = data.index(b"PK\x01\x02") + 8
         return data[:at] + b"\x01" + data[at + 1 :]
 
-    refuse(new_zip.add(MEMBER).save(set_flag), "unsafe_archive", "encrypted")
-
-
-def test_an_unusual_packing_method_is_refused(tmp_path):
-    raw = tmp_path / "lzma.zip"
-    with zipfile.ZipFile(raw, "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr(MEMBER, "1::1::5::1")
-    refuse(raw, "unsafe_archive", "unusual method")
-
-
-def test_a_zip_bomb_is_refused_by_its_ratio(new_zip):
-    refuse(new_zip.add(MEMBER, bytes(3 << 20)).save(), "unsafe_archive", "200 times")
+    refuse(new_zip.add(MEMBER).save(set_flag), "bad_archive", "encrypted")
 
 
 def test_a_bomb_with_a_small_declared_size_is_cut_and_found_by_its_checksum(new_zip):
@@ -653,24 +601,9 @@ def test_a_bomb_with_a_small_declared_size_is_cut_and_found_by_its_checksum(new_
     refuse(new_zip.add(MEMBER, bytes(3 << 20)).save(declare_ten_bytes), "bad_archive", "CRC")
 
 
-def test_a_gzip_bomb_is_stopped_while_it_unpacks(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "_BLOCK_BYTES", 1 << 16)
-    raw = tmp_path / "bomb.gz"
-    raw.write_bytes(gzip.compress(bytes(8 << 20)))
-    received: list[int] = []
-    with pytest.raises(DataError, match="200 times"):
-        received.extend(len(block) for block in read_blocks(raw))
-    assert 0 < sum(received) <= 200 * raw.stat().st_size
-
-
 def test_an_archive_beyond_the_size_cap_is_refused(new_zip, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_UNPACKED_BYTES", 10)
+    monkeypatch.setattr(raw_files, "MAX_UNPACKED_BYTES", 10)
     refuse(new_zip.add(MEMBER, b"12345678901").save(), "unsafe_archive", "more than 10 bytes")
-
-
-def test_an_archive_with_too_many_members_is_refused(new_zip, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
-    refuse(new_zip.add("a").add("b").add(MEMBER).save(), "unsafe_archive", "3 members")
 
 
 def test_a_wrong_checksum_is_refused(new_zip):
@@ -682,7 +615,7 @@ def test_a_wrong_checksum_is_refused(new_zip):
 
 
 def test_an_archive_without_the_expected_member_says_what_it_holds(new_zip):
-    refuse(new_zip.add("other.dat").save(), "unsafe_archive", "only 'other.dat'")
+    refuse(new_zip.add("other.dat").save(), "unsafe_archive", "has 'other.dat'")
 
 
 def test_an_archive_cut_short_is_refused(new_zip):

@@ -75,7 +75,7 @@ def download(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Fetch the raw file of one of the paper's data sets; verified, resumed if interrupted."""
+    """Fetch the raw file of one of the paper's data sets; verified by its digest."""
     from sdgar.lab import datasets
     from sdgar.lab.datasets.download import download as fetch
 

@@ -19,9 +19,8 @@ from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import events, write_table
 from sdgar.errors import ArtifactError, DataError, UsageError
-from sdgar.lab.datasets.archives import read_blocks
 from sdgar.lab.datasets.catalogue import Dataset, find
-from sdgar.lab.datasets.raw_formats import FORMATS, numbered_lines
+from sdgar.lab.datasets.raw_files import FORMATS, numbered_lines, read_blocks
 from sdgar.storage import folders
 from sdgar.storage.whole_files import digest, disk_error, replacing
 

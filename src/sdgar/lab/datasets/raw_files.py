@@ -1,20 +1,44 @@
-"""Turn the lines of a published raw file into rows, and name every malformed line.
+"""Read published raw files: unpack them, and turn their lines into rows.
 
-Each format is a pattern that a line must match in full: nothing is guessed, padded or cut.
+Nothing is unpacked to a file: one expected member is read as a stream. Each format is a pattern
+that a line must match in full: nothing is guessed, padded or cut, and malformed lines are named.
 """
 
 from __future__ import annotations
 
+import errno
+import gzip
+import struct
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import IO, TypeAlias, cast
 
 import polars as pl
 
-from sdgar.errors import DataError
+from sdgar.errors import DataError, UsageError
 from sdgar.lab.datasets.catalogue import FormatName
+from sdgar.storage.folders import NotAFileError, open_file
+from sdgar.storage.whole_files import disk_error
 
+MAX_UNPACKED_BYTES = 8 << 30
+"""The most bytes that a file may unpack to: more than twice those of Echonest, the largest one."""
 MAX_LINE_BYTES = 1 << 20
+_BLOCK_BYTES = 16 << 20
+_BROKEN = (
+    gzip.BadGzipFile,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
+"""The errors that gzip and zipfile raise for damaged, encrypted or unusual files."""
 
 _INTEGER = "(?:0|[1-9][0-9]{0,17})"  # fits int64, and has one spelling only
 _TEXT = "[!#-+\\--~]{1,256}"  # printable ASCII without blank, comma and quote
@@ -41,6 +65,66 @@ class RawFormat:
     """A line of the file in words, for error messages."""
     parse: Parser
     """The function from a frame of (number, line) to rows."""
+
+
+def read_blocks(raw: Path, member: str | None = None) -> Iterator[bytes]:
+    """Yield the content of a file, unpacked; its first bytes, not its name, say how it is packed.
+
+    ``member`` is the only file of a zip archive that is read.
+    """
+    total = 0
+    try:
+        with ExitStack() as stack:
+            stream = _unpacked(stack.enter_context(open_file(raw)), raw, member, stack)
+            while block := stream.read(_BLOCK_BYTES):
+                total += len(block)
+                if total > MAX_UNPACKED_BYTES:
+                    raise _refused(raw, f"it unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
+                yield block
+    except _BROKEN as error:
+        raise _damaged(raw, error) from error
+    except FileNotFoundError as error:
+        raise UsageError(f"{raw}: there is no such file.", code="no_such_file") from error
+    except NotAFileError as error:
+        raise UsageError(
+            f"{raw} is not what the publisher offers: {error}. Name the raw file itself.",
+            code="not_a_file",
+        ) from error
+    except OSError as error:
+        # zipfile seeks to any offset that a damaged directory names, even before the start.
+        damaged = error.errno == errno.EINVAL
+        raise (_damaged if damaged else disk_error)(raw, error) from error
+
+
+def _unpacked(file: IO[bytes], raw: Path, member: str | None, stack: ExitStack) -> IO[bytes]:
+    """Return a stream of the content of a plain file, a gzip file or one member of a zip file."""
+    start = file.read(4)
+    file.seek(0)
+    if start[:2] == b"\x1f\x8b":
+        return cast("IO[bytes]", stack.enter_context(gzip.open(file)))
+    if start not in (b"PK\x03\x04", b"PK\x05\x06"):
+        return file
+    if member is None:
+        raise _refused(raw, "a plain file is expected here. Unpack it and name the file in it")
+    archive = stack.enter_context(zipfile.ZipFile(file))
+    names = archive.namelist()
+    if names.count(member) != 1:
+        found = ", ".join(map(repr, names[:5])) or "nothing"
+        raise _refused(raw, f"it must have one member {member!r}, and has {found}")
+    return stack.enter_context(archive.open(member))
+
+
+def _refused(raw: Path, why: str) -> DataError:
+    return DataError(
+        f"{raw}: the archive is refused: {why}. Check where it came from.", code="unsafe_archive"
+    )
+
+
+def _damaged(raw: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{raw}: the archive is damaged or cut short ({error}). Download it again.",
+        code="bad_archive",
+    )
 
 
 def numbered_lines(blocks: Iterable[bytes]) -> Iterator[pl.DataFrame]:
