@@ -108,7 +108,7 @@ def _retrieve(
     try:
         pooch.retrieve(source, known_hash, target.name, target.parent, downloader=downloader)
     except requests.HTTPError as error:
-        found = error.response
+        found: Any = error.response
         advice = (
             "The server has a problem; try again later"
             if found.status_code >= 500
