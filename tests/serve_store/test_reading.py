@@ -8,9 +8,9 @@ import pytest
 
 import sdgar
 from sdgar.data import kinds
-from sdgar.data.exports import export_events
 from sdgar.data.readers import read_files, read_options
 from sdgar.errors import DataError, SdgarError, UsageError
+from sdgar.serve.events_export import export_events
 from sdgar.serve.store import Database, Event
 from sdgar.serve.store.database import copy_store
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from sdgar.data.features import Features
     from sdgar.data.interactions import Interactions
     from sdgar.data.readers import ReadOptions
+    from sdgar.data.sources import EventSource
     from sdgar.data.splits import Split
     from sdgar.recommend.recommender import Recommender
     from sdgar.runs.job import Job, Rows
-    from sdgar.serve.store.address import Address
 
 
-def absolute(files: Sequence[Path | Address] | None) -> list[str]:
+def absolute(files: Sequence[Path | EventSource] | None) -> list[str]:
     """Return paths that still lead to the files when a run goes on from another folder.
 
     They are kept in a file, so that no address of a store has its password any more.
@@ -34,31 +34,26 @@ def absolute(files: Sequence[Path | Address] | None) -> list[str]:
     return [_kept(file) for file in files or ()]
 
 
-def _kept(file: Path | Address) -> str:
+def _kept(file: Path | EventSource) -> str:
     address = remote.address_of(file) if isinstance(file, Path) else None
     return address or str(file.absolute())
 
 
-def bounded(files: Sequence[Path | Address] | None) -> list[Path | Address] | None:
+def bounded(files: Sequence[Path | EventSource] | None) -> list[Path | EventSource] | None:
     """Say up to which event a store is read, so that a run can go on while servers add more."""
-    return None if files is None else [_up_to_now(file) for file in files]
-
-
-def _up_to_now(file: Path | Address) -> Path | Address:
-    if isinstance(file, Path) or file.last is not None:
-        return file
-    from sdgar.serve.store import Database
-
-    with Database.open(file, read_only=True) as store:
-        return replace(file, last=store.last_number())
+    return (
+        None
+        if files is None
+        else [file if isinstance(file, Path) else file.up_to_now() for file in files]
+    )
 
 
 def read_rows(
     screen: Screen,
     job: Job,
-    files: Sequence[Path | Address] | None = None,
-    test: Sequence[Path | Address] | None = None,
-    valid: Sequence[Path | Address] | None = None,
+    files: Sequence[Path | EventSource] | None = None,
+    test: Sequence[Path | EventSource] | None = None,
+    valid: Sequence[Path | EventSource] | None = None,
 ) -> Rows:
     """Read what a job learns from and is measured on, and say what was read.
 
@@ -111,7 +106,7 @@ def _with_vanished(screen: Screen, data: Interactions, before: Recommender) -> I
 
 
 def read_events(
-    screen: Screen, label: str, files: Sequence[Path | Address], reading: ReadOptions
+    screen: Screen, label: str, files: Sequence[Path | EventSource], reading: ReadOptions
 ) -> tuple[Interactions, ReadOptions]:
     """Read files of events and say what was in them; also return how to read others like them.
 
@@ -135,7 +130,7 @@ def split_off(screen: Screen, data: Interactions, rule: str | None, seed: int) -
     return parts
 
 
-def _sources(files: list[str]) -> list[Path | Address]:
+def _sources(files: list[str]) -> list[Path | EventSource]:
     return [options.source(file) for file in files]
 
 

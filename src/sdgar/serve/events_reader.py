@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,18 +25,6 @@ COLUMNS = {
 }
 """The columns that a store has for readers, by name; the values are their names in its table."""
 _TYPES: dict[str, Any] = {"time": pl.Int64, "weight": pl.Float64}
-
-
-def only_store(paths: Sequence[str | Path | Address]) -> Address:
-    """Return the one store among the inputs; raise if there is more than that."""
-    if len(paths) > 1:
-        raise UsageError(
-            "a store is read alone, and several inputs are named. Write its events to a file with "
-            "`sdgar data export`, and read that beside others.",
-            code="mixed_formats",
-        )
-    only = paths[0]
-    return only if isinstance(only, Address) else Address.of(str(only))
 
 
 class StoredEvents:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sdgar.data.sources import EventSource, source_of
 from sdgar.errors import UsageError
 from sdgar.serve.store.address import Address, is_address
 from sdgar.storage import remote
@@ -16,13 +17,9 @@ PATH = "PATH"
 """The word for a file or a store in the help of an option."""
 
 
-def source(text: str | Path | Address) -> Path | Address:
+def source(text: str | Path | EventSource) -> Path | EventSource:
     """Understand the name of a file, an address such as s3://…, or a store: sqlite:///store.db."""
-    if isinstance(text, Path | Address):
-        return text
-    if is_remote(text):
-        return remote.fetched(text)
-    return Address.of(text) if is_address(text) else Path(text)
+    return remote.fetched(text) if is_remote(text) else source_of(text)
 
 
 def store(text: str | Address) -> Address:

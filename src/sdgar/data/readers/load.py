@@ -23,10 +23,9 @@ from sdgar.data.readers.indexing import to_interactions
 from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.sources import opened
+from sdgar.data.sources import EventSource, is_source, only_source
 from sdgar.data.weighting import WEIGHTINGS, weigh
 from sdgar.errors import unknown_name
-from sdgar.serve.events_reader import StoredEvents, only_store
-from sdgar.serve.store.address import Address, is_address
 from sdgar.show.progress import tell
 from sdgar.storage import remote
 
@@ -103,19 +102,20 @@ def read_options(**options: Any) -> ReadOptions:
     return ReadOptions(**options)
 
 
-def read_files(paths: Sequence[str | Path | Address], options: ReadOptions = _DEFAULTS) -> Loaded:
+def read_files(
+    paths: Sequence[str | Path | EventSource], options: ReadOptions = _DEFAULTS
+) -> Loaded:
     """Read CSV, TSV, JSON Lines or Parquet files as one input, plain or compressed (gz, zst).
 
     The address of a store stands for its events. Files may have addresses too, such as
     s3://bucket/events.csv: they are copied to the cache, and read there.
     """
     paths = remote.here(paths)
-    if any(is_address(path) for path in paths):
-        return _read_store(paths, options)
+    if any(is_source(path) for path in paths):
+        return _read_source(only_source(paths), options)
     notes: list[str] = []
     log = ProblemLog()
-    names = [path for path in paths if not isinstance(path, Address)]
-    files = find_files(names, options.separator, notes)
+    files = find_files(paths, options.separator, notes)
     sources = opened(files, options, notes)
     columns, told = resolve(sources[0].names, options)
     chunks: list[Chunk] = []
@@ -140,9 +140,9 @@ def read_frame(frame: Any, options: ReadOptions = _DEFAULTS) -> Loaded:
     return _loaded(table, columns, options, ProblemLog(), notes, untyped=False)
 
 
-def _read_store(paths: Sequence[str | Path | Address], options: ReadOptions) -> Loaded:
-    """Read the events of a store by the rules for delimited text, which has no types either."""
-    with StoredEvents(only_store(paths), options) as source:
+def _read_source(found: EventSource, options: ReadOptions) -> Loaded:
+    """Read the events of a source by the rules for delimited text, which has no types either."""
+    with found.open(options) as source:
         columns, told = resolve(source.names, options)
         table = Table(list(source.chunks(columns.used)))
     return _loaded(table, columns, options, ProblemLog(), list(told), untyped=True)

@@ -14,8 +14,8 @@ from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.partitions import with_folders
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.sources import Source, opened
+from sdgar.data.sources import is_source
 from sdgar.errors import UsageError
-from sdgar.serve.store.address import is_address
 from sdgar.storage import remote
 
 
@@ -36,7 +36,7 @@ class Inputs:
     def find(cls, paths: Sequence[str | Path], options: ReadOptions) -> Inputs:
         """Find the files of names, patterns and folders, and look at their columns."""
         paths = remote.here(paths)
-        if any(is_address(path) for path in paths):
+        if any(is_source(path) for path in paths):
             raise UsageError(
                 "shards are made of files, and a store is none. Write its events to a file with "
                 "`sdgar data export`.",

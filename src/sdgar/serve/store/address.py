@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.data.readers.options import ReadOptions
+    from sdgar.serve.events_reader import StoredEvents
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LAST = re.compile(r"#([0-9]{1,18})")
@@ -76,6 +81,21 @@ class Address:
         if self.path is not None or "@" not in rest:
             return None
         return rest.rpartition("@")[0].partition(":")[2] or None
+
+    def open(self, options: ReadOptions) -> StoredEvents:
+        """Open the events of the store for readers."""
+        from sdgar.serve.events_reader import StoredEvents
+
+        return StoredEvents(self, options)
+
+    def up_to_now(self) -> Address:
+        """Return the address of the events that the store has at this moment."""
+        from sdgar.serve.store import Database
+
+        if self.last is not None:
+            return self
+        with Database.open(self, read_only=True) as store:
+            return replace(self, last=store.last_number())
 
     def absolute(self) -> str:
         """Return an address that is valid in any folder, without a password.
