@@ -45,7 +45,7 @@ HOUR: tuple[tuple[str, str], ...] = (
     ("For everybody, into a file.", "sdgar recommend runs/mine --all -k 5 -o lists.parquet"),
     ("What is like an item?", "sdgar similar runs/mine --item item-0004 -k 3"),
     ("A file with play counts.", "sdgar train plays.tsv --out runs/plays"),
-    ("The counts, asked for.", "sdgar train plays.tsv --weight plays --out runs/weighted"),
+    ("The counts, asked for.", "sdgar train plays.tsv --weight-column plays --out runs/weighted"),
     ("A file with stars.", "sdgar train stars.jsonl --out runs/stars"),
     ("A table with true-or-false recommendations.",
      "sdgar train reviews.parquet --system ease --out runs/reviews"),

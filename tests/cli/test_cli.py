@@ -527,7 +527,7 @@ BAD = {
     ),
     "out_taken": (("train", "{events}/events.csv", "--out", "{events}"), 2, "--overwrite"),
     "missing_column": (
-        ("train", "{events}/events.csv", "--out", "o", "--user", "customer"),
+        ("train", "{events}/events.csv", "--out", "o", "--user-column", "customer"),
         2,
         "user_id",
     ),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.columns import Columns, resolve
-from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError, UsageError
 
 
@@ -56,7 +56,8 @@ def test_what_is_named_is_not_guessed() -> None:
 def test_the_sentence_says_what_was_guessed_and_how_to_change_it() -> None:
     columns, _ = resolve(["user_id", "item_id", "ts"], ReadOptions(item="item_id"))
     assert columns.sentence() == (
-        "user=user_id item=item_id time=ts (guessed: user, time; set with --user, --time)"
+        "user=user_id item=item_id time=ts (guessed: user, time; set with "
+        "--user-column, --time-column)"
     )
 
 
@@ -70,14 +71,14 @@ def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
     ("names", "options", "code", "message"),
     [
         ("user_id session_id item", {}, "ambiguous_column", "'user_id' and 'session_id'"),
-        ("user item sku", {}, "ambiguous_column", "--item NAME"),
+        ("user item sku", {}, "ambiguous_column", "--item-column NAME"),
         ("wer was wann", {}, "missing_column", "which column is the user. Columns: wer, was, wann"),
         ("user was wann", {}, "missing_column", "which column is the item"),
         ("user item", {"user": "usr"}, "missing_column", "Did you mean 'user'?"),
         ("user item", {"user": "none"}, "missing_column", "no column 'none'"),
         ("user item", {"user": "item"}, "missing_column", "which column is the item"),
         ("user item", {"user": "item", "item": "item"}, "same_column", "both the user and the"),
-        ("user item stars", {"min_rating": "unset"}, "threshold_required", "--weight stars"),
+        ("user item stars", {"min_rating": "unset"}, "threshold_required", "--weight-column stars"),
         (
             "user item grade",
             {"rating": "grade", "min_rating": "unset"},
@@ -85,7 +86,7 @@ def test_two_columns_like_a_time_are_not_used_and_noted() -> None:
             "--min-rating none",
         ),
         ("user item stars score", {}, "ambiguous_column", "stars and score"),
-        ("user item", {"min_rating": 3}, "missing_column", "--rating NAME"),
+        ("user item", {"min_rating": 3}, "missing_column", "--rating-column NAME"),
         ("user item stars score", {"min_rating": 3}, "ambiguous_column", "stars and score"),
     ],
 )

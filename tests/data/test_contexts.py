@@ -45,7 +45,7 @@ def test_derived_fields_are_those_of_the_calendar_in_utc():
     assert DERIVED["hour"](micros).tolist() == [5, 18, 23]
     assert DERIVED["weekday"](micros).tolist() == ["monday", "sunday", "wednesday"]
     assert DERIVED["daypart"](micros).tolist() == ["night", "evening", "evening"]
-    with pytest.raises(DataError, match="--time"):
+    with pytest.raises(DataError, match="--time-column"):
         derived("hour", None)
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_a_context_is_refused(frame):
     for wrong in (("city",), ("user", "user")):
         with pytest.raises(UsageError, match="each once"):
             read(frame, context=wrong)
-    with pytest.raises(DataError, match="--time"):
+    with pytest.raises(DataError, match="--time-column"):
         read(frame.drop("timestamp"), context=("user", "hour"))
     with pytest.raises(DataError, match="no value of a field"):
         read(

@@ -90,7 +90,7 @@ def test_kinds_that_are_named_are_dislikes_beside_the_usual_ones():
         read(extra, kinds=("skip",), dislike_kinds=("skip",))
     with pytest.raises(UsageError, match="names no kind"):
         read(extra, dislike_kinds=("",))
-    with pytest.raises(UsageError, match="--kind none for none"):
+    with pytest.raises(UsageError, match="--kind-column none for none"):
         read(extra, dislike_kinds=("pass",), kind="none")
     with pytest.warns(UserWarning, match="no row has the kind 'pas'"):
         read(extra, dislike_kinds=("pas",))

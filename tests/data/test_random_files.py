@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers import Loaded, delimited, read_files
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.files import find_files
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.text_scan import MAX_LINE, blocks
 from sdgar.errors import SdgarError

@@ -120,7 +120,7 @@ def test_time_is_the_default_where_there_is_one():
 
 @pytest.mark.parametrize("rule", ["time", "leave-last-out"])
 def test_a_split_in_time_without_times_says_what_to_do(rule):
-    with pytest.raises(UsageError, match="--time"):
+    with pytest.raises(UsageError, match="--time-column"):
         splits.split(some_data(time=False), rule)
 
 

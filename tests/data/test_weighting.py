@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdgar.data.interactions import Interactions
+from sdgar.data.read_options import WEIGHTINGS
 from sdgar.data.readers import ReadOptions, read_frame
-from sdgar.data.weighting import WEIGHTINGS, weigh
+from sdgar.data.weighting import weigh
 from sdgar.errors import UsageError
 
 HOURS = {"user": [1, 1, 2, 2], "item": [1, 2, 1, 3], "hours": [0.0, 2.0, 11754.0, 1.0]}
@@ -25,7 +26,7 @@ def test_a_column_that_looks_like_a_weight_is_offered_and_every_row_counts_once(
     assert loaded.interactions.weight_E is None
     assert loaded.interactions.account.kept == 4  # no hours played is still a purchase
     assert loaded.weighting == (
-        "every row counts once. 'hours' looks like a weight, and --weight hours "
+        "every row counts once. 'hours' looks like a weight, and --weight-column hours "
         "(weight='hours' in Python) uses it"
     )
 

@@ -215,7 +215,7 @@ def test_dropout_is_for_training_only():
 
 
 def test_bad_settings_of_sequences_are_refused():
-    with pytest.raises(DataError, match="--time"):
+    with pytest.raises(DataError, match="--time-column"):
         Sequence(4, 5).prepare(Interactions.from_arrays(USERS, ITEMS))
     for settings in ({"heads": 3, "dim": 8}, {"blocks": 0}, {"length": 0}, {"tau": -1.0}):
         with pytest.raises(UsageError):

@@ -325,7 +325,7 @@ def test_systems_that_do_not_use_weights_say_so(name, tmp_path):
         SYSTEMS[name]().fit(weighted)
     frame_of(weighted).with_columns(weight=weighted.weight_E).write_csv(tmp_path / "w.csv")
     words = ("train", tmp_path / "w.csv", "--split", "none", "--out", tmp_path / "run")
-    done = sdgar(*words, "--system", name, "--weight", "weight")
+    done = sdgar(*words, "--system", name, "--weight-column", "weight")
     assert f"warning {name} does not use the weights of rows" in done.stdout
 
 

@@ -90,7 +90,7 @@ def rated(column: str) -> Case:
     return Case(
         f"ratings called {column} that are no scale ask for a threshold",
         2,
-        (repr(column), "--min-rating", f"--weight {column}"),
+        (repr(column), "--min-rating", f"--weight-column {column}"),
         file("x.csv", f"user,item,{column}\n1,2,-1\n"),
     )
 

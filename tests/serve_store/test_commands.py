@@ -114,8 +114,11 @@ def test_a_bad_row_imports_nothing(sdgar, tmp_path):
         assert store.search("item", "") == []
     (tmp_path / "items.csv").write_text("number,name,size\n1,good,2\n")
     code, said, _ = sdgar("data", "import-items", "items.csv", "--store", STORE)
-    assert (code, "--id NAME" in said) == (2, True)
-    assert sdgar("data", "import-items", "items.csv", "--store", STORE, "--id", "number")[0] == 0
+    assert (code, "--id-column NAME" in said) == (2, True)
+    assert (
+        sdgar("data", "import-items", "items.csv", "--store", STORE, "--id-column", "number")[0]
+        == 0
+    )
 
 
 def fill(url: str) -> None:

@@ -90,7 +90,7 @@ def test_kinds_are_chosen(store, url):
 
 
 def test_kinds_need_a_column_of_them():
-    with pytest.raises(UsageError, match="--kind NAME"):
+    with pytest.raises(UsageError, match="--kind-column NAME"):
         sdgar.read({"user": [1], "item": [2]}, kinds=("buy",))
     data = sdgar.read(
         {"user": [1, 1], "item": [2, 3], "what": ["buy", None]}, kind="what", verbose=False
@@ -108,7 +108,7 @@ def test_weights_are_those_of_files_and_below_0_speaks_against(store, url):
     assert loaded.interactions.account.as_dict()["filtered"] == {
         "negative_kind": 1, "zero_weight": 1
     }  # fmt: skip
-    assert "--weight weight" in read_files([url]).weighting
+    assert "--weight-column weight" in read_files([url]).weighting
 
 
 def test_a_store_without_weights_offers_none(store, url):

@@ -562,8 +562,8 @@ def test_a_command_that_was_edited_meanwhile_is_noticed(events, tmp_path, capfd)
 def test_resume_takes_no_other_settings(events, tmp_path, capfd):
     out = tmp_path / "run"
     interrupted(events, out)
-    assert sdgar("train", events, "--resume", out, "--seed", 3, "--user", "user") == 2
-    assert "leave out TRAIN, --seed, --user." in capfd.readouterr().err
+    assert sdgar("train", events, "--resume", out, "--seed", 3, "--user-column", "user") == 2
+    assert "leave out TRAIN, --seed, --user-column." in capfd.readouterr().err
     assert sdgar("train", "--resume", out, "--checkpoint-every", 0, "--json") == 0
     assert json.loads(capfd.readouterr().out.splitlines()[-1])["out"] == str(out)
 
@@ -591,7 +591,16 @@ def test_all_that_was_said_is_remembered(tmp_path, monkeypatch):
     data = generate(SMALL, seed=0)
     table = pl.DataFrame({"who": data.users_E, "what": data.items_E, "n": data.items_E % 3 + 1})
     table.write_csv(tmp_path / "a.csv", include_header=False)
-    words = ("--columns", "who,what,n", "--user", "who", "--item", "what", "--weight", "n")
+    words = (
+        "--columns",
+        "who,what,n",
+        "--user-column",
+        "who",
+        "--item-column",
+        "what",
+        "--weight-column",
+        "n",
+    )
     words += ("--duplicates", "max", "--split", "paper", "--k", "5,7", "--seed", 3)
     words += ("--system", "sdgar", "--set", "states=4", "--set", "hold_weights=true")
     monkeypatch.chdir(tmp_path)

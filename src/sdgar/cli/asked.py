@@ -161,10 +161,9 @@ def named(histories: list[str]) -> dict[str, list[str]]:
 
 @contextmanager
 def _columns_named_here() -> Iterator[None]:
-    """Let errors name the options that columns have where --user and --item are ids."""
+    """Let errors name only options that the command has."""
     try:
         yield
     except UsageError as error:
-        text = re.sub(r", --weight \S+ uses the rating as the weight", "", str(error))
-        text = re.sub(r"--(user|item|time|rating)\b(?!-)", r"--\1-column", text)
+        text = re.sub(r", --weight-column \S+ uses the rating as the weight", "", str(error))
         raise UsageError(text, code=error.code) from error

@@ -138,7 +138,7 @@ def evaluate(
 
 def _as_trained(context: typer.Context, model: Recommender, reading: ReadOptions) -> ReadOptions:
     """Return how to read events for a model, whose contexts may have several fields."""
-    from sdgar.data.contexts import USER
+    from sdgar.data.read_options import USER
 
     fields = tuple(model.about.get("context", reading.context))
     if "fields" in options.given(context) and reading.context != fields:

@@ -75,7 +75,7 @@ def counted_as_before(
     """
     if earlier is None:
         return reading, None
-    from sdgar.data.readers.options import COUNTED
+    from sdgar.data.read_options import COUNTED
     from sdgar.recommend.manifest import read_manifest
 
     before = read_manifest(earlier)["about"].get("counted", {})
@@ -83,7 +83,11 @@ def counted_as_before(
     kept = {name: tuple(v) if isinstance(v, list) else v for name, v in kept.items()}
     if not kept:
         return reading, None
-    flags = ((f"--{name.replace('_', '-')}", value) for name, value in kept.items())
+    columns = ("weight", "rating", "kind")
+    flags = (
+        (f"--{name}-column" if name in columns else f"--{name.replace('_', '-')}", value)
+        for name, value in kept.items()
+    )
     said = " ".join(f"{flag} {_word(value)}" for flag, value in flags)
     return replace(reading, **kept), f"rows count as for the earlier model ({said})"
 

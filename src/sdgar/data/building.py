@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from sdgar.data import contexts, numbers
 from sdgar.data.account import RowAccount
 from sdgar.data.ids import Ids, held
-from sdgar.data.merging import Duplicates, Merging
+from sdgar.data.merging import Merging
+from sdgar.data.read_options import USER, Duplicates
 from sdgar.errors import DataError, UsageError, unknown_name
 from sdgar.maths.pairs import distinct_pairs, sorted_rows
 from sdgar.maths.ranks import ranked
@@ -50,7 +51,7 @@ def from_contexts(
             code="bad_shape",
         )
     contexts.require_fields(tuple(fields))
-    if tuple(fields) == contexts.USER:
+    if tuple(fields) == USER:
         return from_arrays(fields["user"], items, weight=weight, time=time, duplicates=duplicates)
     columns = {name: _distinct(values, name) for name, values in fields.items()}
     _require_same_length(

@@ -9,23 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.arguments import one_of
 from sdgar.data.ids import Ids, held, plain
+from sdgar.data.read_options import SeenBy
 from sdgar.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from sdgar.data.history import History
 
-SeenBy = Literal["user", "context"]
-"""The rule for what a list leaves out: the items of the user in any context, or of the context
-alone."""
-USER = ("user",)
-"""The fields of a context unless others are named: the user alone."""
 TAKEN = ("item", "rank", "score", "short", "basis")
 """The columns of a list of recommendations; a field cannot have one of these names."""
 _HOUR = 3_600_000_000
@@ -158,11 +153,6 @@ def left_out(history: History, fields: Fields | None, seen_by: SeenBy) -> Histor
     return history.of_groups(user_U).rows(user_U)
 
 
-def require_seen_by(seen_by: str) -> None:
-    """Raise if ``seen_by`` is neither "user" nor "context"."""
-    one_of("seen_by", seen_by, get_args(SeenBy))
-
-
 def require_fields(names: Sequence[str]) -> None:
     """Raise if the fields cannot make a context."""
     if "user" not in names or len(set(names)) < len(names):
@@ -204,7 +194,7 @@ def derived(name: str, micros: NDArray[np.int64] | None) -> NDArray[Any]:
     if micros is None:
         raise DataError(
             f"the context field {name!r} is derived from the time, and there is no time column. "
-            "Name it with --time.",
+            "Name it with --time-column.",
             code="no_time",
         )
     return DERIVED[name](micros)

@@ -10,18 +10,19 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.arguments import one_of
 from sdgar.data import building, contexts, moments
 from sdgar.data.account import RowAccount
-from sdgar.data.contexts import Fields, SeenBy
+from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
 from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
-from sdgar.data.merging import Duplicates
+from sdgar.data.read_options import USER, Duplicates, SeenBy
 from sdgar.data.unliked import Unliked
 from sdgar.errors import DataError, UsageError
 from sdgar.show.printed import Described
@@ -60,7 +61,7 @@ class Interactions(Described):
     """The features of users, for models that use them."""
     item_features: Features | None = None
     """The features of items, for models that use them."""
-    context: tuple[str, ...] = contexts.USER
+    context: tuple[str, ...] = USER
     """The names of the fields of a context."""
     seen: History | None = None
     """Pairs that users know and do not like, such as films they rated low: they are not
@@ -93,11 +94,11 @@ class Interactions(Described):
         An item that a user has is left out of their lists in all contexts; with
         ``seen_by="context"`` it may come back in another context.
         """
-        contexts.require_seen_by(seen_by)
+        one_of("seen_by", seen_by, get_args(SeenBy))
         built = building.from_contexts(
             fields, items, weight=weight, time=time, duplicates=duplicates
         )
-        if tuple(fields) == contexts.USER:
+        if tuple(fields) == USER:
             return cls(**built._asdict())
         return cls(**built._asdict(), context=tuple(fields), seen_by=seen_by)
 
@@ -332,7 +333,7 @@ class Interactions(Described):
 
     def sizes(self) -> str:
         """Return the size of the data in words."""
-        whom = "users" if self.context == contexts.USER else "contexts"
+        whom = "users" if self.context == USER else "contexts"
         return f"{self.n_users:,} {whom} × {self.n_items:,} items, {len(self):,} rows"
 
     def _lines(self) -> list[str]:
@@ -349,7 +350,7 @@ class Interactions(Described):
             self.account.sentence(),
             f"{times or 'no times'} · {weights or 'no weights'}{features}",
         ]
-        if self.context != contexts.USER:
+        if self.context != USER:
             lines.append(f"a context is {', '.join(self.context)}")
         return lines
 
@@ -361,7 +362,7 @@ class Interactions(Described):
     @cached_property
     def fields(self) -> Fields | None:
         """The values of the contexts' fields; None where a context is a user alone."""
-        return Fields.of(self.context, self.users) if self.context != contexts.USER else None
+        return Fields.of(self.context, self.users) if self.context != USER else None
 
     @property
     def user_U(self) -> NDArray[Any]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.ids import Ids, plain
+from sdgar.data.read_options import Duplicates
 from sdgar.errors import DataError
-
-Duplicates = Literal["error", "sum", "max", "last"]
-"""The rule for rows of one (user, item) pair whose weights differ."""
 
 _MAX_RATIO = 1e12
 _FLOAT32 = np.finfo(np.float32)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
+    from sdgar.data.read_options import ReadOptions
     from sdgar.data.readers.chunks import Chunk
-    from sdgar.data.readers.options import ReadOptions
 
 GROUP = "sdgar.readers"
 """The group of entry points that read events at addresses."""

@@ -15,19 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.read_options import WEIGHTINGS
 from sdgar.errors import unknown_name
 from sdgar.maths.sums import exact_sum
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-
-Weighting = Literal["auto", "raw", "log", "bm25"]
-WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 
 _MOST_OVER_MEAN = 10
 _K, _B = 100.0, 0.8

@@ -39,8 +39,8 @@ class Sequence(SequenceEncoder, Vectors):
         """Sort everybody's items by time, and find what each training row sees of them."""
         if data.time_E is None:
             raise DataError(
-                "a sequence model needs a time for every row. Name the column with --time, or use "
-                "another discriminator.",
+                "a sequence model needs a time for every row. Name the column with "
+                "--time-column, or use another discriminator.",
                 code="no_time",
             )
         n_rows = len(data)

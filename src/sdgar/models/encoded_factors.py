@@ -43,7 +43,7 @@ class EncodedFactors(Factors):
         if new.in_order_E is None:
             raise DataError(
                 "this model looks at the order of a history, and the rows of new users have no "
-                "times. Name the column with --time, or give lists of items in their order.",
+                "times. Name the column with --time-column, or give lists of items in their order.",
                 code="no_time",
             )
         start_T1, item_E = (

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
-from sdgar.data.contexts import USER
 from sdgar.data.features import Features
 from sdgar.data.ids import Ids, common_kind, held, is_column
 from sdgar.data.interactions import History, Interactions
+from sdgar.data.read_options import USER
 from sdgar.errors import ArtifactError, DataError, SdgarWarning, UsageError
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.sparse import SparseMatrix

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sdgar.data.contexts import USER, Fields, SeenBy, left_out
+from sdgar.data.contexts import Fields, left_out
 from sdgar.data.ids import Ids, held, is_column, plain
 from sdgar.data.interactions import History, Interactions
+from sdgar.data.read_options import USER, SeenBy
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model

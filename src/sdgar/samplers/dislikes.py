@@ -211,7 +211,7 @@ def require_dislikes(data: Interactions) -> None:
         raise DataError(
             "there are no dislikes to draw negatives from. Keep ratings of at least some value "
             "(--min-rating 4, min_rating=4): what is rated lower is disliked. Or name kinds of "
-            "events (--dislike-kinds skip,return) or a weight (--weight NAME --dislike-below 0.1). "
-            "Or leave dislikes out.",
+            "events (--dislike-kinds skip,return) or a weight (--weight-column NAME "
+            "--dislike-below 0.1). Or leave dislikes out.",
             code="no_dislikes",
         )

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from sdgar.data.kinds import BELOW
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk
-from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError, UsageError
 from sdgar.serve.store.address import Address
 

@@ -7,9 +7,9 @@ from numbers import Real
 from types import NoneType
 from typing import Any, get_args
 
-from sdgar.data.contexts import USER
 from sdgar.data.ids import plain
 from sdgar.data.interactions import Interactions
+from sdgar.data.read_options import USER
 from sdgar.errors import DataError, UsageError
 from sdgar.recommend.cold import require_enough
 

@@ -80,7 +80,7 @@ class LocalEASE(Solver):
             return weight_E
         if data.time_E is None:
             raise DataError(
-                "half_life needs a time for every row. Name the column with --time, or set "
+                "half_life needs a time for every row. Name the column with --time-column, or set "
                 "half_life to 0.",
                 code="no_time",
             )

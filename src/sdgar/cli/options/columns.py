@@ -19,15 +19,17 @@ Reading = Any
 _COLUMNS = "Columns"
 
 User = Annotated[
-    str | None, typer.Option("--user", help="Name the column of users.", rich_help_panel=_COLUMNS)
+    str | None,
+    typer.Option("--user-column", help="Name the column of users.", rich_help_panel=_COLUMNS),
 ]
 Item = Annotated[
-    str | None, typer.Option("--item", help="Name the column of items.", rich_help_panel=_COLUMNS)
+    str | None,
+    typer.Option("--item-column", help="Name the column of items.", rich_help_panel=_COLUMNS),
 ]
 Weight = Annotated[
     str | None,
     typer.Option(
-        "--weight",
+        "--weight-column",
         help="Name the column of weights; without it every row counts once.",
         rich_help_panel=_COLUMNS,
     ),
@@ -42,11 +44,12 @@ Weights = Annotated[
     ),
 ]
 Time = Annotated[
-    str | None, typer.Option("--time", help="Name the column of times.", rich_help_panel=_COLUMNS)
+    str | None,
+    typer.Option("--time-column", help="Name the column of times.", rich_help_panel=_COLUMNS),
 ]
 Rating = Annotated[
     str | None,
-    typer.Option("--rating", help="Name the column of ratings.", rich_help_panel=_COLUMNS),
+    typer.Option("--rating-column", help="Name the column of ratings.", rich_help_panel=_COLUMNS),
 ]
 MinRating = Annotated[
     str | None,
@@ -60,7 +63,7 @@ MinRating = Annotated[
 Kind = Annotated[
     str | None,
     typer.Option(
-        "--kind",
+        "--kind-column",
         help="Name the column of kinds of events, such as view and buy; 'none' looks at none.",
         rich_help_panel=_COLUMNS,
     ),

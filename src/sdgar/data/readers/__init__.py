@@ -8,9 +8,9 @@ them are written as integers are (``7``, not ``007`` or ``7.0``), and as text ot
 sources (Parquet, JSON Lines, frames) say themselves what they hold.
 """
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.columns import Columns
 from sdgar.data.readers.load import Loaded, read, read_files, read_frame, read_options
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import BadRows, Place, Problem
 
 __all__ = [

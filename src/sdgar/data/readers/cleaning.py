@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sdgar.data import kinds, ratings
 from sdgar.data.account import RowAccount
 from sdgar.data.ids import MAX_BYTES
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.columns import FIELD, Columns, threshold_required
 from sdgar.data.readers.known_names import Role
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, Place, ProblemLog
 from sdgar.data.readers.short_texts import are_clean
 from sdgar.data.readers.times import TimeForm, parse_times

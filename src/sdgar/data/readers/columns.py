@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from sdgar.data import contexts
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.headers import KEY, NUMBER, TIME, check_distinct, no_header
 from sdgar.data.readers.known_names import KNOWN, TRUE_OR_FALSE, Role, squash
-from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import UsageError, did_you_mean
 
 FIELD = "field:"
@@ -54,7 +54,7 @@ class Columns:
         parts = [f"{role}={name}" for role in get_args(Role) if (name := getattr(self, role))]
         if not self.guessed:
             return " ".join(parts)
-        flags = ", ".join(f"--{role}" for role in self.guessed)
+        flags = ", ".join(f"--{role}-column" for role in self.guessed)
         return f"{' '.join(parts)} (guessed: {', '.join(self.guessed)}; set with {flags})"
 
     def offer(self) -> str:
@@ -64,7 +64,7 @@ class Columns:
         which = " and ".join(map(repr, self.offered))
         looks = "look like weights" if len(self.offered) > 1 else "looks like a weight"
         return (
-            f"every row counts once. {which} {looks}, and --weight {self.offered[0]} "
+            f"every row counts once. {which} {looks}, and --weight-column {self.offered[0]} "
             f"(weight={self.offered[0]!r} in Python) uses it"
         )
 
@@ -84,21 +84,22 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
     if options.weights is not None and not (given.get("weight") or optional.get("weight")):
         raise UsageError(
             f"--weights {options.weights} needs a column of weights, and no single column looks "
-            f"like one. Name it with --weight NAME. Columns: {_listed(names)}.",
+            f"like one. Name it with --weight-column NAME. Columns: {_listed(names)}.",
             code="missing_column",
         )
     for option, kinds in (("kinds", options.kinds), ("dislike-kinds", options.dislike_kinds)):
         if kinds is not None and not (given.get("kind") or optional.get("kind")):
             raise UsageError(
                 f"--{option} {','.join(kinds)} needs a column of kinds, and no single column "
-                f"looks like one. Name it with --kind NAME. Columns: {_listed(names)}.",
+                f"looks like one. Name it with --kind-column NAME. Columns: {_listed(names)}.",
                 code="missing_column",
             )
     parts: dict[Role, str | None] = {**given, **optional, **_rating_part(guess, options, given)}
     if options.dislike_below is not None and not (parts["rating"] or parts.get("weight")):
         raise UsageError(
             f"--dislike-below {options.dislike_below:g} needs a column of ratings or of weights. "
-            f"Name it with --rating NAME or --weight NAME. Columns: {_listed(names)}.",
+            "Name it with --rating-column NAME or --weight-column NAME. Columns: "
+            f"{_listed(names)}.",
             code="missing_column",
         )
     user = given.get("user") or guess.needed("user")
@@ -106,7 +107,7 @@ def resolve(names: Sequence[str], options: ReadOptions) -> tuple[Columns, tuple[
     if guess.by_position:
         notes.append(
             f"the two columns {names[0]!r} and {names[1]!r} are taken as user and item, by "
-            "position; say otherwise with --user and --item."
+            "position; say otherwise with --user-column and --item-column."
         )
     columns = Columns(
         user,
@@ -177,7 +178,7 @@ class _Guess:
         if len(found) > 1:
             notes.append(
                 f"{' and '.join(found)} all look like a {role}, so none is used; "
-                f"choose with --{role}."
+                f"choose with --{role}-column."
             )
         return found[0] if len(found) == 1 else None
 
@@ -191,14 +192,14 @@ class _Guess:
         if found:
             raise UsageError(
                 f"{' and '.join(map(repr, found))} could all be the {role}. "
-                f"Choose one with --{role} NAME ({role}=… in Python).",
+                f"Choose one with --{role}-column NAME ({role}=… in Python).",
                 code="ambiguous_column",
             )
         if any(pattern.fullmatch(n) for pattern in (NUMBER, TIME, KEY) for n in self._names):
             raise no_header(self._names, "the input")
         raise UsageError(
             f"cannot tell which column is the {role}. Columns: {_listed(self._names)}. "
-            f"Name it with --{role} NAME ({role}=… in Python).",
+            f"Name it with --{role}-column NAME ({role}=… in Python).",
             code="missing_column",
         )
 
@@ -211,7 +212,7 @@ def _named(role: Role, names: Sequence[str], options: ReadOptions) -> str | None
     if name == "none" and role not in ("user", "item"):
         return ""
     raise UsageError(
-        f"there is no column {name!r} (--{role}).{did_you_mean(name, names)} Columns: "
+        f"there is no column {name!r} (--{role}-column).{did_you_mean(name, names)} Columns: "
         f"{_listed(names)}.",
         code="missing_column",
     )
@@ -250,7 +251,7 @@ def _rating_part(
     what = f"{' and '.join(alike)} all look like one" if alike else "no column looks like one"
     raise UsageError(
         f"--min-rating needs a rating, and {what}. "
-        "Name it with --rating NAME (rating=… in Python).",
+        "Name it with --rating-column NAME (rating=… in Python).",
         code="ambiguous_column" if alike else "missing_column",
     )
 
@@ -259,8 +260,8 @@ def threshold_required(column: str, why: str = "a low rating is not a liking") -
     """Build the error for ratings that do not tell which rows are likings."""
     return UsageError(
         f"column {column!r} looks like a rating, and {why}. Say what is meant: "
-        f"{_threshold_for(column)}, --min-rating none counts every row, --weight {column} uses "
-        "the rating as the weight.",
+        f"{_threshold_for(column)}, --min-rating none counts every row, --weight-column {column} "
+        "uses the rating as the weight.",
         code="threshold_required",
     )
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from sdgar.data.read_options import TWO_MARKS, ReadOptions
 from sdgar.data.readers.chunks import Chunk
 from sdgar.data.readers.files import BLOCK_BYTES, GUESSED, SourceFile, unpacked
 from sdgar.data.readers.headers import check_header
-from sdgar.data.readers.options import TWO_MARKS, ReadOptions
 from sdgar.data.readers.problems import MEANING, ProblemLog, shown
 from sdgar.data.readers.regular import RegularBlocks
 from sdgar.data.readers.text_scan import (

@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.columns import column_of
 from sdgar.data.readers.feature_tables import whole_table
 from sdgar.data.readers.id_tables import require_ids
 from sdgar.data.readers.known_names import squash
-from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError, UsageError
 from sdgar.serve.store.records import Entry, Side
 
@@ -101,7 +101,7 @@ def read_entries(path: str | Path, side: Side, *, id: str | None = None) -> Entr
 def _id_column(names: Sequence[str], side: Side, named: str | None, file: str) -> str:
     if named is not None and named not in names:
         raise UsageError(
-            f"{file} has no column {named!r} (--id). Columns: {', '.join(names)}.",
+            f"{file} has no column {named!r} (--id-column). Columns: {', '.join(names)}.",
             code="missing_column",
         )
     plain = [name for name in names if squash(name) == "id"]
@@ -112,7 +112,7 @@ def _id_column(names: Sequence[str], side: Side, named: str | None, file: str) -
     except UsageError as error:
         raise UsageError(
             f"cannot tell which column of {file} holds the ids. Columns: {', '.join(names)}. Name "
-            "it with --id NAME.",
+            "it with --id-column NAME.",
             code="missing_column",
         ) from error
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import polars as pl
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.feature_tables import whole_table
 from sdgar.data.readers.id_tables import id_column, require_ids
-from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError
 
 _CATEGORIES = ("categories", "category", "genres", "genre")

@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.features import Features
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import SourceFile, find_files, reading, unpacked
 from sdgar.data.readers.headers import check_distinct
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.problems import MEANING, ProblemLog
 from sdgar.errors import DataError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from sdgar.data.read_options import ReadOptions, repeated
 from sdgar.data.readers.known_names import KNOWN, squash
-from sdgar.data.readers.options import ReadOptions, repeated
 from sdgar.errors import DataError
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

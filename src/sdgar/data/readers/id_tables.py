@@ -10,11 +10,10 @@ from typing import Any, Literal
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data.contexts import USER
 from sdgar.data.ids import held
+from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.columns import column_of
 from sdgar.data.readers.feature_tables import whole_table
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.whole_text import text_of
 from sdgar.errors import DataError, UsageError
 

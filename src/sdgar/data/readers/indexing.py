@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sdgar.data import contexts
 from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
+from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import account_of, judged
 from sdgar.data.readers.columns import FIELD, Columns
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.short_texts import words_of
 from sdgar.data.readers.spelling import spelled_integers
@@ -47,7 +47,7 @@ def to_interactions(
     frame, is_kept, below = rows.frame, rows.is_kept, rows.is_seen
     kept = frame if is_kept.all() else frame.filter(is_kept)
     time_E = _values(kept["time_us"]) if columns.time else None
-    if options.context == contexts.USER and below.any():
+    if options.context == USER and below.any():
         # Users who rated all of theirs low are known too, with nothing to learn from.
         named = is_kept | below
         users, users_E = indexed(frame["user"].filter(named), columns.user, untyped, notes)
@@ -56,7 +56,7 @@ def to_interactions(
         users, users_E = indexed(kept["user"], columns.user, untyped, notes)
     items, items_E = indexed(kept["item"], columns.item, untyped, notes)
     people = users
-    if options.context != contexts.USER:
+    if options.context != USER:
         fields = {"user": users.at(users_E)}
         for name in options.context:
             if name in columns.fields:

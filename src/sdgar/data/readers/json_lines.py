@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk, id_column, is_id, value_column
 from sdgar.data.readers.delimited import check_encoding
 from sdgar.data.readers.files import BLOCK_BYTES, SourceFile, unpacked
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import Place, ProblemLog, shown
 from sdgar.data.readers.text_scan import BOM, MAX_LINE, Broken, blocks
 from sdgar.errors import DataError

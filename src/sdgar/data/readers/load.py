@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from sdgar.data import kinds
-from sdgar.data.contexts import SeenBy
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.data.ratings import SHARE_OF_HIGHEST
+from sdgar.data.read_options import WEIGHTINGS, ReadOptions, SeenBy
 from sdgar.data.readers.chunks import Chunk, Table
 from sdgar.data.readers.cleaning import needs_threshold, ratings_of, with_threshold
 from sdgar.data.readers.columns import Columns, resolve
 from sdgar.data.readers.files import find_files, reading
 from sdgar.data.readers.frames import Frame
 from sdgar.data.readers.indexing import to_interactions
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.sources import opened
 from sdgar.data.sources import EventSource, is_source, only_source
-from sdgar.data.weighting import WEIGHTINGS, weigh
+from sdgar.data.weighting import weigh
 from sdgar.errors import unknown_name
 from sdgar.show.progress import tell
 from sdgar.storage import remote

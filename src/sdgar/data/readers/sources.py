@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk
 from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import SourceFile, reading
 from sdgar.data.readers.json_lines import JsonLinesFile
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.parquet import ParquetFile
 from sdgar.data.readers.partitions import Partitioned
 from sdgar.data.readers.problems import ProblemLog

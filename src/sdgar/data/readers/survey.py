@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk, FoundTypes, Types, all_types, common_types, types_of
 from sdgar.data.readers.cleaning import needs_threshold, ratings_of, with_threshold, without_empty
 from sdgar.data.readers.columns import Columns
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.times import TimeCounts, TimeForm
 from sdgar.errors import ResourceError
 

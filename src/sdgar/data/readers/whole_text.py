@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.files import find_files, reading, unpacked
-from sdgar.data.readers.options import ReadOptions
 from sdgar.errors import DataError
 
 

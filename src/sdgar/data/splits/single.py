@@ -275,7 +275,7 @@ def time_of(data: Interactions) -> NDArray[np.int64]:
     """Return the times of the rows; raise if there are none."""
     if data.time_E is None:
         raise UsageError(
-            "this split needs a time column, and the data has none. Name it with --time, "
+            "this split needs a time column, and the data has none. Name it with --time-column, "
             "or use --split paper.",
             code="no_time",
         )

@@ -19,16 +19,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from sdgar.data import contexts, kinds
+from sdgar.data import kinds
 from sdgar.data.account import RowAccount
 from sdgar.data.id_file import id_arrays
 from sdgar.data.ids import Ids
 from sdgar.data.merging import Merging
+from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Chunk, Table
 from sdgar.data.readers.cleaning import Verdict, account_of, judged
 from sdgar.data.readers.indexing import lookalikes
 from sdgar.data.readers.load import seen_sentence, weights_sentence
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.survey import Decided, Survey
 from sdgar.errors import SdgarWarning, UsageError
@@ -67,7 +67,7 @@ def shard_files(
     An interrupted call goes on where it was when it is made again, and gives the same bytes.
     """
     options, limits = options or ReadOptions(), limits or Limits()
-    if options.context != contexts.USER:
+    if options.context != USER:
         raise UsageError(
             f"shards hold the rows of users, and --context asks for {', '.join(options.context)}. "
             "Leave it out.",

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk
 from sdgar.data.readers.columns import Columns, resolve
 from sdgar.data.readers.files import SourceFile, find_files, reading
-from sdgar.data.readers.options import ReadOptions
 from sdgar.data.readers.partitions import with_folders
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.sources import Source, opened

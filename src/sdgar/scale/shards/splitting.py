@@ -123,8 +123,8 @@ def _by_time(shards: Shards, share: float) -> tuple[_Held, str, int]:
 def _times(shard: Shard) -> NDArray[np.int64]:
     if shard.time_E is None:
         raise UsageError(
-            "a split by time needs times, and these shards have none. Write them with --time, or "
-            "split them by paper.",
+            "a split by time needs times, and these shards have none. Write them with "
+            "--time-column, or split them by paper.",
             code="no_time",
         )
     return shard.time_E

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import at_least
-from sdgar.data import contexts
 from sdgar.data.history import History
 from sdgar.data.id_file import id_arrays
 from sdgar.data.ids import Ids, common_kind
 from sdgar.data.interactions import Interactions
+from sdgar.data.read_options import USER
 from sdgar.errors import UsageError
 from sdgar.scale.shards.files import write_arrays
 from sdgar.scale.shards.hashing import shard_of
@@ -96,7 +96,7 @@ def write(data: Interactions, path: str | Path, n_shards: int, *, overwrite: boo
 
 def require_plain(data: Interactions) -> None:
     """Raise if interactions have what shards do not keep."""
-    if data.context != contexts.USER:
+    if data.context != USER:
         raise UsageError(
             f"shards hold the rows of users, and a context is {', '.join(data.context)} here. "
             "Leave --context out.",

@@ -20,7 +20,7 @@ Table = Annotated[
 ]
 IdColumn = Annotated[
     str | None,
-    typer.Option("--id", metavar="NAME", help="Name the column of the ids; default: id."),
+    typer.Option("--id-column", metavar="NAME", help="Name the column of the ids; default: id."),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.data.readers.options import ReadOptions
+    from sdgar.data.read_options import ReadOptions
     from sdgar.serve.events_reader import StoredEvents
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)

@@ -1,4 +1,8 @@
-"""The options of reading: everything that a caller may say about an input."""
+"""The options of reading: everything that a caller may say about an input.
+
+The fields of ``ReadOptions`` are also options of the command line, and the texts under them its
+help. Nothing heavy is imported here, as a help page needs this file.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from sdgar.data import contexts
-from sdgar.data.merging import Duplicates
-from sdgar.data.weighting import WEIGHTINGS, Weighting
+from sdgar.arguments import one_of
 from sdgar.errors import UsageError, unknown_name
+
+Duplicates = Literal["error", "sum", "max", "last"]
+"""The rule for rows of one (user, item) pair whose weights differ."""
+Weighting = Literal["auto", "raw", "log", "bm25"]
+"""The transformation of weights."""
+WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
+SeenBy = Literal["user", "context"]
+"""The rule for what recommendations leave out: the items of the user in any context, or of the
+context alone."""
+USER = ("user",)
+"""The fields of a context unless others are named: the user alone."""
 
 TWO_MARKS = "::"
 """The only delimiter of more than one character, which MovieLens writes between fields."""
@@ -30,52 +43,49 @@ class ReadOptions:
     """The options of reading. Columns that are not named are guessed from the names people use."""
 
     user: str | None = None
-    """The column of the user ids; ``None`` guesses."""
+    """The column of users; guessed if none is named."""
     item: str | None = None
-    """The column of the item ids; ``None`` guesses."""
+    """The column of items; guessed if none is named."""
     weight: str | None = None
-    """The column of the weights. Without it every row counts once, even if a column looks like a
-    weight, unless ``weights`` is given; ``"none"`` asks for no weights."""
+    """The column of weights. Without it every row counts once, unless --weights is given; none:
+    no weights."""
     weights: Weighting | None = None
-    """The use of the weights: ``"log"``, ``"bm25"``, ``"raw"``, or ``"auto"``, which takes them
-    as they are unless they range too widely, and then ``"log"``. See ``sdgar.data.weighting``."""
+    """Transform the weights: log, bm25, raw, or auto (raw, or log if they range widely)."""
     time: str | None = None
-    """The column of the times; ``None`` guesses, ``"none"`` asks for no times."""
+    """The column of times; guessed if none is named; none: no times."""
     rating: str | None = None
-    """The column of ratings to which ``min_rating`` applies."""
+    """The column of ratings, to which --min-rating applies."""
     min_rating: float | Literal["auto", "unset"] | None = "auto"
-    """The least rating of a row to learn from. ``"auto"`` takes 0.7 of the highest rating (see
-    ``sdgar.data.ratings``), ``None`` counts every row, ``"unset"`` makes ratings an error."""
+    """Train on rows with at least this rating; auto: 0.7 of the highest one; none: on all rows."""
     kind: str | None = None
-    """The column of the kinds of events, such as view and buy; ``None`` guesses, ``"none"`` asks
-    for no kinds."""
+    """The column of kinds of events, such as view and buy; guessed if none is named; none: no
+    kinds."""
     kinds: tuple[str, ...] | None = None
-    """The kinds of events to learn from. ``None`` takes all but those that speak against an item,
-    such as dislike and skip; see ``sdgar.data.kinds``."""
+    """Train on events of these kinds only. Without it, on all but dislike, skip, hide, return and
+    similar words."""
     dislike_kinds: tuple[str, ...] | None = None
-    """Kinds of events that speak against an item, beside dislike, skip, hide, return and their
-    like, which always do unless ``kinds`` names them."""
+    """Take events of these kinds as dislikes, in addition to dislike, skip, hide, return and
+    similar words."""
     dislike_below: float | None = None
-    """Ratings below this speak against an item, and those from here to ``min_rating`` neither for
-    nor against it; ``None`` stands for ``min_rating``. Without ratings it is a weight: rows of
-    less, also below 0, speak against their item, and all others are learned from."""
+    """Take ratings below this as dislikes, and ignore those from here to --min-rating. Without
+    ratings it applies to weights."""
     delimiter: str | None = None
-    """The character between fields, ``"tab"`` or ``"::"``; ``None`` takes it from the file
-    extension."""
+    """The separator of fields in text files: one character, tab or ::."""
     header_columns: tuple[str, ...] | None = None
-    """The names of the columns, for files that have no header line."""
+    """The names of the columns of files without a header, as user,item,time."""
     duplicates: Duplicates = "error"
-    """The rule for rows of one (user, item) pair whose weights differ."""
+    """The rule for repeated (user, item) pairs with different weights: error, sum, max or last."""
     allow_bad_rows: bool = False
-    """Leave out and count rows that cannot be used, instead of refusing the input."""
-    context: tuple[str, ...] = contexts.USER
-    """The fields of a context: user, columns by name, and hour, weekday or daypart of the time."""
-    seen_by: contexts.SeenBy = "user"
-    """With "user", an item that a user has is left out of their lists in all contexts; with
-    "context", only in the context that has it."""
+    """Leave malformed rows out and count them, instead of refusing the file."""
+    context: tuple[str, ...] = USER
+    """The fields of a context: user, or user and other columns, as user,city; hour, weekday and
+    daypart are made from the time."""
+    seen_by: SeenBy = "user"
+    """With several fields in the context, leave out the items that a user has in any context
+    (user), or only in this one (context)."""
     max_uncompressed: int | None = None
-    """The bytes that a gz, zst or Parquet file may unpack to; ``None`` stands for this machine's
-    memory, at most 64 GiB."""
+    """The most bytes that a gz, zst or Parquet file may unpack to, as 8G; by default the RAM of
+    this machine, at most 64 GiB."""
 
     def counted(self) -> dict[str, Any]:
         """Return what was said of the rows that are learned from, and of how much each counts.
@@ -122,9 +132,12 @@ class ReadOptions:
             raise UsageError(
                 f"min_rating must be a number or none, got {self.min_rating!r}.", code="bad_option"
             )
-        contexts.require_fields(self.context)
-        contexts.require_seen_by(self.seen_by)
-        if self.seen_by == "context" and self.context == contexts.USER:
+        one_of("seen_by", self.seen_by, get_args(SeenBy))
+        if self.context != USER:
+            from sdgar.data.contexts import require_fields
+
+            require_fields(self.context)
+        if self.seen_by == "context" and self.context == USER:
             raise UsageError(
                 "--seen-by context needs contexts of several fields: name them with --context.",
                 code="bad_option",
@@ -139,8 +152,8 @@ class ReadOptions:
         for name in ("kinds", "dislike_kinds"):
             if getattr(self, name) is not None and self.kind == "none":
                 raise UsageError(
-                    f"--{name.replace('_', '-')} asks for kinds and --kind none for none. Leave "
-                    "one of them out.",
+                    f"--{name.replace('_', '-')} asks for kinds and --kind-column none for none. "
+                    "Leave one of them out.",
                     code="bad_option",
                 )
         if both := sorted({*(self.kinds or ())} & {*(self.dislike_kinds or ())}):
