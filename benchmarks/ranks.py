@@ -1,7 +1,7 @@
 """Measure how fast several processes of one machine train on shards, beside one with two threads.
 
     python benchmarks/ranks.py --json benchmarks/reports/ranks.json
-    python benchmarks/ranks.py --layout sharded --events gowalla --json FILE
+    python benchmarks/ranks.py --events gowalla --json FILE
 
 Shards are made up as ``shards.py --direct`` does, or made of the training rows of a data set.
 SD-Softmax is trained on them by ``sdgar train --workers N`` in turns, and the speed of a run is
@@ -39,7 +39,6 @@ def train(args: Any, folder: Path, run: Path, workers: int) -> dict[str, Any]:
     """Train once, and read the seconds of each epoch and what was saved."""
     words = ["train", str(folder), "--out", str(run), "--together", str(TOGETHER)]
     words += ["--test-users", str(args.test_users), "--overwrite", "--workers", str(workers)]
-    words += ["--items", args.layout] if workers > 1 else []
     for setting in ("memory=0", f"dim={args.dim}", f"epochs={args.epochs}"):
         words += ["--set", setting]
     asked = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
@@ -79,7 +78,6 @@ def main() -> None:
         threads={"type": int, "default": 2},
         rounds={"type": int, "default": 1},
         workers={"type": int, "nargs": "+", "default": [1, 2, 4]},
-        layout={"choices": ("replicated", "sharded"), "default": "replicated"},
         events={"metavar": "SET", "help": "the name of a data set to train on"},
         test_users={"type": int, "default": 100},
     )
@@ -109,7 +107,6 @@ def main() -> None:
         "load": os.getloadavg()[1],
         "threads of one process": args.threads,
         "data": args.events or "made up",
-        "layout": args.layout,
         "rows": sizes.n_rows,
         "users": sizes.n_users,
         "items": sizes.n_items,

@@ -1951,31 +1951,6 @@ def ranks() -> str:
     return markdown(["by", "positives a second", "of one process"], rows)
 
 
-def ranks_sharded() -> str:
-    """Say how fast several processes train with sharded items, beside one, and what they send."""
-    report = _report("ranks-sharded.json")
-    rows = []
-    for count, speed in report["positives_per_second"].items():
-        alone = count == "1"
-        rows.append(
-            [
-                "one process, two threads" if alone else f"{count} workers, a thread each",
-                f"{speed:,}",
-                f"{report['of one process'][count]:.2f}",
-                f"{report['cpu_seconds'][count]:.0f} s",
-                "–" if alone else f"{report['sent_for_a_positive'][count]:,.0f}",
-            ]
-        )
-    head = ["by", "positives a second", "of one process", "of cores, in all", "bytes a positive"]
-    return markdown(head, rows) + (
-        f"\n\nGowalla, D = {report['dim']}; all of them gave the model "
-        f"`{report['model'][:8]}` (the first digits of its SHA-256), with NDCG@50 "
-        f"{report['ndcg@50']:.4f}. Bytes are those that the first worker sends in steps, over the "
-        f"positives of all workers. Commit `{report['commit'][:7]}` on {report['cpu']}; "
-        f"{report['load']:.0f} processes wanted its cores at the same time."
-    )
-
-
 def kills() -> str:
     """How many trainings went on to the bytes of one process after a worker was killed."""
     report = _report("kills.json")
@@ -2132,7 +2107,6 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "shards": ("docs/scale.md", shards),
     "shards-beside": ("docs/scale.md", shards_beside),
     "ranks": ("docs/scale.md", ranks),
-    "ranks-sharded": ("docs/scale.md", ranks_sharded),
     "sharded-gpu": ("docs/scale.md", sharded_gpu),
     "recommend-all": ("docs/scale.md", recommend_all),
     "kills": ("docs/scale.md", kills),

@@ -12,7 +12,7 @@ import torch
 import sdgar
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
-from sdgar.scale.run import bytes_needed, run_shards
+from sdgar.scale.run import needs_of, run_shards
 from sdgar.scale.sharded import OnShards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
@@ -180,11 +180,13 @@ def test_blocks_have_all_rows_once(shards):
 
 def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_path):
     model = model_of("sdsoftmax")
-    items, block = bytes_needed(model, shards, 4)
+    needs = needs_of(model, shards, 4)
     with pytest.raises(ResourceError, match="--together 1"):
-        run_shards(model, shards, out=tmp_path / "run", memory=items + block // 3, together=4)
+        run_shards(
+            model, shards, out=tmp_path / "run", memory=needs.items + needs.block // 3, together=4
+        )
     with pytest.raises(ResourceError, match="smaller dim or states"):
-        run_shards(model, shards, out=tmp_path / "run", memory=items // 2, together=4)
+        run_shards(model, shards, out=tmp_path / "run", memory=needs.items // 2, together=4)
     assert not list(tmp_path.iterdir())
 
 

@@ -1,7 +1,5 @@
 """Processes that train together, forked from one that has imported everything already."""
 
-import gc
-import json
 import os
 import traceback
 from collections.abc import Callable
@@ -26,8 +24,6 @@ _PROCESSES.set_forkserver_preload(
 )  # fmt: skip
 CHUNK = 240
 """Numbers that a chunk of a refit looks at, so few that there are chunks for several processes."""
-_NOW_AND_THEN = 8
-"""The steps after which a process looks at what it has in memory, which takes long."""
 _LONG = 300
 """The seconds after which a test gives up."""
 
@@ -58,8 +54,6 @@ class Task:
     """The shards of a process that are not those of all."""
     versions: dict[int, str] = field(default_factory=dict)
     """The version of sdgar of a process that is not that of all."""
-    counts: bool = False
-    """Whether each process says what was sent in steps, and what it should have been."""
 
 
 def run_together(task: Task, count: int) -> dict[int, str]:
@@ -128,7 +122,6 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
         asked.append(True)
         return SIGTERM if len(asked) == task.stop_after else None
 
-    steps = Steps(shards.n_items, together) if task.counts else None
     every = {"checkpoint_every": told.pop("checkpoint_every", 0.0)}
     if number:
         follow_run(model, shards, out=task.out, workers=together, **told)
@@ -138,82 +131,7 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
             **told, **every,
         )  # fmt: skip
     meeting.leave()
-    if steps is None:
-        return f"sent {together.sent}"
-    assert together.sent == steps.found["sent"]
-    return json.dumps(steps.found)
-
-
-class Steps:
-    """What a process with a part of the items sends in steps, counted anew from what it met."""
-
-    def __init__(self, n_items: int, workers: Any) -> None:
-        from sdgar.scale.owned_cpu import _Batches
-
-        self.found = {"sent": 0, "expected": 0, "steps": 0, "most": 0}
-        self._n_items, self._workers, self._draws = n_items, workers, 0
-        self._part = -(-n_items // workers.count)
-        run, asked = _Batches.run, _Batches._asked
-
-        def run_and_count(batches: Any, first: int, visits: int) -> None:
-            if not visits:  # it is only compiled
-                run(batches, first, visits)
-                return
-            self._draws, before = 0, workers.swapped
-            run(batches, first, visits)
-            self.found["sent"] += workers.swapped - before
-            self._count(batches)
-
-        def ask_and_count(batches: Any, words_A3: Any) -> Any:
-            self._draws += int((words_A3[:, 0] % workers.count != workers.number).sum())
-            return asked(batches, words_A3)
-
-        _Batches.run = run_and_count  # type: ignore[method-assign]
-        _Batches._asked = ask_and_count  # type: ignore[method-assign]
-
-    def _count(self, batches: Any) -> None:
-        from sdgar.scale.traffic import to_owners
-
-        workers, mine = self._workers, int(batches._dealt.count_1[0])
-        entries = []
-        for visit in range(mine):
-            count, items = batches._own_scratch.count_V[visit], batches._met.item_VS[visit]
-            met = [*items[:count], *items[batches._p :]]
-            entries += [(visit, int(i)) for i in met if i % workers.count != workers.number]
-        y_IK = getattr(batches._proposal, "y_IK", None)
-        self.found["steps"] += 1
-        self.found["expected"] += to_owners(
-            draws=self._draws,
-            rows=len({item for _, item in entries}),
-            visits=len({(visit, item % workers.count) for visit, item in entries}),
-            entries=len(entries),
-            dim=batches._dim,
-            states=0 if y_IK is None else y_IK.shape[1],
-            workers=workers.count,
-        )
-        if self.found["steps"] % _NOW_AND_THEN == 1:
-            self.found["most"] = max(self.found["most"], self._most())
-
-    def _most(self) -> int:
-        """Return the most rows of a table of items, or of tables of states, that is in memory.
-
-        Models that were measured are kept by the first process, and do not count.
-        """
-        from torch.nn import Parameter
-
-        from sdgar.engines.fused.cpu_records import Items
-        from sdgar.samplers.decomposable import Decomposable
-
-        sizes = [0]
-        for one in gc.get_objects():
-            if type(one) is Parameter and len(one) in (self._n_items, self._part):
-                sizes.append(len(one))
-            if type(one) is Items:
-                sizes += [len(table) for table in one.arrays().values()]
-            if type(one) is Decomposable:
-                own_states = -(-one.state_of.n // self._workers.count)
-                sizes += [len(one.y_IK), *[self._n_items] * (len(one.item_of.bin_RN) > own_states)]
-        return max(sizes)
+    return f"sent {together.sent}"
 
 
 def _mishaps(task: Task, number: int) -> None:

@@ -51,7 +51,6 @@ def train(
     together: options.Together = TOGETHER,
     test_users: options.TestUsers = TEST_USERS,
     workers: options.WorkerCount = 1,
-    items: options.ItemLayout = "auto",
     gpu_memory: options.GpuMemory = None,
     resume: options.Resume = None,
     checkpoint_every: options.CheckpointEvery = CHECKPOINT_SECONDS,
@@ -99,7 +98,7 @@ def train(
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
         train_job(
-            screen, job, job.estimator(), resume, verbose, explain, workers, items, ahead,
+            screen, job, job.estimator(), resume, verbose, explain, workers, ahead,
             resume=True,
         )  # fmt: skip
         return
@@ -144,6 +143,6 @@ def train(
         shards=options.of_shards(folder, memory, together, test_users, gpu_memory),
     )  # fmt: skip
     train_job(
-        screen, job, estimator, out, verbose, explain, workers, items, ahead,
+        screen, job, estimator, out, verbose, explain, workers, ahead,
         inputs=(files, test, valid),
     )  # fmt: skip

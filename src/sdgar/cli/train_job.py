@@ -16,13 +16,12 @@ from sdgar.scale.commands.train_shards import train_on_shards
 if TYPE_CHECKING:
     from sdgar.cli.ahead import Ahead
     from sdgar.runs.job import Job
-    from sdgar.scale.run import Layout
     from sdgar.systems.base import Estimator
 
 
 def train_job(
     screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
-    workers: int, items: Layout, ahead: Ahead, *, resume: bool = False,
+    workers: int, ahead: Ahead, *, resume: bool = False,
     inputs: tuple[Any, ...] = (),
 ) -> None:  # fmt: skip
     """Read the rows of a job, run it on them, and tell what came of it."""
@@ -31,8 +30,7 @@ def train_job(
             _train(screen, job, estimator, out, verbose, explain, resume=resume, inputs=inputs)
             return
         train_on_shards(
-            screen, job, estimator, out, verbose, explain, workers=workers, items=items,
-            resume=resume,
+            screen, job, estimator, out, verbose, explain, workers=workers, resume=resume,
         )  # fmt: skip
 
 

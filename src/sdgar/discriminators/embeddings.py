@@ -115,14 +115,6 @@ class Embeddings(nn.Module):
         other.__dict__["_parameters"] = {**self._parameters, "user_UD": nn.Parameter(user_UD)}
         return other
 
-    def for_items(self, item_ID: Tensor, bias_I: Tensor | None) -> Self:
-        """Return the scores of the same contexts by other items."""
-        other = copy(self)
-        bias = None if bias_I is None else nn.Parameter(bias_I)
-        tables = {"item_ID": nn.Parameter(item_ID), "bias_I": bias}
-        other.__dict__["_parameters"] = {**self._parameters, **tables}
-        return other
-
     def contexts(self) -> Tensor:
         """Return u_UD of all contexts."""
         return self.user_UD if self.place_UF is None else self.user_UD[self.place_UF].sum(dim=1)

@@ -46,14 +46,11 @@ def start(cosine: Cosine, data: Interactions, *, sweeps: int) -> None:
 
 
 @torch.no_grad()
-def directions(item_ID: Tensor, data: Interactions, gram_DD: Tensor | None = None) -> Tensor:
-    """Return where the users of some rows start if the items are given: û_UD by least squares.
-
-    With ``gram_DD``, which is V'V of all items, only those that these users have are given.
-    """
+def directions(item_ID: Tensor, data: Interactions) -> Tensor:
+    """Return where the users of some rows start if the items are given: û_UD by least squares."""
     items_of = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=item_ID.device)
     none_UD = item_ID.new_zeros(data.n_users, item_ID.shape[1])
-    along_UD = _LEAST_SQUARES.improve(none_UD, items_of, item_ID, gram_DD=gram_DD)
+    along_UD = _LEAST_SQUARES.improve(none_UD, items_of, item_ID)
     lost_U1 = along_UD.norm(dim=1, keepdim=True) == 0
     return normalize(torch.where(lost_U1, 1.0, along_UD), dim=1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from sdgar.maths.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
 _BLOCK_ON_CPU, _BLOCK_ON_GPU = 1 << 20, 1 << 26
-GRAM_ROWS = 256
+_GRAM_ROWS = 256
 """The rows of a block of which the products of all columns are added up at once."""
 _NARROW = 128
 """The most columns of blocks of which a product is too small for several threads."""
@@ -51,7 +51,7 @@ class HalfSweep:
 
     def __call__(self, known: SparseMatrix, v_CD: Tensor) -> Tensor:
         """Return u_RD for the rows of ``known``, whose columns are the rows of v."""
-        value_D, basis_DD = _diagonal(self.alpha * gram([v_CD]))
+        value_D, basis_DD = _diagonal(self.alpha * _gram(v_CD))
         padded_CD = pad(v_CD @ basis_DD, (0, 0, 0, 1))
         u_RD = v_CD.new_empty(known.n_rows, v_CD.shape[1])
         for rows_B in _blocks(known.length_R, v_CD.shape[1]):
@@ -66,15 +66,13 @@ class HalfSweep:
         v_CD: Tensor,
         *,
         steps: int = 3,
-        gram_DD: Tensor | None = None,
     ) -> Tensor:
         """Return rows nearer to the solution than u_r, by conjugate gradients (Takács et al. 2011).
 
-        A step costs O(D) an entry and O(D²) a row, where the solution costs D times as much. With
-        ``gram_DD``, which is V'V, v has only those rows that are columns of an entry.
+        A step costs O(D) an entry and O(D²) a row, where the solution costs D times as much.
         """
         norm_R = self.l2 * (known.weight_R + self.alpha * known.n_columns) ** self.power
-        gram_DD = self.alpha * (gram([v_CD]) if gram_DD is None else gram_DD)
+        gram_DD = self.alpha * _gram(v_CD)
         on_cpu = u_RD.device.type == "cpu" and u_RD.dtype == torch.float32
         if on_cpu and (kernels := _kernels()) is not None:
             return _by_rows(kernels, u_RD, known, v_CD, norm_R, gram_DD, steps)
@@ -168,19 +166,13 @@ def _diagonal(gram_DD: Tensor) -> tuple[Tensor, Tensor]:
     return value_D, basis_DD
 
 
-def gram(pieces: Iterable[Tensor]) -> Tensor:
-    """V'V, summed by blocks of rows: a long sum is cut into as many parts as there are threads.
-
-    V may come in pieces, all of which but the last have a multiple of ``GRAM_ROWS`` rows.
-    """
-    gram_DD: Tensor | None = None
-    for v_CD in pieces:
-        dim = v_CD.shape[1]
-        gram_DD = v_CD.new_zeros(dim, dim) if gram_DD is None else gram_DD
-        with cores.torch_threads(1 if dim <= _NARROW else None):
-            for v_BD in v_CD.split(GRAM_ROWS):  # type: ignore[no-untyped-call]
-                gram_DD.addmm_(v_BD.T, v_BD)
-    assert gram_DD is not None
+def _gram(v_CD: Tensor) -> Tensor:
+    """V'V, summed by blocks of rows: a long sum is cut into as many parts as there are threads."""
+    dim = v_CD.shape[1]
+    gram_DD = v_CD.new_zeros(dim, dim)
+    with cores.torch_threads(1 if dim <= _NARROW else None):
+        for v_BD in v_CD.split(_GRAM_ROWS):  # type: ignore[no-untyped-call]
+            gram_DD.addmm_(v_BD.T, v_BD)
     return gram_DD
 
 

@@ -12,7 +12,6 @@ from functools import singledispatch
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
@@ -26,35 +25,28 @@ from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 
-def for_users(
-    system: System, data: Interactions, *, seed: int, gram_DD: Tensor | None = None
-) -> System:
-    """Return the system for the users of ``data``, who start where the items lead or at random.
-
-    A system that has only those items that these users have needs ``gram_DD``, V'V of all items.
-    """
+def for_users(system: System, data: Interactions, *, seed: int) -> System:
+    """Return the system for the users of ``data``, who start where the items lead or at random."""
     return replace(
         system,
-        discriminator=_scores(system.discriminator, data, seed, gram_DD),
+        discriminator=_scores(system.discriminator, data, seed),
         sampler=_proposals(system.sampler, data, seed),
     )
 
 
 @singledispatch
-def _scores(part: Any, data: Interactions, seed: int, gram_DD: Tensor | None) -> Any:
+def _scores(part: Any, data: Interactions, seed: int) -> Any:
     raise _not_by_blocks("discriminator", part)
 
 
 @_scores.register
-def _(
-    part: MatrixFactorization, data: Interactions, seed: int, gram_DD: Tensor | None
-) -> MatrixFactorization:
+def _(part: MatrixFactorization, data: Interactions, seed: int) -> MatrixFactorization:
     return part.for_users(part.drawn(data.n_users, part.item_ID.shape[1], seed))
 
 
 @_scores.register
-def _(part: Cosine, data: Interactions, seed: int, gram_DD: Tensor | None) -> Cosine:
-    return part.for_users(directions(part.item_ID, data, gram_DD))
+def _(part: Cosine, data: Interactions, seed: int) -> Cosine:
+    return part.for_users(directions(part.item_ID, data))
 
 
 @singledispatch

@@ -71,9 +71,8 @@ class ClosedForm(SampledSums):
             return
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
         log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
-        generator.move_y(
-            lambda y_IK, log_IK: self.sharpen(log_IK, self.lambda_y, y_IK, dim=0), log_d_IK
-        )
+        if generator.exchange.leads:
+            generator.set_y(self.sharpen(log_d_IK, self.lambda_y, generator.y_IK, dim=0))
 
     def sharpen(self, log_b: Tensor, lam: float, before: Tensor, *, dim: int) -> Tensor:
         """softmax(b / λ) along ``dim``, with λ in the unit of the calibration.

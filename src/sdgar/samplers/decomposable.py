@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from typing import ClassVar, Self
 
@@ -13,10 +13,9 @@ from sdgar.contracts import Health, KnownPositives, Negatives, Score
 from sdgar.maths.rng import Draws, Stream, uniform_line
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.generator import Update
+from sdgar.samplers.generator import Exchange, OneProcess, Update
 from sdgar.samplers.health import health
 from sdgar.samplers.reject import redraw_known
-from sdgar.scale.workers import ALONE
 
 
 class Decomposable:
@@ -31,7 +30,6 @@ class Decomposable:
     uses_scores: ClassVar[bool] = False
     knows_log_q: ClassVar[bool] = True
     counts_tries: ClassVar[bool] = False
-    apart: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -46,8 +44,8 @@ class Decomposable:
         """The update by which the generator follows the discriminator."""
         self.items_follow = True
         """Whether an update moves Y too, or X alone."""
-        self.workers = ALONE
-        """The processes that compute an update together; the first one moves Y."""
+        self.exchange: Exchange = OneProcess()
+        """How the processes that compute an update together divide it."""
         self.set_x(_random(seed, 0, n_users, states))
         self.set_y(_random(seed, n_users, n_users + n_items, states))
 
@@ -58,15 +56,6 @@ class Decomposable:
     def set_y(self, weight_IK: Tensor) -> None:
         """Set the columns y_k and build the tables of P(i | k)."""
         self._take_y(AliasTables.of(weight_IK.T))
-
-    def own_items(self) -> Tensor:
-        """Return the numbers of all items."""
-        return torch.arange(len(self.y_IK), device=self.y_IK.device)
-
-    def move_y(self, rule: Callable[[Tensor, Tensor], Tensor], log_d_IK: Tensor) -> None:
-        """Set Y to what a rule makes of Y and d, if this is the first of several processes."""
-        if self.workers.leads:
-            self.set_y(rule(self.y_IK, log_d_IK))
 
     def for_users(self, state_of: AliasTables) -> Self:
         """Return the generator of other contexts, whose states are given; items are shared."""
@@ -122,7 +111,7 @@ class Decomposable:
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Update X and Y once, and return the health of the generator."""
         self.update(self, score, seed=seed, epoch=epoch)
-        if not self.workers.leads:
+        if not self.exchange.leads:
             return Health()
         return health(self, score, target=self.update.log_target, seed=seed, epoch=epoch)
 

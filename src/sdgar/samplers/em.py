@@ -20,7 +20,6 @@ the generator has only to follow; from random tables it lags behind for many epo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -75,7 +74,8 @@ class ExpectationMaximization(SampledSums):
             return
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=2)
         log_d_IK = self.log_d(generator, score, log_z_U, mu_U, seed, epoch)
-        generator.move_y(partial(step, floor=self.floor_y, dim=0), log_d_IK)
+        if generator.exchange.leads:
+            generator.set_y(step(generator.y_IK, log_d_IK, self.floor_y, dim=0))
 
     def _learn_positives(self, generator: Mixture, positives: History) -> None:
         """Climb Σ_c Σ_{i ∈ I_c} log Q(i|c): x ← x ⊙ (S Y) and y ← y ⊙ (S'X), S_ci = 1/Q(i|c).

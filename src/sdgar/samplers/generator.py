@@ -1,16 +1,50 @@
-"""The protocols of a decomposable generator and of the update that moves it."""
+"""The protocols of a decomposable generator, of its update, and of processes that share it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from torch import Tensor
 
 from sdgar.contracts import Score
 from sdgar.maths.rng import Draws
 from sdgar.samplers.alias import AliasTables
-from sdgar.scale.workers import Workers
+
+
+class Exchange(Protocol):
+    """How several processes divide the work of an update of the generator."""
+
+    @property
+    def leads(self) -> bool:
+        """True in the one process that changes what belongs to items."""
+        ...
+
+    def own_chunks(self, count: int) -> range:
+        """Return the numbers of the chunks that this process computes, of so many."""
+        ...
+
+    def collect(
+        self, chunks: list[Tensor | None], shapes: Sequence[tuple[int, ...]]
+    ) -> list[Tensor]:
+        """Return the chunks of all processes, which have these shapes."""
+        ...
+
+
+class OneProcess:
+    """The exchange of a process that computes everything by itself."""
+
+    leads = True
+
+    def own_chunks(self, count: int) -> range:
+        """Return the numbers of all chunks."""
+        return range(count)
+
+    def collect(
+        self, chunks: list[Tensor | None], shapes: Sequence[tuple[int, ...]]
+    ) -> list[Tensor]:
+        """Return the chunks, all of which were computed here."""
+        return [chunk for chunk in chunks if chunk is not None]
 
 
 class Mixture(Protocol):
@@ -18,10 +52,8 @@ class Mixture(Protocol):
 
     items_follow: bool
     """Whether an update moves Y too, or X alone."""
-    workers: Workers
-    """The processes that compute an update together; the first one moves Y."""
-    apart: ClassVar[bool]
-    """Whether each process has the items of its own alone; if not, it has all of them."""
+    exchange: Exchange
+    """How the processes that compute an update together divide it."""
 
     @property
     def x_UK(self) -> Tensor:
@@ -57,14 +89,6 @@ class Mixture(Protocol):
 
     def set_y(self, weight_IK: Tensor) -> None:
         """Set the items of the states, in proportion to these weights."""
-        ...
-
-    def own_items(self) -> Tensor:
-        """Return the numbers of the items whose rows Y has, from where draws may have left it."""
-        ...
-
-    def move_y(self, rule: Callable[[Tensor, Tensor], Tensor], log_d_IK: Tensor) -> None:
-        """Set Y to what a rule makes of Y and d, column by column."""
         ...
 
     def deal_x(self, other_U: Tensor) -> None:

@@ -24,7 +24,6 @@ from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.generator import Mixture
-from sdgar.scale.workers import ALONE, Workers
 
 _CHUNK, _CHUNK_ON_GPU = 1 << 22, 1 << 28
 """Numbers that a chunk looks at, one for each row, draw and state. On the CPU there should be
@@ -74,16 +73,16 @@ class SampledSums:
     ) -> tuple[Tensor, Tensor]:
         """log Z_c = log Σ_i exp(f/T) and μ_c = E_P f, estimated with draws from Q(. | c)."""
 
-        def of(users_B: Tensor) -> tuple[Tensor, ...]:
+        def of(users_B: Tensor) -> Tensor:
             items_BS = self._items(generator, users_B, seed, epoch, part)
             f_BS = self.value(score(users_B, items_BS))
             a_BS = f_BS / self.temperature - generator.log_q(users_B, items_BS)
             log_z_B = a_BS.logsumexp(dim=1) - math.log(self.samples)
-            return log_z_B, (a_BS.softmax(dim=1) * f_BS).sum(dim=1)
+            mu_B = (a_BS.softmax(dim=1) * f_BS).sum(dim=1)
+            return torch.stack((log_z_B, mu_B), dim=1)
 
-        shape = (len(generator.x_UK),)
-        log_z_U, mu_U = self._by_chunks(of, shape, 2, generator, generator.workers)
-        return log_z_U, mu_U
+        log_z_U, mu_U = self._by_chunks(of, (len(generator.x_UK), 2), generator).unbind(dim=1)
+        return log_z_U.contiguous(), mu_U.contiguous()
 
     def log_b(
         self,
@@ -96,7 +95,7 @@ class SampledSums:
     ) -> Tensor:
         """log b_ck = log mean_j [P(j|c)/Q(j|c)] h_j y_jk, j ~ Q(. | c): Eq. 9."""
 
-        def of(users_B: Tensor) -> tuple[Tensor, ...]:
+        def of(users_B: Tensor) -> Tensor:
             items_BS = self._items(generator, users_B, seed, epoch, 1)
             f_BS = self.value(score(users_B, items_BS))
             log_q_BS = generator.log_q(users_B, items_BS)
@@ -104,11 +103,9 @@ class SampledSums:
             term_BS = log_p_BS - log_q_BS + self.log_h(f_BS, mu_U[users_B][:, None])
             if self.over_q:
                 term_BS = term_BS - log_q_BS
-            return (mixtures.log_average(term_BS, generator.y_IK, items_BS),)
+            return mixtures.log_average(term_BS, generator.y_IK, items_BS)
 
-        shape = tuple(generator.x_UK.shape)
-        (log_b_UK,) = self._by_chunks(of, shape, 1, generator, generator.workers)
-        return log_b_UK
+        return self._by_chunks(of, tuple(generator.x_UK.shape), generator)
 
     def log_d(
         self,
@@ -120,11 +117,10 @@ class SampledSums:
         epoch: int,
     ) -> Tensor:
         """log d_ki = log mean_c [P(i|c)/Q(c|i)] h_c(i) x_ck, c ~ Q(c | i): Eq. 12."""
-        number_I = generator.own_items()
         inverse = Inverse(generator)
 
-        def of(items_B: Tensor) -> tuple[Tensor, ...]:
-            draws = Draws(seed, Stream.GENERATOR_ITEMS, epoch, number_I[items_B][:, None])
+        def of(items_B: Tensor) -> Tensor:
+            draws = Draws(seed, Stream.GENERATOR_ITEMS, epoch, items_B[:, None])
             slots_S = torch.arange(self.samples, device=items_B.device)
             users_BS = inverse.draw(items_B[:, None], draws, slots_S)
             items_BS = items_B[:, None].expand_as(users_BS)
@@ -137,11 +133,9 @@ class SampledSums:
                 term_BS = term_BS - mixtures.log_mix(
                     generator.y_IK, items_B, generator.x_UK, users_BS
                 )
-            return (mixtures.log_average(term_BS, generator.x_UK, users_BS),)
+            return mixtures.log_average(term_BS, generator.x_UK, users_BS)
 
-        workers = ALONE if generator.apart else generator.workers
-        (log_d_IK,) = self._by_chunks(of, tuple(generator.y_IK.shape), 1, generator, workers)
-        return log_d_IK
+        return self._by_chunks(of, tuple(generator.y_IK.shape), generator)
 
     def _items(
         self, generator: Mixture, users_B: Tensor, seed: int, epoch: int, part: int
@@ -152,51 +146,31 @@ class SampledSums:
         return generator.draw(users_B[:, None], draws, slots_S)
 
     def _by_chunks(
-        self,
-        of: Callable[[Tensor], tuple[Tensor, ...]],
-        shape: tuple[int, ...],
-        count: int,
-        generator: Mixture,
-        workers: Workers,
-    ) -> tuple[Tensor, ...]:
-        """Return the ``count`` tensors of a shape that ``of`` gives the rows of.
+        self, of: Callable[[Tensor], Tensor], shape: tuple[int, ...], generator: Mixture
+    ) -> Tensor:
+        """Return the tensor of this shape of which ``of`` computes some rows.
 
-        It is asked for as many rows at once as bounded memory holds. No row depends on another. On
-        the CPU every chunk is computed by one thread that is free, so a thread that has to wait for
-        a core holds up one chunk and not every operation. Of several workers, each computes some
-        chunks, and they tell each other what they found. Where items are shared out, a chunk needs
-        the others, so all compute one at the same time, and one without rows if there is no more.
+        It computes as many rows at once as bounded memory holds. No row depends on another. On the
+        CPU every chunk is computed by one thread that is free, so a thread that has to wait for a
+        core holds up one chunk and not every operation.
         """
-        device = generator.x_UK.device
+        device, exchange = generator.x_UK.device, generator.exchange
         most = _CHUNK if device.type == "cpu" else _CHUNK_ON_GPU
         size = max(1, most // (self.samples * generator.x_UK.shape[1]))
         starts = range(0, max(1, shape[0]), size)
-        found: list[tuple[Tensor, ...]] = [()] * len(starts)
+        ends = [min(shape[0], start + size) for start in starts]
+        chunks: list[Tensor | None] = [None] * len(starts)
+        own = exchange.own_chunks(len(starts))
 
         def part(first: int, last: int) -> None:
             with torch.no_grad():  # torch has one such switch for each thread
-                for chunk in range(workers.number, len(starts) + workers.count, workers.count)[
-                    first:last
-                ]:
-                    start, end = (min(shape[0], one * size) for one in (chunk, chunk + 1))
-                    pieces = of(torch.arange(start, end, device=device))
-                    if chunk < len(starts):
-                        found[chunk] = pieces
+                for chunk in own[first:last]:
+                    chunks[chunk] = of(torch.arange(starts[chunk], ends[chunk], device=device))
 
-        if generator.apart and workers is generator.workers:
-            part(0, -(-len(starts) // workers.count))
-        else:
-            own = range(workers.number, len(starts), workers.count)
-            numbers = shape[0] * self.samples * generator.x_UK.shape[1]
-            mixtures.on_threads(part, len(own), numbers, device)
-        if workers.count > 1:
-            for chunk, start in enumerate(starts):
-                rows = min(size, shape[0] - start), *shape[1:]
-                pieces = found[chunk] or tuple(torch.empty(rows) for _ in range(count))
-                found[chunk] = tuple(map(torch.Tensor.contiguous, pieces))
-                for piece in found[chunk]:
-                    workers.hand_out(piece, chunk % workers.count)
-        return tuple(torch.cat(pieces) for pieces in zip(*found, strict=True))
+        numbers = shape[0] * self.samples * generator.x_UK.shape[1]
+        mixtures.on_threads(part, len(own), numbers, device)
+        shapes = [(end - start, *shape[1:]) for start, end in zip(starts, ends, strict=True)]
+        return torch.cat(exchange.collect(chunks, shapes))
 
 
 class Inverse:

@@ -167,9 +167,6 @@ class BlockEngine:
         vectors = self._taken(block, "vectors", everybody=True)
         return self._system_of(block, vectors, None, everybody=True).discriminator.factors()
 
-    def lend(self) -> None:
-        """Let the first worker have all items, which it has anyhow."""
-
     def state(self) -> dict[str, Tensor]:
         """Return what belongs to items, for the first worker; users are where they were put."""
         self._workers.tell(do="state")
@@ -331,7 +328,7 @@ class BlockEngine:
         sampler = engine.system.sampler
         if isinstance(sampler, Decomposable):
             sampler.items_follow = items_too
-            sampler.workers = self._workers if self._first is None else ALONE
+            sampler.exchange = self._workers if self._first is None else ALONE
         health: Health = engine.refit(epoch)
         if not isinstance(sampler, Decomposable):
             return health

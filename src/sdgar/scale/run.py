@@ -13,19 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from sdgar._version import __version__
-from sdgar.arguments import one_of
 from sdgar.data.interactions import Interactions
-from sdgar.errors import ResourceError, UsageError
 from sdgar.recommend.recommender import most_popular
 from sdgar.runs.run import RunResult, summary_of
 from sdgar.runs.workspace import WORK, Workspace, partial_of
-from sdgar.scale.needs import ram_needs
+from sdgar.scale.needs import RamNeeds, ram_needs
 from sdgar.scale.sharded import OnShards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.held import Held, Without, hold
@@ -39,9 +37,6 @@ from sdgar.training.trained import OnPhase, Phase
 
 TEST_SHARE = 0.2
 """The share of the rows of a test user that is set aside."""
-Layout = Literal["auto", "replicated", "sharded"]
-"""Where items are: all of them on every machine, a part of them with every worker, or by a rule."""
-LAYOUTS: tuple[Layout, ...] = ("auto", "replicated", "sharded")
 _CPU = torch.device("cpu")
 _LOGGER = logging.getLogger("sdgar")
 
@@ -64,18 +59,17 @@ def run_shards(
     command: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _LOGGER.info,
     workers: Workers = ALONE,
-    items: Layout = "auto",
 ) -> RunResult:
     """Train on shards, read the test rows once, and save; see ``experiments.run.run``.
 
     This is for the first of several workers; the others call ``follow_run``.
     """
-    layout = layout_of(items, estimator, shards, together, memory, workers)
-    told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory, items=layout)
+    require_memory(estimator, shards, together, memory)
+    told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
     estimator.require_on_gpu(shards, told)
     identity = identity_of(estimator, shards, together, test_users, ks)
     with (
-        workers.working(identity | {"sdgar": __version__, "items": layout}),
+        workers.working(identity | {"sdgar": __version__}),
         Workspace(out, identity, command=command, overwrite=overwrite, resume=resume) as workspace,
     ):
 
@@ -116,7 +110,6 @@ def run_shards(
             summary["workers"] = {
                 "count": workers.count,
                 "machines": workers.machines,
-                "items": layout,
                 "sent in steps": workers.sent,
             }
         model = model.knowing(shards.interactions(work))
@@ -134,18 +127,15 @@ def follow_run(
     together: int,
     test_users: int = TEST_USERS,
     ks: tuple[int, ...] = KS,
-    items: Layout = "auto",
 ) -> None:
     """Do the part of a worker that is not the first in what ``run_shards`` does."""
-    layout = layout_of(items, estimator, shards, together, memory, workers)
+    require_memory(estimator, shards, together, memory)
     identity = identity_of(estimator, shards, together, test_users, ks)
-    with workers.working(identity | {"sdgar": __version__, "items": layout}):
+    with workers.working(identity | {"sdgar": __version__}):
         seed = int(estimator.get_params()["seed"])
         train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
         work = partial_of(out) / WORK
-        how = OnShards(
-            together=together, work=work, memory=memory, workers=workers, items=layout
-        )  # fmt: skip
+        how = OnShards(together=together, work=work, memory=memory, workers=workers)
         estimator.follow_shards(train, how=how)
 
 
@@ -179,62 +169,13 @@ def rows_of(shards: Shards, held: Held) -> Interactions:
     return Interactions.from_arrays(raw[users_E], items)
 
 
-def layout_of(
-    items: Layout, estimator: Learner, shards: Shards, together: int, memory: int, workers: Workers
-) -> Literal["replicated", "sharded"]:
-    """Return where items are: where they fit in memory, every machine has all of them.
-
-    Raise if training takes more memory than it may.
-    """
-    one_of("items", items, LAYOUTS)
-    if items == "sharded" and workers.count == 1:
-        raise UsageError(
-            "items can be sharded among several workers only, and there is one. Start several with "
-            "--workers or torchrun, or leave --items out.",
-            code="bad_items",
-        )
-    all_items, block = bytes_needed(estimator, shards, together)
-    fits = all_items + block <= memory
-    if items == "sharded" or (items == "auto" and not fits and workers.count > 1):
-        require_within(memory, estimator, shards, together, workers.count)
-        return "sharded"
-    require_within(memory, estimator, shards, together)
-    return "replicated"
+def require_memory(estimator: Learner, shards: Shards, together: int, limit: int) -> None:
+    """Raise if training takes more RAM than it may."""
+    needs = needs_of(estimator, shards, together)
+    needs.require_within(limit, shards, together, estimator.system_name)
 
 
-def require_within(
-    memory: int, estimator: Learner, shards: Shards, together: int, parts: int = 1
-) -> int:
-    """Return the bytes of memory that training takes; raise if they are more than may be used.
-
-    Items may be shared out into so many parts, of which a worker has one.
-    """
-    items, block = bytes_needed(estimator, shards, together)
-    items = -(-items // parts)
-    if items + block <= memory:
-        return items + block
-    fewer = max(1, together * max(0, memory - items) // max(1, block))
-    cure = (
-        f"Put fewer shards together, such as --together {fewer}"
-        if items < memory and together > fewer
-        else "Use a smaller dim or states, leave rare items out, or shard the items among more "
-        "workers (--items sharded)"
-    )
-    some = f"{shards.n_items:,} items" if parts == 1 else f"a part of {shards.n_items:,} items"
-    raise ResourceError(
-        f"{estimator.system_name} needs {_gib(items)} for {some} and "
-        f"{_gib(block)} for the users of {together} shards, and --memory allows {_gib(memory)}. "
-        f"{cure}, or allow more memory.",
-        code="out_of_memory",
-    )
-
-
-def bytes_needed(estimator: Learner, shards: Shards, together: int) -> tuple[int, int]:
-    """Return the bytes for all items, and for the users and rows of the shards of a block."""
+def needs_of(estimator: Learner, shards: Shards, together: int) -> RamNeeds:
+    """Return the RAM that training takes."""
     on_gpu = OnShards().device(estimator.device).type == "cuda"
-    needs = ram_needs(estimator, shards, together, on_gpu=on_gpu)
-    return needs.items, needs.block
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
+    return ram_needs(estimator, shards, together, on_gpu=on_gpu)

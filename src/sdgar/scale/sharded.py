@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -31,7 +30,6 @@ from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Learned, Model
 from sdgar.scale.blocks import BlockEngine, ForUsers
 from sdgar.scale.gpu_blocks import GpuBlockEngine
-from sdgar.scale.owned_blocks import OwnedBlockEngine
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Held, Without, hold
@@ -46,8 +44,6 @@ from sdgar.training.trained import Phase, Trained
 
 _CPU = torch.device("cpu")
 _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
-_SOME = Interactions.from_arrays(["a", "a", "b", "c"], ["i", "j", "j", "k"])
-"""Rows of which the parts of a system can be made."""
 START_ROWS = 4_000_000
 """The most rows that the vectors and the generator are started on; of more, the first shards."""
 FEW = 0.001
@@ -75,8 +71,6 @@ class OnShards:
     what is left of it, or a quarter of it if that is more."""
     workers: Workers = ALONE
     """The processes that train together; several need a folder that all of them see."""
-    items: Literal["replicated", "sharded"] = "replicated"
-    """Whether every machine has all items, or each of several workers a part of them."""
     on_gpu: bool = False
     """Whether users wait on the GPU while others are trained there, instead of in memory."""
     gpu_memory: int | None = None
@@ -171,12 +165,6 @@ class ShardedTraining:
                 'for the GPU, or device="cpu".',
                 code="not_covered",
             )
-        if self._how.items == "sharded" and self._how.workers.count == 1:
-            raise UsageError(
-                "items are sharded among several workers, and there is one. Start several, or let "
-                "items be replicated.",
-                code="not_covered",
-            )
         if self._how.on_gpu and not self._on_gpu:
             raise UsageError(
                 'users can wait on the GPU only if it trains them. Use device="cuda", or set '
@@ -237,8 +225,6 @@ class ShardedTraining:
                     engine.state()
                 case {"do": "load_state"}:
                     engine.load_state({})
-                case {"do": "lend"}:
-                    engine.lend()
 
     @cores.torch_threads()
     def _run_epoch(self, engine: BlockEngine, epoch: int) -> None:
@@ -276,10 +262,7 @@ class ShardedTraining:
         training, blocks = self._training, Blocks(shards, self._how.together)
         before = time.perf_counter()
         enough = int((shards.rows_S.cumsum() <= START_ROWS).sum())
-        apart = self._how.items == "sharded"
-        # A worker that will be given some of the items makes no room for all of them.
-        few = apart and not self._how.workers.leads
-        first = _SOME if few else blocks.rows(0, max(1, enough))
+        first = blocks.rows(0, max(1, enough))
         system = training.recipe.compose(
             first, seed=training.seed, device=training.device, start=self._how.workers.leads
         )
@@ -293,7 +276,7 @@ class ShardedTraining:
                 system, first, blocks, seed=training.seed, for_users=self._for_users, users=users,
                 device=training.device,
             )  # fmt: skip
-        return (OwnedBlockEngine if apart else BlockEngine)(
+        return BlockEngine(
             system, first, blocks, seed=training.seed, for_users=self._for_users, users=users,
             workers=self._how.workers,
         )  # fmt: skip

@@ -19,7 +19,6 @@ from sdgar.engines.fused.cpu_records import Items
 from sdgar.machine import cores
 from sdgar.scale.common import Common
 from sdgar.scale.dealt_cpu import Deal, DealtCpuEngine
-from sdgar.scale.traffic import words_of
 from sdgar.scale.workers import Workers
 
 if TYPE_CHECKING:
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 
 _FACTORS = ("count_V", "item_e", "slope_e", "u_VD", "loss_V", "effective_V", "answered_V")
 """What the processes of a machine tell each other of the visits of a batch."""
+_EXTRA = 4
+"""The numbers that are sent of a visit besides its vector, slopes and items: a count, and three for
+the log."""
 _AT_ONCE = 64
 """The batches after which a process listens to signals."""
 _THREADS = 5
@@ -149,7 +151,7 @@ class _Factors:
     def __init__(self, workers: Workers, dim: int, entries: int, batch: int) -> None:
         self._workers, self._entries = workers, entries
         rows = batch if workers.machines > 1 and workers.local == 0 else 0
-        words = words_of(dim, entries)
+        words = dim + 2 * entries + _EXTRA
         self._said = torch.zeros(rows, words, dtype=torch.int32)
         self._heard = torch.zeros(workers.machines * rows, words, dtype=torch.int32)
 

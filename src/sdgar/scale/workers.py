@@ -8,7 +8,6 @@ in pickles. Those of one machine also share memory; see ``common.py``.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -42,8 +41,6 @@ class Workers:
     """The number of the machine of each process, in the order of their first processes."""
     sent: int = 0
     """The bytes that this process told others in steps, with what pads them."""
-    swapped: int = 0
-    """The bytes that this process gave others by ``swap``, in steps and between them."""
     store: Any = None
     """The store by which the processes have met."""
     cure: str = "Go on with --resume, with any number of workers."
@@ -98,28 +95,6 @@ class Workers:
         with self._together():
             _gather(heard, said, group=self._first)
 
-    def swap(
-        self, rows: Tensor, count_R: Sequence[int], heard_R: Sequence[int] | None = None
-    ) -> tuple[Tensor, list[int]]:
-        """Give process r the next ``count_R[r]`` rows; return what all have given this one.
-
-        Rows of process 0 come first. How many each gives is asked first, unless ``heard_R`` says
-        it, as it does of answers.
-        """
-        if self.count == 1:
-            return rows, list(count_R)
-        with self._together():
-            if heard_R is None:
-                lengths_R = torch.empty(self.count, dtype=torch.int64)
-                dist.all_to_all_single(lengths_R, torch.tensor(count_R, dtype=torch.int64))
-                self.swapped += (self.count - 1) * lengths_R.element_size()
-                heard_R = lengths_R.tolist()
-            heard = rows.new_empty((sum(heard_R), *rows.shape[1:]))
-            dist.all_to_all_single(heard, rows.contiguous(), list(heard_R), list(count_R))
-        given = sum(count_R) - count_R[self.number]
-        self.swapped += given * math.prod(rows.shape[1:]) * rows.element_size()
-        return heard, list(heard_R)
-
     def spread(self, arrays: Iterable[NDArray[Any]]) -> None:
         """Give all machines the numbers of the first process, into arrays that each of them has.
 
@@ -131,20 +106,22 @@ class Workers:
                     dist.broadcast(torch.from_numpy(array), 0, group=self._first)
         self.meet()
 
-    def hand_out(self, rows: Tensor, owner: int) -> None:
-        """Give all processes the numbers of one of them, into a tensor that each of them has."""
-        if self.count > 1:
-            with self._together():
-                dist.broadcast(rows, owner)
+    def own_chunks(self, count: int) -> range:
+        """Return the numbers of the chunks of an update that this process computes."""
+        return range(self.number, count, self.count)
 
-    def told(self, said: Tensor) -> Tensor:
-        """Return what all processes say, one after the other; all say as much."""
-        if self.count == 1:
-            return said[None]
-        heard = said.new_empty((self.count, *said.shape))
-        with self._together():
-            _gather(heard.view(-1), said.contiguous().view(-1))
-        return heard
+    def collect(
+        self, chunks: list[Tensor | None], shapes: Sequence[tuple[int, ...]]
+    ) -> list[Tensor]:
+        """Return the chunks of all processes, each of which has computed its own."""
+        found = []
+        for number, (chunk, shape) in enumerate(zip(chunks, shapes, strict=True)):
+            whole = torch.empty(shape) if chunk is None else chunk.contiguous()
+            if self.count > 1:
+                with self._together():
+                    dist.broadcast(whole, number % self.count)
+            found.append(whole)
+        return found
 
     def take_number(self) -> int:
         """Return a new number, the same for all processes that call this as often."""

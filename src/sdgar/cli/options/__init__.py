@@ -164,7 +164,6 @@ from sdgar.cli.options.training import (
 )
 from sdgar.scale.commands.options import (
     GpuMemory,
-    ItemLayout,
     Memory,
     TestUsers,
     Together,
@@ -221,7 +220,6 @@ __all__ = [
     "ItemColumn",
     "ItemFacts",
     "ItemFeatures",
-    "ItemLayout",
     "ItemsEach",
     "Json",
     "Keep",

@@ -344,17 +344,11 @@ def _finish_decomposable(
     return None
 
 
-@inner
-def state_at(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
-    """Return the state at an address, and the two words by which it draws an item."""
-    w0, w1, w2, w3 = words(p.seed, row, slot, tail)
-    return from_table(p.state_bins, user, p.n_states, w0, w1), w2, w3
-
-
 @variant(one, Decomposable)
 def _one_decomposable(p: Any, tail: Any, row: Any, slot: Any, user: Any) -> Any:
-    state, high, low = state_at(p, tail, row, slot, user)
-    return from_table(p.item_bins, state, p.n_items, high, low)
+    w0, w1, w2, w3 = words(p.seed, row, slot, tail)
+    state = from_table(p.state_bins, user, p.n_states, w0, w1)
+    return from_table(p.item_bins, state, p.n_items, w2, w3)
 
 
 @variant(finish_draws, RankByFactor)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba.draws import entry_in, from_table
+from sdgar.kernels.numba.draws import entry_in
 from sdgar.kernels.numba.math import exp_negative
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.rows import add_row, dot_rows, row_at
@@ -37,19 +37,6 @@ def draw(
 
     share(part, drawn.numel(), drawn.numel())
     return drawn
-
-
-def draw_states(
-    state_bins: Tensor, rows: Tensor, *, addresses: Tensor, slots: Tensor, seed: int, tail: int
-) -> Tensor:  # fmt: skip
-    """Draw the state alone for each (row, address, slot), and the two words that draw an entry."""
-    shape = np.broadcast_shapes(rows.shape, addresses.shape, slots.shape)
-    flat = [_flat(t.expand(shape)) for t in (rows, addresses, slots)]
-    words_A3 = torch.empty(len(flat[0]), 3, dtype=torch.int32)
-    where = _flat(state_bins), state_bins.shape[1]
-    share(_draw_states, len(words_A3), len(words_A3), np.uint64(seed), tail, *where, *flat,
-          words_A3.numpy())  # fmt: skip
-    return words_A3
 
 
 def mix(left_RK: Tensor, rows_B: Tensor, right_NK: Tensor, others_BS: Tensor) -> Tensor:
@@ -125,18 +112,6 @@ def _draw(
             min(_BLOCK, last - start), start, seed, tail, n_states, n_entries, state_bins,
             entry_bins, row_B, address_B, slot_B, place_B, fraction_B, rest_B, drawn_B,
         )  # fmt: skip
-    return None
-
-
-@outer
-def _draw_states(
-    first: Any, last: Any, seed: Any, tail: Any, state_bins: Any, n_states: Any, row_A: Any,
-    address_A: Any, slot_A: Any, words_A3: Any,
-) -> Any:  # fmt: skip
-    for a in range(first, last):
-        w0, w1, w2, w3 = words(seed, address_A[a], slot_A[a], tail)
-        words_A3[a, 0] = np.int32(from_table(state_bins, row_A[a], n_states, w0, w1))
-        words_A3[a, 1], words_A3[a, 2] = np.int32(np.uint32(w2)), np.int32(np.uint32(w3))
     return None
 
 

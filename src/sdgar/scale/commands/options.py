@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -52,16 +52,6 @@ WorkerCount = Annotated[
         metavar="N",
         help="Train on shards by so many processes of this machine, which give the model of one; "
         "for several machines, start the command with torchrun instead.",
-    ),
-]
-
-ItemLayout = Annotated[
-    Literal["auto", "replicated", "sharded"],
-    typer.Option(
-        "--items",
-        metavar="LAYOUT",
-        help="Let every machine have all items (replicated), or every worker a part of them "
-        "(sharded); auto shards them if all of them do not fit in --memory. The model is the same.",
     ),
 ]
 

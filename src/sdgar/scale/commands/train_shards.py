@@ -18,7 +18,6 @@ from sdgar.scale.commands.workers import several
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.runs.job import Job
-    from sdgar.scale.run import Layout
     from sdgar.scale.shards import Shards
     from sdgar.scale.workers import Workers
     from sdgar.systems.base import Estimator
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 def train_on_shards(
     screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool,
-    *, workers: int = 1, items: Layout = "auto", resume: bool = False,
+    *, workers: int = 1, resume: bool = False,
 ) -> None:  # fmt: skip
     """Run a job on its folder of shards, and tell what came of it."""
     from sdgar.scale.shards import Shards
@@ -50,16 +49,16 @@ def train_on_shards(
             )
         if together.leads:
             _lead(
-                screen, job, estimator, shards, out, verbose, explain, together, items,
+                screen, job, estimator, shards, out, verbose, explain, together,
                 resume=resume,
             )  # fmt: skip
         else:
-            _follow(job, estimator, shards, out, together, items)
+            _follow(job, estimator, shards, out, together)
 
 
 def _lead(
     screen: Screen, job: Job, estimator: Learner, shards: Shards, out: Path, verbose: bool,
-    explain: bool, workers: Workers, layout: Layout, *, resume: bool,
+    explain: bool, workers: Workers, *, resume: bool,
 ) -> None:  # fmt: skip
     """Train, alone or as the first of several workers."""
     from sdgar.runs.run import loop_of
@@ -81,23 +80,19 @@ def _lead(
             estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
             on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
             command=asdict(job), tell=lambda note: screen.say("resume", note), workers=workers,
-            items=layout, **job.shards,
+            **job.shards,
         )  # fmt: skip
     tell_finished(screen, job, out, result, explain=explain)
 
 
-def _follow(
-    job: Job, estimator: Learner, shards: Shards, out: Path, workers: Workers, layout: Layout
-) -> None:  # fmt: skip
+def _follow(job: Job, estimator: Learner, shards: Shards, out: Path, workers: Workers) -> None:
     """Do the part of a worker that is led by the first, which alone listens to signals."""
     from sdgar.scale.run import follow_run
 
     assert job.shards is not None
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    follow_run(
-        estimator, shards, out=out, workers=workers, ks=tuple(job.ks), items=layout, **job.shards
-    )  # fmt: skip
+    follow_run(estimator, shards, out=out, workers=workers, ks=tuple(job.ks), **job.shards)
 
 
 def _show_memory(
@@ -105,14 +100,11 @@ def _show_memory(
 ) -> None:
     """Show the RAM that training takes."""
     from sdgar.scale.needs import gib
-    from sdgar.scale.run import bytes_needed
+    from sdgar.scale.run import needs_of
 
-    items, block = bytes_needed(estimator, shards, together)
-    shared, each = "", ""
-    if workers.count > 1:
-        shared = " that workers of a machine share"
-        each = f" in each of {workers.count} workers"
-    screen.say(
-        "memory",
-        f"{gib(items)} for items{shared}, and {gib(block)} for the users of a block{each}",
-    )
+    needs = needs_of(estimator, shards, together)
+    several = workers.count > 1
+    shared = " that workers of a machine share" if several else ""
+    each = f" in each of {workers.count} workers" if several else ""
+    items, block = gib(needs.items), gib(needs.block)
+    screen.say("memory", f"{items} for items{shared}, and {block} for the users of a block{each}")
