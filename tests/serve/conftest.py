@@ -15,9 +15,9 @@ import httpx
 
 import sdgar
 from sdgar.data.synthetic import Shape, generate
-from sdgar.serve.limits import Limits
-from sdgar.serve.server import Settings, application_of, server_of, state_from
-from sdgar.serve.state import State
+from sdgar.serve.limits import RequestLimits
+from sdgar.serve.routes.common import ServerState
+from sdgar.serve.server import ServerSettings, application_of, server_of, state_from
 
 SHAPE = Shape(users=60, items=40, interactions=900, concentration=0.11)
 
@@ -25,8 +25,8 @@ SHAPE = Shape(users=60, items=40, interactions=900, concentration=0.11)
 class Client:
     """Asks an application without a network, one question after the other."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.state: State = state_from(settings)
+    def __init__(self, settings: ServerSettings) -> None:
+        self.state: ServerState = state_from(settings)
         self.app = application_of(settings, self.state)
         self._loop = asyncio.new_event_loop()
         self.headers: dict[str, str] = {}
@@ -72,7 +72,7 @@ class Client:
 class Live:
     """A server on loopback, in a thread of this process."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.state = state_from(settings)
         self.server = server_of(settings, self.state)
         self._thread = threading.Thread(target=self.server.run)
@@ -94,9 +94,9 @@ class Live:
 @pytest.fixture(scope="session")
 def live(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     store = tmp_path_factory.mktemp("live") / "store.db"
-    settings = Settings(
+    settings = ServerSettings(
         models={"main": (str(model_folder), 1.0)}, store=f"sqlite:///{store}", port=0, page=False,
-        limits=Limits(body_seconds=0.5),
+        limits=RequestLimits(body_seconds=0.5),
     )  # fmt: skip
     server = Live(settings)
     yield server
@@ -132,7 +132,7 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Client]]:
     def start(folder: Path, *, store: bool | str = False, **settings: Any) -> Client:
         url = f"sqlite:///{tmp_path / 'store.db'}" if store is True else store or None
         models = settings.pop("models", {"main": (str(folder), 1.0)})
-        made.append(Client(Settings(models=models, store=url, page=False, **settings)))
+        made.append(Client(ServerSettings(models=models, store=url, page=False, **settings)))
         return made[-1]
 
     yield start

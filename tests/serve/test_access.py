@@ -41,7 +41,7 @@ def bearer(secret: str) -> tuple[bytes, bytes]:
 def test_a_role_may_do_what_those_before_it_may(held: str, needed: str) -> None:
     secret, key = made("a1", held)
     access = Access(needed=True)
-    access.take([key])
+    access.update([key])
     if ROLES.index(held) >= ROLES.index(needed):
         access.allow(scope(bearer(secret)), needed)
         access.allow(scope((b"x-api-key", secret.encode())), needed)
@@ -66,7 +66,7 @@ def test_a_role_may_do_what_those_before_it_may(held: str, needed: str) -> None:
 def test_everyone_else_gets_the_same_answer(headers: list[tuple[bytes, bytes]]) -> None:
     _, key = made("a1", "admin")
     access = Access(needed=True)
-    access.take([key])
+    access.update([key])
     with pytest.raises(Refused) as refused:
         access.allow(scope(*headers), "read")
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
@@ -78,7 +78,7 @@ def test_revoked_and_expired_keys_end() -> None:
     access = Access(needed=True, clock=lambda: now[0])
     soon, ending = made("b2", "read", expires=150.0)
     gone, revoked = made("c3", "read", revoked=True)
-    access.take([ending, revoked])
+    access.update([ending, revoked])
     access.allow(scope(bearer(soon)), "read")
     assert access.client(scope(bearer(soon))) == "key b2"
     with pytest.raises(Refused):
@@ -101,7 +101,7 @@ def test_every_route_needs_a_role_but_health(
     client = serving(model_folder, store=True)
     assert client.state.database is not None
     secret = client.state.database.add_key("reader", "read")
-    client.state.access.take(client.state.database.keys())
+    client.state.access.update(client.state.database.keys())
     client.state.access.needed = True
     document = client.state and client("GET", "/v1/openapi.json")
     assert document.status_code == 200

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sdgar.errors import UsageError
-from sdgar.serve.agreement import Agreement
+from sdgar.serve.coordinator import SwapCoordinator
 from sdgar.serve.snapshot import Snapshot
 from sdgar.serve.store import Database
-from sdgar.serve.swap import Models, Source
+from sdgar.serve.swap import ModelSource, ServedModels
 
 
 @pytest.fixture
@@ -39,14 +39,14 @@ class Member:
         group: str = "g",
         variants: tuple[str, ...] = ("main",),
     ) -> None:
-        self.models = Models(
-            {name: Source(name, shelf, watched=True) for name in variants},
+        self.models = ServedModels(
+            {name: ModelSource(name, shelf, watched=True) for name in variants},
             load=lambda folder: Snapshot.of(folder),
         )
         for variant in variants:
             self.models.reload(variant, "first")
-        self.agreement = Agreement(self.models, database, group)
-        self.agreement._name = f"{group} {name}"
+        self.coordinator = SwapCoordinator(self.models, database, group)
+        self.coordinator._name = f"{group} {name}"
 
     @property
     def serves(self) -> str:
@@ -56,17 +56,17 @@ class Member:
 def test_all_switch_once_all_are_ready(shelf: Path, database: Database) -> None:
     one, two = Member(shelf, database, "one"), Member(shelf, database, "two")
     for member in (one, two):
-        member.agreement.look()
-    one.agreement.propose("main", "second")
-    one.agreement.look()
+        member.coordinator.step()
+    one.coordinator.propose("main", "second")
+    one.coordinator.step()
     assert (one.serves, two.serves) == ("first", "first")  # the other one has not looked yet
-    two.agreement.look()
+    two.coordinator.step()
     assert two.serves == "second"  # both were ready
-    one.agreement.look()
+    one.coordinator.step()
     assert one.serves == "second"
-    one.agreement.propose("main", "second")
+    one.coordinator.propose("main", "second")
     for member in (one, two, one):
-        member.agreement.look()
+        member.coordinator.step()
         assert member.serves == "second"
 
 
@@ -80,10 +80,10 @@ def test_a_refusal_of_one_is_a_refusal_of_all(
 
     monkeypatch.setattr(two.models, "stage", no_memory)
     for member in (one, two):
-        member.agreement.look()
-    one.agreement.propose("main", "second")
+        member.coordinator.step()
+    one.coordinator.propose("main", "second")
     for member in (one, two, one, two):
-        member.agreement.look()
+        member.coordinator.step()
     assert (one.serves, two.serves) == ("first", "first")
     for member in (one, two):
         assert "no memory" in member.models.refused["main"].reason
@@ -94,14 +94,14 @@ def test_a_process_that_is_dead_is_not_waited_for(
 ) -> None:
     one, dead = Member(shelf, database, "one"), Member(shelf, database, "dead")
     for member in (one, dead):
-        member.agreement.look()
-    one.agreement.propose("main", "second")
-    one.agreement.look()
+        member.coordinator.step()
+    one.coordinator.propose("main", "second")
+    one.coordinator.step()
     assert one.serves == "first"
     now = time.time
-    monkeypatch.setattr("sdgar.serve.agreement.time.time", lambda: now() + 60)
+    monkeypatch.setattr("sdgar.serve.coordinator.time.time", lambda: now() + 60)
     monkeypatch.setattr("sdgar.serve.store.database.time.time_ns", lambda: int((now() + 60) * 1e9))
-    one.agreement.look()
+    one.coordinator.step()
     assert one.serves == "second"
 
 
@@ -115,13 +115,13 @@ def test_a_process_that_looks_late_learns_what_the_others_did(
         raise one.models.refuse(variant, name, "there is no memory left")
 
     for member in (one, late):
-        member.agreement.look()
+        member.coordinator.step()
     with monkeypatch.context() as patched:
         patched.setattr(one.models, "stage", no_memory)
-        one.agreement.propose("main", "second")
+        one.coordinator.propose("main", "second")
         for _ in range(looks):
-            one.agreement.look()
-    late.agreement.look()
+            one.coordinator.step()
+    late.coordinator.step()
     assert "no memory" in late.models.refused["main"].reason
     assert (one.serves, late.serves) == ("first", "first")
 
@@ -129,10 +129,10 @@ def test_a_process_that_looks_late_learns_what_the_others_did(
 def test_variants_beside_the_first_change_together_too(shelf: Path, database: Database) -> None:
     members = [Member(shelf, database, name, variants=("main", "b")) for name in ("one", "late")]
     for member in members:
-        member.agreement.look()
-    members[0].agreement.propose("b", "second")
+        member.coordinator.step()
+    members[0].coordinator.propose("b", "second")
     for member in (*members, members[1], members[1], members[0]):
-        member.agreement.look()
+        member.coordinator.step()
     for member in members:
         by_name = member.models.current.by_name
         assert [by_name[name].snapshot.name for name in ("main", "b")] == ["first", "second"]
@@ -145,16 +145,16 @@ def test_a_process_that_started_since_then_is_asked_too(shelf: Path, database: D
     def follow() -> None:
         while not over.is_set():
             for member in list(members):
-                member.agreement.look()
+                member.coordinator.step()
             time.sleep(0.01)
 
     thread = threading.Thread(target=follow)
     thread.start()
     try:
-        members[0].agreement.request_model("main", "second")
+        members[0].coordinator.reload("main", "second")
         members.append(Member(shelf, database, "late"))  # it starts with the first model
-        members[1].agreement.look()
-        members[0].agreement.request_model("main", "second")
+        members[1].coordinator.step()
+        members[0].coordinator.reload("main", "second")
     finally:
         over.set()
         thread.join()
@@ -164,10 +164,10 @@ def test_a_process_that_started_since_then_is_asked_too(shelf: Path, database: D
 def test_another_group_goes_its_own_way(shelf: Path, database: Database) -> None:
     one, other = Member(shelf, database, "one"), Member(shelf, database, "x", group="h")
     for member in (one, other):
-        member.agreement.look()
-    one.agreement.propose("main", "second")
+        member.coordinator.step()
+    one.coordinator.propose("main", "second")
     for member in (one, other):
-        member.agreement.look()
+        member.coordinator.step()
     assert (one.serves, other.serves) == ("second", "first")
 
 
@@ -178,26 +178,26 @@ def test_whoever_asks_is_told_when_it_is_done(shelf: Path, database: Database) -
     def follow() -> None:
         while not over.is_set():
             for member in (one, two):
-                member.agreement.look()
+                member.coordinator.step()
             time.sleep(0.01)
 
     thread = threading.Thread(target=follow)
     thread.start()
     try:
-        assert one.agreement.request_model("main", "second").name == "second"
+        assert one.coordinator.reload("main", "second").name == "second"
         assert (one.serves, two.serves) == ("second", "second")
         data = bytearray((shelf / "first" / "model.safetensors").read_bytes())
         data[-1] ^= 1
         (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
         with pytest.raises(UsageError, match="refused"):
-            two.agreement.request_model("main", "first")
+            two.coordinator.reload("main", "first")
         data[-1] ^= 1
         (shelf / "first" / "model.safetensors").write_bytes(bytes(data))
-        assert two.agreement.request_model("main", "first").name == "first"
+        assert two.coordinator.reload("main", "first").name == "first"
         assert (one.serves, two.serves) == ("first", "first")
-        assert two.agreement.request_model("main", "second").name == "second"
+        assert two.coordinator.reload("main", "second").name == "second"
         with pytest.raises(UsageError, match="no model"):
-            two.agreement.request_model("main", "third")
+            two.coordinator.reload("main", "third")
     finally:
         over.set()
         thread.join()

@@ -175,9 +175,9 @@ def test_endless_headers_are_refused(live: Live) -> None:
 
 
 def test_slow_headers_are_hung_up_on(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sdgar.serve import patience
+    from sdgar.serve import limits
 
-    monkeypatch.setattr(patience, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "HEADER_SECONDS", 0.3)
     start = time.perf_counter()
     assert raw(live, HEAD, patience=10) == b""
     assert time.perf_counter() - start < 5

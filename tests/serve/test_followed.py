@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sdgar.serve.followed import Followed, Since
-from sdgar.serve.variants import place_of
+from sdgar.serve.activity import RecentEvents, RecentFeedback
+from sdgar.serve.variants import position_of
 
 
 @dataclass
@@ -15,20 +15,20 @@ class Event:
 
 
 def test_the_newest_word_on_an_item_counts() -> None:
-    since = Since().after(
+    since = RecentFeedback().after(
         [Event("u", "a"), Event("u", "b", "dislike"), Event("u", "a", "skip"), Event("u", "b")]
     )
-    assert since == Since(liked=("b",), disliked=("a",))
+    assert since == RecentFeedback(liked=("b",), disliked=("a",))
     assert since.after([Event("u", "c", "buy", -1.0)]).disliked == ("a", "c")
 
 
 def test_events_may_come_twice() -> None:
     events = [Event("u", "a"), Event("v", "b"), Event("u", "c")]
-    followed = Followed(lambda user: [])
-    followed.take(events[:1])
-    followed.take(events)
-    assert followed.of("u") == Since(liked=("a", "c"))
-    assert followed.of("nobody") is None
+    recent = RecentEvents(lambda user: [])
+    recent.add(events[:1])
+    recent.add(events)
+    assert recent.of("u") == RecentFeedback(liked=("a", "c"))
+    assert recent.of("nobody") is None
 
 
 def test_what_is_forgotten_is_read_again() -> None:
@@ -39,15 +39,15 @@ def test_what_is_forgotten_is_read_again() -> None:
         read.append(user)
         return store.get(user, [])
 
-    followed = Followed(look, most_users=2)
-    followed.take([event for events in store.values() for event in events])
-    assert all(followed.of(user) == Since(liked=("a",)) for user in store)
+    recent = RecentEvents(look, most_users=2)
+    recent.add([event for events in store.values() for event in events])
+    assert all(recent.of(user) == RecentFeedback(liked=("a",)) for user in store)
     assert read == ["u0", "u1", "u2"]
-    assert followed.of("nobody") is None
+    assert recent.of("nobody") is None
 
 
 def test_places_of_users_are_spread_evenly() -> None:
-    places = [place_of(f"user {n}") for n in range(4000)]
+    places = [position_of(f"user {n}") for n in range(4000)]
     assert all(0 <= place < 1 for place in places)
     for tenth in range(10):
         share = sum(tenth <= 10 * place < tenth + 1 for place in places) / len(places)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sdgar.serve.limits import Limited, Limits, Rates
+from sdgar.serve.limits import LimitedApp, RateLimiter, RequestLimits
 
 Messages = list[dict[str, Any]]
 
@@ -23,7 +23,7 @@ async def never(scope: Any, receive: Any, send: Any) -> None:
 
 def ask(
     app: Any,
-    limits: Limits,
+    limits: RequestLimits,
     messages: Messages,
     *,
     headers: list[tuple[bytes, bytes]] | None = None,
@@ -44,7 +44,7 @@ def ask(
         sent.append(message)
 
     scope = {"type": "http", "path": path, "headers": headers or [], "method": "POST"}
-    limited = Limited(app, limits, lambda _: "me", [running])
+    limited = LimitedApp(app, limits, lambda _: "me", [running])
     asyncio.run(limited(scope, receive, send))
     return sent
 
@@ -58,47 +58,50 @@ def part(body: bytes, more: bool = False) -> dict[str, Any]:
 
 
 def test_a_body_within_its_bounds_goes_through_in_one_piece() -> None:
-    sent = ask(echo, Limits(body_bytes=6), [part(b"abc", True), part(b"def")])
+    sent = ask(echo, RequestLimits(body_bytes=6), [part(b"abc", True), part(b"def")])
     assert (sent[0]["status"], sent[1]["body"]) == (200, b"abcdef")
 
 
 @pytest.mark.parametrize("length", [b"7", b"-1", b"x", b"9" * 30])
 def test_a_body_that_is_announced_as_too_large_is_not_read(length: bytes) -> None:
     messages = [part(b"")]
-    sent = ask(echo, Limits(body_bytes=6), messages, headers=[(b"content-length", length)])
+    sent = ask(echo, RequestLimits(body_bytes=6), messages, headers=[(b"content-length", length)])
     assert told(sent) == (413, "too_large")
     assert messages
 
 
 def test_a_body_that_turns_out_too_large_is_refused() -> None:
-    sent = ask(echo, Limits(body_bytes=6), [part(b"abcd", True), part(b"efg", True)])
+    sent = ask(echo, RequestLimits(body_bytes=6), [part(b"abcd", True), part(b"efg", True)])
     assert told(sent) == (413, "too_large")
 
 
 def test_a_slow_body_is_not_waited_for() -> None:
-    sent = ask(echo, Limits(body_seconds=0.05), [part(b"a", True)], wait=True)
+    sent = ask(echo, RequestLimits(body_seconds=0.05), [part(b"a", True)], wait=True)
     assert told(sent) == (408, "too_slow")
 
 
 def test_a_client_that_hangs_up_gets_nothing() -> None:
-    assert ask(echo, Limits(), [part(b"a", True)]) == []
+    assert ask(echo, RequestLimits(), [part(b"a", True)]) == []
 
 
 def test_an_answer_that_takes_too_long_ends() -> None:
-    sent = ask(never, Limits(answer_seconds=0.05), [part(b"")])
+    sent = ask(never, RequestLimits(answer_seconds=0.05), [part(b"")])
     assert told(sent) == (504, "timeout")
 
 
 def test_too_many_at_once_are_turned_away_but_not_health() -> None:
-    sent = ask(echo, Limits(at_once=3), [part(b"")], running=3)
+    sent = ask(echo, RequestLimits(at_once=3), [part(b"")], running=3)
     assert told(sent) == (503, "overloaded")
     assert (b"retry-after", b"1") in sent[0]["headers"]
-    assert ask(echo, Limits(at_once=3), [part(b"")], running=3, path="/livez")[0]["status"] == 200
+    assert (
+        ask(echo, RequestLimits(at_once=3), [part(b"")], running=3, path="/livez")[0]["status"]
+        == 200
+    )
 
 
 def test_a_bucket_fills_up_again() -> None:
     now = [0.0]
-    rates = Rates(60, clock=lambda: now[0])
+    rates = RateLimiter(60, clock=lambda: now[0])
     assert [rates.wait("a") for _ in range(60)] == [0.0] * 60
     assert rates.wait("a") == pytest.approx(1.0)
     assert rates.wait("b") == 0.0
@@ -111,5 +114,5 @@ def test_a_bucket_fills_up_again() -> None:
 
 
 def test_no_rate_means_any_number() -> None:
-    rates = Rates(0)
+    rates = RateLimiter(0)
     assert not any(rates.wait("a") for _ in range(1000))

@@ -82,14 +82,14 @@ def both_know(serving: Callable[..., Client], folder: Path, store: bool | str) -
     item = sdgar.load(folder).items.values.tolist()[5]
     assert ask(there, "guest")[0]["basis"] == "popular"
     feedback(here, {"user": "guest", "item": item})
-    assert there.state.chores is not None
-    there.state.chores.start()
+    assert there.state.background is not None
+    there.state.background.start()
     try:
         until = time.monotonic() + 20
         while ask(there, "guest")[0]["basis"] != "feedback":
             assert time.monotonic() < until
     finally:
-        there.state.chores.stop()
+        there.state.background.stop()
     assert ask(there, "guest")[0]["items"] == ask(here, "guest")[0]["items"]
     assert here("PUT", f"/v1/items/{item}", {"hidden": True}).status_code == 200
     assert there.state.database is not None

@@ -14,7 +14,7 @@ import pytest
 import sdgar
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
-from sdgar.serve.swap import Models, Source
+from sdgar.serve.swap import ModelSource, ServedModels
 
 from .conftest import SHAPE, Client
 
@@ -35,23 +35,23 @@ def put(shelf: Path, folder: Path, name: str) -> Path:
     return target
 
 
-def models_of(shelf: Path) -> Models:
-    return Models({"main": Source("main", shelf, watched=True)})
+def models_of(shelf: Path) -> ServedModels:
+    return ServedModels({"main": ModelSource("main", shelf, watched=True)})
 
 
 def test_the_newest_model_answers(shelf: Path, other_folder: Path) -> None:
     models = models_of(shelf)
     before = models.current
-    assert models.wanted() == {}
+    assert models.outdated() == {}
     put(shelf, other_folder, "second")
-    assert list(models.wanted()) == ["main"]
+    assert list(models.outdated()) == ["main"]
     models.reload()
     assert models.current.first.snapshot.name == "second"
     assert before.first.snapshot.name == "first"  # who began with it keeps it
-    assert models.wanted() == {}
+    assert models.outdated() == {}
     assert models.reload("main", "first").name == "first"
     assert models.swaps == 2
-    assert models.wanted() == {}  # somebody wants the older one, until there is a newer one
+    assert models.outdated() == {}  # somebody wants the older one, until there is a newer one
 
 
 def test_a_newer_model_takes_the_place_of_one_that_was_asked_for(
@@ -60,10 +60,10 @@ def test_a_newer_model_takes_the_place_of_one_that_was_asked_for(
     put(shelf, other_folder, "second")
     models = models_of(shelf)
     models.reload("main", "first")
-    assert models.wanted() == {}
+    assert models.outdated() == {}
     sdgar.Quick(dim=5, seed=9).fit(data).save(tmp_path / "made")
     put(shelf, tmp_path / "made", "third")
-    assert list(models.wanted()) == ["main"]
+    assert list(models.outdated()) == ["main"]
 
 
 def damaged(folder: Path) -> None:
@@ -105,10 +105,10 @@ def test_a_bad_model_changes_nothing_and_is_named(
 def test_a_refused_model_is_not_tried_again_and_again(shelf: Path, other_folder: Path) -> None:
     models = models_of(shelf)
     damaged(put(shelf, other_folder, "bad"))
-    assert list(models.wanted()) == ["main"]
+    assert list(models.outdated()) == ["main"]
     with pytest.raises(UsageError):
         models.reload()
-    assert models.wanted() == {}
+    assert models.outdated() == {}
 
 
 @pytest.mark.parametrize("name", ["../first", "first/", "", ".", "..", "/", "a" * 65, "fi\0rst"])
@@ -124,7 +124,7 @@ def test_a_model_of_half_the_users_is_looked_at_first(shelf: Path) -> None:
     sdgar.Quick(dim=8).fit(few).save(shelf / "few")
     with pytest.raises(UsageError, match="20 users where the old one has 60"):
         models.reload("main", "few")
-    free = Models({"main": Source("main", shelf, watched=True)}, canary=False)
+    free = ServedModels({"main": ModelSource("main", shelf, watched=True)}, canary=False)
     assert free.reload("main", "few").name == "few"
 
 
@@ -144,7 +144,7 @@ def test_one_item_for_everyone_is_looked_at_first(shelf: Path, model_folder: Pat
         _first(shelf).reload("main", "planted")
 
 
-def _first(shelf: Path) -> Models:
+def _first(shelf: Path) -> ServedModels:
     newest = max((path / "manifest.json").stat().st_mtime for path in shelf.iterdir())
     os.utime(shelf / "first" / "manifest.json", (newest + 1, newest + 1))
     return models_of(shelf)

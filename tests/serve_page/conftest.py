@@ -20,8 +20,8 @@ from sdgar.systems.sdsoftmax import SDSoftmax
 
 pytest.importorskip("fastapi", reason='the server needs the extra: pip install "sdgar[serve]"')
 
-from sdgar.serve.server import Settings
-from sdgar.serve.showcase import fill
+from sdgar.serve.demo_entries import fill
+from sdgar.serve.server import ServerSettings
 from sdgar.serve.store import Database
 
 from ..serve.conftest import Live
@@ -70,7 +70,7 @@ def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     store = f"sqlite:///{folder / 'store.db'}"
     with Database.open(store) as database:
         fill(database, sdgar.load(folder / "run"))
-    live = Live(Settings(models={"main": (str(folder / "run"), 1.0)}, store=store, port=0))
+    live = Live(ServerSettings(models={"main": (str(folder / "run"), 1.0)}, store=store, port=0))
     yield live.url + "/"
     live.close()
 

@@ -10,7 +10,7 @@ import sdgar
 from sdgar.data import kinds
 from sdgar.data.readers import read_files, read_options
 from sdgar.errors import DataError, SdgarError, UsageError
-from sdgar.serve.events_export import export_events
+from sdgar.serve.event_tables import export_events
 from sdgar.serve.store import Database, Event
 from sdgar.serve.store.database import copy_store
 
@@ -222,7 +222,7 @@ def test_a_store_moves_with_all_it_has(tmp_path, postgresql_url):
         assert one.get("item", "1") == two.get("item", "1")
         two.add_events([Event("c", "3"), Event("a", "1", key="k")])
         assert [event.user for event in two.events_after(0)[0]] == ["a", "b", "c"]
-        two.want("v2", "runs/b")
+        two.request_model("v2", "runs/b")
         assert two.requested_model().version == "v2"
         with pytest.raises(UsageError, match="has rows") as caught:
             copy_store(one, two)

@@ -84,7 +84,7 @@ def _serve(screen: Screen, out: Path, port: int) -> None:
     store = f"sqlite:///{out.with_name(f'{out.name}-store.db')}"
     served.require_extra()
     from sdgar.recommend.recommender import load
-    from sdgar.serve.showcase import fill
+    from sdgar.serve.demo_entries import fill
     from sdgar.serve.store import Database
 
     with Database.open(store) as database:

@@ -1,8 +1,9 @@
-"""Requests that wait together are answered together.
+"""Batching: queries that wait at the same time are answered together.
 
-One thread computes. While it is busy, questions gather; when it is free, it takes all that are of
-the kind of the oldest one, up to a bound. So a lone question never waits for company, and a crowd
-is answered by one matrix product. The queue is bounded: whoever finds it full is told to come back.
+One thread computes. While it is busy, queries wait in a queue. When it is free, it takes all
+queries of the same kind as the oldest one, up to a limit. So a single query never waits for
+others, and many queries are answered by one matrix product. The queue has a limit: further queries
+are refused.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ from typing import Any
 from sdgar.serve.problems import Refused
 
 Work = Callable[[Hashable, Sequence[Any]], Sequence[Any]]
-"""Answers questions of one kind, each with an answer."""
+"""Answers queries of one kind."""
 
 
 @dataclass(slots=True)
 class _Waiting:
+    """A query in the queue."""
+
     kind: Hashable
-    question: Any
+    query: Any
     answer: asyncio.Future[Any]
 
 
 class Batches:
-    """Questions on their way to the thread that computes."""
+    """A queue of queries for the computing thread."""
 
     def __init__(
         self,
@@ -45,20 +48,20 @@ class Batches:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="sdgar-answers")
 
     def __len__(self) -> int:
-        """Return how many questions wait."""
+        """Return the number of waiting queries."""
         return len(self._waiting)
 
-    async def ask(self, kind: Hashable, question: Any) -> Any:
-        """Return the answer to a question, once it was its turn."""
+    async def ask(self, kind: Hashable, query: Any) -> Any:
+        """Return the answer to a query, after waiting for its turn."""
         if len(self._waiting) >= self._queue:
-            raise Refused(503, "Too many questions wait. Ask again soon.", retry_after=1)
+            raise Refused(503, "Too many queries wait. Try again soon.", retry_after=1)
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(kind, question, future))
+        self._waiting.append(_Waiting(kind, query, future))
         self._start()
         return await future
 
     def close(self) -> None:
-        """Let the thread end after what it is doing."""
+        """Stop the thread after its current batch."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _start(self) -> None:
@@ -71,12 +74,12 @@ class Batches:
         if self._on_batch is not None:
             self._on_batch(len(batch))
         loop = asyncio.get_running_loop()
-        questions = [one.question for one in batch]
-        running = loop.run_in_executor(self._pool, self._work, batch[0].kind, questions)
-        running.add_done_callback(lambda done: self._over(batch, done))
+        queries = [one.query for one in batch]
+        running = loop.run_in_executor(self._pool, self._work, batch[0].kind, queries)
+        running.add_done_callback(lambda done: self._finish(batch, done))
 
     def _take(self) -> list[_Waiting]:
-        """Take the oldest question and others of its kind; whoever hung up is dropped."""
+        """Remove and return the oldest query and others of its kind; drop cancelled ones."""
         batch: list[_Waiting] = []
         others: list[_Waiting] = []
         while self._waiting and len(batch) < self._most:
@@ -87,9 +90,9 @@ class Batches:
         self._waiting.extendleft(reversed(others))
         return batch
 
-    def _over(self, batch: list[_Waiting], done: asyncio.Future[Any]) -> None:
+    def _finish(self, batch: list[_Waiting], done: asyncio.Future[Any]) -> None:
         self._busy = False
-        error = done.exception() if not done.cancelled() else Refused(503, "The server ends.")
+        error = done.exception() if not done.cancelled() else Refused(503, "The server stops.")
         answers = [None] * len(batch) if error is not None else done.result()
         for one, answer in zip(batch, answers, strict=True):
             if one.answer.done():

@@ -1,7 +1,7 @@
-"""Bounds on what any client can cost: bytes, seconds, requests at once and requests a minute.
+"""Limits on the cost of a client: bytes, seconds, headers, connections and requests per minute.
 
-They are one layer in front of the application, which looks at no path but those of health: whatever
-a request asks for, it has passed here.
+``LimitedApp`` is one layer in front of the application. It applies to every path but those of
+health checks. Headers are limited before that, by ``BoundedHttpProtocol``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sdgar.serve.problems import Refused, problem
 
@@ -19,77 +23,85 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-HEALTH = ("/livez", "/readyz")
+HEALTH_PATHS = ("/livez", "/readyz")
 """The paths that are answered however busy the server is."""
+HEADER_SECONDS = 5.0
+"""The maximum time for the headers of a request to arrive, from their first byte."""
+HEADER_BYTES = 32 << 10
+"""The maximum size of the request line and the headers of a request."""
 _MOST_CLIENTS = 10_000
-"""How many clients are remembered for the rate; those who were not heard of longest are forgotten
-first."""
+"""The number of clients whose rate is remembered; the least recently seen are dropped first."""
+_HEADERS_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"connection: close\r\ncontent-length: 0\r\n\r\n"
+)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The bounds of a server."""
+class RequestLimits:
+    """The limits of a server on its requests."""
 
     body_bytes: int = 1 << 20
-    """The most bytes of a body."""
+    """The maximum size of a body in bytes."""
     body_seconds: float = 10.0
-    """The longest that a body may take to arrive."""
+    """The maximum time for a body to arrive."""
     answer_seconds: float = 30.0
-    """The longest that an answer may take."""
+    """The maximum time for an answer."""
     at_once: int = 256
-    """The most requests that are worked on or wait; any more are turned away."""
+    """The maximum number of requests in progress; further requests are refused."""
     per_minute: int = 0
-    """The most requests of a client in a minute, by its key or address; 0 means any number."""
+    """The maximum number of requests per minute of a client (a key or an address); 0: no limit."""
 
 
-class Limited:
-    """An application behind bounds."""
+class LimitedApp:
+    """An application behind limits."""
 
     def __init__(
-        self, app: Any, limits: Limits, client_of: Callable[[Any], str], running: list[int]
+        self, app: Any, limits: RequestLimits, client_of: Callable[[Any], str], running: list[int]
     ) -> None:
         self._app, self._limits, self._client_of = app, limits, client_of
-        self._rates = Rates(limits.per_minute)
+        self._rates = RateLimiter(limits.per_minute)
         self._running = running
-        """How many requests are worked on, as a list of one number that others may read."""
+        """The number of requests in progress, as a list of one number that others may read."""
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Answer a request, or turn it away."""
-        if scope["type"] != "http" or scope["path"] in HEALTH:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
             await self._app(scope, receive, send)
             return
         try:
-            self._let_in(scope)
+            self._admit(scope)
         except Refused as refused:
             await problem(refused)(scope, receive, send)
             return
         self._running[0] += 1
         try:
-            await self._answered(scope, receive, send)
+            await self._answer(scope, receive, send)
         finally:
             self._running[0] -= 1
 
-    def _let_in(self, scope: Any) -> None:
+    def _admit(self, scope: Any) -> None:
+        """Raise if the server is busy, the client asks too often, or the body is too large."""
         if self._running[0] >= self._limits.at_once:
-            raise Refused(503, "The server is busy. Ask again soon.", retry_after=1)
+            raise Refused(503, "The server is busy. Try again soon.", retry_after=1)
         wait = self._rates.wait(self._client_of(scope))
         if wait > 0:
             most = self._limits.per_minute
-            raise Refused(429, f"A client may ask {most} times a minute.", retry_after=wait)
+            raise Refused(429, f"A client may send {most} requests a minute.", retry_after=wait)
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._limits.body_bytes:
             raise self._too_large()
 
     def _too_large(self) -> Refused:
         most = self._limits.body_bytes
-        return Refused(413, f"A body may have {most:,} bytes. Ask in several requests.")
+        return Refused(413, f"A body may have {most:,} bytes. Send several requests.")
 
-    async def _answered(self, scope: Any, receive: Receive, send: Send) -> None:
-        began = False
+    async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
+        started = False
 
-        async def sent(message: Message) -> None:
-            nonlocal began
-            began = began or message["type"] == "http.response.start"
+        async def send_and_note(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
             await send(message)
 
         try:
@@ -97,16 +109,16 @@ class Limited:
             if body is None:  # the client has gone
                 return
             async with asyncio.timeout(self._limits.answer_seconds):
-                await self._app(scope, _given(body, receive), sent)
+                await self._app(scope, _replayed(body, receive), send_and_note)
         except Refused as refused:
             await problem(refused)(scope, receive, send)
         except TimeoutError:
-            if not began:
+            if not started:
                 late = Refused(504, f"No answer within {self._limits.answer_seconds:g} s.")
                 await problem(late)(scope, receive, send)
 
     async def _body(self, receive: Receive) -> bytes | None:
-        """Read the whole body within its bounds; None if the client has gone."""
+        """Read the whole body within its limits; return None if the client has gone."""
         parts: list[bytes] = []
         size = 0
         try:
@@ -126,29 +138,29 @@ class Limited:
             raise Refused(408, slow) from None
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
-    """Give a body that was read already, and then whatever comes."""
-    told = False
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a channel that yields a body that was read already, and then new messages."""
+    sent = False
 
-    async def again() -> Message:
-        nonlocal told
-        if told:
+    async def replay() -> Message:
+        nonlocal sent
+        if sent:
             return await receive()
-        told = True
+        sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return replay
 
 
-class Rates:
-    """A bucket of requests for each client, which fills up again evenly within a minute."""
+class RateLimiter:
+    """A token bucket for each client, which refills evenly within a minute."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._clock = per_minute, clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, client: str) -> float:
-        """Take one request out of a bucket, or say how many seconds are to be waited for it."""
+        """Take one token; return 0, or the seconds until the client has one."""
         if not self._most:
             return 0.0
         now = self._clock()
@@ -159,3 +171,83 @@ class Rates:
         while len(self._left) > _MOST_CLIENTS:
             self._left.popitem(last=False)
         return 0.0 if allowed else (1 - left) * 60 / self._most
+
+
+class BoundedHttpProtocol(asyncio.Protocol):
+    """An HTTP connection of uvicorn whose headers have limits in time and size.
+
+    uvicorn limits how long an idle connection is kept, but neither how long headers may take nor
+    how long they may be. This protocol passes all bytes on to uvicorn's. A parser of its own finds
+    where the headers of each request begin and end.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._inner = HttpToolsProtocol(*args, **options)
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: Any = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._in_headers, self._header_bytes = True, 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the time limit of the first headers."""
+        self._transport = transport
+        self._inner.connection_made(transport)
+        self._start_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time limit."""
+        self._stop_deadline()
+        self._inner.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count the bytes of headers, and pass all bytes on."""
+        if self._in_headers:
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADER_BYTES and b"\r\n\r\n" not in data[:HEADER_BYTES]:
+                self._transport.write(_HEADERS_TOO_LARGE)
+                self._transport.close()
+                return
+        with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._parser.feed_data(data)  # uvicorn's own parser answers what is wrong
+        self._inner.data_received(data)
+
+    def eof_received(self) -> None:
+        """Pass on that the client sends no more."""
+        self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """Pass on that the client reads slowly."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that the client reads again."""
+        self._inner.resume_writing()
+
+    def on_message_begin(self) -> None:
+        """Start the time limit of the headers; called by the parser."""
+        self._in_headers = True
+        if self._deadline is None:
+            self._start_deadline()
+
+    def on_headers_complete(self) -> None:
+        """End the time limit: bodies have their own; called by the parser."""
+        self._stop_deadline()
+        self._in_headers = False
+
+    def on_message_complete(self) -> None:
+        """Reset the count for the next request of the connection; called by the parser."""
+        self._in_headers, self._header_bytes = True, 0
+
+    def _start_deadline(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(HEADER_SECONDS, self._hang_up)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _hang_up(self) -> None:
+        self._deadline = None
+        if not self._transport.is_closing():
+            self._transport.close()

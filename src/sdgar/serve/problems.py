@@ -14,13 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from sdgar.errors import SdgarError
-from sdgar.serve.schemas import Problem
+from sdgar.serve.schemas import ProblemDetails
 
 log = logging.getLogger("sdgar.serve")
 
 MEDIA_TYPE = "application/problem+json"
 FORMS = ("users", "histories", "contexts", "user", "history")
-"""The words by which the form of a request is chosen."""
+"""The fields that choose the form of a request."""
 _CODES = {
     400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found",
     405: "method_not_allowed", 406: "not_acceptable", 408: "too_slow", 409: "conflict",
@@ -34,10 +34,10 @@ _STATUS = {
     "reloading": 409, "draining": 503, "mixed_ids": 409, "nothing_to_go_by": 409,
     "not_for_contexts": 409,
 }  # fmt: skip
-"""The status of an error of the library: what a request names may be valid and yet not here."""
+"""The HTTP status for the code of a library error; 422 for all others."""
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, and no mistake of ours
+class Refused(Exception):  # noqa: N818 - it is an answer, not a mistake of the server
     """A request that is refused with a status, a stable code and a sentence."""
 
     def __init__(
@@ -50,8 +50,8 @@ class Refused(Exception):  # noqa: N818 - it is an answer, and no mistake of our
 
 
 def problem(refused: Refused) -> Response:
-    """Return the answer to a request that is refused."""
-    body = Problem(
+    """Return the response to a refused request."""
+    body = ProblemDetails(
         title=HTTPStatus(refused.status).phrase, status=refused.status, detail=refused.detail,
         code=refused.code,
     )  # fmt: skip
@@ -65,61 +65,60 @@ def problem(refused: Refused) -> Response:
     )
 
 
-def told(error: SdgarError) -> Refused:
-    """Say what an error of the library means to the one who asked."""
-    status = _STATUS.get(error.code, 422)
-    return Refused(status, str(error), code=error.code)
+def refusal_of(error: SdgarError) -> Refused:
+    """Return the refusal for an error of the library."""
+    return Refused(_STATUS.get(error.code, 422), str(error), code=error.code)
 
 
 def bug(error: Exception) -> Refused:
-    """Log an error that nobody asked for, and say no more than that there was one."""
+    """Log an unexpected error, and return a refusal without its details."""
     log.error("a request failed by a bug", exc_info=error)
     return Refused(500, "The server made a mistake; its log has more.", code="bug")
 
 
-def told_by(app: FastAPI) -> None:
-    """Let an application answer every error in this form."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Make an application answer every error as a problem."""
 
-    async def refused(request: Request, error: Any) -> Response:
+    async def on_refused(request: Request, error: Any) -> Response:
         return problem(error)
 
-    async def of_library(request: Request, error: Any) -> Response:
-        return problem(told(error))
+    async def on_library_error(request: Request, error: Any) -> Response:
+        return problem(refusal_of(error))
 
-    async def not_fitting(request: Request, error: Any) -> Response:
+    async def on_invalid(request: Request, error: Any) -> Response:
         return problem(invalid(error.errors()))
 
-    async def of_http(request: Request, error: Any) -> Response:
-        answer = problem(Refused(error.status_code, str(error.detail)))
-        answer.headers.update(error.headers or {})
-        return answer
+    async def on_http_error(request: Request, error: Any) -> Response:
+        response = problem(Refused(error.status_code, str(error.detail)))
+        response.headers.update(error.headers or {})
+        return response
 
-    async def by_bug(request: Request, error: Any) -> Response:
+    async def on_bug(request: Request, error: Any) -> Response:
         return problem(bug(error))
 
-    app.add_exception_handler(Refused, refused)
-    app.add_exception_handler(SdgarError, of_library)
-    app.add_exception_handler(RequestValidationError, not_fitting)
-    app.add_exception_handler(HTTPException, of_http)
-    app.add_exception_handler(Exception, by_bug)
+    app.add_exception_handler(Refused, on_refused)
+    app.add_exception_handler(SdgarError, on_library_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(Exception, on_bug)
 
 
 def bad_json(why: str) -> Refused:
-    """Say that a body is no JSON."""
-    return Refused(400, f"The body is no JSON: {why}.", code="bad_json")
+    """Return the refusal of a body that is not JSON."""
+    return Refused(400, f"The body is not JSON: {why}.", code="bad_json")
 
 
 def invalid(errors: Sequence[Any]) -> Refused:
-    """Name the first places that are wrong; values are left out, as they may be personal."""
+    """Return a refusal that names the first wrong fields, without their values (private data)."""
     if any(one["type"] == "json_invalid" for one in errors):
         return bad_json(str(errors[0]["ctx"]["error"]))
-    places = dict.fromkeys(f"{_place(one['loc'])}: {one['msg']}" for one in errors)
+    places = dict.fromkeys(f"{_field(one['loc'])}: {one['msg']}" for one in errors)
     return Refused(422, "; ".join(list(places)[:5]) + ".", code="invalid")
 
 
-def _place(parts: Any) -> str:
-    """Name a place of a request, without the word by which its form was chosen."""
-    told = [part for part in parts if part != "body"] or ["body"]
-    if len(told) > 1 and told[0] in FORMS:
-        del told[0]
-    return ".".join(str(part) for part in told)
+def _field(parts: Any) -> str:
+    """Return the path of a field, without the name of the request's form."""
+    path = [part for part in parts if part != "body"] or ["body"]
+    if len(path) > 1 and path[0] in FORMS:
+        del path[0]
+    return ".".join(str(part) for part in path)

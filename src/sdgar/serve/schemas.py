@@ -357,7 +357,7 @@ class Ranked(BaseModel):
     items: list[Listed]
 
 
-class Problem(BaseModel):
+class ProblemDetails(BaseModel):
     """What went wrong, as RFC 9457 has it; ``code`` is a stable word for programs."""
 
     type: str = "about:blank"

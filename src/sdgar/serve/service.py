@@ -13,13 +13,12 @@ import numpy as np
 from sdgar.errors import UsageError
 from sdgar.recommend.rules import Dials
 from sdgar.serve import schemas
+from sdgar.serve.activity import ImpressionLog, RecentEvents
 from sdgar.serve.batches import Batches
 from sdgar.serve.catalogue import Blocked, Catalogue
-from sdgar.serve.followed import Followed
 from sdgar.serve.house import House
-from sdgar.serve.impressions import Impressions
 from sdgar.serve.snapshot import Best, Snapshot
-from sdgar.serve.swap import Models
+from sdgar.serve.swap import ServedModels
 from sdgar.serve.told import (
     Listed,
     by_variant,
@@ -79,14 +78,14 @@ class Service:
 
     def __init__(
         self,
-        models: Models,
+        models: ServedModels,
         catalogue: Catalogue,
-        followed: Followed,
+        recent: RecentEvents,
         batches: Batches,
-        impressions: Impressions,
+        impressions: ImpressionLog,
         house: House,
     ) -> None:
-        self.models, self.catalogue, self.followed = models, catalogue, followed
+        self.models, self.catalogue, self.recent = models, catalogue, recent
         self.batches, self.impressions, self.house = batches, impressions, house
 
     async def recommend(
@@ -103,7 +102,7 @@ class Service:
                 variant = variants.by_name[name]
                 numbers = variant.snapshot.users_of(of_variant)
                 for user, at in zip(of_variant, numbers, strict=True):
-                    whom = by_user(variant.snapshot, at, self.followed.of(str(user)))
+                    whom = by_user(variant.snapshot, at, self.recent.of(str(user)))
                     if whom.basis == "popular":
                         unknown_users.append(user)
                     tasks.append(self._list(variant, own_id(variant, user, at), whom, asked))
@@ -119,7 +118,7 @@ class Service:
         lists = [await tasks[0]] if len(tasks) == 1 else await asyncio.gather(*tasks)
         if isinstance(asked, schemas.ForUsers):
             lists = in_order(lists, asked.users)
-        self.impressions.shown(request, lists)
+        self.impressions.add(request, lists)
         snapshot = variants.first.snapshot
         unknown_items += unknown_of(snapshot, [*(asked.items or ()), *(asked.exclude or ())])
         unknown_told = {"users": unknown_users, "items": list(dict.fromkeys(unknown_items))}
@@ -249,7 +248,7 @@ class Service:
                     "variant": variant.name,
                 }
             )
-        self.impressions.shown(request, lists)
+        self.impressions.add(request, lists)
         return {"request": request, "lists": lists, "unknown": {"users": [], "items": []}}
 
     async def similar(self, asked: schemas.Similar) -> dict[str, Any]:
@@ -285,7 +284,7 @@ class Service:
             snapshot = variant.snapshot
             (at,) = snapshot.users_of([user])
             user = own_id(variant, user, at)
-            whom = by_user(snapshot, at, self.followed.of(str(user)))
+            whom = by_user(snapshot, at, self.recent.of(str(user)))
         else:
             user, snapshot = None, self.models.current.first.snapshot
             whom, _ = by_history(snapshot, asked.history)

@@ -1,14 +1,12 @@
-"""A model made ready to answer, which never changes: another model is another snapshot.
-
-What is asked here is in numbers already. Several questions of one kind are answered together, so
-that the vectors of all items pass through the processor once for all of them.
-"""
+"""A model made ready to answer, which never changes: another model is another snapshot."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,6 @@ from sdgar.recommend.facts import facts_of
 from sdgar.recommend.questions import Asked
 from sdgar.recommend.reasons import Reasons, explained
 from sdgar.recommend.recommender import Recommender, load
-from sdgar.serve.about_model import concentration, curve_of
 
 Items = NDArray[np.int64]
 """The numbers of some items."""
@@ -240,7 +237,7 @@ class Snapshot:
     def concentration(self) -> dict[str, Any]:
         """How unequal items are in the data and in the lists of some users."""
         lists = self.best_of_users(self._some(_LOOKED_AT).tolist(), 10, None, unseen=True)
-        return concentration(self.model, [best.items_K for best in lists])
+        return concentration_of(self.model, [best.items_K for best in lists])
 
     def canary_lists(self) -> dict[str, list[str]]:
         """Return the lists of some users, by which two models can be compared."""
@@ -271,3 +268,59 @@ def _once(items_H: Items) -> Items:
     _, last = np.unique(items_H[::-1], return_index=True)
     kept: Items = items_H[np.sort(len(items_H) - 1 - last)]
     return kept
+
+
+_MOST_LOG = 4 << 20
+"""The most bytes of a log of training that are read."""
+
+
+def curve_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the validation metric and the loss of each epoch, from the log beside a model."""
+    path = folder / "log.jsonl"
+    if not path.is_file() or path.stat().st_size > _MOST_LOG:
+        return []
+    found = []
+    for text in path.read_text(errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            break
+        if isinstance(line, dict) and isinstance(line.get("epoch"), int):
+            names = ("phase", "epoch", "loss", "metric", "seconds")
+            found.append({name: line.get(name) for name in names})
+    return found
+
+
+def gini(count_I: NDArray[np.floating[Any]]) -> float:
+    """G = Σ_i (2 i - n - 1) x_i / (n Σ x), x ascending: 0 if all are alike, near 1 if one has all.
+
+    >>> round(gini(np.array([0.0, 0.0, 0.0, 1.0])), 2)
+    0.75
+    """
+    x_I, n = np.sort(count_I.astype(np.float64)), len(count_I)
+    if not n or not x_I.sum():
+        return 0.0
+    return float(((2 * np.arange(1, n + 1) - n - 1) * x_I).sum() / (n * x_I.sum()))
+
+
+def concentration_of(model: Recommender, lists: list[NDArray[np.int64]]) -> dict[str, Any]:
+    """Return how unequal items are in the data and in the lists of some users."""
+    count_I = model.popularity_I
+    listed = np.concatenate(lists) if lists else np.zeros(0, np.int64)
+    listed_I = np.bincount(listed, minlength=len(count_I))
+    most = np.sort(count_I)[::-1]
+    top = max(1, len(count_I) // 100)
+    total = float(count_I.sum())
+    return {
+        "gini_of_data": gini(count_I),
+        "share_of_top_percent": float(most[:top].sum()) / total if total else 0.0,
+        "gini_of_lists": gini(listed_I.astype(np.float64)) if len(listed) else None,
+        "users_looked_at": len(lists),
+        "items_listed": int((listed_I > 0).sum()),
+        "coverage": float((listed_I > 0).mean()) if len(count_I) else 0.0,
+    }
+
+
+def as_time(seconds: float) -> str:
+    """Return a time as text, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

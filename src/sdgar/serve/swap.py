@@ -1,9 +1,9 @@
-"""Which model answers, and how another one takes its place without a dropped request.
+"""The served models, and how a new one replaces an old one without a dropped request.
 
-A new model is loaded and verified beside the old one, answers questions of its own, and its lists
-are compared with those of the old one. Only then it is switched to, by one assignment: a request
-keeps the models it began with. A model that is refused changes nothing, and the reason is kept for
-``/readyz``.
+A new model is loaded and verified while the old one answers, then it answers some queries, and its
+recommendations are compared with those of the old model. Only then it is activated, by one
+assignment: a running request finishes on the models it started with. A refused model changes
+nothing, and the reason is kept for ``/readyz``.
 
 A model is named by a folder within the folder that the server was started with; a request can name
 no other file.
@@ -27,18 +27,18 @@ from sdgar.storage.folders import MANIFEST
 log = logging.getLogger("sdgar.serve")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""What a folder of a model may be called so that a request can name it."""
+"""The folder names of models that a request can name."""
 LEAST_USERS, LEAST_ITEMS = 0.5, 0.5
-"""A model with fewer users or items than this share of the old one's is refused."""
+"""A model with fewer users or items than this share of the old model's is refused."""
 LEAST_OVERLAP = 0.02
-"""A model whose lists share less than this with those of the old one is refused."""
+"""A model whose recommendations share less than this with the old model's is refused."""
 MOST_CONCENTRATED = 0.9
-"""A model that puts the same item first for more than this share of users is refused."""
+"""A model that ranks one item first for more than this share of users is refused."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where the model of a variant comes from."""
+class ModelSource:
+    """The folder that the model of a variant is loaded from."""
 
     name: str
     """The name of the variant."""
@@ -50,14 +50,14 @@ class Source:
     """The share of users who get this variant."""
 
     def newest(self) -> Path:
-        """Return the folder of the model that should answer now."""
+        """Return the folder of the newest model."""
         return self.by_age()[0]
 
     def by_age(self) -> list[Path]:
-        """Return the folders of all models that may answer, the newest first."""
+        """Return the folders of all models, the newest first."""
         if not self.watched:
             return [self.folder]
-        found = [path for path in self.folder.iterdir() if _is_named(path)]
+        found = [path for path in self.folder.iterdir() if _can_be_named(path)]
         if not found:
             raise ArtifactError(
                 f"{self.folder} holds no saved model yet. Train one with --out "
@@ -68,10 +68,10 @@ class Source:
         return found[::-1]
 
     def named(self, name: str) -> Path:
-        """Return the folder of a model by its name, which no path can hide in."""
+        """Return the folder of a model by its name, which cannot be a path."""
         if self.watched and NAME.fullmatch(name):
             for path in self.folder.iterdir():
-                if path.name == name and _is_named(path):
+                if path.name == name and _can_be_named(path):
                     return path
         elif name == self.folder.name:
             return self.folder
@@ -79,42 +79,42 @@ class Source:
 
 
 def is_model(path: Path) -> bool:
-    """Tell whether a folder is a finished model."""
+    """Return whether a folder is a complete model."""
     return path.is_dir() and (path / MANIFEST).is_file()
 
 
-def _is_named(path: Path) -> bool:
-    """Tell whether a folder is a finished model that a request can name."""
+def _can_be_named(path: Path) -> bool:
+    """Return whether a folder is a complete model with a name that a request can use."""
     plain = NAME.fullmatch(path.name) and not path.name.endswith(".partial")
     return bool(plain) and is_model(path)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A model that was not taken, and why."""
+    """A model that was refused, and why."""
 
     model: str
     """The name of its folder, and its version if that can be read."""
     reason: str
-    """The reason for which it was refused, as a sentence."""
+    """The reason, as a sentence."""
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedModel:
     """A model that is loaded and checked, and does not answer yet."""
 
     version: str
-    """The name of exactly this model."""
+    """The version of the model."""
     snapshot: Snapshot
-    """The model that is to answer."""
+    """The loaded model."""
 
 
-class Models:
-    """The models that answer now, and the way to others."""
+class ServedModels:
+    """The models that answer now, and the way to activate others."""
 
     def __init__(
         self,
-        sources: Mapping[str, Source],
+        sources: Mapping[str, ModelSource],
         *,
         load: Callable[[Path], Snapshot] = Snapshot.of,
         canary: bool = True,
@@ -122,17 +122,21 @@ class Models:
         self._sources, self._load, self._canary = dict(sources), load, canary
         self._lock = Lock()
         self.refused: dict[str, Refusal] = {}
-        self._passed_over: dict[str, str] = {}
+        """The last refusal of each variant, until another model is activated."""
+        self._skipped: dict[str, str] = {}
+        """The newest model of each variant at the time when an older one was requested by name."""
         self.swaps = 0
+        """The number of activated models."""
         self.current = Variants(
             {
-                name: Variant(name, self._first(source), source.share)
+                name: Variant(name, self._load_first(source), source.share)
                 for name, source in self._sources.items()
             }
         )
+        """The models that answer now."""
 
-    def _first(self, source: Source) -> Snapshot:
-        """Load the newest model; if it is refused, the newest one before it that is not."""
+    def _load_first(self, source: ModelSource) -> Snapshot:
+        """Load the newest model that is not refused."""
         folders = source.by_age()
         for folder in folders:
             try:
@@ -144,11 +148,11 @@ class Models:
                     self._refuse(source.name, Refusal(_label(folder), str(error)))
         raise AssertionError("there is at least one folder")
 
-    def wanted(self) -> dict[str, str]:
-        """Return the versions that should answer and do not, by variant.
+    def outdated(self) -> dict[str, str]:
+        """Return the versions of newer models that do not answer yet, by variant.
 
-        A model that was refused is not among them, nor one that was the newest when somebody asked
-        for an older one: only a newer model takes the place of that one.
+        Refused models are left out, and so is a model that was the newest when an older one was
+        requested by name: only a still newer one replaces that.
         """
         found = {}
         for name, source in self._sources.items():
@@ -158,22 +162,21 @@ class Models:
             except (SdgarError, OSError) as error:
                 self._refuse(name, Refusal(source.folder.name, str(error)))
                 continue
-            tried = self.refused.get(name)
-            passed_over = self._passed_over.get(name) == _label(folder)
+            refused = self.refused.get(name)
             if (
                 version != self.current.by_name[name].snapshot.version
-                and (tried is None or tried.model != _label(folder))
-                and not passed_over
+                and (refused is None or refused.model != _label(folder))
+                and self._skipped.get(name) != _label(folder)
             ):
                 found[name] = version
         return found
 
     def reload(self, variant: str = MAIN, model: str | None = None) -> Snapshot:
-        """Switch a variant to its newest model, or to one by name; raise if it is refused."""
+        """Change a variant to its newest model, or to one by name; raise if it is refused."""
         if not self._lock.acquire(blocking=False):
-            raise UsageError("another model is being loaded. Ask again soon.", code="reloading")
+            raise UsageError("another model is being loaded. Try again soon.", code="reloading")
         try:
-            folder, version = self.found(variant, model)
+            folder, version = self.locate(variant, model)
             old = self.current.by_name[variant].snapshot
             if version == old.version:
                 self.refused.pop(variant, None)
@@ -182,8 +185,8 @@ class Models:
         finally:
             self._lock.release()
 
-    def found(self, variant: str, model: str | None = None) -> tuple[str, str]:
-        """Return the name and the version of a variant's newest model, or of one by name."""
+    def locate(self, variant: str, model: str | None = None) -> tuple[str, str]:
+        """Return the name and version of a variant's newest model, or of one by name."""
         if variant not in self._sources:
             raise UsageError(f"there is no variant {variant!r:.80}.", code="unknown_variant")
         source = self._sources[variant]
@@ -193,8 +196,8 @@ class Models:
         except (SdgarError, OSError) as error:
             raise self.refuse(variant, folder.name, str(error)) from error
 
-    def stage(self, variant: str, name: str) -> Staged:
-        """Load a model and check it beside the one that answers; raise if it is refused."""
+    def stage(self, variant: str, name: str) -> StagedModel:
+        """Load a model and compare it with the current one; raise if it is refused."""
         folder = self._sources[variant].named(name)
         old = self.current.by_name[variant].snapshot
         try:
@@ -203,24 +206,24 @@ class Models:
                 _compare(old, new)
         except (SdgarError, OSError, MemoryError) as error:
             raise self.refuse(variant, _label(folder), str(error)) from error
-        return Staged(new.version, new)
+        return StagedModel(new.version, new)
 
-    def switch(self, variant: str, staged: Staged) -> Snapshot:
-        """Let a model answer that was staged; whoever began with the old one keeps it."""
+    def switch(self, variant: str, staged: StagedModel) -> Snapshot:
+        """Activate a staged model; running requests finish on the old one."""
         new, old = staged.snapshot, self.current.by_name[variant]
         self.refused.pop(variant, None)
         newest = self._sources[variant].newest()
-        self._passed_over[variant] = _label(newest) if newest.name != new.name else ""
+        self._skipped[variant] = _label(newest) if newest.name != new.name else ""
         self.current = Variants({**self.current.by_name, variant: replace(old, snapshot=new)})
         self.swaps += 1
         log.info("variant %s is answered by model %s %s", variant, new.name, new.version)
         return new
 
     def refuse(self, variant: str, model: str, reason: str) -> UsageError:
-        """Remember that a model was refused, and return the error that says so."""
+        """Record that a model was refused, and return the error for it."""
         self._refuse(variant, Refusal(model, reason))
         return UsageError(
-            f"the model {model} is refused, and the old one goes on: {reason}",
+            f"the model {model} is refused, and the old model keeps answering: {reason}",
             code="refused_model",
         )
 
@@ -231,7 +234,7 @@ class Models:
 
 
 def _label(folder: Path) -> str:
-    """Name a model by its folder and its version, as far as that can be read."""
+    """Return the name of a model's folder, and its version if that can be read."""
     try:
         return f"{folder.name} {version_of(read_manifest(folder))}"
     except (SdgarError, OSError):
@@ -239,7 +242,7 @@ def _label(folder: Path) -> str:
 
 
 def _compare(old: Snapshot, new: Snapshot) -> None:
-    """Raise if a model differs so much from the old one that somebody should look at it first."""
+    """Raise if a model differs so much from the old one that a person should check it first."""
     for what, least, before, after in (
         ("users", LEAST_USERS, len(old.model.users), len(new.model.users)),
         ("items", LEAST_ITEMS, len(old.model.items), len(new.model.items)),
@@ -252,7 +255,7 @@ def _compare(old: Snapshot, new: Snapshot) -> None:
     if len(firsts) >= 20 and len(new.model.items) > 20:
         most = max(firsts.count(item) for item in set(firsts)) / len(firsts)
         if most > MOST_CONCENTRATED:
-            raise _differs(f"it puts one item first for {most:.0%} of some users")
+            raise _differs(f"it ranks one item first for {most:.0%} of some users")
     if len(after_lists) >= 20 and len(new.model.items) > 100:
         shared = [
             len(set(before_lists[user]) & set(items)) / max(1, len(items))
@@ -260,11 +263,11 @@ def _compare(old: Snapshot, new: Snapshot) -> None:
         ]
         overlap = sum(shared) / len(shared)
         if overlap < LEAST_OVERLAP:
-            raise _differs(f"its lists share {overlap:.1%} of their items with the old ones")
+            raise _differs(f"its recommendations share {overlap:.1%} of their items with the old")
 
 
 def _differs(what: str) -> ArtifactError:
     return ArtifactError(
-        f"{what}. If that is as it should be, start the server anew, or with --no-canary.",
+        f"{what}. If this is intended, restart the server, or start it with --no-canary.",
         code="canary",
     )

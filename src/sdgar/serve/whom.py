@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.serve.followed import Since
+from sdgar.serve.activity import RecentFeedback
 from sdgar.serve.snapshot import Items, Snapshot
 
 _NONE: frozenset[int] = frozenset()
@@ -37,7 +37,7 @@ class Whom:
     """Items that the user does not like: these are never listed."""
 
 
-def by_user(snapshot: Snapshot, user: int, since: Since | None) -> Whom:
+def by_user(snapshot: Snapshot, user: int, since: RecentFeedback | None) -> Whom:
     """Say what is known of a user: by number, -1 if the model does not know the user."""
     if since is None:
         return Whom("model", user) if user >= 0 else Whom("popular")

@@ -43,7 +43,7 @@ def export(
 
     Servers may go on meanwhile; what comes in after the beginning is not in the file.
     """
-    from sdgar.serve.events_export import export_events
+    from sdgar.serve.event_tables import export_events
 
     options.require_new_table(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)

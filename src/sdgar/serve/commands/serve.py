@@ -14,7 +14,7 @@ from sdgar.cli.console import Screen
 from sdgar.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
-    from sdgar.serve.server import Settings
+    from sdgar.serve.server import ServerSettings
 
 _KEYS = ("auto", "always", "never")
 
@@ -107,10 +107,10 @@ def serve(
     one_of("keys", keys, _KEYS)
     os.environ["OMP_NUM_THREADS"] = str(threads)  # before torch reads it
     require_extra()
-    from sdgar.serve.limits import Limits
-    from sdgar.serve.server import Settings, serve
+    from sdgar.serve.limits import RequestLimits
+    from sdgar.serve.server import ServerSettings, serve
 
-    settings = Settings(
+    settings = ServerSettings(
         models=_models(run, variant or []),
         watch=watch,
         store=store,
@@ -126,7 +126,7 @@ def serve(
         canary=canary,
         drain=drain,
         log_requests=log_requests,
-        limits=Limits(per_minute=per_minute, at_once=at_once),
+        limits=RequestLimits(per_minute=per_minute, at_once=at_once),
     )
     screen = Screen(as_json=as_json)
     serve(settings, ready=lambda port: _tell(screen, settings, port))
@@ -174,7 +174,7 @@ def _models(run: Path, variants: list[str]) -> dict[str, tuple[str, float]]:
     return {MAIN: (str(run), left), **found}
 
 
-def _tell(screen: Screen, settings: Settings, port: int) -> None:
+def _tell(screen: Screen, settings: ServerSettings, port: int) -> None:
     address = f"http://{settings.host}:{port}"
     screen.say("serving", f"{address}  (stop with Ctrl-C)")
     screen.say("page", f"{address}/" if settings.page else "none")

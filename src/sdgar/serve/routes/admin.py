@@ -10,8 +10,7 @@ from fastapi.responses import Response
 
 from sdgar.serve import schemas
 from sdgar.serve.problems import Refused
-from sdgar.serve.routes.common import answer, router
-from sdgar.serve.state import state_of
+from sdgar.serve.routes.common import answer, router, state_of
 from sdgar.serve.variants import MAIN
 
 routes = router(role="admin", tags=["administration"])

@@ -11,10 +11,8 @@ from fastapi.responses import Response
 
 from sdgar.errors import UsageError
 from sdgar.serve import schemas
-from sdgar.serve.followed import is_negative
-from sdgar.serve.routes.common import answer, router
-from sdgar.serve.routes.feedback import store_of
-from sdgar.serve.state import State, state_of
+from sdgar.serve.activity import is_negative
+from sdgar.serve.routes.common import ServerState, answer, router, state_of
 from sdgar.serve.told import details, own_ids
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ Few = Annotated[int, Query(ge=1, le=100, description="How many at most.")]
 Category = Annotated[str | None, Query(min_length=1, max_length=256, pattern=r"^[^\x00]+$")]
 
 
-def _ids_of(state: State, side: Side) -> Ids:
+def _ids_of(state: ServerState, side: Side) -> Ids:
     model = state.service.models.current.first.snapshot.model
     return model.items if side == "item" else model.users
 
@@ -66,7 +64,7 @@ async def _put(request: Request, side: Side, raw: str, asked: schemas.Entry) -> 
         id=raw, name=asked.name, picture=asked.picture, categories=tuple(asked.categories),
         features=dict(asked.features), hidden=asked.hidden,
     )  # fmt: skip
-    await asyncio.to_thread(store_of(state).put, side, entry)
+    await asyncio.to_thread(state.store().put, side, entry)
     await asyncio.to_thread(state.service.catalogue.refresh)
     ids = _ids_of(state, side)
     at = int(ids.index_of([raw])[0])
@@ -76,7 +74,7 @@ async def _put(request: Request, side: Side, raw: str, asked: schemas.Entry) -> 
 
 async def _delete(request: Request, side: Side, raw: str) -> Response:
     state = state_of(request)
-    if not await asyncio.to_thread(store_of(state).delete, side, raw):
+    if not await asyncio.to_thread(state.store().delete, side, raw):
         raise UsageError(f"the store has no {side} {raw!r}.", code=f"unknown_{side}")
     await asyncio.to_thread(state.service.catalogue.refresh)
     return Response(status_code=204)

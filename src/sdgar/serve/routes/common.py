@@ -1,30 +1,127 @@
-"""What the routes have in common: their kind, the answers of errors, and JSON as bytes."""
+"""Shared parts of the routes: the server's state, roles, strict JSON bodies, and JSON answers."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 
-from sdgar.serve.problems import MEDIA_TYPE
-from sdgar.serve.schemas import Problem
-from sdgar.serve.state import needs
-from sdgar.serve.strict import StrictRoute
+from sdgar.errors import UsageError
+from sdgar.serve.access import Access
+from sdgar.serve.background import BackgroundTasks
+from sdgar.serve.limits import RequestLimits
+from sdgar.serve.metrics import ServiceMetrics
+from sdgar.serve.problems import MEDIA_TYPE, Refused
+from sdgar.serve.service import Service
+from sdgar.serve.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from sdgar.serve.store import Database
 
 _PROBLEMS = {
-    400: "The body is no JSON.", 401: "There is no valid key.", 403: "The key may not do this.",
+    400: "The body is not JSON.", 401: "There is no valid key.", 403: "The key may not do this.",
     404: "Something that the request names is not here.",
     409: "The model or the store cannot do this.", 413: "The body is too large.",
-    415: "The body is not said to be JSON.", 422: "The request does not fit the schema.",
-    429: "The client asks too often.", 503: "The server is busy, or about to end.",
+    415: "The body is not declared as JSON.", 422: "The request does not fit the schema.",
+    429: "The client sends too many requests.", 503: "The server is busy, or about to end.",
     504: "The answer took too long.",
 }  # fmt: skip
 
 
+@dataclass
+class ServerState:
+    """The parts of a running server."""
+
+    service: Service
+    """Answers requests."""
+    access: Access
+    """Decides which requests are allowed."""
+    metrics: ServiceMetrics
+    """Counts requests."""
+    limits: RequestLimits
+    """The limits of requests."""
+    reload: Callable[[str, str | None], Snapshot]
+    """Changes a variant to another model: by name, or the newest."""
+    database: Database | None = None
+    """The store of events, items, users and keys, or None."""
+    background: BackgroundTasks | None = None
+    """Periodic tasks in a thread."""
+    draining: bool = False
+    """Whether the server is about to end, so that new requests should go elsewhere."""
+    running: list[int] = field(default_factory=lambda: [0])
+    """The number of requests in progress."""
+
+    def store(self) -> Database:
+        """Return the store; raise if the server has none."""
+        if self.database is None:
+            raise UsageError(
+                "this server has no store to keep this in. Start it with --store "
+                "sqlite:///store.db.",
+                code="no_store",
+            )
+        return self.database
+
+    def task_failures(self) -> dict[str, str]:
+        """Return the periodic tasks that fail now, with their errors."""
+        return {} if self.background is None else self.background.failures()
+
+
+def state_of(request: Request) -> ServerState:
+    """Return the parts of the server that received a request."""
+    return cast("ServerState", request.app.state.parts)
+
+
+def needs(role: str) -> object:
+    """Return a dependency that allows only requests whose key has a role."""
+
+    async def check(request: Request) -> None:
+        state_of(request).access.allow(request.scope, role)
+
+    check.__name__ = f"needs_{role}"
+    return Depends(check)
+
+
+class StrictRequest(Request):
+    """A request whose body is parsed strictly: no NaN, no lone surrogates, no endless depth."""
+
+    async def json(self) -> Any:
+        """Return the parsed body; raise if it is not JSON."""
+        if not hasattr(self, "_json"):
+            self._json = orjson.loads(await self.body())
+        return self._json
+
+
+class StrictRoute(APIRoute):
+    """A route that accepts JSON only."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler behind the strict parser."""
+        handler = super().get_route_handler()
+
+        async def strict(request: Request) -> Response:
+            if request.method in ("POST", "PUT"):
+                require_json(dict(request.scope["headers"]))
+            return await handler(StrictRequest(request.scope, request.receive))
+
+        return strict
+
+
+def require_json(headers: dict[bytes, bytes]) -> None:
+    """Raise if a body is not declared as JSON, or is compressed."""
+    kind = headers.get(b"content-type", b"application/json").partition(b";")[0]
+    if kind.strip().lower() != b"application/json":
+        raise Refused(415, "Send JSON, with the header Content-Type: application/json.")
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise Refused(415, "Send the body without a Content-Encoding.")
+
+
 def router(*, role: str, tags: list[str]) -> APIRouter:
-    """Return an empty router whose routes all need a key of this role."""
+    """Return an empty router whose routes all need a key with this role."""
     problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": text, "content": problem} for status, text in _PROBLEMS.items()
@@ -38,6 +135,3 @@ def router(*, role: str, tags: list[str]) -> APIRouter:
 def answer(found: Any, status: int = 200) -> Response:
     """Return a value as JSON; numbers that JSON cannot hold become null."""
     return Response(orjson.dumps(found), status, media_type="application/json")
-
-
-__all__ = ["Problem", "answer", "router"]

@@ -10,8 +10,7 @@ from fastapi.responses import Response
 from pydantic import Discriminator, Tag
 
 from sdgar.serve import schemas
-from sdgar.serve.routes.common import answer, router
-from sdgar.serve.state import state_of
+from sdgar.serve.routes.common import answer, router, state_of
 from sdgar.serve.told import details, own_ids
 
 routes = router(role="read", tags=["questions"])
@@ -27,13 +26,13 @@ def _by_name(*names: str) -> Discriminator:
     return Discriminator(which)
 
 
-AskedFor = Annotated[
+RecommendBody = Annotated[
     Annotated[schemas.ForUsers, Tag("users")]
     | Annotated[schemas.ForHistories, Tag("histories")]
     | Annotated[schemas.ForContexts, Tag("contexts")],
     _by_name("users", "histories", "contexts"),
 ]
-AskedWhy = Annotated[
+ExplainBody = Annotated[
     Annotated[schemas.WhyUser, Tag("user")] | Annotated[schemas.WhyHistory, Tag("history")],
     _by_name("user", "history"),
 ]
@@ -52,7 +51,7 @@ Most = Annotated[int, Query(ge=1, le=schemas.MOST_ENTRIES, description="How many
 async def recommend(
     request: Request,
     asked: Annotated[
-        AskedFor,
+        RecommendBody,
         Body(
             openapi_examples={
                 "users": {"value": {"users": ["ann", "bob"], "k": 5}},
@@ -79,7 +78,9 @@ async def similar(
 @routes.post("/explain", response_model=schemas.Explanation, summary="The reasons of scores")
 async def explain(
     request: Request,
-    asked: Annotated[AskedWhy, Body(openapi_examples={"one": {"value": {"user": "ann", "k": 3}}})],
+    asked: Annotated[
+        ExplainBody, Body(openapi_examples={"one": {"value": {"user": "ann", "k": 3}}})
+    ],
 ) -> Response:
     """Return the items of the history that speak for each item; shares and rest add up."""
     return answer(await state_of(request).service.explain(asked))

@@ -9,10 +9,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from sdgar.serve.about_model import as_time
-from sdgar.serve.routes.common import answer, router
-from sdgar.serve.snapshot import Snapshot
-from sdgar.serve.state import State, needs, state_of
+from sdgar.serve.routes.common import ServerState, answer, needs, router, state_of
+from sdgar.serve.snapshot import Snapshot, as_time
 
 routes = router(role="read", tags=["status"])
 health = APIRouter(tags=["status"])
@@ -60,7 +58,7 @@ def _about(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _refused(state: State) -> list[dict[str, str]]:
+def _refused(state: ServerState) -> list[dict[str, str]]:
     return [
         {"variant": name, "model": one.model, "reason": one.reason}
         for name, one in state.service.models.refused.items()
@@ -71,11 +69,11 @@ def _refused(state: State) -> list[dict[str, str]]:
 async def service(request: Request) -> Response:
     """Return requests a minute, latencies, feedback an hour and what waits, of this process."""
     state = state_of(request)
-    found = state.measured.for_page()
+    found = state.metrics.for_page()
     hours: list[int] | None = None
     if state.database is not None:
         hours = await asyncio.to_thread(state.database.events_per_hour, 24)
-    failures = {} if state.chores is None else state.chores.failures()
+    failures = state.task_failures()
     return answer(
         found
         | {
@@ -85,12 +83,12 @@ async def service(request: Request) -> Response:
             "running": state.running[0],
             "swaps": state.service.models.swaps,
             "failures": sorted(failures),
-            "started": as_time(state.measured.started),
+            "started": as_time(state.metrics.started),
         }
     )
 
 
-def _store(state: State) -> str | None:
+def _store(state: ServerState) -> str | None:
     if state.database is None:
         return None
     return "postgresql" if state.database.is_postgresql else "sqlite"
@@ -106,7 +104,7 @@ async def livez() -> Response:
 async def readyz(request: Request) -> Response:
     """Answer 200 if requests are welcome; a model that was refused is named, the old one serves."""
     state = state_of(request)
-    failures = {} if state.chores is None else state.chores.failures()
+    failures = state.task_failures()
     ready = not state.draining and "store" not in failures
     refused = [one["model"] for one in _refused(state)]
     found = {"ready": ready, "draining": state.draining, "refused": refused}
@@ -121,13 +119,13 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """Return the counters of this process."""
     state = state_of(request)
-    measured, models = state.measured, state.service.models
-    measured.swaps.set(models.swaps)
-    measured.refused.set(len(models.refused))
-    measured.age.set(time.time() - models.current.first.snapshot.loaded_at)
-    measured.waiting.set(len(state.service.batches))
-    measured.running.set(state.running[0])
-    measured.kept.set(state.service.catalogue.found_kept)
-    measured.read.set(state.service.catalogue.read)
-    measured.dropped.set(state.service.impressions.dropped)
-    return Response(measured.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    metrics, models = state.metrics, state.service.models
+    metrics.swaps.set(models.swaps)
+    metrics.refused.set(len(models.refused))
+    metrics.age.set(time.time() - models.current.first.snapshot.loaded_at)
+    metrics.waiting.set(len(state.service.batches))
+    metrics.running.set(state.running[0])
+    metrics.kept.set(state.service.catalogue.found_kept)
+    metrics.read.set(state.service.catalogue.read)
+    metrics.dropped.set(state.service.impressions.dropped)
+    return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

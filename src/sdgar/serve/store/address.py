@@ -11,7 +11,7 @@ from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.data.read_options import ReadOptions
-    from sdgar.serve.events_reader import StoredEvents
+    from sdgar.serve.event_tables import StoredEvents
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LAST = re.compile(r"#([0-9]{1,18})")
@@ -84,7 +84,7 @@ class Address:
 
     def open(self, options: ReadOptions) -> StoredEvents:
         """Open the events of the store for readers."""
-        from sdgar.serve.events_reader import StoredEvents
+        from sdgar.serve.event_tables import StoredEvents
 
         return StoredEvents(self, options)
 

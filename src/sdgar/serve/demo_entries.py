@@ -1,7 +1,7 @@
-"""Names, categories and pictures for items that were made up, so that a demo has something to show.
+"""Synthetic names, categories and pictures for the items of a demo.
 
-All of it follows from the model and the ids: items whose vectors point the same way are of one
-category, and a picture is a few shapes in the colour of its category, drawn as SVG.
+They depend on the model and the ids alone. Items with similar vectors share a category. A picture
+is an SVG of a few shapes in the colour of its category.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _SHAPES = (
 
 
 def fill(database: Database, model: Recommender) -> int:
-    """Give every item of a model an entry in the store; return how many there are."""
+    """Store an entry for every item of a model; return the number of entries."""
     return database.put_all("item", entries(model))
 
 
 def entries(model: Recommender) -> list[Entry]:
-    """Make up an entry for every item."""
+    """Return a synthetic entry for every item."""
     from sdgar.serve.store import Entry
 
     group_I = _groups(model)
@@ -73,7 +73,7 @@ def entries(model: Recommender) -> list[Entry]:
 
 
 def _groups(model: Recommender) -> NDArray[np.int64]:
-    """Divide items into groups by the direction of their vectors, the same ones each time."""
+    """Return the group of each item, by deterministic k-means on the directions of vectors."""
     first = model.model.first if isinstance(model.model, Sum) else model.model
     n_items = len(model.items)
     if not isinstance(first, Factors) or not first.item_ID.shape[1]:
@@ -92,7 +92,7 @@ def _groups(model: Recommender) -> NDArray[np.int64]:
 
 
 def _far_apart(item_ID: NDArray[np.float64], n: int) -> list[int]:
-    """Choose n items, each the least like those before it."""
+    """Return n items, each the least similar to the items before it."""
     chosen = [0]
     like_I = item_ID @ item_ID[0]
     while len(chosen) < n:
@@ -102,7 +102,7 @@ def _far_apart(item_ID: NDArray[np.float64], n: int) -> list[int]:
 
 
 def picture(digest: bytes, hue: int) -> str:
-    """Draw a poster of a few shapes, as the address of an SVG picture that holds itself."""
+    """Return a poster of a few shapes, as a data URL of an SVG picture."""
     shade = 30 + digest[3] % 14
     shapes = "".join(
         f'<g fill="hsl({(hue + digest[4 + n] % 50) % 360} 60% {shade + 14 * n + 14}%)">'

@@ -1,0 +1,169 @@
+"""Events of a store as tables: read as training data, or exported to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from sdgar.data.kinds import BELOW
+from sdgar.data.read_options import ReadOptions
+from sdgar.data.readers.chunks import Chunk
+from sdgar.data.tables import write_pieces
+from sdgar.errors import DataError, UsageError
+from sdgar.serve.store import Address, Database
+
+READ_COLUMNS = {
+    "user": "user_id",
+    "item": "item_id",
+    "kind": "kind",
+    "time": "time",
+    "weight": "weight",
+}
+"""The columns of a store for readers: their names, and the names in its table."""
+_TYPES: dict[str, Any] = {"time": pl.Int64, "weight": pl.Float64}
+
+
+class StoredEvents:
+    """The events of a store up to the newest one, while the store is open.
+
+    An event without a weight has the weight 1. An event with a weight below 0 is negative: its
+    kind gets the suffix ``BELOW``.
+    """
+
+    def __init__(self, address: Address, options: ReadOptions) -> None:
+        if options.delimiter is not None or options.header_columns is not None:
+            raise UsageError(
+                "--delimiter and --columns are for text files only. Leave them out to read a "
+                "store.",
+                code="unused_option",
+            )
+        self._address = address
+        self._open = ExitStack()
+        self.names: tuple[str, ...] = ()
+        """The columns of the store; ``weight`` is among them if any event has a weight."""
+
+    def __enter__(self) -> Self:
+        from sdgar.serve.store import Database
+
+        with ExitStack() as opening:
+            self._store = opening.enter_context(Database.open(self._address, read_only=True))
+            self._last = self._store.last_number()
+            if self._address.last is not None:
+                self._last = min(self._last, self._address.last)
+            if not self._last:
+                raise DataError(
+                    f"the store {self._address} has no events yet. Send some to a server that "
+                    "uses it.",
+                    code="no_rows",
+                )
+            self._weighted = self._store.has_weights()
+            self.names = tuple(n for n in READ_COLUMNS if n != "weight" or self._weighted)
+            self._open = opening.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def chunks(self, used: dict[str, str]) -> Iterator[Chunk]:
+        """Yield the used columns of all events; the number of an event is its row number."""
+        names = [n for n in self.names if n in used.values() or n == "weight"]
+        wanted = [READ_COLUMNS[name] for name in names]
+        parts = [_value(name, self._weighted).alias(role) for role, name in used.items()]
+        for rows in self._store.event_rows(wanted, last=self._last):
+            numbers, *columns = zip(*rows, strict=True)
+            frame = pl.DataFrame(
+                [
+                    pl.Series(name, values, dtype=_TYPES.get(name, pl.String))
+                    for name, values in zip(names, columns, strict=True)
+                ]
+            )
+            yield Chunk(self._address.name, frame.select(parts), np.array(numbers, np.int64), "row")
+
+
+def _value(name: str, weighted: bool) -> pl.Expr:
+    column = pl.col(name)
+    if name == "time":
+        return column.cast(pl.Datetime("us"))
+    if name == "weight":
+        return pl.when(column < 0).then(1.0).otherwise(column.fill_null(1.0))
+    if name == "kind" and weighted:
+        return pl.when(pl.col("weight") < 0).then(column + BELOW).otherwise(column)
+    return column
+
+
+_EXPORT_COLUMNS: dict[str, tuple[str, Any]] = {
+    "number": ("number", pl.Int64),
+    "user": ("user_id", pl.String),
+    "item": ("item_id", pl.String),
+    "kind": ("kind", pl.String),
+    "time": ("time", pl.Int64),
+    "weight": ("weight", pl.Float64),
+    "request": ("request", pl.String),
+    "key": ("event_key", pl.String),
+    "received": ("received", pl.Int64),
+}
+"""The columns of an exported table, with their names and types in the store."""
+_TIME_COLUMNS = ("time", "received")
+
+
+def export_events(address: str | Address, path: Path) -> int:
+    """Write all present events of a store to a table, complete or not at all; return their number.
+
+    Ids are integers if all of them are spelled as integers, the same as for text files.
+    """
+    with Database.open(address, read_only=True) as store:
+        last = store.last_number()
+        types = {name: _id_type(store, name, last) for name in ("user", "item")}
+        weighted = store.has_weights()
+        names = [name for name in _EXPORT_COLUMNS if name != "weight" or weighted]
+        count = 0
+
+        def frames() -> Iterator[pl.DataFrame]:
+            nonlocal count
+            yield _frame(names, [() for _ in names], types)
+            for rows in store.event_rows([_EXPORT_COLUMNS[n][0] for n in names[1:]], last=last):
+                count += len(rows)
+                yield _frame(names, list(zip(*rows, strict=True)), types)
+
+        write_pieces(frames(), path)
+    return count
+
+
+def _id_type(store: Database, name: str, last: int) -> Any:
+    """Return the type that keeps the spelling of all ids of a column."""
+    fitting: list[Any] = [pl.Int64, pl.UInt64]
+    for rows in store.event_rows([_EXPORT_COLUMNS[name][0]], last=last):
+        ids = pl.Series([row[-1] for row in rows], dtype=pl.String)
+        fitting = [one for one in fitting if _spells(ids, one)]
+        if not fitting:
+            break
+    return fitting[0] if fitting and last else pl.String
+
+
+def _spells(ids: pl.Series, dtype: Any) -> bool:
+    integers = ids.cast(dtype, strict=False)
+    return integers.null_count() == 0 and bool((integers.cast(pl.String) == ids).all())
+
+
+def _frame(names: list[str], columns: list[tuple[Any, ...]], types: dict[str, Any]) -> pl.DataFrame:
+    raw = pl.DataFrame(
+        [
+            pl.Series(name, values, dtype=_EXPORT_COLUMNS[name][1])
+            for name, values in zip(names, columns, strict=True)
+        ]
+    )
+    return raw.with_columns(
+        *(pl.col(name).cast(dtype) for name, dtype in types.items()),
+        *(pl.col(name).cast(pl.Datetime("us", "UTC")) for name in _TIME_COLUMNS),
+    )
