@@ -230,7 +230,6 @@ def main() -> None:
     if options.quick:
         options.rounds = 1
     from common import machine, write_report
-    from tables import busy_neighbour
 
     source, data = lastfm(quick=options.quick)
     report = {
@@ -242,7 +241,7 @@ def main() -> None:
         "load_before": os.getloadavg()[0],
         "rows": measure(options.rounds, options.before, quick=options.quick),
     }
-    print(busy_neighbour(report))
+    print(json.dumps(report["rows"], indent=1))
     write_report(options.json, report)
 
 

@@ -134,7 +134,7 @@ def test_what_the_first_use_is_timed_by_runs(script, capsys):
 
 
 def test_every_script_is_run_by_a_test():
-    shared = {"common", "grids", "trainers"}
+    shared = {"common", "grids", "table_templates", "trainers"}
     alone = {"accuracy", "busy_neighbour", "digests", "nights", "tables"}  # have tests of their own
     names = {path.stem for path in BENCHMARKS.glob("*.py")}
     assert names == shared | alone | {case.split()[0] for case in CASES}
@@ -345,7 +345,7 @@ def _given(value):
 
 def test_pages_show_what_the_reports_hold(script):
     tables = script("tables")
-    for page in dict.fromkeys(where for where, _ in tables.TABLES.values()):
+    for page in dict.fromkeys(table.page for table in tables.templates().values()):
         text = (tables.ROOT / page).read_text()
         assert tables.filled(page, text) == text, f"{page} differs from its reports: make tables"
 
@@ -361,7 +361,7 @@ def test_every_marked_table_is_made_by_something(script):
         for line in page.read_text().splitlines():
             if line.startswith("<!-- table: "):
                 name = line.removeprefix("<!-- table: ").removesuffix(" -->")
-                assert tables.TABLES[name][0] == str(page.relative_to(tables.ROOT))
+                assert tables.templates()[name].page == str(page.relative_to(tables.ROOT))
 
 
 def test_a_command_is_told_without_the_places_of_a_machine(script, monkeypatch, tmp_path):
