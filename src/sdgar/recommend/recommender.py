@@ -274,7 +274,7 @@ class Recommender(Described):
         entry; ``explain`` says more.
 
         ``rules`` re-rank each list: ``sdgar.Rules.read("rules.toml")``, alone or with facts of
-        items and dials, as ``rules.using(facts, diversity=0.3)``. The column ``rules`` says which
+        items and options, as ``rules.using(facts, diversity=0.3)``. The column ``rules`` says which
         of them acted on each entry. Scores stay those of the model.
         """
         return self.recommend_lists(
