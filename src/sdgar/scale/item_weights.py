@@ -24,13 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.arguments import a_path, of_kind
 from sdgar.errors import DataError
 from sdgar.maths.neighbours import Neighbourhoods, as_matrix
 from sdgar.maths.neighbours_on_threads import OnThreads, Progress, block_of
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
+from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.saved import check_csr
 from sdgar.scale.shards import Shard, Shards
+from sdgar.show import progress as shown_progress
 from sdgar.storage import folders
 from sdgar.storage.mapped import MappedArrays
 from sdgar.storage.whole_files import disk_error
@@ -41,6 +44,34 @@ WeightOf = Callable[[Shard], NDArray[np.float32]]
 """A function that says how much each row of a shard counts."""
 _MADE_OF = "made-of.json"
 _KEPT = ("history.start", "history.item", "speaker.start", "speaker.row", "speaker.weight")
+
+
+def item_weights_from_shards(
+    shards: Shards,
+    rule: Neighbourhoods,
+    weight_of: WeightOf | None = None,
+    *,
+    work: str | Path,
+    memory: int,
+    verbose: bool | None = None,
+) -> LocalItemWeights:
+    """Solve for the weights from rows on disk, on the CPU, in bounded memory.
+
+    The users are those of the shards, one shard after the other. The weights are bit-identical to
+    those of ``LocalItemWeights.solved`` for the same rows in this order. The arrays of the model
+    stay in files in the folder ``work``, mapped into memory; an older model there is replaced.
+
+    ``memory`` is the most bytes that are allocated to solve for the weights. Pages of mapped
+    files, which the system keeps as long as there is room, come on top. ``weight_of`` returns how
+    much each row of a shard counts for the weights.
+    """
+    of_kind("shards", shards, Shards, "Open them with sdgar.Shards.open(folder).")
+    of_kind("memory", memory, int, "Give a number of bytes, such as 4 << 30.")
+    with shown_progress.working("weights between items", verbose=verbose) as shown:
+        matrices = solved(
+            shards, rule, weight_of, work=a_path("work", work), memory=memory, progress=shown
+        )
+    return LocalItemWeights(*matrices)
 
 
 def solved(

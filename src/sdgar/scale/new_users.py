@@ -25,7 +25,7 @@ from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
 
-def for_users(system: System, data: Interactions, *, seed: int) -> System:
+def with_new_users(system: System, data: Interactions, *, seed: int) -> System:
     """Return the system for the users of ``data``, who start where the items lead or at random."""
     return replace(
         system,
