@@ -198,7 +198,7 @@ print(model.trained_.engine, model.trained_.log[-1][1].loss > 0)
 def test_torch_triton_and_numpy_are_enough(shards, tmp_path):
     words = [sys.executable, "-W", "ignore", "-c", BARE, str(shards.folder), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ)
-    assert done.stdout == "fused-gpu True\n", done.stderr
+    assert done.stdout == "fused-gpu-blocks True\n", done.stderr
 
 
 @pytest.mark.exhaustive
