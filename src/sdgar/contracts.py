@@ -20,13 +20,14 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import UsageError
-from sdgar.maths.optimizers import Optimizer
-from sdgar.maths.rng import Draws
-from sdgar.models.factors import Factors
 from sdgar.models.model import Learned, Scorer
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sdgar.maths.optimizers import Optimizer
+    from sdgar.maths.rng import Draws
+    from sdgar.models.factors import Factors
 
 
 @dataclass(frozen=True, slots=True)

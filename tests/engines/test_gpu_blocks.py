@@ -218,7 +218,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, tmp_pat
         return SIGTERM if len(asked) == 1 else None
 
     result = run_shards(kind(**small, **more), shards, out=whole, **told)
-    assert result.summary["engine"] == "fused-gpu"
+    assert result.summary["engine"] == "fused-gpu-blocks"
     with pytest.raises(StoppedError):
         run_shards(kind(**small, **more), shards, out=stopped, stop=stop, **told)
     run_shards(kind(**small, **more), shards, out=stopped, resume=True, **told)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -25,19 +25,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Covered, Engine, EpochStats, Health, NotCovered, System
-from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
 from sdgar.maths.rng import Permutation, Stream, sort_keys
-from sdgar.models.factors import Factors
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.scale.new_users import with_new_users
-from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shared_engine import Ownership, SharedCpuEngine, SharedItems
 from sdgar.scale.users import Arrays, UserStore, read_users, store_users
 from sdgar.scale.workers import ALONE, Workers
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.models.factors import Factors
+    from sdgar.scale.shards.blocks import Blocks
 
 _CPU = torch.device("cpu")
 

@@ -12,25 +12,27 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Engine, EpochStats, System
-from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 from sdgar.engines.fused.gpu import FusedGpuEngine, room_of
 from sdgar.engines.fused.gpu_room import Most
 from sdgar.engines.fused.gpu_rows import Rows
 from sdgar.machine import cores
-from sdgar.models.factors import Factors
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.scale.block_engine import BlockEngine
 from sdgar.scale.conveyor import Conveyor, Kind, Slot
 from sdgar.scale.new_users import with_new_users
 from sdgar.scale.users import UsersOnDevice
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.models.factors import Factors
 
 Tensors = dict[str, Tensor]
 """Tensors by name, each with a row for every user of a block."""

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from sdgar.arguments import a_path, of_kind
 from sdgar.errors import DataError
 from sdgar.maths.neighbours import Neighbourhoods, as_matrix
 from sdgar.maths.neighbours_on_threads import OnThreads, Progress, block_of
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.saved import check_csr
@@ -37,6 +36,9 @@ from sdgar.show import progress as shown_progress
 from sdgar.storage import folders
 from sdgar.storage.mapped import MappedArrays
 from sdgar.storage.whole_files import disk_error
+
+if TYPE_CHECKING:
+    from sdgar.maths.sparse import SparseMatrix
 
 FOLDER = "item-weights"
 """The name of the folder of a model's arrays within the work folder."""

@@ -17,24 +17,19 @@ import numpy as np
 import torch
 
 from sdgar.data.history import History
-from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.machine.memory import allocated_bytes
 from sdgar.maths.neighbours import as_matrix
 from sdgar.maths.rng import Stream, check_seed
-from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
-from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.model import Learned, Model
 from sdgar.samplers.dislikes import share_of
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.needs import START_ROWS, gpu_needs
-from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Held, Without, hold
 from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
@@ -44,11 +39,16 @@ from sdgar.show import progress
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
 from sdgar.training.memory import beside
 from sdgar.training.protocols import Training
-from sdgar.training.trained import OnPhase, Phase, Trained
 
 if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.maths.sparse import SparseMatrix
+    from sdgar.models.factors import Factors
+    from sdgar.models.model import Learned, Model
+    from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
     from sdgar.training.checkpoints import Checkpoints
+    from sdgar.training.trained import OnPhase, Phase, Trained
 
 _CPU = torch.device("cpu")
 _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))

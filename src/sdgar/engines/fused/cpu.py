@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
-from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 from sdgar.engines.fused.cpu_records import (
     Items,
@@ -36,6 +35,7 @@ from sdgar.machine import cores
 from sdgar.maths.rng import Permutation, Stream, tail
 
 if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
     from sdgar.kernels.records import Laid
 
 _STRETCH = 0.1
