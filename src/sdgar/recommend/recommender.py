@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from sdgar.arguments import a_path, length, of_kind, one_of
 from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, SeenBy
 from sdgar.errors import SdgarWarning, UsageError
 from sdgar.evaluation.popularity import popularity

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model

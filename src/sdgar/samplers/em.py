@@ -31,7 +31,7 @@ from sdgar.samplers.sampled_sums import SampledSums
 
 if TYPE_CHECKING:
     from sdgar.contracts import Score
-    from sdgar.data.interactions import History
+    from sdgar.data.history import History
     from sdgar.samplers.closed_form import Integrand
     from sdgar.samplers.generator import Mixture
 

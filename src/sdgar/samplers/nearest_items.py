@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.maths.rng import Draws, below
 from sdgar.samplers.reject import KnownItems

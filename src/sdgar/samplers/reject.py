@@ -10,7 +10,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from sdgar.contracts import KnownPositives
-    from sdgar.data.interactions import History
+    from sdgar.data.history import History
     from sdgar.maths.rng import Draws
 
 MAX_TRIES = 16

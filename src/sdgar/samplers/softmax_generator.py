@@ -19,7 +19,7 @@ from sdgar.models.factors import Factors
 from sdgar.samplers.inverse_cdf import BLOCK, MOST_ROWS, Blocks, inverse_cdf, uniforms
 
 if TYPE_CHECKING:
-    from sdgar.data.interactions import History
+    from sdgar.data.history import History
     from sdgar.samplers.policy_gradient import PolicyGradient
 
 _SCORES_AT_ONCE, _SCORES_AT_ONCE_ON_GPU = 1 << 22, 1 << 26

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, of_kind
 from sdgar.errors import DataError
-from sdgar.maths.neighbours import Neighbourhoods, as_matrix
+from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.neighbours_on_threads import OnThreads, Progress, block_of
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.saved import check_csr
@@ -90,7 +91,7 @@ def solved(
     _require_ours(place)
     made_of = json.dumps({"rows": shards.digest, **asdict(rule)}) if weight_of is None else ""
     if (before := _found(place, made_of, shards)) is not None:
-        return as_matrix(before[0], n_items), as_matrix(before[1], n_items)
+        return SparseMatrix.of_rows(before[0], n_items), SparseMatrix.of_rows(before[1], n_items)
     block = block_of(memory, n_items, rule.k)
     try:
         with folders.whole(place, replace=True) as temporary:
@@ -104,7 +105,7 @@ def solved(
     except OSError as error:
         raise disk_error(place, error) from error
     history = Rows(items_of.start_R1, items_of.column_E)
-    return as_matrix(history, n_items), as_matrix(found, n_items)
+    return SparseMatrix.of_rows(history, n_items), SparseMatrix.of_rows(found, n_items)
 
 
 def _require_ours(place: Path) -> None:

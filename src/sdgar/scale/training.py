@@ -21,8 +21,8 @@ from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.machine.memory import allocated_bytes
-from sdgar.maths.neighbours import as_matrix
 from sdgar.maths.rng import Stream, check_seed
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.samplers.dislikes import share_of
@@ -131,7 +131,7 @@ def _beside(history: History, weight_II: SparseMatrix | None) -> LocalItemWeight
     if weight_II is None:
         return None
     rows = Rows(history.indptr_U1, history.items_E)
-    return LocalItemWeights(as_matrix(rows, weight_II.n_columns), weight_II)
+    return LocalItemWeights(SparseMatrix.of_rows(rows, weight_II.n_columns), weight_II)
 
 
 LearnerT = TypeVar("LearnerT", bound="Learner")
