@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from sdgar.evaluation.paired import compare as compare
     from sdgar.exports.export import export as export
     from sdgar.exports.factors import import_factors as import_factors
+    from sdgar.lab.blend import blend as blend
+    from sdgar.lab.trec_run import evaluate_run as evaluate_run
     from sdgar.parts.register import register_discriminator as register_discriminator
     from sdgar.parts.register import register_objective as register_objective
     from sdgar.parts.register import register_sampler as register_sampler
-    from sdgar.recommend.foreign_run import evaluate_run as evaluate_run
     from sdgar.recommend.recommender import Recommender as Recommender
     from sdgar.recommend.recommender import load as load
     from sdgar.recommend.rules import Rules as Rules
-    from sdgar.runs.blend import blend as blend
     from sdgar.scale.shards import Shards as Shards
     from sdgar.scale.training import fit_shards as fit_shards
     from sdgar.show.progress import set_verbose as set_verbose
@@ -65,9 +65,9 @@ _HOME = {
     "Rules": "sdgar.recommend.rules",
     "SdgarError": "sdgar.errors",
     "Shards": "sdgar.scale.shards",
-    "blend": "sdgar.runs.blend",
+    "blend": "sdgar.lab.blend",
     "compare": "sdgar.evaluation.paired",
-    "evaluate_run": "sdgar.recommend.foreign_run",
+    "evaluate_run": "sdgar.lab.trec_run",
     "export": "sdgar.exports.export",
     "fit_shards": "sdgar.scale.training",
     "folds": "sdgar.data.splits",

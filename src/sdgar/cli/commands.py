@@ -41,10 +41,6 @@ COMMANDS: Table = {
         "Rank all items for every test user and compare with the test events.",
         "sdgar.cli.evaluate:evaluate",
     ),
-    "blend": (
-        "Add the scores of two models of the same events: the sum is a model like any other.",
-        "sdgar.cli.blend:blend",
-    ),
     "add-items": (
         "Add new items to a saved model, by their events, their features, or both.",
         "sdgar.cli.add_items:add_items",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdgar.cli import options
+from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
-from sdgar.cli.foreign_run import measure_run
 from sdgar.cli.measured import Wanted, write_trec
 from sdgar.cli.reports import tell_effect, tell_loaded, tell_report
 from sdgar.errors import UsageError
@@ -76,6 +76,7 @@ def evaluate(
         metrics, by, user_facts, item_facts, per_user, ks=ks, explain=explain, overwrite=overwrite
     )
     if foreign is not None or qrels is not None:
+        (measure_run,) = extensions_of("evaluate")
         measure_run(screen, options.given(context), foreign, qrels, train, reading, wanted)
         return
     if run is None or not test:

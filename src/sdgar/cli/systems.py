@@ -21,7 +21,7 @@ def systems(
     as_json: options.Json = False,
 ) -> None:
     """Show the systems there are; with a name, its settings and what it can do."""
-    from sdgar.runs import catalogue
+    from sdgar.systems.description import described
 
     screen = Screen(as_json=as_json)
     if name is None:
@@ -31,7 +31,7 @@ def systems(
         screen.say("next", f"sdgar systems {options.DEFAULT_SYSTEM}")
         screen.result({"systems": all_of_them})
         return
-    found = catalogue.described(name)
+    found = described(name)
     screen.line(f"{name}, in Python {found['class']}", style="bold")
     for paragraph in found["about"].split("\n\n"):
         if paragraph.startswith(" "):  # an equation

@@ -9,6 +9,14 @@ COMMANDS = {
         "Search a system's settings for the best --metric on validation rows.",
         "sdgar.lab.commands.tune:tune",
     ),
+    "blend": (
+        "Add the scores of two models of the same events: the sum is a model like any other.",
+        "sdgar.lab.commands.blend:blend",
+    ),
+    "evaluate:run": (
+        "Measure ranked lists of another system, from files of TREC.",
+        "sdgar.lab.commands.trec_run:measure_run",
+    ),
     "paper": (
         "Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it.",
         "sdgar.lab.commands.paper:paper",

@@ -33,7 +33,7 @@ def measure_run(
     wanted: Wanted,
 ) -> None:
     """Measure a run of TREC by qrels, and say what was found."""
-    from sdgar.recommend.foreign_run import evaluate_run
+    from sdgar.lab.trec_run import evaluate_run
 
     if run is None or qrels is None:
         raise UsageError("--run and --qrels go together: give both.", code="missing_option")

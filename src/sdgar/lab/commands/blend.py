@@ -47,8 +47,8 @@ def blend(
 ) -> None:
     """Add the scores of two models of the same events: the sum is a model like any other."""
     from sdgar.data.readers import read_files
+    from sdgar.lab.blend import blend as added
     from sdgar.recommend.recommender import load
-    from sdgar.runs.blend import blend as added
     from sdgar.runs.workspace import require_free
 
     if sum((bool(valid), bool(train), gamma is not None)) != 1:
