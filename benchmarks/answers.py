@@ -209,7 +209,7 @@ def tiny_model(folder: Path) -> Path:
     from sdgar.data.synthetic import synthetic
     from sdgar.systems.make import make
 
-    few = {"epochs": "1", "dim": "8", "states": "4", "early_stopping": "false"}
+    few = {"epochs": "1", "dim": "8", "sampler__states": "4", "early_stopping": "false"}
     make("sdsoftmax", few).fit(synthetic("demo"), verbose=False).save(folder)
     return folder
 

@@ -19,9 +19,9 @@ from common import ROOT, Contestant, from_npz, machine, options_of, write_report
 
 SYSTEMS = ("BPR", "AOBPR", "WARP", "CML", "DNS", "SA", "IRGAN", "SDGAR", "SDSoftmax")
 EPOCHS = 10
-SINCE = {"schedule": "constant", "memory": 0.0}
+SINCE = {"optimizer__schedule": "constant", "item_memory": 0.0}
 """Settings that the earlier version did not have, at the values of what it did."""
-SHORTER = {"IRGAN": {"pretrain": 10}}
+SHORTER = {"IRGAN": {"sampler__pretrain": 10}}
 """Other settings than the defaults of the earlier version, for both."""
 
 

@@ -63,7 +63,10 @@ def sdgar_recipes() -> dict[str, SDGAR]:
     }
     small = SDGAR(optimizer="adagrad", learning_rate=RATE["adagrad"], batch_size=512)
     pooled = SDGAR(
-        optimizer="adagrad", learning_rate=RATE["adagrad"], positives_per_visit=4, n_negatives=8
+        optimizer="adagrad",
+        learning_rate=RATE["adagrad"],
+        sampler__positives_per_visit=4,
+        n_negatives=8,
     )
     return {**made, "adagrad, private, batch 512": small, "adagrad, 4 share 8": pooled}
 
@@ -122,7 +125,7 @@ def bpr_recipes(dim: int) -> dict[str, BPR]:
     for optimizer in ("sgd", "adagrad"):
         same = {"dim": dim, "optimizer": optimizer, "learning_rate": RATE[optimizer]}
         made[f"{optimizer}, private"] = BPR(**same)
-        made[f"{optimizer}, 4 share 4"] = BPR(**same, positives_per_visit=4, n_negatives=4)
+        made[f"{optimizer}, 4 share 4"] = BPR(**same, sampler__positives_per_visit=4, n_negatives=4)
     return made
 
 

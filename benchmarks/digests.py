@@ -27,17 +27,17 @@ import sdgar
 SYSTEMS = {
     **{name: {} for name in ("MostPopular", "ItemKNN", "IALS", "EASE", "ELSA")},
     **{name: {} for name in ("BPR", "AOBPR", "WARP", "CML", "DNS", "SA", "SDGAR", "SDGARPrinted")},
-    "IRGAN": {"pretrain": 2},
-    "SDSoftmax": {"pretrain": 3},
+    "IRGAN": {"sampler__pretrain": 2},
+    "SDSoftmax": {"sampler__pretrain": 3},
     "Composed": {},
 }
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "sdgar frozen": ("SDGAR", {"proposal": "frozen"}),
-    "sdgar scrambled": ("SDGAR", {"proposal": "scrambled"}),
-    "sdgar popularity": ("SDGAR", {"proposal": "popularity"}),
-    "irgan discriminator": ("IRGAN", {"pretrain": 2, "side": "discriminator"}),
-    "sdsoftmax dot": ("SDSoftmax", {"pretrain": 3, "similarity": "dot"}),
-    "sdsoftmax uniform": ("SDSoftmax", {"proposal": "uniform"}),
+    "sdgar frozen": ("SDGAR", {"sampler": "frozen"}),
+    "sdgar scrambled": ("SDGAR", {"sampler": "scrambled"}),
+    "sdgar popularity": ("SDGAR", {"sampler": "popularity"}),
+    "irgan discriminator": ("IRGAN", {"sampler__pretrain": 2, "side": "discriminator"}),
+    "sdsoftmax dot": ("SDSoftmax", {"sampler__pretrain": 3, "similarity": "dot"}),
+    "sdsoftmax uniform": ("SDSoftmax", {"sampler": "uniform"}),
     "lightgcn": ("Composed", {"discriminator": "lightgcn"}),
     "factorization with sdgar": (
         "Composed",

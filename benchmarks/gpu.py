@@ -352,7 +352,11 @@ def gowalla(packed: Path | None) -> dict[str, Any]:
     if packed is None:
         shape = TINY
         train, test = splits.per_user(synthetic.generate(shape, seed=0), seed=0)
-        settings, last, k = {"dim": 4, "states": 4, "batch_size": 16, "generator_samples": 2}, 1, 5
+        settings, last, k = (
+            {"dim": 4, "sampler__states": 4, "batch_size": 16, "sampler__samples": 2},
+            1,
+            5,
+        )
     else:
         train, test = from_npz(packed / "gowalla.npz")
         settings, last, k = {}, 75, 50

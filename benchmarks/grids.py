@@ -77,12 +77,12 @@ SPACES: dict[str, dict[str, list[Any]]] = {
         "learning_rate": [0.1, 0.2],
     },
     "irgan": {
-        "generator_l2": [0.1, 0.15, 0.2, 0.3, 0.45, 0.6],
-        "pretrain": [40, 120],
-        "pretrain_rate": [0.01, 0.03],
-        "generator_batch": [1024],
+        "sampler__l2": [0.1, 0.15, 0.2, 0.3, 0.45, 0.6],
+        "sampler__pretrain": [40, 120],
+        "sampler__pretrain_rate": [0.01, 0.03],
+        "sampler__batch_size": [1024],
         "batch_size": [8192],
-        "evaluate_every": [1],
+        "early_stopping__every": [1],
     },
     "sa": {
         "l2": [0.01, 0.02, 0.05],
@@ -177,9 +177,9 @@ def of_row(run: dict[str, Any]) -> str | None:
 
 def changes_of(run: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a run that were not the defaults when it was made."""
-    defaults = {"tau": 0.12, "learning_rate": 0.05, "l2": 0.1, "bias": True, "refit_every": 2,
-                "positives_per_visit": 2}  # fmt: skip
-    held = (*SEARCH, "evaluate_every", "dim")
+    defaults = {"tau": 0.12, "learning_rate": 0.05, "l2": 0.1, "similarity__bias": True,
+                "sampler__refit_every": 2, "sampler__positives_per_visit": 2}  # fmt: skip
+    held = (*SEARCH, "early_stopping__every", "dim")
     return {k: v for k, v in run["settings"].items() if k not in held and defaults.get(k) != v}
 
 
@@ -207,7 +207,7 @@ LATER: tuple[dict[str, float], ...] = (
     {"beta": 0.3, "dropout": 0.6, "xi": 0.1},
 )
 """Options of EASE; the first has the powers and dropout that DAN's authors chose for Gowalla."""
-MOST_MEMORY = {"memory_gib": 30.0}
+MOST_MEMORY = {"ram_gib": 30.0}
 """EASE takes no more, so that several jobs share a GPU."""
 TRIES: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "ease": (
@@ -299,9 +299,15 @@ MOST_FUSED = 64
 
 def draws() -> list[Job]:
     """SD-Softmax with more and more draws by three proposals, on CiteULike."""
-    same = {"dim": 32, "tau": 0.15, "epochs": 20, "positives_per_visit": 1, "early_stopping": False}
+    same = {
+        "dim": 32,
+        "tau": 0.15,
+        "epochs": 20,
+        "sampler__positives_per_visit": 1,
+        "early_stopping": False,
+    }
     return [
-        job("citeulike", "sdsoftmax", seed, "valid", **same, proposal=proposal, n_negatives=n,
+        job("citeulike", "sdsoftmax", seed, "valid", **same, sampler=proposal, n_negatives=n,
             engine="auto" if n <= MOST_FUSED else "eager")
         for n in reversed(DRAWS) for proposal in PROPOSALS for seed in SEEDS
     ]  # fmt: skip
@@ -335,7 +341,7 @@ SHARES = (0.0, 0.05, 0.1, 0.2, 0.4)
 def dislikes() -> list[Job]:
     """Shares of negatives that users rated low, on MovieLens-100K."""
     return [
-        job("ratings", system, seed, "chosen", **({"dislikes": p} if p else {}))
+        job("ratings", system, seed, "chosen", **({"sampler__dislikes": p} if p else {}))
         for system in DISLIKING for p in SHARES for seed in SEEDS
     ]  # fmt: skip
 
@@ -346,7 +352,7 @@ DISLIKED = {"ratings-neutral": SEEDS, "anime-ratings": SEEDS[:1]}
 def disliked() -> list[Job]:
     """No dislikes and a tenth of them, where ratings in the middle are neither; with seeds."""
     return [
-        job(data, system, seed, "chosen", **({"dislikes": p} if p else {}))
+        job(data, system, seed, "chosen", **({"sampler__dislikes": p} if p else {}))
         for data, seeds in DISLIKED.items()
         for seed in seeds for system in DISLIKING for p in (0.0, 0.1)
     ]  # fmt: skip
@@ -385,21 +391,22 @@ def neighbours_of_quick() -> list[Job]:
 
 def lightgcn() -> list[Job]:
     """SD-Softmax with its memory on LightGCN's split: a search on validation rows."""
-    small = {"refit_every": 4, "generator_samples": 64}
-    two = {**small, "positives_per_visit": 2, "batch_size": 2048}
+    small = {"sampler__refit_every": 4, "sampler__samples": 64}
+    two = {**small, "sampler__positives_per_visit": 2, "batch_size": 2048}
     wide = [
         {**two, "dim": dim, "epochs": epochs, **tau}
         for dim, epochs, tau in itertools.product((256, 512), (16, 32, 64), ({}, {"tau": 0.1}))
     ]
     middle = {**two, "dim": 256, "epochs": 32, "tau": 0.1}
     near = [
-        {"positives_per_visit": p, "batch_size": b} for p, b in ((1, 1024), (1, 2048), (4, 4096))
+        {"sampler__positives_per_visit": p, "batch_size": b}
+        for p, b in ((1, 1024), (1, 2048), (4, 4096))
     ]
     near += [
         {"learning_rate": 0.1},
         {"learning_rate": 0.25},
         {"n_negatives": 128},
-        {"neighbours": 100},
+        {"item_memory__neighbours": 100},
     ]
     every = [*wide, *({**middle, **change} for change in near)]
     return [job("lightgcn", "sdsoftmax", 0, "valid", **settings) for settings in every]
@@ -408,16 +415,16 @@ def lightgcn() -> list[Job]:
 def anew() -> list[Job]:
     """What the default would give if it started anew on all rows, with the weight it chose."""
     return [
-        job(run["data"], "sdsoftmax", run["seed"], "fixed", memory=run["memory"])
+        job(run["data"], "sdsoftmax", run["seed"], "fixed", item_memory=run["memory"])
         for run in _lines(REPORTS / "memory.jsonl")
-        if run["system"] == "sdsoftmax" and run["settings"]["memory"] is None
+        if run["system"] == "sdsoftmax" and run["settings"]["item_memory"] is None
     ]
 
 
 def thorough() -> list[Job]:
     """SD-Softmax with the settings of --thorough."""
-    own = {"dim": 256, "epochs": 16, "positives_per_visit": 2, "batch_size": 2048,
-           "refit_every": 4, "generator_samples": 64}  # fmt: skip
+    own = {"dim": 256, "epochs": 16, "sampler__positives_per_visit": 2, "batch_size": 2048,
+           "sampler__refit_every": 4, "sampler__samples": 64}  # fmt: skip
     return [
         job(data, "sdsoftmax", seed, "validated", **own)
         for seed, data in itertools.product(SEEDS, (*DATASETS, *FURTHER))
@@ -431,9 +438,9 @@ def networks() -> list[Job]:
 
 
 NEAR = {"discriminator": "factorization", "sampler": "search", "optimizer": "adagrad",
-        "learning_rate": 0.1, "dim": 32, "refit_every": 2}  # fmt: skip
+        "learning_rate": 0.1, "dim": 32, "sampler__refit_every": 2}  # fmt: skip
 """Negatives among the best items, found by an index."""
-LOOKS = {"epochs": 60, "evaluate_every": 5, "patience": 2}
+LOOKS = {"epochs": 60, "early_stopping__every": 5, "early_stopping__patience": 2}
 
 
 def proposals() -> list[Job]:
@@ -448,10 +455,10 @@ def proposals() -> list[Job]:
             ("exact", 50, 0.5, "bpr", 1), ("hnsw", 50, 0.5, "bpr", 1), ("pq", 50, 0.5, "bpr", 1),
             ("exact", 500, 0.5, "bpr", 1), ("hnsw", 50, 0.5, "sdgar", 5),
         ):  # fmt: skip
-            own = {"sampler.index": index, "sampler.near": near, "sampler.explore": explore}
+            own = {"sampler__index": index, "sampler__near": near, "sampler__explore": explore}
             jobs.append(
                 job(data, "composed", 0, "valid", **NEAR, **LOOKS, l2=l2, objective=objective,
-                    n_negatives=n, settings=own)
+                    n_negatives=n, **own)
             )  # fmt: skip
     return jobs
 

@@ -36,7 +36,7 @@ class Training:
 
     def __init__(self, args: Any, folder: Path, work: Path) -> None:
         self._folder, self._work, self._epochs = folder, work, args.epochs
-        self._settings = [f"dim={args.dim}", f"epochs={args.epochs}", "states=8"]
+        self._settings = [f"dim={args.dim}", f"epochs={args.epochs}", "sampler__states=8"]
         self._rng = random.Random(SEED)
         self.seconds = 0.0
         """The seconds of an epoch of the last training that was not killed."""

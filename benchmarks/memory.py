@@ -130,9 +130,9 @@ def parts(options: Any) -> dict[str, Any]:
 
 
 def _worth(data: Interactions, held: Interactions, *, quick: bool) -> dict[str, Any]:
-    settings = {"dim": 8, "epochs": 2, "states": 4} if quick else {}
+    settings = {"dim": 8, "epochs": 2, "sampler__states": 4} if quick else {}
     start = time.perf_counter()
-    learned = SDSoftmax(memory=0.0, early_stopping=False, **settings).fit(data, verbose=False)
+    learned = SDSoftmax(item_memory=0.0, early_stopping=False, **settings).fit(data, verbose=False)
     vectors = learned.recommender_.model
     held_out = HeldOut.of(held, data)
     seen = held_out.left_out(data)

@@ -217,7 +217,7 @@ def choose(system: str, name: str, data: Interactions, **short: Any) -> Iterator
         anew, all_epochs = trained(system, last, **short)
         wanted = float(measured(anew, last).mean())
         for epochs, rate in TRIED[system]:
-            own = short | {"further_epochs": epochs, "further_rate": rate}
+            own = short | {"warm_start__epochs": epochs, "warm_start__rate": rate}
             chain, clock = first, Clock()
             for part in parts[begin + 1 : begin + CHAIN + 1]:
                 chain, clock = gone_on(system, part, chain, **own)
@@ -238,7 +238,7 @@ def weights(system: str, name: str, data: Interactions, **short: Any) -> Iterato
     chain, _ = trained(system, next(parts), **short)
     first = chain.trained_.memory
     for number, part in enumerate(parts, 1):
-        chain, _ = gone_on(system, part, chain, **short, memory=first)
+        chain, _ = gone_on(system, part, chain, **short, item_memory=first)
         anew, _ = trained(system, part, **short)
         solved = SDSoftmax(**short).beside(part.train)
         assert solved is not None

@@ -95,8 +95,8 @@ OURS: dict[str, tuple[type[BPR | SDGAR], dict[str, Any], dict[str, tuple[Any, ..
     "sdgar weighted loss, uniform draws, 4 share 32": (
         SDGAR,
         {
-            "proposal": "uniform",
-            "positives_per_visit": 4,
+            "sampler": "uniform",
+            "sampler__positives_per_visit": 4,
             "n_negatives": 32,
             "temperature": 0.2,
             "batch_size": 512,

@@ -39,7 +39,7 @@ def train(args: Any, folder: Path, run: Path, workers: int) -> dict[str, Any]:
     """Train once, and read the seconds of each epoch and what was saved."""
     words = ["train", str(folder), "--out", str(run), "--together", str(TOGETHER)]
     words += ["--test-users", str(args.test_users), "--overwrite", "--workers", str(workers)]
-    for setting in ("memory=0", f"dim={args.dim}", f"epochs={args.epochs}"):
+    for setting in ("item_memory=0", f"dim={args.dim}", f"epochs={args.epochs}"):
         words += ["--set", setting]
     asked = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
     before = cpu_seconds()

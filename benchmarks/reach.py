@@ -24,7 +24,12 @@ from common import ROOT, Contestant, from_npz, machine, options_of, write_report
 
 VALUES = {"citeulike": 0.170, "gowalla": 0.210}
 EPOCHS = {"before": (2, 4, 6, 8, 10, 15, 20, 30, 40), "now": (1, 2, 4, 8), "small": (1, 2, 4, 8)}
-SMALL: dict[str, Any] = {"dim": 32, "states": 32, "pretrain": 4, "memory": 32.0}
+SMALL: dict[str, Any] = {
+    "dim": 32,
+    "sampler__states": 32,
+    "sampler__pretrain": 4,
+    "item_memory": 32.0,
+}
 """Shorter vectors, fewer states, fewer steps of EM before training, a memory of a fixed weight."""
 
 

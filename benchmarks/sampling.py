@@ -30,7 +30,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.synthetic import synthetic
 from sdgar.lab.paper.chosen import settings_of
-from sdgar.lab.paper.data_sets import source
+from sdgar.lab.paper.sources import source
 from sdgar.maths.rng import Draws, Stream, index_and_fraction
 from sdgar.models.factors import Factors
 from sdgar.samplers.ablations import Frozen
@@ -160,10 +160,15 @@ def _mass(
 def measure_proposals(options: Any) -> None:
     """Look at the proposals for the vectors that SD-GAR ends with."""
     report: dict[str, Any] = {**machine(), "proposals": []}
-    how: dict[str, Any] = {"epochs": 60, "evaluate_every": 5, "patience": 2, "device": "cpu"}
+    how: dict[str, Any] = {
+        "epochs": 60,
+        "early_stopping__every": 5,
+        "early_stopping__patience": 2,
+        "device": "cpu",
+    }
     for data in ("demo",) if options.quick else ("citeulike", "gowalla"):
         if options.quick:
-            how |= {"epochs": 2, "evaluate_every": 1, "states": 4, "dim": 8}
+            how |= {"epochs": 2, "early_stopping__every": 1, "sampler__states": 4, "dim": 8}
             rows = synthetic("demo")
         else:
             rows = source(data, options.data).train

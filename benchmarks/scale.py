@@ -64,7 +64,7 @@ RECIPES = {
     "BPR": lambda: BPR(dim=DIM, optimizer="adagrad", learning_rate=RATE, batch_size=BATCH),
     "SD-GAR, popularity": lambda: SDGAR(
         dim=DIM,
-        proposal="popularity",
+        sampler="popularity",
         optimizer="adagrad",
         learning_rate=RATE,
         batch_size=BATCH,

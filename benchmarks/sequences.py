@@ -23,8 +23,8 @@ from common import CPU, ROOT, THREADS, Contestant, machine, options_of, write_re
 
 SETTINGS: dict[str, Any] = {
     "discriminator": "sequence", "sampler": "decomposable", "objective": "sdsoftmax", "dim": 64,
-    "n_negatives": 16, "learning_rate": 0.003, "refit_every": 2,
-    "settings": {"discriminator.tau": 0.08},
+    "n_negatives": 16, "learning_rate": 0.003, "sampler__refit_every": 2,
+    "discriminator__tau": 0.08,
 }  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def contestant(packed: str, share: str) -> None:
             print(json.dumps(float((hit_TK / np.log2(np.arange(2, 12))).sum(1).mean())), flush=True)
             continue
         epoch += 1
-        if epoch % SETTINGS["refit_every"] == 1:
+        if epoch % SETTINGS["sampler__refit_every"] == 1:
             engine.refit(epoch)
         print(json.dumps(engine.run_epoch(epoch).seconds), flush=True)
 

@@ -30,13 +30,13 @@ from common import device_name, machine, options_of, write_report
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.gpu import FusedGpuEngine
-from sdgar.scale.block_engine import BlockedUsers
-from sdgar.scale.gpu_block_engine import GpuBlockEngine
-from sdgar.scale.needs import START_ROWS
-from sdgar.scale.new_users import with_new_users
+from sdgar.parts.users import for_users
+from sdgar.scale.gpu_blocks import GpuBlockEngine
+from sdgar.scale.sharded import START_ROWS
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
+from sdgar.scale.users import InMemory, OnDevice, Users
+from sdgar.scale.users_on_disk import UsersOnDisk
 from sdgar.systems.sdsoftmax import SDSoftmax
 from shards import make_direct
 
@@ -83,12 +83,14 @@ def digest(*tables: torch.Tensor) -> str:
 
 
 def in_blocks(
-    system: System, first: Interactions, blocks: Blocks, users: UserStore
+    system: System, first: Interactions, blocks: Blocks, users: Users
 ) -> tuple[GpuBlockEngine, dict[str, Any]]:
     """Train in blocks, with users that wait in some place."""
     before, start = fresh(), time.perf_counter()
-    data = BlockedUsers(first=first, blocks=blocks, users=users)
-    engine = GpuBlockEngine(copy.deepcopy(system), data, seed=SEED, device=DEVICE)
+    engine = GpuBlockEngine(
+        copy.deepcopy(system), first, blocks, seed=SEED, for_users=for_users, users=users,
+        device=DEVICE,
+    )  # fmt: skip
     engine.refit(1)
     found: dict[str, Any] = {"blocks": len(blocks), "refit_seconds": time.perf_counter() - start}
     found["epochs"] = []
@@ -112,7 +114,7 @@ def all_at_once(
     start = time.perf_counter()
     data = blocks[0]
     engine = FusedGpuEngine(
-        with_new_users(system, data, seed=seed), data, seed=seed, device=DEVICE
+        for_users(system, data, seed=seed), data, seed=seed, device=DEVICE
     )  # fmt: skip
     found: dict[str, Any] = {"start_seconds": time.perf_counter() - start, "epochs": []}
     for epoch in range(1, EPOCHS + 1):
@@ -126,7 +128,7 @@ def same(engine: FusedGpuEngine, blocks: GpuBlockEngine) -> bool:
     """Tell whether an engine of all rows has the bytes of an engine of one block."""
     own, other = engine.state(), blocks.state()
     users = blocks._users
-    assert isinstance(users, UsersOnDevice)
+    assert isinstance(users, OnDevice)
     vectors = users.join(blocks.blocks.parts(0), "vectors")
     assert vectors is not None
     pairs = [
@@ -152,7 +154,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     say(f"{len(shards):,} rows are made in {found['make_seconds']:.0f} s")
     blocks = Blocks(shards, args.together)
     first = blocks.rows(0, max(1, int((shards.rows_S.cumsum() <= START_ROWS).sum())))
-    recipe = SDSoftmax(dim=args.dim, states=args.states, memory=0, device=DEVICE.type)
+    recipe = SDSoftmax(dim=args.dim, sampler__states=args.states, item_memory=0, device=DEVICE.type)
     before = fresh()
     settled = recipe.settled(cast("Interactions", shards))  # of which only sizes are asked for
     start = time.perf_counter()
@@ -163,11 +165,11 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     found |= {"positives_per_visit": system.positives_per_visit, "negatives": system.n_negatives}
     say(f"the system is composed in {found['compose_seconds']:.0f} s")
     found["ways"] = ways = {}
-    places: dict[str, Callable[[], UserStore]] = {
-        "on the GPU": UsersOnDevice,
-        "in memory": UsersInRam,
+    places: dict[str, Callable[[], Users]] = {
+        "on the GPU": OnDevice,
+        "in memory": InMemory,
         "in files": lambda: UsersOnDisk(work / "users", n_shards),
-        "in memory, again": UsersInRam,
+        "in memory, again": InMemory,
     }
     for name, place in places.items():
         say(f"users wait {name}:")
@@ -175,7 +177,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
         shutil.rmtree(work / "users", ignore_errors=True)
     say("one block:")
     whole = Blocks(shards, n_shards)
-    one, ways["one block"] = in_blocks(system, first, whole, UsersOnDevice())
+    one, ways["one block"] = in_blocks(system, first, whole, OnDevice())
     say("all rows at once:")
     engine, ways["all rows at once"] = all_at_once(system, first, whole, one._seed_of(0))
     found["same_bytes"] = {

@@ -27,7 +27,7 @@ import grids
 from grids import DATASETS, DISLIKING, SHARES, SPACES
 from sdgar.evaluation.measures import MEASURES
 from sdgar.lab.paper.chosen import NAMES, PAPER, REAL
-from sdgar.lab.paper.data_sets import TITLES
+from sdgar.lab.paper.sources import TITLES
 from sdgar.parts.rules import temperature_of
 from table_templates import (
     EVERY,
@@ -163,7 +163,7 @@ def _by_neighbours(report: str, counts: tuple[int, ...], most: int) -> Rows:
     for data in grids.NEIGHBOURLY:
         here = where(lines_of(report), data=data)
         each = here[0]["sizes"]["rows"] / here[0]["sizes"]["items"]
-        by_count = grouped(here, lambda line: line["settings"]["neighbours"])
+        by_count = grouped(here, lambda line: line["settings"]["item_memory__neighbours"])
         found = [mean(values_of(by_count[k], "valid")) for k in counts]
         cells = [bold(f"{value:.4f}", on=value == max(found)) for value in found]
         rows.append([data, f"{each:.0f}", f"{min(max(round(each), 50), most)}", *cells])
@@ -213,7 +213,7 @@ def models() -> list[Line]:
     for data in EVERY:
         found += [run | {"row": row} for row, run in _finals(data)]
     for run in lines_of("memory.jsonl"):
-        ours = run["system"] == "sdsoftmax" and run["settings"]["memory"] is None
+        ours = run["system"] == "sdsoftmax" and run["settings"]["item_memory"] is None
         found.append(run | {"row": "ours" if ours else run["system"]})
     found += [run | {"row": "thorough"} for run in lines_of("thorough.jsonl")]
     for run in lines_of("yardsticks/final.jsonl"):
@@ -297,7 +297,9 @@ def seconds_to_accuracy(reports: Any) -> Rows:
 def dislikes(_: Any) -> tuple[Rows, Line]:
     """Return the share of dislikes that validation rows choose for each system."""
     lines = lines_of("dislikes.jsonl")
-    shares = grouped(lines, lambda run: (run["system"], run["settings"].get("dislikes", 0)))
+    shares = grouped(
+        lines, lambda run: (run["system"], run["settings"].get("sampler__dislikes", 0))
+    )
     chosen = {
         s: max(SHARES, key=lambda p: mean(values_of(shares[s, p], "valid"))) for s in DISLIKING
     }

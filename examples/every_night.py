@@ -20,7 +20,7 @@ def main() -> dict[str, float]:
     test = data[data.time_E >= second]
     test = test[np.isin(test.users.at(test.users_E), monday.users.values)]
 
-    model = sdgar.SDSoftmax(dim=16, states=8, epochs=6).fit(monday)
+    model = sdgar.SDSoftmax(dim=16, sampler__states=8, epochs=6).fit(monday)
     alone = model.recommender_.evaluate(test, seen=data[data.time_E < second])
     found = {"monday": alone.means()["ndcg@50"]}
 

@@ -34,7 +34,9 @@ def main() -> dict[str, float]:
     passed = {(user, item) for user, item, kind in rows if kind == "pass"}
     found: dict[str, float] = {"passed over": float(len(passed))}
     for name, share in (("as items to leave out", 0.0), ("as negatives too", 0.5)):
-        model = sdgar.BPR(dim=4, epochs=40, dislikes=share, early_stopping=False, engine="eager")
+        model = sdgar.BPR(
+            dim=4, epochs=40, sampler__dislikes=share, early_stopping=False, engine="eager"
+        )
         lists = model.fit(data, verbose=False).recommend(k=5)
         pairs = list(zip(lists["user"], lists["item"], strict=True))
         found[f"{name}: passed over"] = float(sum(pair in passed for pair in pairs))

@@ -14,7 +14,7 @@ def main() -> dict[str, float]:
         model = sdgar.Composed(
             discriminator="factorization", sampler="search", objective="bpr", n_negatives=1,
             optimizer="adagrad", learning_rate=0.1, l2=0.02, epochs=5, early_stopping=False,
-            settings={"sampler.index": "hnsw", "sampler.near": 20, "sampler.explore": explore},
+            sampler__index="hnsw", sampler__near=20, sampler__explore=explore,
         )  # fmt: skip
         model.fit(parts.train)
         found[f"{explore:.0%} uniform"] = model.evaluate(parts.held_out).means()["ndcg@10"]

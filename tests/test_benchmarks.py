@@ -172,14 +172,14 @@ def packed(folder: Path) -> Path:
 
 def test_a_grid_is_run_once(script, tmp_path, capsys):
     accuracy, folder = script("accuracy"), packed(tmp_path)
-    few = {"epochs": 2, "evaluate_every": 1, "dim": 4, "device": "cpu", "engine": "eager"}
+    few = {"epochs": 2, "early_stopping__every": 1, "dim": 4, "device": "cpu", "engine": "eager"}
     jobs = [
         {"data": data, "system": system, "seed": 0, "protocol": protocol, "settings": settings}
         for data, system, protocol, settings in (
             ("citeulike", "bpr", "valid", few),
             ("citeulike", "bpr", "paper", few),
             ("citeulike", "ease", "validated", {"device": "cpu"}),
-            ("ratings", "bpr", "chosen", few | {"dislikes": 0.2}),
+            ("ratings", "bpr", "chosen", few | {"sampler__dislikes": 0.2}),
             ("beauty", "bpr", "fixed", few),
             ("lastfm", "popular", "validated", {}),
         )

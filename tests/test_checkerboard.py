@@ -27,9 +27,14 @@ OTHER = {
     "aobpr": {"rank_scale": 0.5},
     "dns": {"candidates": 3},
     "cml": {"n_negatives": 1, "margin": 3.0},
-    "irgan": {"side": "discriminator", "pretrain": 0, "temperature": 1.0, "generator_rate": 1e-3},
+    "irgan": {
+        "side": "discriminator",
+        "sampler__pretrain": 0,
+        "temperature": 1.0,
+        "sampler__learning_rate": 1e-3,
+    },
     "sdsoftmax": {"tau": 1.0},
-    "composed": {"settings": {"discriminator.tau": 1.0}},
+    "composed": {"discriminator__tau": 1.0},
 }
 
 

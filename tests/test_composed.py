@@ -100,7 +100,7 @@ def test_few_rows_have_a_higher_temperature(rows, tau):
 
 def test_a_temperature_that_is_given_holds(coloured):
     assert SDSoftmax().decided(coloured)["tau"] == temperature_of(coloured)
-    by_rule = {"batch_size": 2048, "positives_per_visit": 2, "neighbours": 50}
+    by_rule = {"batch_size": 2048, "sampler__positives_per_visit": 2, "item_memory__neighbours": 50}
     assert SDSoftmax(tau=0.2, epochs=3).decided(coloured) == by_rule
     assert SDSoftmax(tau=0.2).compose(coloured, seed=0).discriminator.tau == 0.2
     assert SDSoftmax().compose(coloured, seed=0).discriminator.tau == temperature_of(coloured)
@@ -110,7 +110,7 @@ def test_a_temperature_that_is_given_holds(coloured):
 def test_networks_learn_who_likes_what(coloured, discriminator):
     model = Composed(
         discriminator=discriminator, dim=16, epochs=30, early_stopping=False, batch_size=64,
-        learning_rate=0.01, device="cpu", settings={"discriminator.tau": 0.3},
+        learning_rate=0.01, device="cpu", discriminator__tau=0.3,
     )  # fmt: skip
     model.fit(coloured)
     frame = model.recommend(k=2)
@@ -130,7 +130,7 @@ def test_a_sequence_model_learns_an_order_that_users_cannot_tell():
     settings = {"dim": 16, "epochs": 20, "early_stopping": False, "batch_size": 64, "device": "cpu"}
     sequence = Composed(
         discriminator="sequence", learning_rate=0.01,
-        settings={"discriminator.length": 5, "discriminator.dropout": 0.0}, **settings,
+        discriminator__length=5, discriminator__dropout=0.0, **settings,
     )  # fmt: skip
     found = sequence.fit(train).evaluate(test, ks=(1,)).means()["recall@1"]
     assert found > 0.9
@@ -162,19 +162,18 @@ def test_the_same_seed_gives_the_same_model_and_another_another(coloured, discri
 def test_settings_of_parts_are_typed_and_named():
     model = make(
         "composed",
-        {"sampler": "search", "discriminator": "lightgcn", "discriminator.layers": "2",
-         "sampler.index": "exact", "sampler.explore": "0.5", "dim": "8"},
+        {"sampler": "search", "discriminator": "lightgcn", "discriminator__layers": "2",
+         "sampler__index": "exact", "sampler__explore": "0.5", "dim": "8"},
     )  # fmt: skip
     assert isinstance(model, Composed)
-    assert model.settings == {
-        "discriminator.layers": 2, "sampler.index": "exact", "sampler.explore": 0.5
-    }  # fmt: skip
+    assert model.discriminator.settings == {"layers": 2}
+    assert model.sampler.settings == {"index": "exact", "explore": 0.5}
     assert settings_of("discriminator", "lightgcn") == {"dim": int, "layers": int, "tau": float}
     for settings, message in (
-        ({"discriminator.layers": "two", "discriminator": "lightgcn"}, "int"),
-        ({"discriminator.hops": "2"}, "hops"),
-        ({"layers.discriminator": "2"}, "names no part"),
-        ({"discriminator": "gnn", "discriminator.layers": "2"}, "gnn"),
+        ({"discriminator__layers": "two", "discriminator": "lightgcn"}, "int"),
+        ({"discriminator__hops": "2"}, "hops"),
+        ({"layers.discriminator": "2"}, "layers.discriminator"),
+        ({"discriminator": "gnn", "discriminator__layers": "2"}, "gnn"),
         ({"settings": "{}"}, "settings"),
     ):
         with pytest.raises(UsageError, match=message):
@@ -222,7 +221,7 @@ def test_own_parts_are_used_by_name(coloured):
     model = Composed(
         discriminator="additive", sampler="first", objective="bpr", epochs=40, learning_rate=0.03,
         early_stopping=False, batch_size=64, device="cpu",
-        settings={"sampler.shout": True, "discriminator.scale": 2.0},
+        sampler__shout=True, discriminator__scale=2.0,
     )  # fmt: skip
     model.fit(coloured)
     assert seen
@@ -269,7 +268,7 @@ def test_a_network_without_vectors_trains_ranks_and_comes_back_by_its_name(colou
     model = Composed(
         discriminator="crossed", sampler="uniform", objective="bpr", dim=8, epochs=40,
         n_negatives=2, learning_rate=0.02, batch_size=64, device="cpu", early_stopping=False,
-        settings={"discriminator.hidden": 24},
+        discriminator__hidden=24,
     ).fit(coloured)  # fmt: skip
     frame = model.recommend(k=1)
     own = [user % 3 == item % 3 for user, item in zip(frame["user"], frame["item"], strict=True)]
@@ -297,7 +296,7 @@ def test_a_network_without_vectors_keeps_its_best_epoch_and_says_what_it_cannot_
     sdgar.register_discriminator("crossed")(Crossed)
     settings = {
         "discriminator": "crossed", "objective": "bpr", "n_negatives": 2, "device": "cpu",
-        "batch_size": 64, "epochs": 6, "evaluate_every": 1, "learning_rate": 0.02,
+        "batch_size": 64, "epochs": 6, "early_stopping__every": 1, "learning_rate": 0.02,
     }  # fmt: skip
     rows = np.arange(len(coloured)) % 5 > 0
     train, valid = coloured.subset(rows, "most"), coloured.subset(~rows, "some")
@@ -306,7 +305,7 @@ def test_a_network_without_vectors_keeps_its_best_epoch_and_says_what_it_cannot_
     assert model.trained_.valid["ndcg@50"] == pytest.approx(best)
     for sampler in ("search", "adaptive"):
         with pytest.raises(UsageError, match="no vectors"):
-            Composed(**settings, sampler=sampler, settings={}).fit(train, valid)
+            Composed(**settings, sampler=sampler).fit(train, valid)
 
 
 class Stopped(Exception):  # noqa: N818
@@ -325,7 +324,7 @@ def test_a_network_goes_on_after_an_interruption_as_if_there_had_been_none(
     parts = coloured.subset(rows, "most"), coloured.subset(~rows, "some")
     model = Composed(
         discriminator=discriminator, objective="bpr", n_negatives=2, device="cpu", batch_size=64,
-        epochs=6, patience=6, evaluate_every=1, learning_rate=0.02, dim=8,
+        epochs=6, early_stopping__patience=6, early_stopping__every=1, learning_rate=0.02, dim=8,
     )  # fmt: skip
     seen = []
 
@@ -404,7 +403,7 @@ def test_a_network_that_would_not_come_back_is_refused_before_it_trains(coloured
     def fitted(kept: str) -> Composed:
         return Composed(
             discriminator="prior", sampler="uniform", objective="bpr", dim=6, epochs=1,
-            early_stopping=False, device="cpu", settings={"discriminator.kept": kept},
+            early_stopping=False, device="cpu", discriminator__kept=kept,
         ).fit(coloured)  # fmt: skip
 
     with pytest.raises(UsageError, match="rank differently once it is saved"):
@@ -438,16 +437,16 @@ def test_a_network_without_vectors_answers_for_single_contexts(coloured):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"discriminator": "sequence", "settings": {"discriminator.dropout": 2.0}}, "dropout must"),
+        ({"discriminator": "sequence", "discriminator__dropout": 2.0}, "dropout must"),
         ({"discriminator": "sequence", "dim": 0}, "dim must be an integer of at least 1"),
         ({"discriminator": "lightgcn", "dim": -1}, "dim must be an integer of at least 1"),
-        ({"discriminator": "two-tower", "settings": {"discriminator.hidden": 0}}, "hidden must"),
-        ({"discriminator": "sequence", "settings": {"discriminator.blocks": "2"}}, "type int"),
-        ({"settings": {"sampler.states": True}}, "type int"),
-        ({"settings": {"sampler.lambda_x": 0.3}}, "only a generator that follows objective sdgar"),
+        ({"discriminator": "two-tower", "discriminator__hidden": 0}, "hidden must"),
+        ({"discriminator": "sequence", "discriminator__blocks": "2"}, "type int"),
+        ({"sampler__states": True}, "type int"),
+        ({"sampler__lambda_x": 0.3}, "only a generator that follows objective sdgar"),
         (
             {"objective": "sdgar", "discriminator": "factorization", "optimizer": "adagrad",
-             "settings": {"sampler.pretrain": 3}},
+             "sampler__pretrain": 3},
             "has a closed form",
         ),
     ],
@@ -467,11 +466,11 @@ def test_settings_are_typed_by_annotation_or_default_and_numpy_numbers_are_numbe
 
     found = settings_of("sampler", "own")
     assert found == {"layers": int, "share": float, "name": str, "open_": str}
-    made = make("composed", {"sampler.layers": "3"}, common={"sampler": "own"})
-    assert made.settings == {"sampler.layers": 3}
+    made = make("composed", {"sampler__layers": "3"}, common={"sampler": "own"})
+    assert made.sampler.settings == {"layers": 3}
     model = Composed(
         discriminator="lightgcn", dim=np.int64(4), epochs=1, early_stopping=False, device="cpu",
-        n_negatives=np.int32(2), settings={"discriminator.layers": np.int64(1)},
+        n_negatives=np.int32(2), discriminator__layers=np.int64(1),
     ).fit(coloured)  # fmt: skip
     sdgar.load(model.save(tmp_path / "model"))
     with pytest.raises(UsageError, match="learning_rate must be"):
@@ -514,9 +513,9 @@ def test_a_named_system_and_its_parts_by_name_give_the_same_model(coloured):
     common = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 8, "seed": 3}
     common |= {"batch_size": 64}
     parts = {"discriminator": "cosine", "sampler": "decomposable", "objective": "sdsoftmax"}
-    few = {"sampler.states": 4, "sampler.pretrain": 2}
-    named = SDSoftmax(states=4, pretrain=2, **common).fit(coloured)
-    made = Composed(**parts, settings=few, **common).fit(coloured)
+    few = {"sampler__states": 4, "sampler__pretrain": 2}
+    named = SDSoftmax(sampler__states=4, sampler__pretrain=2, **common).fit(coloured)
+    made = Composed(**parts, **few, **common).fit(coloured)
     one, other = (fitted.recommender_.model.to_saved() for fitted in (named, made))
     assert one.keys() == other.keys()
     for name, array in one.items():

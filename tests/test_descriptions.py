@@ -9,7 +9,7 @@ import sdgar
 from sdgar.data import splits
 from sdgar.recommend.recommender import Recommender
 
-QUICK = {"dim": 2, "epochs": 2, "evaluate_every": 1, "engine": "eager"}
+QUICK = {"dim": 2, "epochs": 2, "early_stopping__every": 1, "engine": "eager"}
 DAY = 86_400_000_000
 
 

@@ -49,7 +49,13 @@ def test_parameters_can_be_read_set_and_cloned(kind):
 
 def test_the_constructor_checks_nothing_and_fit_checks_all(checkerboard):
     bad = {"dim": 0, "learning_rate": -1.0, "l2": -0.1, "n_negatives": 0, "batch_size": 0}
-    bad |= {"epochs": 0, "evaluate_every": 0, "patience": 0, "seed": -1, "device": "tpu"}
+    bad |= {
+        "epochs": 0,
+        "early_stopping__every": 0,
+        "early_stopping__patience": 0,
+        "seed": -1,
+        "device": "tpu",
+    }
     bad |= {"engine": "warp drive"}
     for name, value in bad.items():
         with pytest.raises(UsageError, match=str(value)):
@@ -72,7 +78,9 @@ def test_fit_beats_most_popular_clearly(demo):
 
 def test_validation_rows_choose_the_epoch_and_best_weights_are_restored(demo):
     part = splits.validation(demo.train, seed=0)
-    model = BPR(epochs=60, evaluate_every=2, patience=2).fit(part.train, part.held_out)
+    model = BPR(epochs=60, early_stopping__every=2, early_stopping__patience=2).fit(
+        part.train, part.held_out
+    )
     looks = {r.epoch: r.metric for _, r in model.trained_.log if r.metric is not None}
     assert model.trained_.best_epoch == max(looks, key=looks.get)
     now = model.evaluate(part.held_out, ks=(50,)).means()["ndcg@50"]
@@ -81,7 +89,7 @@ def test_validation_rows_choose_the_epoch_and_best_weights_are_restored(demo):
 
 
 def test_without_validation_rows_the_model_is_trained_on_all_rows(demo):
-    model = BPR(epochs=10, evaluate_every=5).fit(demo.train)
+    model = BPR(epochs=10, early_stopping__every=5).fit(demo.train)
     assert len(model.recommender_.history.items_E) == len(demo.train)
     assert model.recommender_.users.values.tolist() == demo.train.users.values.tolist()
 
@@ -97,7 +105,7 @@ def test_the_same_seed_gives_the_same_bytes_for_any_number_of_threads(demo, tmp_
     try:
         for name, threads, seed in (("one", 1, 3), ("two", 2, 3), ("other", 1, 4)):
             torch.set_num_threads(threads)
-            BPR(epochs=4, evaluate_every=2, seed=seed).fit(demo.train).save(tmp_path / name)
+            BPR(epochs=4, early_stopping__every=2, seed=seed).fit(demo.train).save(tmp_path / name)
     finally:
         torch.set_num_threads(before)
     one, two, other = (

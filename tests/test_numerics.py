@@ -263,7 +263,7 @@ def test_a_system_outside_the_range_is_refused_with_the_range(checkerboard, opti
 @pytest.mark.parametrize("proposal", ["uniform", "popularity", "frozen"])
 def test_the_temperature_is_checked_for_every_proposal(checkerboard, proposal):
     with pytest.raises(UsageError, match="temperature must lie between"):
-        SDGAR(proposal=proposal, temperature=0.0).compose(checkerboard, seed=0)
+        SDGAR(sampler=proposal, temperature=0.0).compose(checkerboard, seed=0)
 
 
 def test_the_runs_of_other_machines_name_tests_that_there_are():

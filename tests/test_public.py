@@ -68,8 +68,8 @@ def test_help_has_the_equation_of_the_recipe_and_the_settings_of_all_bases():
     shown = inspect.getdoc(sdgar.IALS) or ""
     assert "Σ_{(c,i) ∈ S} w_ci (1 - u_c · v_i)²" in shown
     printed = {s.name: s for s in settings_of(sdgar.SDGARPrinted)}
-    assert printed["target"].default == "linear"
-    assert "Eq. 7" in printed["target"].meaning  # said where the field is first declared
+    assert printed["sampler__target"].default == "linear"
+    assert "Eq. 7" in printed["sampler__target"].meaning  # said where the field is first declared
 
 
 def test_the_settings_of_a_class_without_source_have_no_words():

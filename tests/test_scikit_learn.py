@@ -11,7 +11,7 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 
-QUICK = {"dim": 2, "states": 2, "epochs": 1, "early_stopping": False, "engine": "eager"}
+QUICK = {"dim": 2, "sampler__states": 2, "epochs": 1, "early_stopping": False, "engine": "eager"}
 
 
 def test_a_grid_of_settings_is_searched_over_folds_of_rows(checkerboard):

@@ -20,14 +20,15 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import UsageError
+from sdgar.maths.optimizers import Optimizer
+from sdgar.maths.rng import Draws
+from sdgar.models.factors import Factors
 from sdgar.models.model import Learned, Scorer
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from sdgar.maths.optimizers import Optimizer
-    from sdgar.maths.rng import Draws
-    from sdgar.models.factors import Factors
+    from sdgar.data.interactions import Interactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ def misfit(system: System) -> str | None:
             f"the objective {loss} weighs negatives by how likely they were proposed, which the "
             f"sampler {proposes} cannot say. With this sampler use objective bpr or logistic; with "
             "this objective use sampler decomposable, uniform, popularity, or search with "
-            "sampler.explore above 0."
+            "sampler__explore above 0."
         )
     if getattr(objective, "needs_tries", False) and not getattr(sampler, "counts_tries", True):
         return (
@@ -283,8 +284,8 @@ def misfit(system: System) -> str | None:
     if getattr(sampler, "by_positive", False) and system.positives_per_visit > 1:
         return (
             f"the sampler {proposes} searches negatives for one positive at a time, so "
-            f"{system.positives_per_visit} positives cannot share them. Set positives_per_visit "
-            "to 1."
+            f"{system.positives_per_visit} positives cannot share them. Set "
+            "sampler__positives_per_visit to 1."
         )
     if sampler.uses_scores and getattr(system.discriminator, "by_event", False):
         return (
@@ -329,14 +330,13 @@ class NotCovered:
 
 @runtime_checkable
 class Engine(Protocol):
-    """An engine executes epochs of one system on one data set.
-
-    The data are ``Interactions``, or what an engine for larger data takes in their place.
-    """
+    """An engine executes epochs of one system on one data set."""
 
     name: ClassVar[str]
 
-    def __init__(self, system: System, data: Any, *, seed: int, device: torch.device) -> None: ...
+    def __init__(
+        self, system: System, data: Interactions, *, seed: int, device: torch.device
+    ) -> None: ...
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:

@@ -84,11 +84,14 @@ def did_you_mean(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> 
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
-    """Build the error for a misspelt name, with the nearest known one."""
+def unknown_name(
+    what: str, name: object, known: Iterable[str], *, near: str | None = None
+) -> UsageError:
+    """Return the error for an unknown name, with the known name that is nearest, or ``near``."""
     choices = sorted(known)
+    question = did_you_mean(name, choices) if near is None else f" Did you mean {near!r}?"
     return UsageError(
-        f"unknown {what} {name!r}.{did_you_mean(name, choices)} Known: {', '.join(choices)}.",
+        f"unknown {what} {name!r}.{question} Known: {', '.join(choices)}.",
         code=f"unknown_{what.replace(' ', '_')}",
     )
 

@@ -1,7 +1,9 @@
-"""What the settings of a system mean, and defaults that several places share.
+"""Settings: single ones and groups of them, what they mean, and defaults that several places share.
 
 A setting is a field of a dataclass, and the text under it says what it does. ``help`` and ``sdgar
-systems`` show that very text, so that nothing is said in two places.
+systems`` show that text, so that nothing is said in two places. Settings that are rarely changed
+are fields of a group, and have nested names as in scikit-learn: ``sampler__states`` is the field
+``states`` of the group ``sampler``.
 """
 
 from __future__ import annotations
@@ -11,10 +13,15 @@ import functools
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_type_hints
+
+from sdgar.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from typing import Self
 
 KS = (10, 20, 50)
 """The lengths of lists that a report has, if no others are asked for."""
@@ -35,7 +42,7 @@ class Setting:
     """One setting of a system, as it is shown to people."""
 
     name: str
-    """The name of the setting."""
+    """The name of the setting; that of a group and of the field are joined by ``__``."""
     kind: str
     """The type of the setting, as one writes it."""
     default: Any
@@ -44,14 +51,111 @@ class Setting:
     """The text under the field; empty if the source of the class cannot be read."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The base class of groups of settings: frozen dataclasses with a default for each field.
+
+    A group may name a field that leads. Its value can then be given in the place of the group, and
+    has the name of the group: ``optimizer="sgd"`` changes the field ``name`` of ``optimizer``.
+    """
+
+    leading: ClassVar[str] = ""
+    """The name of the field that leads; empty if none does."""
+
+    def flat(self) -> dict[str, Any]:
+        """Return the value of each field by name; the name of the field that leads is empty."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        first = {"": own.pop(self.leading)} if self.leading else {}
+        return first | own
+
+    def accepts(self, name: str) -> bool:
+        """Return whether there is a field of this name that does not lead."""
+        return name in self.flat() and name != ""
+
+    def changed(self, settings: Mapping[str, Any]) -> Self:
+        """Return the group with other values of some fields; an empty name is the one that leads.
+
+        The names must be known.
+        """
+        return replace(self, **{name or self.leading: value for name, value in settings.items()})
+
+    def taken(self, name: str, value: Any) -> Self:
+        """Return the group that a value stands for: a group, a dict, or a value of what leads.
+
+        ``name`` is the name of the group, for messages.
+        """
+        if isinstance(value, Group):
+            if not isinstance(value, type(self)):
+                raise UsageError(
+                    f"{name} must be {type(self).__name__} or a dict, got {type(value).__name__}.",
+                    code="bad_setting",
+                )
+            return value
+        if isinstance(value, dict):
+            inner = {"" if key == self.leading else key: one for key, one in value.items()}
+            for key in inner:
+                if key and not self.accepts(key):
+                    raise unknown_name(f"setting of {name}", key, filter(None, self.flat()))
+            return type(self)().changed(inner)
+        if not self.leading:
+            raise UsageError(
+                f"{name} must be {type(self).__name__} or a dict of its settings, got {value!r}.",
+                code="bad_setting",
+            )
+        return self.changed({"": value})
+
+
+def joined(group: str, name: str) -> str:
+    """Return the nested name of a setting; that of a setting that leads is the group's name."""
+    return f"{group}__{name}" if name else group
+
+
+def flat_settings(record: Any) -> dict[str, Any]:
+    """Return the values of all settings of a record, those of groups by their nested names."""
+    found: dict[str, Any] = {}
+    for f in fields(record):
+        value = getattr(record, f.name)
+        inner = value.flat() if isinstance(value, Group) else {"": value}
+        found |= {joined(f.name, name): one for name, one in inner.items()}
+    return found
+
+
+def nearest_setting(what: str, name: str, known: Iterable[str]) -> UsageError:
+    """Return the error for an unknown setting, with the nearest known one.
+
+    A name without its group is compared with the names inside groups too.
+    """
+    known = list(known)
+    inside = [full for full in known if full.rpartition("__")[2] == name]
+    return unknown_name(what, name, known, near=inside[0] if inside else None)
+
+
+def types_of(kind: type) -> dict[str, Any]:
+    """Return the types of all settings of a class by name, those of groups by nested names."""
+    return {name: hint for name, hint, _, _ in _settings(kind)}
+
+
 def settings_of(kind: type) -> list[Setting]:
     """Return the settings of a class in the order of its fields."""
+    return [
+        Setting(name, _written(hint), default, text)
+        for name, hint, default, text in _settings(kind)
+    ]
+
+
+def _settings(kind: type) -> Iterator[tuple[str, Any, Any, str]]:
+    """Yield the name, type, default and text of each setting; a group yields those of its own."""
     types = get_type_hints(kind)
     texts = {name: text for base in reversed(kind.__mro__) for name, text in _texts(base)}
-    return [
-        Setting(f.name, _written(types[f.name]), _default(f), texts.get(f.name, ""))
-        for f in fields(kind)
-    ]
+    for f in fields(cast("Any", kind)):
+        default, text = default_of(f), texts.get(f.name, "")
+        if not isinstance(default, Group):
+            yield f.name, types[f.name], default, text
+            continue
+        own = {name: (hint, text) for name, hint, _, text in _settings(type(default))}
+        for inner, value in default.flat().items():
+            hint, text = own[inner or default.leading]
+            yield joined(f.name, inner), hint, value, text
 
 
 def described(kind: type, docstring: str) -> str:
@@ -73,7 +177,10 @@ def _written(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
 
 
-def _default(field: Any) -> Any:
+def default_of(field: Any) -> Any:
+    """Return the default of a field of a dataclass; raise if it has none."""
+    if field.default is MISSING and field.default_factory is MISSING:
+        raise UsageError(f"the setting {field.name} needs a default.", code="bad_setting")
     return field.default if field.default is not MISSING else field.default_factory()
 
 

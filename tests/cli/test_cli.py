@@ -27,7 +27,7 @@ from sdgar.recommend.recommender import load
 from sdgar.systems.names import SYSTEMS
 
 SMALL = Shape(users=120, items=80, interactions=2400, concentration=0.15, ids="text")
-QUICK = ("--set", "epochs=6", "--set", "evaluate_every=3", "--set", "batch_size=512")
+QUICK = ("--set", "epochs=6", "--set", "early_stopping__every=3", "--set", "batch_size=512")
 
 
 @dataclass
@@ -290,6 +290,19 @@ def test_blend_saves_the_sum_of_two_models(trained, events):
     other = sdgar("blend", out, events / "near", "--out", events / "no", "--gamma", "1")
     assert other.returncode == 2
     assert "Train both on the same events" in other.stderr
+
+
+def test_systems_are_compiled_by_name(monkeypatch):
+    found = result_of(sdgar("compile", "popular", "--json"))
+    assert found["systems"] == ["popular"]
+    assert found["seconds"] > 0
+    assert "Known:" in sdgar("compile", "unpopular").stderr
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert "as whoever installed" in " ".join(sdgar("compile", "--portable").stderr.split())
+    monkeypatch.setattr("platform.machine", lambda: "abacus")
+    other = sdgar("compile", "popular", "--portable")
+    assert other.returncode == 2
+    assert "this is abacus: leave it out" in " ".join(other.stderr.split())
 
 
 def test_doctor_shows_versions_and_devices():
@@ -604,11 +617,11 @@ def test_features_of_items_and_users_come_from_tables(events, tmp_path):
 def test_a_system_is_composed_of_named_parts(events, tmp_path):
     words = ("train", events / "events.csv", "--out", tmp_path / "run", *QUICK, "--json")
     parts = ("--discriminator", "lightgcn", "--sampler", "decomposable", "--objective", "sdsoftmax")
-    done = sdgar(*words, *parts, "--set", "discriminator.layers=1", "--set", "dim=8")
+    done = sdgar(*words, *parts, "--set", "discriminator__layers=1", "--set", "dim=8")
     result = result_of(done)
     assert (result["system"], result["engine"]) == ("composed", "eager")
     about = json.loads((tmp_path / "run" / "manifest.json").read_text())["about"]
-    assert about["hyper_parameters"]["settings"] == {"discriminator.layers": 1}
+    assert about["hyper_parameters"]["discriminator__layers"] == 1
     first = next(iter(pl.read_csv(events / "events.csv")["user_id"]))
     assert sdgar("recommend", tmp_path / "run", "--user", first).returncode == 0
 

@@ -17,7 +17,7 @@ from sdgar.systems.names import SYSTEMS
 
 from .test_cli import result_of, sdgar
 
-SETTINGS = {"epochs": 4, "evaluate_every": 2, "batch_size": 512, "dim": 4}
+SETTINGS = {"epochs": 4, "early_stopping__every": 2, "batch_size": 512, "dim": 4}
 QUICK = ("--engine", "eager", *(w for k, v in SETTINGS.items() for w in ("--set", f"{k}={v}")))
 
 

@@ -63,7 +63,7 @@ def test_data_without_anything_that_speaks_against_has_nothing_to_draw():
     assert pairs(data, "seen") == {("a", 3)}
     assert data.disliked is None
     with pytest.raises(DataError, match="no dislikes to draw negatives from"):
-        sdgar.BPR(dim=2, epochs=1, engine="eager", dislikes=0.1).fit(data)
+        sdgar.BPR(dim=2, epochs=1, engine="eager", sampler__dislikes=0.1).fit(data)
 
 
 def test_weights_below_a_threshold_are_dislikes_and_may_be_negative():
@@ -117,7 +117,7 @@ def test_commands_learn_from_kinds_and_leave_them_out(system, tmp_path):
     rows = [f"u{u},i{(u * k) % 7},view" for u in range(8) for k in (1, 2, 3)]
     rows += [f"u{u},i{(u + 5) % 7},pass" for u in range(8)]
     (tmp_path / "events.csv").write_text("\n".join(["user,item,kind", *dict.fromkeys(rows)]) + "\n")
-    small = [w for s in ("epochs=1", "dim=2", "states=2") for w in ("--set", s)]
+    small = [w for s in ("epochs=1", "dim=2", "sampler__states=2") for w in ("--set", s)]
     words = ("--system", system, "--split", "none", "--dislike-kinds", "pass", "--dislikes")
     small = small[: 4 if system == "bpr" else 6]
     told = result_of(

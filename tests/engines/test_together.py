@@ -55,7 +55,7 @@ def test_a_model_that_computes_rows_together_is_given_them_together(monkeypatch,
     data = Interactions.from_arrays(users, items, time=rng.permutation(150))
     system = Composed(
         discriminator="sequence", sampler="uniform", dim=4, batch_size=20, device="cpu",
-        positives_per_visit=per_visit,
+        sampler__positives_per_visit=per_visit,
     ).compose(data, seed=0, device=CPU)  # fmt: skip
     engine = EagerEngine(system, data, seed=0, device=CPU)
     model, given = system.discriminator, []

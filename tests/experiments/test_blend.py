@@ -8,7 +8,7 @@ import pytest
 import sdgar
 from sdgar.errors import UsageError
 
-QUICK = {"dim": 8, "states": 4, "pretrain": 2, "n_negatives": 8, "epochs": 3}
+QUICK = {"dim": 8, "sampler__states": 4, "sampler__pretrain": 2, "n_negatives": 8, "epochs": 3}
 QUICK |= {"engine": "eager", "batch_size": 8192, "early_stopping": False}
 
 
@@ -22,7 +22,7 @@ def models(part):
     return {
         "ials": sdgar.IALS(dim=8).fit(part.train, verbose=False),
         "near": sdgar.LocalEASE().fit(part.train, verbose=False),
-        "softmax": sdgar.SDSoftmax(memory=2.0, **QUICK).fit(part.train, verbose=False),
+        "softmax": sdgar.SDSoftmax(item_memory=2.0, **QUICK).fit(part.train, verbose=False),
     }
 
 

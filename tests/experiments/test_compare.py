@@ -16,18 +16,19 @@ import sdgar
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
-from sdgar.lab.compare import compare, pieces
-from sdgar.lab.conditions import Candidate, Conditions
-from sdgar.lab.files import comparison_figure, save
+from sdgar.lab.candidates import Candidate
+from sdgar.lab.compare import compare, pieces, save
+from sdgar.lab.conditions import Conditions
 from sdgar.lab.tune import tune
-from sdgar.runs.run import Unwatched
+from sdgar.runs.figures import comparison_figure
+from sdgar.runs.watch import Unwatched
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.popular import MostPopular
 from sdgar.systems.sa import SA
 from sdgar.systems.spaces import Choice
 
-QUICK = {"epochs": 4, "evaluate_every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
+QUICK = {"epochs": 4, "early_stopping__every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
 METRIC = "ndcg@20"
 
 

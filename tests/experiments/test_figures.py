@@ -83,7 +83,7 @@ def test_a_run_is_drawn_if_its_looks_make_a_curve(tmp_path, monkeypatch):
 def test_a_training_leaves_its_picture_beside_its_log(tmp_path):
     rows = "".join(f"u{i % 12},i{i * 7 % 10}\n" for i in range(60))
     (tmp_path / "events.csv").write_text("user,item\n" + rows)
-    few = ("dim=4", "epochs=4", "evaluate_every=1", "patience=9")
+    few = ("dim=4", "epochs=4", "early_stopping__every=1", "early_stopping__patience=9")
     words = ["train", str(tmp_path / "events.csv"), "--system", "bpr", "--engine", "eager"]
     words += ["--out", str(tmp_path / "run"), *(word for f in few for word in ("--set", f))]
     done = CliRunner().invoke(app, words)

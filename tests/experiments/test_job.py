@@ -61,7 +61,7 @@ def test_a_job_trains_measures_and_saves(tmp_path):
     [
         (("--sampler", "hardest", "--objective", "sdsoftmax"), "HardestOf"),
         (("--set", "l2=-1"), "l2"),
-        (("--set", "evaluate_every=0"), "evaluate_every"),
+        (("--set", "early_stopping__every=0"), "evaluate_every"),
         (("--protocol", "papre"), "papre"),
     ],
 )

@@ -19,7 +19,7 @@ from sdgar.systems.ease import EASE
 
 from ..cli.test_cli import result_of, sdgar
 
-QUICK = {"epochs": 4, "evaluate_every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
+QUICK = {"epochs": 4, "early_stopping__every": 2, "dim": 4, "batch_size": 512, "engine": "eager"}
 
 
 @pytest.fixture(scope="module")

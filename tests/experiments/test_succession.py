@@ -25,7 +25,7 @@ from sdgar.systems.quick import Quick
 
 from ..cli.test_cli import result_of, sdgar
 
-SHORT = {"epochs": 3, "early_stopping": False, "engine": "eager", "dim": 4, "further_epochs": 2}
+SHORT = {"epochs": 3, "early_stopping": False, "engine": "eager", "dim": 4, "warm_start__epochs": 2}
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +146,8 @@ def test_conditions_look_at_the_interval_of_the_difference(data, known_E):
 
 def test_a_saved_model_is_made_again_with_its_settings_but_for_those_given(monday):
     about = load(monday).about
-    again = make_like(about, {"further_rate": "0.7"}, common={"seed": 3})
-    assert again.get_params() == BPR(**SHORT, further_rate=0.7, seed=3).get_params()
+    again = make_like(about, {"warm_start__rate": "0.7"}, common={"seed": 3})
+    assert again.get_params() == BPR(**SHORT, warm_start__rate=0.7, seed=3).get_params()
     with pytest.raises(UsageError, match="does not say which system"):
         make_like({"system": "bpr"}, {}, common={})
 
@@ -155,7 +155,7 @@ def test_a_saved_model_is_made_again_with_its_settings_but_for_those_given(monda
 def test_a_command_goes_on_from_a_run_and_takes_its_place(files, monday, tmp_path, data):
     out = sdgar("train", files["all"], "--from", monday, "--out", tmp_path / "tuesday", "--json")
     told = result_of(out)
-    assert told["epochs"] == SHORT["further_epochs"]
+    assert told["epochs"] == SHORT["warm_start__epochs"]
     assert told["kept"]["interactions"] == len(data)
     assert set(told["succession"]["paired"]) >= {"difference", "low", "high"}
     saved = load(tmp_path / "tuesday")
@@ -175,7 +175,7 @@ def test_a_command_goes_on_from_a_run_and_takes_its_place(files, monday, tmp_pat
 def test_a_model_that_is_not_better_is_refused_and_all_stays_as_it_was(files, monday, tmp_path):
     here = load(monday).save(tmp_path / "here")
     before = contents(here)
-    words = ("train", files["all"], "--from", here, "--set", "further_rate=1e-9")
+    words = ("train", files["all"], "--from", here, "--set", "warm_start__rate=1e-9")
     done = sdgar(*words, "--replace-if", "better")
     assert done.returncode == 7
     assert "the new model is not shown to be better: ndcg@50" in done.stderr

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import pytest
 
@@ -24,8 +24,8 @@ from sdgar.errors import (
 from sdgar.lab.study import PrunedError, Study, Tried, rounded
 from sdgar.lab.tune import searched_of, tune
 from sdgar.maths.optimizers import OPTIMIZERS
-from sdgar.runs.run import Unwatched
-from sdgar.settings import METRIC
+from sdgar.runs.watch import Unwatched
+from sdgar.settings import METRIC, types_of
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.learner import Learner
@@ -34,7 +34,7 @@ from sdgar.systems.popular import MostPopular
 from sdgar.systems.sa import SA
 from sdgar.systems.spaces import RATES, Choice, Range
 
-QUICK = {"epochs": 4, "evaluate_every": 1, "dim": 4, "batch_size": 512, "engine": "eager"}
+QUICK = {"epochs": 4, "early_stopping__every": 1, "dim": 4, "batch_size": 512, "engine": "eager"}
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,9 @@ def timeless(trials: tuple[Tried, ...]) -> list[Tried]:
 
 def test_every_system_has_a_space_and_every_space_names_fields_that_can_take_its_values(data):
     for system, kind in SYSTEMS.items():
-        types, defaults = get_type_hints(kind), kind().get_params() | kind().decided(data)
+        types, defaults = types_of(kind), kind().plain_params() | kind().decided(data)
         for name, values in searched_of(kind(), ()).items():
-            assert name in {f.name for f in fields(kind)}, (system, name)
+            assert name in types, (system, name)
             assert values.nearest(defaults[name]) == defaults[name], (system, name)
             ends = (values.low, values.high) if isinstance(values, Range) else values.values
             allowed = get_args(types[name]) or (types[name],)
@@ -93,7 +93,7 @@ def test_every_optimizer_has_a_range_of_rates_and_fixing_one_chooses_it():
 
 def test_the_papers_grids_are_what_is_searched():
     sdgar = SYSTEMS["sdgar"].searched
-    for name in ("temperature", "lambda_x", "lambda_y"):
+    for name in ("temperature", "sampler__lambda_x", "sampler__lambda_y"):
         assert sdgar[name] == Choice((0.1, 0.5, 1.0))
     assert sdgar["l2"].low <= 0.01 < 0.05 <= sdgar["l2"].high
     assert SYSTEMS["cml"].searched["margin"] == Choice((0.5, 1.0, 1.5, 2.0))
@@ -284,8 +284,13 @@ def test_missing_optuna_is_said_with_its_cure(data, monkeypatch):
 @pytest.mark.parametrize("system", sorted(name for name, kind in SYSTEMS.items() if kind.searched))
 def test_every_system_can_be_tuned(system, data):
     kind = SYSTEMS[system]
-    known = {f.name for f in fields(kind)}
-    quick = QUICK | {"epochs": 1, "states": 4, "generator_samples": 8, "sweeps": 1}
+    known = types_of(kind)
+    quick = QUICK | {
+        "epochs": 1,
+        "sampler__states": 4,
+        "sampler__samples": 8,
+        "similarity__sweeps": 1,
+    }
     base = kind(**{name: value for name, value in quick.items() if name in known})
     found = tune(base, data, trials=2)
     assert [t.state for t in found.trials] == ["complete", "complete"]

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from sdgar.data.contexts import key
-from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import Interactions
+from sdgar.data.interactions import History, Interactions
 from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError
@@ -268,14 +267,14 @@ def _data() -> Interactions:
     return Interactions.from_arrays(users, items)
 
 
-_QUICK: dict[str, Any] = {"epochs": 3, "evaluate_every": 1, "dim": 2, "batch_size": 32}
+_QUICK: dict[str, Any] = {"epochs": 3, "early_stopping__every": 1, "dim": 2, "batch_size": 32}
 _LEARNERS: dict[str, Callable[[], Learner]] = {
     "bpr": lambda: BPR(**_QUICK, engine="eager"),
     "bpr, fused": lambda: BPR(**_QUICK, engine="fused-cpu"),
     "aobpr": lambda: AOBPR(**_QUICK, engine="eager"),
     "search": lambda: Composed(**_QUICK, engine="eager", sampler="search"),
     "sdgar, fused": lambda: SDGAR(
-        **_QUICK, engine="fused-cpu", states=2, generator_samples=4, refit_every=1
+        **_QUICK, engine="fused-cpu", sampler__states=2, sampler__samples=4, sampler__refit_every=1
     ),
 }
 

@@ -220,12 +220,13 @@ CASES = [
     Case("the negatives of a batch are more than memory", 5, ("needs at least", "n_negatives"),
          setting(f"n_negatives={2**31 - 1}")),
     Case("the generator has more states than memory", 5, ("needs at least", "states"),
-         setting(f"states={2**31 - 1}")),
+         setting(f"sampler__states={2**31 - 1}")),
     Case("a composed generator has more states than memory", 5, ("needs at least", "states"),
-         setting(f"sampler.states={2**31 - 1}", "--sampler", "decomposable")),
+         setting(f"sampler__states={2**31 - 1}", "--sampler", "decomposable")),
     Case("the vectors of iALS are longer than memory", 5, ("ials needs at least", "GiB"),
          setting("dim=3000000", "--system", "ials")),
-    Case("a switch is neither on nor off", 2, ("'maybe'", "true or false"), setting("bias=maybe")),
+    Case("a switch is neither on nor off", 2, ("'maybe'", "true or false"),
+         setting("similarity__bias=maybe")),
     Case("the learning rate is no number", 2, ("learning_rate", "nan"),
          setting("learning_rate=nan")),
     Case("there are more seeds than anyone has time for", 2, ("10,000",),
@@ -406,7 +407,14 @@ def test_parts_run_together_or_say_why_they_do_not(discriminator, sampler):
 def test_every_sampler_trains_from_the_command_line(sampler, tmp_path):
     objective = {"hardest": "bpr", "adaptive": "bpr", "first-violation": "warp"}
     words = ("--sampler", sampler, "--objective", objective.get(sampler, "sdsoftmax"))
-    words += ("--discriminator", "factorization", "--set", "epochs=2", "--set", "evaluate_every=1")
+    words += (
+        "--discriminator",
+        "factorization",
+        "--set",
+        "epochs=2",
+        "--set",
+        "early_stopping__every=1",
+    )
     words += ("--engine", "eager")
     done = train(*words, "--set", "n_negatives=1", "--set", "dim=4", "--verbose")(tmp_path)
     assert done.returncode == 0, done.stderr

@@ -17,11 +17,12 @@ from sdgar.cli.reports import tell_report, tell_system
 from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.metrics import DEFINITIONS
+from sdgar.lab.candidates import Candidate
 from sdgar.lab.compare import compare
-from sdgar.lab.conditions import Candidate, Conditions
-from sdgar.lab.files import comparison_figure
+from sdgar.lab.conditions import Conditions
 from sdgar.lab.paper.measurements import Measurement, Pace
 from sdgar.lab.tune import searched_of, tune
+from sdgar.runs.figures import comparison_figure
 from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed
@@ -38,8 +39,17 @@ from .cases import Case, check, table
 from .test_commands import events, fitted, rows, run, setting, train
 
 CPU = torch.device("cpu")
-QUICK = {"epochs": 2, "evaluate_every": 1, "engine": "eager", "device": "cpu", "dim": 4}
-FEW = ("--set", "epochs=2", "--set", "evaluate_every=1", "--set", "dim=4", "--engine", "eager")
+QUICK = {"epochs": 2, "early_stopping__every": 1, "engine": "eager", "device": "cpu", "dim": 4}
+FEW = (
+    "--set",
+    "epochs=2",
+    "--set",
+    "early_stopping__every=1",
+    "--set",
+    "dim=4",
+    "--engine",
+    "eager",
+)
 
 
 CASES = [
@@ -62,9 +72,12 @@ CASES = [
          train("--system", "popular", "--metric", "recall@5")),
     Case("the paper's protocol is given a metric", 2, ("--metric", "ndcg@50", "Leave one"),
          train("--protocol", "paper", "--metric", "recall@5")),
-    Case("a metric is given as a setting", 2, ("use --metric",), setting("metric=recall@5")),
-    Case("an estimator has a metric of another name", 2, ("'auc'",), fitted(metric="auc@5")),
-    Case("an estimator has a number as metric", 2, ("metric", "5"), fitted(metric=5)),
+    Case("a metric is given as a setting", 2, ("use --metric",),
+         setting("early_stopping__metric=recall@5")),
+    Case("an estimator has a metric of another name", 2, ("'auc'",),
+         fitted(early_stopping__metric="auc@5")),
+    Case("an estimator has a number as metric", 2, ("metric", "5"),
+         fitted(early_stopping__metric=5)),
     Case("a network is to run on the compiled loop", 2, ("Adapter", 'engine="auto"'),
          train("--discriminator", "lightgcn", "--engine", "fused-cpu", "--device", "cpu")),
     Case("a composition has no such optimiser", 2, ("'adamw'", "adagrad"),
@@ -217,7 +230,7 @@ def test_the_shell_can_complete(monkeypatch):
 def test_training_is_stopped_by_the_metric_that_is_named(tmp_path):
     train_rows, valid = rows(), rows()
     with pytest.warns(UserWarning, match="training rows"):
-        model = BPR(**QUICK, metric="recall@3").fit(train_rows, valid)
+        model = BPR(**QUICK, early_stopping__metric="recall@3").fit(train_rows, valid)
     assert model.recommender_.about["hyper_parameters"]["metric"] == "recall@3"
     words = ("--system", "bpr", *FEW, "--metric", "recall@3", "--json")
     done = sdgar("train", events(tmp_path), "--out", tmp_path / "run", *words)

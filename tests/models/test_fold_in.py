@@ -18,7 +18,7 @@ from sdgar.storage import folders
 from sdgar.systems.names import SYSTEMS
 
 LEARNING = {"epochs": 30, "early_stopping": False, "batch_size": 64, "engine": "eager"}
-SOFTMAX = {"dim": 4, "n_negatives": 5, "tau": 0.3, "states": 4}
+SOFTMAX = {"dim": 4, "n_negatives": 5, "tau": 0.3, "sampler__states": 4}
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def as_of_earlier(folder: Path) -> sdgar.Recommender:
         sdgar.ItemKNN(),
         sdgar.EASE(),
         sdgar.IALS(dim=3, alpha=0.2, power=0.5),
-        sdgar.SDSoftmax(**SOFTMAX | LEARNING | {"tau": None, "rho": 1.2}),
+        sdgar.SDSoftmax(**SOFTMAX | LEARNING | {"tau": None, "similarity__rho": 1.2}),
         sdgar.BPR(dim=2, **LEARNING),
     ],
     ids=lambda model: model.system_name,
@@ -216,9 +216,9 @@ def test_a_rule_that_no_training_gives_is_refused(softmax, tmp_path, record):
 
 
 def test_parts_of_the_softmax_system_fold_in_as_the_system_does(colours):
-    settings = {"sampler.states": 4, "discriminator.tau": 0.3}
+    settings = {"sampler__states": 4, "discriminator__tau": 0.3}
     common = {"dim": 4, "n_negatives": 5} | LEARNING
-    composed = sdgar.Composed(**common, settings=settings).fit(colours)
+    composed = sdgar.Composed(**common, **settings).fit(colours)
     system = sdgar.SDSoftmax(**SOFTMAX | LEARNING).fit(colours)
     new = {"eve": ["white-2", "white-4"]}
     assert torch.equal(composed.recommender_.factors.item_ID, system.recommender_.factors.item_ID)

@@ -59,7 +59,7 @@ class Watched(EagerEngine):
 
 
 def trained(data, *, epochs: int, **options):
-    recipe = SDGAR(dim=4, states=4, generator_samples=4, batch_size=128, **options)
+    recipe = SDGAR(dim=4, sampler__states=4, sampler__samples=4, batch_size=128, **options)
     system = recipe.compose(data, seed=0)
     engine = Watched(system, data, seed=0, device=CPU)
     fitted = fit(system, engine, FitOptions(epochs=epochs), seen=data.history)
@@ -77,7 +77,7 @@ def trained(data, *, epochs: int, **options):
 def test_the_generator_is_updated_before_the_first_epoch_and_every_few(
     checkerboard, every, schedule
 ):
-    _, engine, _ = trained(checkerboard, epochs=11, refit_every=every)
+    _, engine, _ = trained(checkerboard, epochs=11, sampler__refit_every=every)
     assert " ".join(engine.calls) == schedule
 
 

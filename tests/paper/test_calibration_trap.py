@@ -48,7 +48,7 @@ def test_literal_lambdas_leave_the_generator_uniform_to_many_digits(lam):
     assert found.numbers["x_perplexity"] == pytest.approx(STATES, rel=1e-6)
     assert found.numbers["y_perplexity"] == pytest.approx(ITEMS, rel=2e-5)
     assert "inert" in found.complaint
-    assert 'calibration="line"' in found.complaint
+    assert 'sampler__calibration="line"' in found.complaint
 
 
 @pytest.mark.parametrize("lam", [0.1, 0.5, 1.0])

@@ -70,7 +70,7 @@ class UniformLogistic(Factorized):
 
 @pytest.mark.parametrize("l2", [0.0, 0.1])
 def test_uniform_draws_and_held_weights_are_self_adversarial_sampling(data, l2):
-    ours = SDGAR(proposal="uniform", hold_weights=True, temperature=0.4, **SHARED | {"l2": l2})
+    ours = SDGAR(sampler="uniform", hold_weights=True, temperature=0.4, **SHARED | {"l2": l2})
     expected_loss, expected = trained(SA(temperature=0.4, **SHARED | {"l2": l2}), data)
     loss, state = trained(ours, data)
     assert loss == expected_loss
@@ -81,7 +81,7 @@ def test_uniform_draws_and_held_weights_are_self_adversarial_sampling(data, l2):
 
 def test_a_gradient_through_the_weights_is_another_system(data):
     """Else the test above would hold for anything."""
-    ours = SDGAR(proposal="uniform", temperature=0.4, **SHARED)
+    ours = SDGAR(sampler="uniform", temperature=0.4, **SHARED)
     _, expected = trained(SA(temperature=0.4, **SHARED), data)
     assert (trained(ours, data)[1]["model.user_UD"] - expected["model.user_UD"]).abs().max() > 0.01
 
@@ -102,6 +102,6 @@ def test_the_limits_of_the_temperature_are_the_hardest_and_the_mean(data, temper
 
     expected = gradient(limit)
     for t, near in ((temperature, True), (0.5, False)):
-        ours = SDGAR(proposal="uniform", hold_weights=True, temperature=t, **SHARED)
+        ours = SDGAR(sampler="uniform", hold_weights=True, temperature=t, **SHARED)
         distance = (gradient(ours) - expected).norm() / expected.norm()
         assert (distance < 0.01) == near, (t, distance)

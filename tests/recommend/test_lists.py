@@ -121,7 +121,7 @@ print(json.dumps(found))
 
 def test_a_request_needs_no_frames_no_command_line_and_no_training_code(tmp_path):
     data = Interactions.from_arrays([1, 1, 2, 2, 3, 3], ["a", "b", "b", "c", "a", "d"])
-    model = sdgar.SDSoftmax(dim=2, states=2, epochs=2, early_stopping=False).fit(data)
+    model = sdgar.SDSoftmax(dim=2, sampler__states=2, epochs=2, early_stopping=False).fit(data)
     folder = model.save(tmp_path / "model")
     command = [sys.executable, "-W", "ignore", "-c", BARE, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -11,14 +11,14 @@ from sdgar.errors import SdgarWarning, UsageError
 from sdgar.models.reasons import by_vectors
 from sdgar.models.sum import Sum
 
-QUICK = {"dim": 8, "states": 4, "pretrain": 2, "n_negatives": 8, "epochs": 3}
+QUICK = {"dim": 8, "sampler__states": 4, "sampler__pretrain": 2, "n_negatives": 8, "epochs": 3}
 QUICK |= {"engine": "eager", "batch_size": 8192, "early_stopping": False}
 MODELS = {
     "item-knn": sdgar.ItemKNN(),
     "ease": sdgar.EASE(l2=50.0),
     "local-ease": sdgar.LocalEASE(),
     "ials": sdgar.IALS(dim=8),
-    "sdsoftmax": sdgar.SDSoftmax(memory=4.0, **QUICK),
+    "sdsoftmax": sdgar.SDSoftmax(item_memory=4.0, **QUICK),
     "bpr": sdgar.BPR(dim=8, epochs=2, early_stopping=False, engine="eager"),
 }
 EXACT = ("item-knn", "ease", "local-ease")

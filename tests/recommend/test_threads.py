@@ -41,7 +41,7 @@ QUESTIONS: list[Callable[[sdgar.Recommender], list[Any]]] = [
     [
         ("item-knn", {}),
         ("ials", {"dim": 8}),
-        ("sdsoftmax", {"dim": 8, "states": 4, "epochs": 2, "early_stopping": False}),
+        ("sdsoftmax", {"dim": 8, "sampler__states": 4, "epochs": 2, "early_stopping": False}),
     ],
 )
 def test_many_threads_get_the_answers_that_one_gets(data, name, settings, tmp_path):

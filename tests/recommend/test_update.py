@@ -36,8 +36,8 @@ def data() -> Interactions:
 @pytest.fixture(scope="module")
 def models(data) -> dict[str, Recommender]:
     made = {
-        "quick": Quick(dim=4, memory=2.0),
-        "sdsoftmax": SDSoftmax(**SHORT, states=4, memory=0.0),
+        "quick": Quick(dim=4, item_memory=2.0),
+        "sdsoftmax": SDSoftmax(**SHORT, sampler__states=4, item_memory=0.0),
         "local-ease": LocalEASE(),
         "popular": MostPopular(),
         "bpr": BPR(**SHORT),

@@ -73,10 +73,10 @@ def test_systems_draw_them_or_say_why_not():
         with pytest.raises(UsageError, match="estimates ranks from draws that are uniform"):
             kind(**QUICK, dislikes=P).fit(data)
     with pytest.raises(UsageError, match="from 0 to below 1"):
-        sdgar.BPR(**QUICK, dislikes=1.0).fit(data)
+        sdgar.BPR(**QUICK, sampler__dislikes=1.0).fit(data)
     bare = Interactions.from_arrays([1, 1, 2], [1, 2, 3])
     with pytest.raises(DataError, match="no dislikes to draw negatives from"):
-        sdgar.BPR(**QUICK, dislikes=P).fit(bare)
+        sdgar.BPR(**QUICK, sampler__dislikes=P).fit(bare)
 
 
 @pytest.mark.parametrize(

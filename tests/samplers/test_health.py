@@ -46,7 +46,7 @@ def test_collapsed_states_are_reported_with_the_parameter_to_raise():
     said = found(generator).complaint
     assert "collapsed" in said
     assert "x_c is one-hot (perplexity 1.00 of 8)" in said
-    assert said.endswith("Raise lambda_x, or floor_x.")
+    assert said.endswith("Raise sampler__lambda_x or sampler__floor_x.")
 
 
 def test_collapsed_items_are_reported_with_the_parameter_to_raise():
@@ -54,7 +54,7 @@ def test_collapsed_items_are_reported_with_the_parameter_to_raise():
     generator.set_y(torch.eye(ITEMS)[:, :STATES])
     said = found(generator, target=None).complaint
     assert "y_k is one-hot (perplexity 1.00 of 60)" in said
-    assert said.endswith("Raise lambda_y, or floor_y.")
+    assert said.endswith("Raise sampler__lambda_y or sampler__floor_y.")
 
 
 def test_an_inert_generator_is_reported_with_what_to_lower():
@@ -67,7 +67,7 @@ def test_an_inert_generator_is_reported_with_what_to_lower():
     said = found(generator).complaint
     assert "inert" in said
     assert "Lower lambda_x and lambda_y" in said
-    assert 'calibration="line"' in said
+    assert 'sampler__calibration="line"' in said
 
 
 @pytest.mark.parametrize("part", ["x", "y"])

@@ -126,7 +126,7 @@ def test_orders_and_weights_follow_the_discriminator_at_a_refit_and_not_before()
 
 
 def test_training_goes_on_from_a_state_between_two_refits(checkerboard):
-    recipe = AOBPR(dim=4, refit_every=5, batch_size=64)
+    recipe = AOBPR(dim=4, sampler__refit_every=5, batch_size=64)
 
     def engine_of() -> EagerEngine:
         system = recipe.compose(checkerboard, seed=0)

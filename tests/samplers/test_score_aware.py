@@ -159,7 +159,7 @@ def test_only_one_negative_is_searched_for():
         sample(FirstViolation(1.0, 5), 2)
 
 
-@pytest.mark.parametrize("name", ["n_negatives", "positives_per_visit"])
+@pytest.mark.parametrize("name", ["n_negatives", "sampler__positives_per_visit"])
 def test_warp_refuses_pools(name):
     with pytest.raises(UsageError, match=f"Set {name} to 1"):
         WARP(**{name: 3}).compose(DATA, seed=0)
@@ -172,7 +172,7 @@ def test_warp_refuses_pools(name):
         (lambda: FirstViolation(1.0, 0), "max_tries must be at least 1, got 0"),
         (lambda: DNS(candidates=0).compose(DATA, seed=0), "candidates must be .* 1, got 0"),
         (lambda: WARP(max_tries=0).compose(DATA, seed=0), "max_tries must be .* 1, got 0"),
-        (lambda: WARP(margin=-1.0).compose(DATA, seed=0), "margin must be .* 0, got -1.0"),
+        (lambda: WARP(margin=-1.0).compose(DATA, seed=0), "margin must be .* 0 .* got -1.0"),
     ],
 )
 def test_what_proposes_nothing_is_refused(make, message):

@@ -278,8 +278,11 @@ def test_only_the_first_refit_pretrains():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pretrain_passes": 3, "pretrain_rate": 1e35}, "pretraining.* Lower pretrain_rate"),
-        ({"learning_rate": 1e35}, "before epoch 1 .* Lower generator_rate"),
+        (
+            {"pretrain_passes": 3, "pretrain_rate": 1e35},
+            "pretraining.* Lower sampler__pretrain_rate",
+        ),
+        ({"learning_rate": 1e35}, "before epoch 1 .* Lower sampler__learning_rate"),
     ],
 )
 def test_a_generator_that_diverges_is_refused(changes, message):
@@ -330,23 +333,26 @@ def test_whoever_recommends_is_measured_and_kept(side, checkerboard):
 
 
 def test_a_collapsed_generator_is_complained_about():
-    said = collapsed("Q(. | c)", 1.01, 100, "Lower generator_rate")
+    said = collapsed("Q(. | c)", 1.01, 100, "Lower sampler__learning_rate")
     assert "Q(. | c) is one-hot (perplexity 1.01 of 100)" in said
-    assert said.endswith("Lower generator_rate.")
-    assert collapsed("Q(. | c)", 30.0, 100, "Lower generator_rate") is None
+    assert said.endswith("Lower sampler__learning_rate.")
+    assert collapsed("Q(. | c)", 30.0, 100, "Lower sampler__learning_rate") is None
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"side": "nobody"}, "nobody"),
-        ({"reward": "cash"}, "cash"),
-        ({"temperature": 0.0}, "temperature must lie between"),
-        ({"positive_share": 1.0}, "positive_share must be at least 0 and below 1, got 1.0"),
-        ({"generator_samples": 1}, "generator_samples must be an integer of at least 2"),
-        ({"generator_rate": 0.0}, "generator_rate must be a positive number"),
-        ({"pretrain_rate": -1.0}, "pretrain_rate must be a positive number"),
-        ({"pretrain": -1}, "pretrain must be an integer of at least 0"),
+        ({"sampler__reward": "cash"}, "cash"),
+        ({"sampler__temperature": 0.0}, "temperature must lie between"),
+        (
+            {"sampler__positive_share": 1.0},
+            "positive_share must be at least 0 and below 1, got 1.0",
+        ),
+        ({"sampler__samples": 1}, "sampler__samples must be an integer of at least 2"),
+        ({"sampler__learning_rate": 0.0}, "learning_rate must be a positive number"),
+        ({"sampler__pretrain_rate": -1.0}, "pretrain_rate must be a positive number"),
+        ({"sampler__pretrain": -1}, "sampler__pretrain must be an integer of at least 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes, message):

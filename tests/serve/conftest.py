@@ -120,7 +120,7 @@ def model_folder(data: sdgar.Interactions, tmp_path_factory: pytest.TempPathFact
 def other_folder(data: sdgar.Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with another model of the same users and items."""
     folder = tmp_path_factory.mktemp("models") / "second"
-    sdgar.Quick(dim=6, seed=3, memory=8.0).fit(data).save(folder)
+    sdgar.Quick(dim=6, seed=3, item_memory=8.0).fit(data).save(folder)
     return folder
 
 

@@ -64,7 +64,7 @@ def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shape = Shape(users=200, items=150, interactions=4_000, concentration=0.2)
     data = generate(shape, seed=1)
     train, test = sdgar.split(data, seed=1)
-    system = SDSoftmax(dim=8, epochs=4, memory=4.0, seed=0)
+    system = SDSoftmax(dim=8, epochs=4, item_memory=4.0, seed=0)
     rows = Rows(train=train, test=test, everything=data)
     made_up(system, seed=0, overwrite=True).run(system, rows, folder / "run")
     store = f"sqlite:///{folder / 'store.db'}"

@@ -43,7 +43,7 @@ def test_a_yardstick_is_a_system_like_any_other(events, tmp_path, system, settin
 
 
 def test_a_catalogue_that_is_too_large_ends_with_the_code_of_resources(events, tmp_path):
-    small = ("--system", "ease", "--set", "memory_gib=0.000001", "--device", "cpu")
+    small = ("--system", "ease", "--set", "ram_gib=0.000001", "--device", "cpu")
     done = sdgar("train", events, "--out", tmp_path / "run", *small)
     assert done.returncode == 5
     assert "EASE needs 0.00 GiB for 80 items" in done.stderr

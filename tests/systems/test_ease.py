@@ -86,9 +86,9 @@ def test_two_items_that_always_come_together_predict_each_other():
 
 
 def test_what_does_not_fit_is_refused_with_the_number_and_the_cure(checkerboard, monkeypatch):
-    EASE(memory_gib=0.001).solve(checkerboard, device=CPU)
-    with pytest.raises(ResourceError, match=r"allows 0\.00 GiB.*memory_gib.*item-knn") as error:
-        EASE(memory_gib=0.0001).solve(checkerboard, device=CPU)
+    EASE(ram_gib=0.001).solve(checkerboard, device=CPU)
+    with pytest.raises(ResourceError, match=r"allows 0\.00 GiB.*ram_gib.*item-knn") as error:
+        EASE(ram_gib=0.0001).solve(checkerboard, device=CPU)
     assert error.value.code == "out_of_memory"
     users = np.arange(50_000)
     many = Interactions.from_arrays(users, users)

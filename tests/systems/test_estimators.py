@@ -59,7 +59,7 @@ def test_a_saved_model_answers_as_before(fitted, demo, tmp_path):
     fitted.save(tmp_path / "m")
     again = sdgar.load(tmp_path / "m")
     assert again.about["system"] == fitted.system_name
-    assert again.about["hyper_parameters"] == fitted.get_params()
+    assert again.about["hyper_parameters"] == fitted.plain_params()
     assert again.recommend(k=20).equals(fitted.recommend(k=20))
     some = demo.train.items.values[:5].tolist()
     assert again.similar_items(some).equals(fitted.similar_items(some))
@@ -136,7 +136,7 @@ def test_the_same_seed_gives_the_same_bytes_for_the_same_number_of_threads(kind,
         (EASE, "dropout", 1.0),
         (EASE, "xi", -0.1),
         (EASE, "alpha", -0.2),
-        (EASE, "memory_gib", -1.0),
+        (EASE, "ram_gib", -1.0),
         (EASE, "device", "tpu"),
         (ELSA, "dim", 0),
         (ELSA, "learning_rate", -0.1),

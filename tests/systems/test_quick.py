@@ -21,7 +21,7 @@ def parts():
 
 def test_it_is_the_start_of_sdsoftmax_and_local_ease_added_up(parts):
     train, _ = parts
-    model = sdgar.Quick(dim=8, sweeps=2, memory=4.0, tau=0.3).fit(train).recommender_.model
+    model = sdgar.Quick(dim=8, sweeps=2, item_memory=4.0, tau=0.3).fit(train).recommender_.model
     assert isinstance(model, Sum)
     cosine = Cosine(train.n_users, train.n_items, 8, seed=0, tau=0.3, sparse=True, bias=True)
     start(cosine, train, sweeps=2)
@@ -36,8 +36,8 @@ def test_it_is_better_than_either_of_its_parts(parts):
     found = {
         name: system.fit(train).evaluate(test).means()["ndcg@50"]
         for name, system in {
-            "both": sdgar.Quick(memory=8.0),
-            "vectors": sdgar.Quick(memory=0.0),
+            "both": sdgar.Quick(item_memory=8.0),
+            "vectors": sdgar.Quick(item_memory=0.0),
             "memory": sdgar.LocalEASE(),
         }.items()
     }
@@ -46,7 +46,7 @@ def test_it_is_better_than_either_of_its_parts(parts):
 
 
 def test_without_a_memory_there_are_vectors_alone(parts):
-    assert isinstance(sdgar.Quick(memory=0.0, dim=4).fit(parts[0]).recommender_.model, Factors)
+    assert isinstance(sdgar.Quick(item_memory=0.0, dim=4).fit(parts[0]).recommender_.model, Factors)
 
 
 def test_new_users_are_folded_in_and_it_is_saved_whole(parts, tmp_path):
@@ -61,9 +61,9 @@ def test_new_users_are_folded_in_and_it_is_saved_whole(parts, tmp_path):
 
 
 def test_rules_are_told_and_bad_settings_are_refused(parts):
-    assert sdgar.Quick().decided(parts[0]).keys() == {"tau", "neighbours"}
-    assert sdgar.Quick(tau=0.2, neighbours=7).decided(parts[0]) == {}
-    for bad in ({"dim": 0}, {"sweeps": -1}, {"memory": -1.0}, {"neighbours": 0}):
+    assert sdgar.Quick().decided(parts[0]).keys() == {"tau", "item_memory__neighbours"}
+    assert sdgar.Quick(tau=0.2, item_memory__neighbours=7).decided(parts[0]) == {}
+    for bad in ({"dim": 0}, {"sweeps": -1}, {"item_memory": -1.0}, {"item_memory__neighbours": 0}):
         with pytest.raises(UsageError, match=next(iter(bad))):
             sdgar.Quick(**bad).fit(parts[0])
 
@@ -77,4 +77,4 @@ def test_the_same_seed_gives_the_same_bytes(parts):
 def test_an_item_has_as_many_neighbours_as_rows_within_bounds(rows_of_an_item, neighbours):
     users, items = np.divmod(np.arange(3 * rows_of_an_item), 3)
     data = sdgar.Interactions.from_arrays(users, items)
-    assert sdgar.Quick().decided(data)["neighbours"] == neighbours
+    assert sdgar.Quick().decided(data)["item_memory__neighbours"] == neighbours

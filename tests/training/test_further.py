@@ -20,11 +20,13 @@ from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training import further
 
 SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "batch_size": 256}
-SHORT |= {"further_epochs": 2}
+SHORT |= {"warm_start__epochs": 2}
 MAKE = {
-    "sdsoftmax": lambda **more: SDSoftmax(**SHORT | {"states": 4, "memory": 0.0} | more),
+    "sdsoftmax": lambda **more: SDSoftmax(
+        **SHORT | {"sampler__states": 4, "item_memory": 0.0} | more
+    ),
     "bpr": lambda **more: BPR(**SHORT | more),
-    "sdgar": lambda **more: SDGAR(**SHORT | {"states": 4, "generator_samples": 8} | more),
+    "sdgar": lambda **more: SDGAR(**SHORT | {"sampler__states": 4, "sampler__samples": 8} | more),
     "cml": lambda **more: CML(**SHORT | more),
 }
 
@@ -53,7 +55,7 @@ def places(mine, theirs) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", sorted(MAKE))
 def test_steps_of_no_length_leave_what_is_known_where_it_was(name, data, before):
     old = before[name].recommender_
-    new = MAKE[name](further_rate=1e-12).fit_further(data, old).recommender_
+    new = MAKE[name](warm_start__rate=1e-12).fit_further(data, old).recommender_
     (now_U, was_U), (now_I, was_I) = (
         places(mine, theirs) for mine, theirs in ((old.users, data.users), (old.items, data.items))
     )
@@ -74,7 +76,7 @@ def test_steps_of_no_length_leave_what_is_known_where_it_was(name, data, before)
 @pytest.mark.parametrize("name", sorted(MAKE))
 def test_going_on_is_learning(name, data, before):
     first = before[name].recommender_
-    model = MAKE[name](further_epochs=4, further_rate=1.0).fit_further(data, first)
+    model = MAKE[name](warm_start__epochs=4, warm_start__rate=1.0).fit_further(data, first)
     losses = [record.loss for _, record in model.trained_.log]
     assert len(losses) == 4
     assert losses[-1] < losses[0]
@@ -182,15 +184,15 @@ def test_rows_of_the_model_come_first_in_time_and_dislikes_of_today_take_them_ba
 
 
 def test_the_memory_is_solved_anew_and_keeps_its_weight(data, yesterday):
-    model = MAKE["sdsoftmax"](memory=3.0).fit(yesterday).recommender_
-    after = MAKE["sdsoftmax"](memory=None).fit_further(data, model)
+    model = MAKE["sdsoftmax"](item_memory=3.0).fit(yesterday).recommender_
+    after = MAKE["sdsoftmax"](item_memory=None).fit_further(data, model)
     found = after.recommender_.model
     assert isinstance(found, Sum)
     assert found.weight == after.trained_.memory == 3.0
     assert found.second.history.column_E.tolist() == data.items_E.tolist()
-    fresh = MAKE["sdsoftmax"](memory=3.0).fit(data).recommender_.model
+    fresh = MAKE["sdsoftmax"](item_memory=3.0).fit(data).recommender_.model
     assert found.second.weight_II.weights().equal(fresh.second.weight_II.weights())
-    without = MAKE["sdsoftmax"](memory=None).fit_further(data, before_without(model))
+    without = MAKE["sdsoftmax"](item_memory=None).fit_further(data, before_without(model))
     assert not isinstance(without.recommender_.model, Sum)
 
 

@@ -12,8 +12,8 @@ import torch
 import sdgar
 from sdgar.errors import ResourceError, UsageError
 from sdgar.scale.needs import GpuNeeds, gpu_needs
+from sdgar.scale.sharded import OnShards
 from sdgar.scale.shards import Shards
-from sdgar.scale.training import OnShards, fit_shards, train_on_shards
 from sdgar.scale.workers import Workers
 
 CPU = torch.device("cpu")
@@ -27,20 +27,20 @@ def shards(tmp_path_factory):
 
 
 def test_larger_blocks_and_wider_vectors_need_more(shards):
-    model = sdgar.SDSoftmax(dim=8, states=4)
+    model = sdgar.SDSoftmax(dim=8, sampler__states=4)
     needs = gpu_needs(model, shards, 2)
     assert gpu_needs(model, shards, 4).block > needs.block
     assert gpu_needs(model, shards, 4).items == needs.items
-    assert gpu_needs(sdgar.SDSoftmax(dim=16, states=4), shards, 2).items > needs.items
-    assert gpu_needs(sdgar.SDSoftmax(dim=8, states=8), shards, 2).items > needs.items
-    adam = gpu_needs(sdgar.SDSoftmax(dim=8, states=4, optimizer="lazy-adam"), shards, 2)
+    assert gpu_needs(sdgar.SDSoftmax(dim=16, sampler__states=4), shards, 2).items > needs.items
+    assert gpu_needs(sdgar.SDSoftmax(dim=8, sampler__states=8), shards, 2).items > needs.items
+    adam = gpu_needs(sdgar.SDSoftmax(dim=8, sampler__states=4, optimizer="lazy-adam"), shards, 2)
     assert adam.items - needs.items == shards.n_items * (8 * 8 - 4)
     assert needs.total == needs.items + needs.block + needs.work
 
 
 def test_all_tables_of_the_largest_block_are_counted(shards):
     """Vectors, sums and states of a block are there four times: once in use, and in three slots."""
-    needs, users = gpu_needs(sdgar.SDSoftmax(dim=8, states=4), shards, 6), shards.n_users
+    needs, users = gpu_needs(sdgar.SDSoftmax(dim=8, sampler__states=4), shards, 6), shards.n_users
     assert needs.block > 4 * users * (4 * 8 + 4) + users * (3 * 8 + 12) * 4
     assert needs.items > shards.n_items * (8 * 8 + 12 * 4)
 
@@ -58,7 +58,7 @@ def test_what_was_measured_on_a_gpu_is_less_than_what_is_told():
             "start_S1": start_S1, "has_weights": False, "described": SimpleNamespace(parts=parts),
         }  # fmt: skip
         made_up = type("Sizes", (), {**like, "__len__": lambda _, run=run: run["rows"]})()
-        model = sdgar.SDSoftmax(dim=run["dim"], states=run["states"])
+        model = sdgar.SDSoftmax(dim=run["dim"], sampler__states=run["states"])
         for way, found in run["ways"].items():
             if "blocks" in found:
                 together = run["shards"] if found["blocks"] == 1 else run["together"]
@@ -84,12 +84,12 @@ def test_too_little_memory_is_refused_with_what_helps():
 def test_what_does_not_go_together_is_refused(shards, tmp_path):
     some = {"verbose": False}
     with pytest.raises(UsageError, match="are trained on by fused-cpu here, and engine is eager"):
-        fit_shards(sdgar.BPR(engine="eager", device="cpu"), shards, **some)
+        sdgar.BPR(engine="eager", device="cpu").fit_shards(shards, **some)
     with pytest.raises(UsageError, match="users can wait on the GPU only if it trains them"):
-        fit_shards(sdgar.BPR(device="cpu"), shards, users_on_gpu=True, **some)
+        sdgar.BPR(device="cpu").fit_shards(shards, how=OnShards(on_gpu=True), **some)
     how = OnShards(workers=Workers(machine_R=(0, 0)), work=tmp_path)
     with pytest.raises(UsageError, match="2 workers train together on CPUs only"):
-        train_on_shards(sdgar.BPR(engine="fused-gpu", device="cpu"), shards, how, **some)
+        sdgar.BPR(engine="fused-gpu", device="cpu").fit_shards(shards, how=how, **some)
 
 
 def test_several_workers_train_on_cpus_unless_a_gpu_is_asked_for(monkeypatch):

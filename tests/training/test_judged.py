@@ -19,8 +19,8 @@ from sdgar.recommend.recommender import Recommender, load
 from sdgar.systems.sdsoftmax import SDSoftmax
 from sdgar.training.judged import TRIED, Judged, judged
 
-SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "states": 4}
-SHORT |= {"further_epochs": 1, "further_rate": 1e-9}
+SHORT = {"epochs": 2, "early_stopping": False, "engine": "eager", "dim": 3, "sampler__states": 4}
+SHORT |= {"warm_start__epochs": 1, "warm_start__rate": 1e-9}
 METRIC = "ndcg@50"
 
 
@@ -78,7 +78,7 @@ def data() -> Interactions:
 
 @pytest.fixture(scope="module")
 def before(data) -> Recommender:
-    return SDSoftmax(**SHORT, memory=4.0).fit(data, verbose=False).recommender_
+    return SDSoftmax(**SHORT, item_memory=4.0).fit(data, verbose=False).recommender_
 
 
 def with_weight(model: Recommender, weight: float) -> Recommender:
@@ -113,7 +113,7 @@ def test_new_rows_that_one_part_foretells_move_the_weight_towards_it(part, had, 
 
 def test_a_weight_that_is_given_stays_and_nothing_new_changes_nothing(data, before):
     rows = with_favourites(data, before.model.first.score_all(torch.arange(data.n_users)))
-    after = SDSoftmax(**SHORT, memory=2.0).fit_further(rows, before, verbose=False)
+    after = SDSoftmax(**SHORT, item_memory=2.0).fit_further(rows, before, verbose=False)
     assert after.trained_.memory == 2.0
     assert "judged" not in after.recommender_.about["further"]
     same = SDSoftmax(**SHORT).fit_further(data, before, verbose=False)

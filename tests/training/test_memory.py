@@ -12,7 +12,7 @@ import torch
 import sdgar
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
-from sdgar.data.history import History
+from sdgar.data.interactions import History
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.neighbours import Neighbourhoods
@@ -22,7 +22,14 @@ from sdgar.models.sum import Sum
 from sdgar.ranking import topk
 from sdgar.training.memory import WEIGHTS, Memory, beside, choose_weight
 
-QUICK = {"dim": 8, "states": 4, "pretrain": 2, "n_negatives": 8, "epochs": 2, "evaluate_every": 1}
+QUICK = {
+    "dim": 8,
+    "sampler__states": 4,
+    "sampler__pretrain": 2,
+    "n_negatives": 8,
+    "epochs": 2,
+    "early_stopping__every": 1,
+}
 QUICK |= {"engine": "eager", "batch_size": 8192}
 RULE = Neighbourhoods(k=20, l2=20.0, shrink=10.0, beta=0.5)
 
@@ -40,7 +47,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def fitted(demo):
-    return sdgar.SDSoftmax(memory=None, **QUICK).fit(demo.train, verbose=False)
+    return sdgar.SDSoftmax(item_memory=None, **QUICK).fit(demo.train, verbose=False)
 
 
 def test_a_memory_that_helps_is_added_and_one_of_weight_0_is_not(fitted, demo):
@@ -50,14 +57,14 @@ def test_a_memory_that_helps_is_added_and_one_of_weight_0_is_not(fitted, demo):
     assert isinstance(model.first, Factors)
     assert isinstance(model.second, LocalItemWeights)
     with_memory = fitted.evaluate(demo.held_out).means()["ndcg@50"]
-    without = sdgar.SDSoftmax(memory=0, **QUICK).fit(demo.train, verbose=False)
+    without = sdgar.SDSoftmax(item_memory=0, **QUICK).fit(demo.train, verbose=False)
     assert isinstance(without.recommender_.model, Factors)
     assert with_memory > without.evaluate(demo.held_out).means()["ndcg@50"]
 
 
 def test_any_trained_system_can_have_one_with_a_given_weight(demo):
     quick = {"epochs": 2, "early_stopping": False, "engine": "eager"}
-    model = sdgar.BPR(memory=0.5, **quick).fit(demo.train, verbose=False).recommender_.model
+    model = sdgar.BPR(item_memory=0.5, **quick).fit(demo.train, verbose=False).recommender_.model
     assert (model.weight, model.kind) == (0.5, "sum")
     alone = sdgar.BPR(**quick).fit(demo.train, verbose=False).recommender_.model
     assert torch.equal(model.first.user_UD, alone.user_UD)
@@ -115,8 +122,8 @@ def test_all_rows_are_learned_with_the_weight_that_was_chosen(fitted, demo):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"memory": -1.0}, "memory must be"),
-        ({"memory": 1.0, "neighbours": 0}, "neighbours must be"),
+        ({"item_memory": -1.0}, "item_memory must be"),
+        ({"item_memory": 1.0, "item_memory__neighbours": 0}, "neighbours must be"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said):
@@ -127,7 +134,7 @@ def test_settings_that_cannot_be_are_refused_before_data_is_read(settings, said)
 def test_with_a_falling_rate_the_last_epoch_is_kept(small):
     quick = QUICK | {"epochs": 3, "learning_rate": 3.0}  # looks fall, and it goes on all the same
     train, valid = sdgar.split(small.train)
-    fitted = sdgar.SDSoftmax(memory=0.0, **quick).fit(train, valid, verbose=False)
+    fitted = sdgar.SDSoftmax(item_memory=0.0, **quick).fit(train, valid, verbose=False)
     looks = [r for phase, r in fitted.trained_.log if phase == "choose" and r.metric is not None]
     assert len(looks) == 3
     assert [look.best for look in looks] == [False, False, True]
@@ -152,7 +159,7 @@ def test_similar_items_go_by_vectors_or_by_the_memory_and_it_is_said(fitted):
 def test_a_falling_rate_goes_on_with_all_rows_from_half_way(small):
     seen = []
     quick = QUICK | {"epochs": 5, "engine": "fused-cpu"}
-    fitted = sdgar.SDSoftmax(memory=1.0, **quick).fit(
+    fitted = sdgar.SDSoftmax(item_memory=1.0, **quick).fit(
         small.train,
         on_epoch=lambda phase, record: seen.append((phase, record.epoch)),
         verbose=False,
@@ -179,7 +186,7 @@ def test_what_goes_on_has_the_optimiser_and_the_generator_of_the_first_half(smal
 
     monkeypatch.setattr(protocols, "fit", watched)
     quick = QUICK | {"epochs": 4, "engine": "fused-cpu"}
-    sdgar.SDSoftmax(memory=0.0, **quick).fit(small.train, verbose=False)
+    sdgar.SDSoftmax(item_memory=0.0, **quick).fit(small.train, verbose=False)
     assert states["before"].keys() == states["after"].keys()
     for name, tensor in states["before"].items():
         assert torch.equal(tensor, states["after"][name]), name

@@ -38,13 +38,21 @@ from sdgar.training import protocols
 
 SMALL = Shape(users=60, items=40, interactions=900, concentration=0.1)
 MODEL = "model.safetensors"
-QUICK = {"epochs": 6, "evaluate_every": 2, "patience": 2, "batch_size": 256, "dim": 4}
+QUICK = {
+    "epochs": 6,
+    "early_stopping__every": 2,
+    "early_stopping__patience": 2,
+    "batch_size": 256,
+    "dim": 4,
+}
 QUICK |= {"engine": "eager"}  # whose epochs and state the tests interfere with
 QUICK |= {"optimizer": "lazy-adam", "learning_rate": 4e-3}
 SYSTEMS = {
     "bpr": lambda: BPR(**QUICK),
-    "sdgar": lambda: SDGAR(**QUICK, states=4, generator_samples=8, refit_every=2),
-    "irgan": lambda: IRGAN(**QUICK, pretrain=2, generator_batch=16, generator_samples=4),
+    "sdgar": lambda: SDGAR(**QUICK, sampler__states=4, sampler__samples=8, sampler__refit_every=2),
+    "irgan": lambda: IRGAN(
+        **QUICK, sampler__pretrain=2, sampler__batch_size=16, sampler__samples=4
+    ),
 }
 
 
@@ -163,7 +171,7 @@ def test_a_run_that_crashes_after_every_epoch_still_ends_and_ends_the_same(
 )
 def test_a_run_of_the_compiled_engine_goes_on_to_the_same_model(optimizer, data, tmp_path):
     changes = {"engine": "fused-cpu", "optimizer": optimizer, "device": "cpu"}
-    generator = {"states": 4, "generator_samples": 8, "refit_every": 2}
+    generator = {"sampler__states": 4, "sampler__samples": 8, "sampler__refit_every": 2}
 
     def make() -> SDGAR:
         return SDGAR(**{**QUICK, **generator, **changes})
@@ -430,7 +438,7 @@ def test_a_description_that_cannot_be_read_is_refused(content, code, data, tmp_p
 
 # The command line.
 
-WORDS = ("--engine", "eager", "--set", "epochs=6", "--set", "evaluate_every=2")
+WORDS = ("--engine", "eager", "--set", "epochs=6", "--set", "early_stopping__every=2")
 WORDS += ("--set", "batch_size=256", "--set", "dim=8", "--set", "n_negatives=8")
 
 
@@ -602,7 +610,7 @@ def test_all_that_was_said_is_remembered(tmp_path, monkeypatch):
         "n",
     )
     words += ("--duplicates", "max", "--split", "paper", "--k", "5,7", "--seed", 3)
-    words += ("--system", "sdgar", "--set", "states=4", "--set", "hold_weights=true")
+    words += ("--system", "sdgar", "--set", "sampler__states=4", "--set", "hold_weights=true")
     monkeypatch.chdir(tmp_path)
     assert sdgar("train", "a.csv", "--out", "whole", *WORDS, *words) == 0
     interrupted(Path("a.csv"), Path("cut"), *words)
@@ -691,9 +699,16 @@ def test_kill_9_at_random_moments_still_ends_in_the_same_bytes(trainer, events, 
     rng = np.random.default_rng(0)
     commands = {
         "bpr": ("--system", "bpr"),
-        "sdgar": ("--system", "sdgar", "--set", "states=4", "--set", "refit_every=2"),
+        "sdgar": (
+            "--system",
+            "sdgar",
+            "--set",
+            "sampler__states=4",
+            "--set",
+            "sampler__refit_every=2",
+        ),
     }
-    shared = ("--engine", "eager", "--set", "epochs=6", "--set", "evaluate_every=3")
+    shared = ("--engine", "eager", "--set", "epochs=6", "--set", "early_stopping__every=3")
     shared += ("--set", "batch_size=256", "--checkpoint-every", 0)
     kills, found = 0, []
     for name, words in commands.items():

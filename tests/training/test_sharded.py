@@ -13,20 +13,26 @@ import sdgar
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
 from sdgar.scale.run import needs_of, run_shards
+from sdgar.scale.sharded import OnShards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Without, hold
-from sdgar.scale.training import fit_shards
-from sdgar.scale.users import UsersOnDisk
+from sdgar.scale.users_on_disk import UsersOnDisk
 
 from ..cli.test_cli import sdgar as command
 
 SHAPE = Shape(users=90, items=40, interactions=900, concentration=0.15)
 FILES = ("model.safetensors", "ids.safetensors", "history.safetensors")
 SMALL = {
-    "sdsoftmax": {"dim": 4, "states": 3, "epochs": 4, "generator_samples": 4, "refit_every": 2},
-    "sdgar": {"dim": 4, "states": 3, "epochs": 4, "evaluate_every": 2},
-    "bpr": {"dim": 4, "epochs": 4, "evaluate_every": 2},
+    "sdsoftmax": {
+        "dim": 4,
+        "sampler__states": 3,
+        "epochs": 4,
+        "sampler__samples": 4,
+        "sampler__refit_every": 2,
+    },
+    "sdgar": {"dim": 4, "sampler__states": 3, "epochs": 4, "early_stopping__every": 2},
+    "bpr": {"dim": 4, "epochs": 4, "early_stopping__every": 2},
 }
 
 
@@ -50,7 +56,7 @@ def saved(model, path: Path):
 def test_users_in_memory_and_in_files_give_the_same_bytes(shards, system, tmp_path):
     found = [
         saved(
-            fit_shards(model_of(system), shards, together=2, work=work, verbose=False),
+            model_of(system).fit_shards(shards, how=OnShards(together=2, work=work), verbose=False),
             tmp_path / f"model{number}",
         )
         for number, work in enumerate((None, tmp_path / "work"))
@@ -64,7 +70,8 @@ def test_the_number_of_threads_changes_no_byte(shards, tmp_path, monkeypatch):
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            model = fit_shards(model_of("sdsoftmax"), shards, together=2, verbose=False)
+            how = OnShards(together=2)
+            model = model_of("sdsoftmax").fit_shards(shards, how=how, verbose=False)
         finally:
             torch.set_num_threads(before)
         found.append(saved(model, tmp_path / f"by{threads}"))
@@ -73,7 +80,7 @@ def test_the_number_of_threads_changes_no_byte(shards, tmp_path, monkeypatch):
 
 def test_every_user_and_every_row_is_known_to_the_model(shards):
     data = shards.interactions()
-    model = fit_shards(model_of("bpr"), shards, together=3, verbose=False)
+    model = model_of("bpr").fit_shards(shards, how=OnShards(together=3), verbose=False)
     assert model.recommender_.users.values.tolist() == data.users.values.tolist()
     assert np.array_equal(model.recommender_.history.items_E, data.items_E)
     assert len(model.recommend(data.users.values.tolist(), k=1)) == data.n_users
@@ -86,7 +93,7 @@ def test_vectors_from_shards_find_what_groups_of_users_like(tmp_path):
     data = sdgar.Interactions.from_arrays(np.repeat(np.arange(120), liked), items)
     shards = Shards.write(data, tmp_path / "shards", 4)
     told = {"memory": 1 << 30, "together": 2, "test_users": 100}
-    model = sdgar.SDSoftmax(dim=8, states=4, memory=0)
+    model = sdgar.SDSoftmax(dim=8, sampler__states=4, item_memory=0)
     result = run_shards(model, shards, out=tmp_path / "run", **told)
     assert result.test.means()["ndcg@10"] > 2 * result.popular.means()["ndcg@10"]
 
@@ -113,7 +120,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs,
 
 
 def test_one_epoch_is_not_run_again_for_few_validation_rows(shards, tmp_path, monkeypatch):
-    monkeypatch.setattr("sdgar.scale.training.FEW", 1.0)
+    monkeypatch.setattr("sdgar.scale.sharded.FEW", 1.0)
     told = {"memory": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
     model = sdgar.SDSoftmax(**SMALL["sdsoftmax"] | {"epochs": 1})
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -146,7 +153,7 @@ def test_rows_are_set_aside_alike_for_any_number_of_shards(tmp_path):
 def test_shards_of_users_who_come_once_say_that_nothing_can_be_measured(tmp_path):
     data = sdgar.Interactions.from_arrays([1, 2, 3], ["a", "b", "a"])
     with pytest.raises(DataError, match=r"no user of .* has two rows or more"):
-        fit_shards(model_of("bpr"), Shards.write(data, tmp_path / "s", 2), verbose=False)
+        model_of("bpr").fit_shards(Shards.write(data, tmp_path / "s", 2), verbose=False)
 
 
 def test_the_newest_rows_are_set_aside_where_there_are_times(tmp_path):
@@ -191,12 +198,12 @@ def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_pa
 
 def test_parts_that_cannot_be_split_by_users_are_refused(shards):
     with pytest.raises(UsageError, match="Metric cannot be trained on users in blocks"):
-        fit_shards(sdgar.CML(dim=4, epochs=2), shards, verbose=False)
+        sdgar.CML(dim=4, epochs=2).fit_shards(shards, verbose=False)
 
 
 def test_dislikes_are_refused(shards):
     with pytest.raises(UsageError, match=r"shards draws no dislikes, and dislikes is 0\.1"):
-        fit_shards(sdgar.BPR(dim=4, epochs=2, dislikes=0.1), shards, verbose=False)
+        sdgar.BPR(dim=4, epochs=2, sampler__dislikes=0.1).fit_shards(shards, verbose=False)
 
 
 def test_versions_that_no_state_has_are_removed(tmp_path):
@@ -208,8 +215,8 @@ def test_versions_that_no_state_has_are_removed(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
     again = UsersOnDisk(tmp_path, 2)
     again.load_state(first)
-    assert again.get(0, "vectors")["x"].tolist() == [1.0]
-    assert again.get(1, "states") is None
+    assert again.take(0, "vectors")["x"].tolist() == [1.0]
+    assert again.take(1, "states") is None
     assert again.has(0, "vectors")
     assert not again.has(1, "states")
     assert len(list(tmp_path.iterdir())) == 1
@@ -229,7 +236,7 @@ def test_a_full_disk_is_named(where, tmp_path, monkeypatch):
     vectors = {"u": np.zeros((2, 3), np.float32)}
     write = {
         "put": lambda: users.put(0, "vectors", vectors),
-        "room": lambda: users.allocate("a", (2, 3)),
+        "room": lambda: users.room("a", (2, 3)),
     }
     with pytest.raises(ResourceError, match="the disk is full") as found:
         write[where]()

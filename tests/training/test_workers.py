@@ -18,10 +18,10 @@ from sdgar.runs.workspace import partial_of
 from sdgar.samplers import sampled_sums
 from sdgar.scale import meeting, workers
 from sdgar.scale.run import TEST_SHARE, run_shards
+from sdgar.scale.sharded import VALID_SHARE
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Without, hold
-from sdgar.scale.training import VALID_SHARE
 
 from .workers import CHUNK, Task, run_together
 
@@ -29,11 +29,13 @@ SHAPE = Shape(users=90, items=40, interactions=900, concentration=0.15)
 FILES = ("model.safetensors", "ids.safetensors", "history.safetensors")
 SMALL = {
     "SDSoftmax": {
-        "dim": 4, "states": 3, "epochs": 4, "generator_samples": 4, "refit_every": 2,
-        "batch_size": 64,
+        "dim": 4, "sampler__states": 3, "epochs": 4, "sampler__samples": 4,
+        "sampler__refit_every": 2, "batch_size": 64,
     },
-    "SDGAR": {"dim": 4, "states": 3, "epochs": 4, "evaluate_every": 2, "batch_size": 64},
-    "BPR": {"dim": 4, "epochs": 4, "evaluate_every": 2, "batch_size": 64},
+    "SDGAR": {
+        "dim": 4, "sampler__states": 3, "epochs": 4, "early_stopping__every": 2, "batch_size": 64,
+    },
+    "BPR": {"dim": 4, "epochs": 4, "early_stopping__every": 2, "batch_size": 64},
 }  # fmt: skip
 TOLD = {"memory": 1 << 30, "together": 3, "test_users": 20}
 exhaustive = pytest.mark.exhaustive
@@ -180,7 +182,8 @@ def test_the_command_starts_workers_that_give_the_bytes_of_one_process(shards, b
 def test_what_is_told_is_as_large_as_is_said(shards, tmp_path):
     """A visit takes 4 D + 8 (P + N) + 16 bytes; all tell as many visits as the one with most."""
     settings = SMALL["SDSoftmax"] | {
-        "epochs": 2, "batch_size": 4096, "positives_per_visit": 2, "n_negatives": 5, "memory": 0,
+        "epochs": 2, "batch_size": 4096, "sampler__positives_per_visit": 2, "n_negatives": 5,
+        "item_memory": 0,
     }  # fmt: skip
     task = replace(task_of(shards, tmp_path / "run", "SDSoftmax", here=1), settings=settings)
     said = run_together(task, 2)
@@ -205,7 +208,7 @@ def test_a_number_that_no_worker_can_have_is_refused(monkeypatch):
 
 def test_one_process_has_everything_and_tells_nobody():
     alone = workers.Workers()
-    alone.send(do="run_epoch")
+    alone.tell(do="run_epoch")
     alone.meet()
     assert [alone.owns(shard) for shard in range(3)] == [True] * 3
     assert alone.share({"x": torch.ones(2)})["x"].tolist() == [1, 1]

@@ -59,7 +59,7 @@ def demo(
         first_pass(result.log),
         out / "training.png",
         title=f"{estimator.system_name} on the demo data, seed {seed}",
-        metric=estimator.metric,
+        metric=estimator.early_stopping.metric,
         popular=_popular_on_validation(train, estimator),
     )
     some = result.model.users.values[0]
@@ -100,4 +100,4 @@ def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:
 
     part = splits.validation(train, seed=estimator.seed)
     report = MostPopular().fit(part.train).evaluate(part.held_out, ks=(estimator.fit_options().k,))
-    return report.means()[estimator.metric]
+    return report.means()[estimator.early_stopping.metric]

@@ -41,7 +41,8 @@ def tell_finished(screen: Screen, job: Job, out: Path, result: RunResult, *, exp
     screen.say("engine", f"{result.summary['engine']}: {result.summary['why']}")
     if weight := result.summary["memory"]:
         screen.say(
-            "memory", f"added to the scores with weight {weight:g}; --set memory=0 leaves it out"
+            "memory",
+            f"added to the scores with weight {weight:g}; --set item_memory=0 leaves it out",
         )
     if result.refusal is not None:
         raise NotReplacedError(
@@ -63,7 +64,7 @@ def tell_earlier(screen: Screen, job: Job, estimator: Estimator, before: Recomme
     options = estimator.further_options()
     said = f"{estimator.system_name} has no epochs and is computed anew from all rows"
     if options is not None:
-        rate = f"{estimator.get_params()['further_rate']:g}"
+        rate = f"{estimator.get_params()['warm_start__rate']:g}"
         said = f"goes on for {options.epochs} epochs, from {rate} of the learning rate"
     screen.say("from", f"{job.earlier} ({before.version}): {said}")
 
@@ -104,7 +105,9 @@ def _picture(job: Job, out: Path, result: RunResult) -> Path | None:
         result.log,
         out / "training.png",
         title=f"{job.system}, seed {job.seed}",
-        metric=METRIC if job.protocol == "paper" else job.settings.get("metric", METRIC),
+        metric=METRIC
+        if job.protocol == "paper"
+        else job.settings.get("early_stopping__metric", METRIC),
         rows="test" if job.protocol == "paper" else "validation",
     )
 

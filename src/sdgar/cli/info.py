@@ -20,13 +20,14 @@ def info(run: options.RunFolder, as_json: options.Json = False) -> None:
     """
     from sdgar.recommend.facts import facts_of
     from sdgar.recommend.recommender import load
-    from sdgar.runs.workspace import partial_of, unfinished
+    from sdgar.runs import facts
+    from sdgar.runs.workspace import partial_of
 
     screen = Screen(as_json=as_json)
     if run.name.endswith(_PARTIAL) and run.name != _PARTIAL:
-        found = unfinished(run.with_name(run.name.removesuffix(_PARTIAL)))
+        found = facts.unfinished(run.with_name(run.name.removesuffix(_PARTIAL)))
     elif not run.exists() and partial_of(run).is_dir():
-        found = unfinished(run)
+        found = facts.unfinished(run)
     else:
         found = facts_of(run, load(run))
     tell = _tell_saved if found["finished"] else _tell_unfinished
@@ -83,7 +84,7 @@ def _tell_unfinished(screen: Screen, found: Mapping[str, Any]) -> None:
 def _so_far(found: Mapping[str, Any]) -> str:
     if not found["epoch"]:
         return "no epoch is over"
-    metric = found["settings"].get("metric", METRIC)
+    metric = found["settings"].get("early_stopping__metric", METRIC)
     best = "" if found["best"] is None else f", best {metric} {_rounded(found['best'])}"
     return (
         f"epoch {found['epoch']} of pass {found['phase']!r}, loss {_rounded(found['loss'])}{best}"

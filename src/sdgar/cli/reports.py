@@ -50,8 +50,8 @@ def tell_split(screen: Screen, parts: Split) -> None:
 
 def tell_system(screen: Screen, estimator: Estimator, data: Interactions) -> None:
     """Say what is trained: settings that differ from the defaults, and those a rule decides."""
-    defaults = type(estimator)().get_params()
-    chosen = {k: v for k, v in estimator.get_params().items() if v != defaults[k]}
+    defaults = type(estimator)().plain_params()
+    chosen = {k: v for k, v in estimator.plain_params().items() if v != defaults.get(k)}
     words = [f"{name}={value}" for name, value in chosen.items()]
     screen.say("system", f"{estimator.system_name} · {' '.join(words) or 'defaults'}")
     by_rule: dict[str, list[str]] = {}

@@ -102,12 +102,12 @@ def _word(value: Any) -> str:
 
 def _wishes(said: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that --dislikes and --metric stand for."""
-    metric = {} if said["metric"] is None else {"metric": said["metric"]}
+    metric = {} if said["metric"] is None else {"early_stopping__metric": said["metric"]}
     return {**options.drawn_dislikes(said["dislikes"]), **metric}
 
 
 def _own(said: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, str]:
-    taken = {"seed", "engine", "device", "metric", *parts, *_wishes(said)}
+    taken = {"seed", "engine", "device", "early_stopping__metric", *parts, *_wishes(said)}
     return options.settings_of(said["settings"], taken)
 
 

@@ -132,7 +132,7 @@ def train(
         screen.say("reading", as_before)
     job = Job(
         files=absolute(files), test=absolute(test), valid=absolute(valid),
-        reading=asdict(reading), system=estimator.system_name, settings=estimator.get_params(),
+        reading=asdict(reading), system=estimator.system_name, settings=estimator.plain_params(),
         seed=seed, engine=engine, device=device, protocol=protocol, split=split, ks=list(lists),
         overwrite=overwrite, checkpoint_every=checkpoint_every,
         user_features=str(user_features.absolute()) if user_features else None,

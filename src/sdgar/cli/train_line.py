@@ -12,6 +12,8 @@ from sdgar.show.printed import command
 
 _OWN = {"files", "system", "settings", "out", "overwrite", "as_json", "explain"}
 """Parameters of ``sdgar train`` that the line fills in by itself, or leaves out."""
+_SETTINGS = {"engine": "engine", "device": "device", "metric": "early_stopping__metric"}
+"""Parameters that some systems have no setting for, with the name of the setting."""
 
 
 def train_line(context: typer.Context, system: str, settings: Mapping[str, Any]) -> str:
@@ -40,7 +42,8 @@ def _heeded(context: typer.Context, system: str) -> set[str]:
     from sdgar.systems.names import SYSTEMS
 
     names = {str(parameter.name) for parameter in command_of("train").params} - _OWN
-    names -= {"engine", "device", "metric"} - SYSTEMS[system]().get_params().keys()
+    has = SYSTEMS[system]().get_params()
+    names -= {name for name, setting in _SETTINGS.items() if setting not in has}
     names -= {"valid", "metric"} if context.params.get("protocol") == "paper" else set()
     names -= {"split"} if is_several(context.params.get("split")) else set()
     return names

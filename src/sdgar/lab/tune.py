@@ -14,13 +14,12 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.lab.study import Proposal, PrunedError, Study, Tried, require_optuna, rounded
-from sdgar.runs.run import (
+from sdgar.runs.run import identity_of, loop_of
+from sdgar.runs.watch import (
     Stop,
     Unwatched,
     Watch,
     at_once,
-    identity_of,
-    loop_of,
     never,
     require_going,
     stoppable,
@@ -98,9 +97,9 @@ def tune(
     require_optuna()
     watch = watch or Unwatched()
     if metric is None:
-        metric = base.get_params().get("metric", METRIC)
-    elif "metric" in base.get_params():
-        base = with_settings(base, {"metric": metric})
+        metric = base.get_params().get("early_stopping__metric", METRIC)
+    elif "early_stopping__metric" in base.get_params():
+        base = with_settings(base, {"early_stopping__metric": metric})
     _, k = check_metric(metric)
     space = searched_of(base, fixed)
     if not space:
@@ -111,12 +110,12 @@ def tune(
         )
     if valid is None:
         train, valid = splits.validation(train, seed=seed)
-    params = base.get_params() | base.decided(train)
+    params = base.plain_params() | base.decided(train)
     first = rounded({name: values.nearest(params[name]) for name, values in space.items()})
     identity = identity_of(base, train, None, valid, "validated", (k,))
     identity |= {"searched": {name: repr(values) for name, values in space.items()}}
     identity |= {"search seed": seed, "metric": metric}
-    looks = params.get("evaluate_every", 1)
+    looks = params.get("early_stopping__every", 1)
     kept = "Nothing was kept; --study FILE keeps a search."
     if study is not None:
         kept = f"All trials but this one are kept in {study}; the same command goes on."

@@ -114,7 +114,7 @@ def register_objective(name: str) -> Callable[[Part], Part]:
     >>> @sdgar.register_objective("my-softmax")
     ... def my_softmax(given, *, rho: float = 0.9):
     ...     return SampledSoftmax(rho)
-    >>> model = sdgar.Composed(objective="my-softmax", settings={"objective.rho": 0.8})
+    >>> model = sdgar.Composed(objective="my-softmax", objective__rho=0.8)
     """
     return _registrar(OBJECTIVES, "objective", name)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from sdgar.arguments import at_least, not_negative
+from sdgar.arguments import at_least, not_negative, one_of
 from sdgar.contracts import Sampler
 from sdgar.errors import UsageError
 from sdgar.objectives import WeightedLogistic
@@ -22,6 +23,7 @@ from sdgar.samplers.nearest_items import NearestItems
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
+from sdgar.settings import Group
 
 Ablation = Literal["none", "frozen", "scrambled"]
 
@@ -46,11 +48,51 @@ def popularity_mix(given: Ingredients, *, share: float = 0.5) -> PopularityMix:
     return PopularityMix(torch.from_numpy(count_I), share)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClosedFormSettings(Group):
+    """The settings of a generator that follows by the paper's closed form."""
+
+    states: int = 64
+    """The number K of states of the generator."""
+    samples: int = 64
+    """How many draws there are for each context and each item in an update of the generator: |S_c|
+    and |S_i|."""
+    lambda_x: float = 0.1
+    """The weight of the entropy of x_c, the states of a context."""
+    lambda_y: float = 1.0
+    """The weight of the entropy of y_k, the items of a state."""
+    target: str = "kl"
+    """The quantity that the generator minimises: kl (the divergence from its target), or linear as
+    in Eq. 7."""
+    integrand: str = "loss"
+    """The function of the loss that the generator follows: loss (h = f), or deviation (h = |f - μ|)
+    as in Eq. 7."""
+    calibration: str = "line"
+    """The unit in which lambda_x and lambda_y are given: line (the largest b of each row of X or
+    column of Y), relative (the mean of these), or literal (1, as printed in the paper)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EMSettings(Group):
+    """The settings of a generator that follows by expectation maximisation."""
+
+    states: int = 64
+    """The number K of states of the generator."""
+    samples: int = 32
+    """How many draws there are for each context and each item in a step of EM."""
+    floor_x: float = 1e-3
+    """The share of every x_c, the states of a context, that is spread over all states."""
+    floor_y: float = 0.1
+    """The share of every y_k, the items of a state, that is spread over all items."""
+    pretrain: int = 15
+    """How many steps of EM learn from the positives, before the generator follows the scores."""
+
+
 @register_sampler("decomposable")
 def decomposable(
     given: Ingredients,
     *,
-    states: int = 64,
+    states: int | None = None,
     samples: int | None = None,
     lambda_x: float | None = None,
     lambda_y: float | None = None,
@@ -60,43 +102,37 @@ def decomposable(
 ) -> Decomposable:
     """Return a generator that follows by SD-GAR's closed form for its objective, else by EM.
 
-    The closed form has λ (0.1 and 1 if not given). EM has floors (0.001 and 0.1) and a number of
-    first steps on the positives (15). A step has ``samples`` draws for each context and each item:
-    64 in the closed form and 32 in EM, if not given.
+    Settings that are not given are those of ``ClosedFormSettings`` or of ``EMSettings``.
     """
-    of_form = {"lambda_x": lambda_x, "lambda_y": lambda_y}
-    of_em = {"floor_x": floor_x, "floor_y": floor_y, "pretrain": pretrain}
+    of_form = _present(lambda_x=lambda_x, lambda_y=lambda_y)
+    of_em = _present(floor_x=floor_x, floor_y=floor_y, pretrain=pretrain)
+    size = _present(states=states, samples=samples)
     if isinstance(given.objective, WeightedLogistic):
         _require_absent(of_em, "a generator that follows objective sdgar has a closed form")
-        temperature = given.objective.temperature
-        samples = 64 if samples is None else samples
-        return closed_form_generator(
-            given, states=states, samples=samples, temperature=temperature, **_present(of_form)
-        )
+        own = ClosedFormSettings(**size, **of_form)
+        return closed_form_generator(given, own, temperature=given.objective.temperature)
     _require_absent(of_form, "only a generator that follows objective sdgar has a λ")
-    samples = 32 if samples is None else samples
-    return em_generator(given, states=states, samples=samples, **_present(of_em))
+    return em_generator(given, EMSettings(**size, **of_em))
 
 
 def closed_form_generator(
     given: Ingredients,
+    settings: ClosedFormSettings,
     *,
-    states: int,
-    samples: int,
     temperature: float,
-    lambda_x: float = 0.1,
-    lambda_y: float = 1.0,
-    target: Target = "kl",
-    integrand: Integrand = "loss",
-    calibration: Calibration = "line",
     ablation: Ablation = "none",
 ) -> Decomposable:
     """Return a generator that follows the discriminator by the paper's closed form."""
+    target: Target = one_of("sampler__target", settings.target, ("kl", "linear"))
+    integrand: Integrand = one_of("sampler__integrand", settings.integrand, ("loss", "deviation"))
+    calibration: Calibration = one_of(
+        "sampler__calibration", settings.calibration, ("relative", "line", "literal")
+    )
     update: Update = ClosedForm(
         temperature=temperature,
-        samples=at_least("samples", samples, 1),
-        lambda_x=lambda_x,
-        lambda_y=lambda_y,
+        samples=at_least("sampler__samples", settings.samples, 1),
+        lambda_x=settings.lambda_x,
+        lambda_y=settings.lambda_y,
         target=target,
         integrand=integrand,
         calibration=calibration,
@@ -105,42 +141,34 @@ def closed_form_generator(
         update = Frozen()
     elif ablation == "scrambled":
         update = Scrambled(update)
-    return _generator(given, states, update)
+    return _generator(given, settings.states, update)
 
 
-def em_generator(
-    given: Ingredients,
-    *,
-    states: int,
-    samples: int,
-    floor_x: float = 1e-3,
-    floor_y: float = 0.1,
-    pretrain: int = 15,
-) -> Decomposable:
+def em_generator(given: Ingredients, settings: EMSettings) -> Decomposable:
     """Return a generator that follows the discriminator by expectation maximisation."""
     update = ExpectationMaximization(
         temperature=1.0,
-        samples=at_least("samples", samples, 1),
-        floor_x=floor_x,
-        floor_y=floor_y,
+        samples=at_least("sampler__samples", settings.samples, 1),
+        floor_x=settings.floor_x,
+        floor_y=settings.floor_y,
         positives=given.data.history,
-        pretrain=at_least("pretrain", pretrain, 0),
+        pretrain=at_least("sampler__pretrain", settings.pretrain, 0),
     )
-    return _generator(given, states, update)
+    return _generator(given, settings.states, update)
 
 
 def _generator(given: Ingredients, states: int, update: Update) -> Decomposable:
-    size = (given.data.n_users, given.data.n_items, at_least("states", states, 1))
+    size = (given.data.n_users, given.data.n_items, at_least("sampler__states", states, 1))
     return Decomposable(*size, seed=given.seed, update=update)
 
 
-def _present(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _present(**settings: Any) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def _require_absent(settings: Mapping[str, Any], why: str) -> None:
-    for name in _present(settings):
-        raise UsageError(f"sampler.{name} has no meaning here: {why}.", code="bad_setting")
+    for name in settings:
+        raise UsageError(f"sampler__{name} has no meaning here: {why}.", code="bad_setting")
 
 
 @register_sampler("adaptive")

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
 from sdgar.data.features import Features
-from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind, held, is_column
-from sdgar.data.interactions import Interactions
+from sdgar.data.interactions import History, Interactions
 from sdgar.data.read_options import USER
 from sdgar.errors import ArtifactError, DataError, SdgarWarning, UsageError
 from sdgar.maths.neighbours import Neighbourhoods
@@ -257,7 +256,9 @@ def _neighbourhoods(about: Mapping[str, Any], n_items: int) -> Neighbourhoods:
         } if k > 0 and min(l2, shrink, beta) >= 0:  # fmt: skip
             k = min(k, max(1, n_items - 1))
             return Neighbourhoods(k=k, l2=float(l2), shrink=float(shrink), beta=float(beta))
-        case _, {"neighbours": int() as k, "memory_l2": int() | float() as l2} if k > 0 and l2 >= 0:
+        case _, {
+            "item_memory__neighbours": int() as k, "item_memory__l2": int() | float() as l2,
+        } if k > 0 and l2 >= 0:  # fmt: skip
             return Neighbourhoods.beside_vectors(n_items, neighbours=k, l2=float(l2))
     raise UsageError(
         f"new items cannot be added to this model of system {about.get('system')!r}, as it does "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sdgar.data.history import History
+from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError
 from sdgar.models.fold_in import GREATEST, LeastSquares, NoVector, OnSphere, PopularityLost, Rule
 
@@ -34,7 +34,7 @@ def rule_of_earlier(about: dict[str, Any], history: History, n_items: int) -> Ru
             return PopularityLost()
         case "sdsoftmax", {
             "similarity": "cosine", "tau": int() | float() as tau,
-            "rho": int() | float() as rho,
+            "similarity__rho": int() | float() as rho,
         } if tau > 0:  # fmt: skip
             return OnSphere.after(history, n_items, **_sound(tau=tau, rho=rho))
     return None

@@ -12,7 +12,8 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_options
 from sdgar.errors import UsageError
 from sdgar.recommend.recommender import Recommender
-from sdgar.runs.run import RunResult, Stop, never, run
+from sdgar.runs.run import RunResult, run
+from sdgar.runs.watch import Stop, never
 from sdgar.runs.workspace import partial_of, read_run
 from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.storage.folders import read_record
@@ -152,7 +153,7 @@ def made_up(estimator: Estimator, *, seed: int, overwrite: bool) -> Job:
         valid=[],
         reading=asdict(ReadOptions()),
         system=estimator.system_name,
-        settings=estimator.get_params(),
+        settings=estimator.plain_params(),
         seed=seed,
         engine="auto",
         device="auto",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from sdgar.contracts import Score
 from sdgar.maths.rng import Stream, sort_keys
-
-if TYPE_CHECKING:
-    from sdgar.contracts import Score
-    from sdgar.samplers.generator import Mixture, Update
+from sdgar.samplers.generator import Mixture, Update
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from sdgar.contracts import Score
-    from sdgar.maths.rng import Draws
-    from sdgar.samplers.alias import AliasTables
+from sdgar.contracts import Score
+from sdgar.maths.rng import Draws
+from sdgar.samplers.alias import AliasTables
 
 
 class Exchange(Protocol):

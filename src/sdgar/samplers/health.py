@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, Score
 from sdgar.maths.rng import Stream, sort_keys
-
-if TYPE_CHECKING:
-    from sdgar.samplers.generator import Mixture
+from sdgar.samplers.generator import Mixture
 
 Target = Callable[[Tensor], Tensor]
 
@@ -55,8 +52,8 @@ def described(x_UK: Tensor, y: float, items: int, kl: float | None) -> Health:
         numbers["kl"] = kl
         line += f" · KL {kl:.2f}"
     wrong = (
-        collapsed("x_c", x, states, "Raise lambda_x, or floor_x")
-        or collapsed("y_k", y, items, "Raise lambda_y, or floor_y")
+        collapsed("x_c", x, states, "Raise sampler__lambda_x or sampler__floor_x")
+        or collapsed("y_k", y, items, "Raise sampler__lambda_y or sampler__floor_y")
         or _inert(x, states, y, items)
     )
     return Health(numbers, line, wrong)
@@ -78,7 +75,7 @@ def _inert(x: float, states: int, y: float, items: int) -> str | None:
     return (
         f"the generator is inert: its proposals are uniform (perplexities {x:.1f} of {states} "
         f"states and {y:,.0f} of {items:,} items). Lower lambda_x and lambda_y, and use "
-        'calibration="line" if it is another.'
+        'sampler__calibration="line" if it is another.'
     )
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sdgar.machine import cores
 from sdgar.maths.rng import Draws, tail
-
-if TYPE_CHECKING:
-    from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.alias import AliasTables
 
 
 def draw(

@@ -9,7 +9,7 @@ with uniform draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
-from sdgar.data.history import History
+from sdgar.data.interactions import History
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.maths.rng import Draws, below
+from sdgar.models.factors import Factors
 from sdgar.samplers.reject import KnownItems
-
-if TYPE_CHECKING:
-    from sdgar.models.factors import Factors
 
 _SCORES_AT_ONCE = 1 << 24
 _FOUND_AT_ONCE = 1 << 22
@@ -282,5 +280,5 @@ def _few_found(recall: float, near: int) -> str | None:
         return None
     return (
         f"the index finds only {recall:.0%} of the {near} best items of a context, so proposals "
-        "are not what they claim to be. Set sampler.index to exact."
+        "are not what they claim to be. Set sampler__index to exact."
     )

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from sdgar.contracts import Health, Score
+from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError
 from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.samplers.health import collapsed
 from sdgar.samplers.inverse_cdf import inverse_cdf
-
-if TYPE_CHECKING:
-    from sdgar.discriminators.factorization import MatrixFactorization
 
 Reward = Literal["sigmoid", "softplus"]
 
@@ -117,8 +115,8 @@ class PolicyGradient:
     def __post_init__(self) -> None:
         """Raise if a value cannot learn or be estimated."""
         for name, rate in (
-            ("generator_rate", self.learning_rate),
-            ("pretrain_rate", self.pretrain_rate),
+            ("sampler__learning_rate", self.learning_rate),
+            ("sampler__pretrain_rate", self.pretrain_rate),
         ):
             if not 0 < rate < 1e36:
                 raise UsageError(f"{name} must be a positive number below 1e36, got {rate}.")
@@ -166,7 +164,7 @@ class PolicyGradient:
         return Health(
             {"reward": reward, "perplexity": perplexity, "items": float(items)},
             f"Q {perplexity:,.0f}/{items:,} · reward {reward:.2f}",
-            collapsed("Q(. | c)", perplexity, items, "Lower generator_rate"),
+            collapsed("Q(. | c)", perplexity, items, "Lower sampler__learning_rate"),
         )
 
     def estimate(

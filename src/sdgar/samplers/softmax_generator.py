@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, KnownPositives, Negatives, Score
+from sdgar.data.interactions import History
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import NumericalError
 from sdgar.maths.optimizers import lean, moments, take_moments
 from sdgar.maths.rng import Draws, Stream
 from sdgar.models.factors import Factors
 from sdgar.samplers.inverse_cdf import BLOCK, MOST_ROWS, Blocks, inverse_cdf, uniforms
-
-if TYPE_CHECKING:
-    from sdgar.data.history import History
-    from sdgar.samplers.policy_gradient import PolicyGradient
+from sdgar.samplers.policy_gradient import PolicyGradient
 
 _SCORES_AT_ONCE, _SCORES_AT_ONCE_ON_GPU = 1 << 22, 1 << 26
 """The most scores in memory at a time, on the CPU and on a GPU, where fewer only cost launches."""
@@ -178,9 +176,11 @@ class SoftmaxGenerator:
         """Learn from the rewards of the discriminator; before the first epoch, from positives."""
         if epoch == 1:
             self.update.pretrain(self, seed=seed)
-            self._check("pretraining", "pretrain_rate", self.update.pretrain_rate)
+            self._check("pretraining", "sampler__pretrain_rate", self.update.pretrain_rate)
         health = self.update(self, score, seed=seed, epoch=epoch)
-        self._check(f"the update before epoch {epoch}", "generator_rate", self.update.learning_rate)
+        self._check(
+            f"the update before epoch {epoch}", "sampler__learning_rate", self.update.learning_rate
+        )
         return health
 
     def _check(self, when: str, name: str, rate: float) -> None:
@@ -189,7 +189,7 @@ class SoftmaxGenerator:
             if not bool(torch.isfinite(parameter).all()):
                 raise NumericalError(
                     f"after {when} the generator holds a number that is not finite: it diverged. "
-                    f"Lower {name} (now {rate:g}) or raise generator_l2 (now {self.update.l2:g}).",
+                    f"Lower {name} (now {rate:g}) or raise sampler__l2 (now {self.update.l2:g}).",
                     code="diverged",
                 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sdgar.contracts import Objective, Sampler
@@ -9,7 +10,17 @@ from sdgar.parts import objectives, samplers
 from sdgar.parts.register import Ingredients
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
+from sdgar.systems.learner import Sampling
 from sdgar.systems.spaces import STEPS, Range, Space
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveSampling(Sampling):
+    """How AOBPR draws negatives: from orders of items that are sorted again from time to time."""
+
+    refit_every: int = 1
+    """How many epochs pass before items are sorted by their factors again; they are sorted first
+    before epoch 1."""
 
 
 @estimator
@@ -19,7 +30,7 @@ class AOBPR(Factorized):
         Σ_{(c,i) ∈ S} softplus(g(c, j) - g(c, i)),   j at rank r of a factor f,   P(r) ∝ exp(-r/λ)
 
     A factor f is drawn for each user by how much it says of them; the orders of items by factor are
-    sorted anew from time to time.
+    sorted again from time to time.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
     >>> model = sdgar.AOBPR(dim=2, epochs=3, early_stopping=False).fit(data)
@@ -34,9 +45,8 @@ class AOBPR(Factorized):
     rank_scale: float = 0.05
     """The scale λ of the ranks r that are drawn, P(r) ∝ exp(-r/λ), as a share of the items; a small
     one draws hard negatives."""
-    refit_every: int = 1
-    """How many epochs pass before items are sorted by their factors again; they are sorted first
-    before epoch 1."""
+    sampler: AdaptiveSampling = AdaptiveSampling()
+    """How negatives are drawn."""
 
     def make_objective(self, given: Ingredients) -> Objective:
         """Return the pairwise logistic loss."""

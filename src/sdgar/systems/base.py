@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from sdgar._version import __version__
 from sdgar.arguments import one_of
 from sdgar.data.features import Features
 from sdgar.data.interactions import Interactions
-from sdgar.errors import SdgarWarning, UsageError, unknown_name
+from sdgar.errors import SdgarWarning, UsageError
 from sdgar.evaluation.report import Report
 from sdgar.models.fold_in import Rule, VectorRule
 from sdgar.models.model import Model
@@ -29,7 +30,16 @@ from sdgar.recommend.measuring import Beside, require_rows
 from sdgar.recommend.questions import Raw
 from sdgar.recommend.recommender import Recommender
 from sdgar.recommend.rules import Reranking, Rules
-from sdgar.settings import KS, VANISHED, described
+from sdgar.settings import (
+    KS,
+    VANISHED,
+    Group,
+    default_of,
+    described,
+    flat_settings,
+    nearest_setting,
+    types_of,
+)
 from sdgar.show import progress
 from sdgar.show.printed import Described
 from sdgar.systems.checks import plain_value, require_kind
@@ -46,12 +56,17 @@ if TYPE_CHECKING:
 _Class = TypeVar("_Class", bound=type)
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(kind: _Class) -> _Class:
-    """Make a class of settings a dataclass, and document its fields."""
+    """Make the settings of a class parameters of its constructor, and document them."""
     words = kind.__doc__ or kind.__name__
-    made: Any = dataclass(kw_only=True, eq=False, repr=False)(kind)
+    made: Any = dataclass(kw_only=True, eq=False, repr=False, init=False)(kind)
     made.__doc__ = described(made, words)
+    made.__signature__ = Signature(
+        [
+            Parameter(f.name, Parameter.KEYWORD_ONLY, default=default_of(f), annotation=f.type)
+            for f in fields(made)
+        ]
+    )
     return made  # type: ignore[no-any-return]
 
 
@@ -101,30 +116,58 @@ class Estimator(Described):
     rules: ClassVar[Mapping[str, str]] = {}
     """The words that say what a rule looks at, for each setting that can be left to a rule."""
 
+    def __init__(self, **settings: Any) -> None:
+        for f in fields(cast("Any", self)):
+            self.__dict__[f.name] = default_of(f)
+        self.set_params(**settings)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a setting; a group can be given as a dict, or by the setting that leads it."""
+        group = self.__dict__.get(name)
+        self.__dict__[name] = group.taken(name, value) if isinstance(group, Group) else value
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the hyper-parameters by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        """Return the settings by name; with ``deep`` also those in groups, as sampler__states."""
+        whole = {f.name: getattr(self, f.name) for f in fields(cast("Any", self))}
+        inner = flat_settings(self) if deep else {}
+        return whole | {name: value for name, value in inner.items() if name not in whole}
 
     def plain_params(self) -> dict[str, Any]:
-        """Return the hyper-parameters as JSON has them: a NumPy number becomes a plain number."""
-        return {name: plain_value(value) for name, value in self.get_params().items()}
+        """Return all settings by nested names as JSON has them; a NumPy number becomes a number."""
+        return {name: plain_value(value) for name, value in flat_settings(self).items()}
 
     def set_params(self, **params: Any) -> Self:
-        """Change hyper-parameters by name."""
-        known = [f.name for f in fields(self)]
-        for name, value in params.items():
-            if name not in known:
-                raise unknown_name(f"parameter of {type(self).__name__}", name, known)
-            setattr(self, name, value)
+        """Change settings by name; those in groups have nested names, as sampler__states."""
+        known = {f.name for f in fields(cast("Any", self))}
+        for name in sorted(params, key=lambda name: name not in known):  # groups as a whole first
+            group, _, inner = name.partition("__")
+            if name in known:
+                setattr(self, name, params[name])
+                continue
+            whole = getattr(self, group) if group in known else None
+            if not isinstance(whole, Group) or not whole.accepts(inner):
+                raise nearest_setting(
+                    f"parameter of {type(self).__name__}", name, flat_settings(self)
+                )
+            setattr(self, group, whole.changed({inner: params[name]}))
         return self
+
+    def changed(self, **settings: Any) -> Self:
+        """Return a system that is not fitted, with some settings changed."""
+        return type(self)(**self.get_params(deep=False)).set_params(**settings)
 
     def decided(self, data: Interactions) -> dict[str, Any]:
         """Return the settings that are left to a rule, with the values it gives for the data."""
         return {}
 
+    def left_out(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those values whose settings are left to a rule."""
+        own = flat_settings(self)
+        return {name: value for name, value in values.items() if own[name] is None}
+
     def settled(self, data: Interactions) -> Self:
         """Return the same system with nothing left to a rule."""
-        return replace(self, **self.decided(data))
+        return self.changed(**self.decided(data))
 
     def fold_rule(self, data: Interactions) -> Rule | None:
         """Return how new users are folded into a model that was trained on these rows.
@@ -361,8 +404,8 @@ class Estimator(Described):
 
     def _lines(self) -> list[str]:
         """Return the settings that are not the defaults; once it is fitted, also the result."""
-        usual = type(self)().get_params()
-        own = [f"{n}={v!r}" for n, v in self.get_params().items() if v != usual[n]]
+        usual = flat_settings(type(self)())
+        own = [f"{n}={v!r}" for n, v in flat_settings(self).items() if v != usual.get(n)]
         title = f"{type(self).__name__}({', '.join(own)})"
         if not self.__sklearn_is_fitted__():
             return [f"{title}, not fitted yet: call fit(train)"]
@@ -374,9 +417,10 @@ class Estimator(Described):
 
     def _require_sound(self, train: Interactions, valid: Interactions | None) -> None:
         """Raise if settings or rows have a wrong type; warn if weights are not used."""
-        types = get_type_hints(type(self))
+        types = types_of(type(self))
         for name, value in self.plain_params().items():
-            require_kind(name, value, types[name])
+            if name in types:  # else it belongs to a part, which checks it
+                require_kind(name, value, types[name])
         require_rows("train", train)
         if valid is not None:
             require_rows("valid", valid)

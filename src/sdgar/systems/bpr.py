@@ -9,6 +9,7 @@ from sdgar.parts import objectives, samplers
 from sdgar.parts.register import Ingredients
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
+from sdgar.training.fit import EarlyStopping
 
 
 @estimator
@@ -30,9 +31,9 @@ class BPR(Factorized):
     epochs: int = 300
     """The most passes over the training positives; with one negative a positive, many are
     needed."""
-    patience: int = 10
-    """How many looks at the validation rows may bring no gain before training stops; gains are
-    small here, and looks noisy."""
+    # gains are small here, and evaluations noisy
+    early_stopping: EarlyStopping = EarlyStopping(patience=10)
+    """How the number of epochs is chosen on validation rows."""
 
     def make_objective(self, given: Ingredients) -> Objective:
         """Return the pairwise logistic loss."""

@@ -74,7 +74,7 @@ class EASE(Solver):
     alpha: float = 0.0
     """The power α by which popular items speak louder and are spoken for less; 0 treats all items
     alike."""
-    memory_gib: float = 0.0
+    ram_gib: float = 0.0
     """The most memory in GiB that may be used; 0 means half of what is free."""
 
     def fold_rule(self, data: Interactions) -> Rule | None:
@@ -86,7 +86,7 @@ class EASE(Solver):
         l2, beta = not_negative("l2", self.l2), not_negative("beta", self.beta)
         dropout, xi = below_one("dropout", self.dropout), below_one("xi", self.xi)
         alpha = not_negative("alpha", self.alpha)
-        _require_memory(data.n_items, not_negative("memory_gib", self.memory_gib), device)
+        _require_memory(data.n_items, not_negative("ram_gib", self.ram_gib), device)
         history = SparseMatrix.of(data.indptr_U1, data.items_E, data.n_items, device=device)
         weight_II = item_weights(co_counts(history, beta), l2, dropout, xi)
         loud_I = torch.bincount(history.column_E, minlength=data.n_items).clamp(min=1) ** alpha
@@ -156,13 +156,13 @@ def minus_inverse_(a_II: Tensor, block: int = _BLOCK) -> Tensor:
 def _require_memory(n_items: int, allowed_gib: float, device: torch.device) -> None:
     # One matrix and some panels of it.
     needed = 4 * n_items * (n_items + 4 * _BLOCK) / 2**30
-    whose = "memory_gib allows"
+    whose = "ram_gib allows"
     if allowed_gib == 0:
         allowed_gib, whose = free_bytes(device) / 2 / 2**30, f"half of what is free on {device} is"
     if needed > allowed_gib:
         raise ResourceError(
             f"EASE needs {needed:.2f} GiB for {n_items:,} items, and {whose} {allowed_gib:.2f} "
-            "GiB. Leave rare items out, set memory_gib to what it may take, or use ials or "
+            "GiB. Leave rare items out, set ram_gib to what it may take, or use ials or "
             "item-knn.",
             code="out_of_memory",
         )

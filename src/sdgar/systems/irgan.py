@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sdgar.arguments import at_least, not_negative, one_of
@@ -16,7 +17,38 @@ from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.softmax_generator import SoftmaxGenerator
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
+from sdgar.systems.learner import Sampling
 from sdgar.systems.spaces import STEPS, Choice, Range, Space
+from sdgar.training.fit import EarlyStopping
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySampling(Sampling):
+    """How IRGAN draws negatives: from a generator that learns by policy gradients."""
+
+    temperature: float = 0.2
+    """The temperature τ of the generator's proposals; the generator itself learns at τ = 1."""
+    refit_every: int = 1
+    """How many epochs of the discriminator lie between two updates of the generator."""
+    pretrain: int = 120
+    """How often the generator passes over the contexts to learn from positives, before epoch 1."""
+    pretrain_rate: float = 0.01
+    """The learning rate of Adam while the generator learns from positives, before epoch 1."""
+    learning_rate: float = 0.0001
+    """The learning rate of Adam in the updates of the generator."""
+    l2: float | None = None
+    """The weight λ of the squared norms of the contexts and items that a step of the generator
+    draws. Without a value it is 0.8 over the square root of the training rows there are for each
+    user and item."""
+    batch_size: int = 1024
+    """How many contexts one step of the generator learns from."""
+    samples: int = 64
+    """How many items are drawn for each context to estimate the gradient of the generator."""
+    positive_share: float = 0.2
+    """The share of samples that is drawn from the positives, with importance weights."""
+    reward: str = "sigmoid"
+    """The reward of the generator for an item with the discriminator's score g: sigmoid (2σ(g) - 1,
+    as in the authors' code) or softplus."""
 
 
 @estimator
@@ -27,7 +59,7 @@ class IRGAN(Factorized):
     discriminator takes for positives, which in turn learns to tell its items from positives.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
-    >>> model = sdgar.IRGAN(dim=2, pretrain=1, epochs=3, early_stopping=False).fit(data)
+    >>> model = sdgar.IRGAN(dim=2, sampler__pretrain=1, epochs=3, early_stopping=False).fit(data)
     >>> sorted(model.recommend([3], k=2)["item"])
     ['b', 'c']
     """
@@ -35,42 +67,21 @@ class IRGAN(Factorized):
     system_name: ClassVar[str] = "irgan"
     searched: ClassVar[Space] = {
         **STEPS,
-        "temperature": Choice((0.1, 0.2, 0.5, 1.0)),
-        "generator_rate": Range(0.00003, 0.003),
-        "generator_l2": Range(0.01, 3.0),
+        "sampler__temperature": Choice((0.1, 0.2, 0.5, 1.0)),
+        "sampler__learning_rate": Range(0.00003, 0.003),
+        "sampler__l2": Range(0.01, 3.0),
     }
-    rules: ClassVar[Mapping[str, str]] = {"l2": ROWS, "generator_l2": ROWS}
+    rules: ClassVar[Mapping[str, str]] = {"l2": ROWS, "sampler__l2": ROWS}
 
     batch_size: int = 8192
     """How many training positives one step of the optimiser learns from."""
     side: str = "generator"
     """The side that recommends in the end: generator or discriminator."""
-    temperature: float = 0.2
-    """The temperature τ of the generator's proposals; the generator itself learns at τ = 1."""
-    refit_every: int = 1
-    """How many epochs of the discriminator lie between two updates of the generator."""
-    pretrain: int = 120
-    """How often the generator passes over the contexts to learn from positives, before epoch 1."""
-    pretrain_rate: float = 0.01
-    """The learning rate of Adam while the generator learns from positives, before epoch 1."""
-    generator_rate: float = 0.0001
-    """The learning rate of Adam in the updates of the generator."""
-    generator_l2: float | None = None
-    """The weight λ of the squared norms of the contexts and items that a step of the generator
-    draws. Without a value it is 0.8 over the square root of the training rows there are for each
-    user and item."""
-    generator_batch: int = 1024
-    """How many contexts one step of the generator learns from."""
-    generator_samples: int = 64
-    """How many items are drawn for each context to estimate the gradient of the generator."""
-    positive_share: float = 0.2
-    """The share of generator_samples that is drawn from the positives, with importance weights."""
-    reward: str = "sigmoid"
-    """The reward of the generator for an item with the discriminator's score g: sigmoid (2σ(g) - 1,
-    as in the authors' code) or softplus."""
-    evaluate_every: int = 1
-    """How many epochs lie between two looks at the validation rows; the generator is best early in
-    its game."""
+    sampler: PolicySampling = PolicySampling()
+    """How the generator proposes negatives and learns."""
+    # the generator is best early in its game
+    early_stopping: EarlyStopping = EarlyStopping(every=1)
+    """How the number of epochs is chosen on validation rows."""
 
     def make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss."""
@@ -79,23 +90,24 @@ class IRGAN(Factorized):
     def make_sampler(self, given: Ingredients) -> SoftmaxGenerator:
         """Return the generator, a softmax over all items."""
         one_of("side", self.side, ("discriminator", "generator"))
-        l2 = self.decided(given.data).get("generator_l2", self.generator_l2)
+        how = self.sampler
+        l2 = self.decided(given.data).get("sampler__l2", how.l2)
         update = PolicyGradient(
-            learning_rate=self.generator_rate,
-            l2=not_negative("generator_l2", l2),
-            batch=at_least("generator_batch", self.generator_batch, 1),
-            samples=at_least("generator_samples", self.generator_samples, 2),
-            positive_share=self.positive_share,
-            reward=one_of("reward", self.reward, ("sigmoid", "softplus")),
-            pretrain_passes=at_least("pretrain", self.pretrain, 0),
-            pretrain_rate=self.pretrain_rate,
+            learning_rate=how.learning_rate,
+            l2=not_negative("sampler__l2", l2),
+            batch=at_least("sampler__batch_size", how.batch_size, 1),
+            samples=at_least("sampler__samples", how.samples, 2),
+            positive_share=how.positive_share,
+            reward=one_of("sampler__reward", how.reward, ("sigmoid", "softplus")),
+            pretrain_passes=at_least("sampler__pretrain", how.pretrain, 0),
+            pretrain_rate=how.pretrain_rate,
         )
         return SoftmaxGenerator(
             given.data.history,
             given.data.n_items,
             given.dim,
             seed=given.seed,
-            temperature=checked_temperature(self.temperature),
+            temperature=checked_temperature(how.temperature),
             update=update,
         )
 
@@ -107,5 +119,5 @@ class IRGAN(Factorized):
 
     def decided(self, data: Interactions) -> dict[str, Any]:
         """Return both λ by their rules, unless they are given."""
-        mine = {"generator_l2": by_rows(0.8, data)} if self.generator_l2 is None else {}
+        mine = {"sampler__l2": by_rows(0.8, data)} if self.sampler.l2 is None else {}
         return super().decided(data) | mine

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 
@@ -13,19 +13,55 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import make_optimizer
+from sdgar.maths.rng import check_seed
 from sdgar.parts.register import Ingredients
+from sdgar.parts.users import for_users
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
+from sdgar.scale.needs import gpu_needs
+from sdgar.scale.sharded import OnShards, ShardedTraining
+from sdgar.scale.shards import Shards
+from sdgar.settings import Group
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
 from sdgar.training import further
+from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
-from sdgar.training.memory import Memory
+from sdgar.training.further import WarmStart
+from sdgar.training.memory import ItemMemory, Memory
+from sdgar.training.protocols import Training
+from sdgar.training.trained import OnPhase
 
 if TYPE_CHECKING:
     from typing import Self
 
+IN_MEMORY = OnShards()
 SCHEDULES = ("constant", "linear")
 """The ways in which the learning rate can change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimization(Group):
+    """The rule for steps, and how the learning rate changes."""
+
+    leading: ClassVar[str] = "name"
+
+    name: str = "adagrad"
+    """How steps are taken: adagrad (one sum of squares a row), lazy-adam (which moves the rows
+    that a batch touches), adam (which moves all rows) or sgd."""
+    schedule: str = "constant"
+    """How the learning rate changes: constant, or linear, which lets it fall evenly to nothing over
+    ``epochs``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling(Group):
+    """How negatives are drawn, for every sampler."""
+
+    positives_per_visit: int = 1
+    """How many positives of a user share one pool of n_negatives; 1 gives each its own."""
+    dislikes: float = 0.0
+    """The share of negatives that is drawn from what the user dislikes, such as films that were
+    rated low, instead of by the sampler; 0 draws none of them."""
 
 
 @estimator
@@ -39,34 +75,18 @@ class Learner(Looped):
     """The number of coordinates D of the vector of each user and each item."""
     learning_rate: float = 0.1
     """The learning rate of the optimiser; both kinds of Adam want about 0.004."""
-    optimizer: str = "adagrad"
-    """How steps are taken: adagrad (one sum of squares a row), lazy-adam (which moves the rows
-    that a batch touches), adam (which moves all rows) or sgd."""
-    schedule: str = "constant"
-    """How the learning rate changes: constant, or linear, which lets it fall evenly to nothing over
-    ``epochs``."""
+    optimizer: Optimization = Optimization()
+    """The rule for steps."""
     n_negatives: int = 1
     """How many negatives are drawn for each positive; the loss is the mean over them."""
     batch_size: int = 2048
     """How many training positives one step of the optimiser learns from."""
-    positives_per_visit: int = 1
-    """How many positives of a user share one pool of n_negatives; 1 gives each its own."""
-    dislikes: float = 0.0
-    """The share of negatives that is drawn from what the user dislikes, such as films that were
-    rated low, instead of by the sampler; 0 draws none of them."""
-
-    further_epochs: int = 20
-    """The number of epochs with which training goes on from an earlier model."""
-    further_rate: float = 0.3
-    """The learning rate of the first of these epochs over ``learning_rate``; it falls evenly to
-    nothing."""
-    memory: float | None = 0.0
-    """The weight γ of a memory that is added to the scores: weights between items, found by least
-    squares. Without a value it is chosen on validation rows; 0 leaves the memory out."""
-    neighbours: int = 50
-    """The number of items that may speak for an item in the memory."""
-    memory_l2: float = 20.0
-    """The weight λ of the squared weights of the memory."""
+    sampler: Sampling = Sampling()
+    """How negatives are drawn."""
+    item_memory: ItemMemory = ItemMemory()
+    """The item-item weights that are added to the scores."""
+    warm_start: WarmStart = WarmStart()
+    """How training continues from an earlier model."""
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
         """Make the part that scores."""
@@ -97,7 +117,7 @@ class Learner(Looped):
         self, data: Interactions, seed: int, device: torch.device, *, start: bool
     ) -> System:
         """Make the parts of a system that has nothing left to a rule."""
-        falls = one_of("schedule", self.schedule, SCHEDULES) == "linear"
+        falls = one_of("optimizer__schedule", self.optimizer.schedule, SCHEDULES) == "linear"
         horizon = at_least("epochs", self.epochs, 1) if falls else None
         optimizer = make_optimizer(*self.step(), horizon)
         dim = at_least("dim", self.dim, 1)
@@ -108,13 +128,15 @@ class Learner(Looped):
         assert given.objective is not None
         proposes = self.make_sampler(given)
         recommends = self.recommends(proposes)
-        share = share_of(self.dislikes)
+        share = share_of(self.sampler.dislikes)
         if share and recommends is not None:
             raise UsageError(
                 f"{self.system_name} lets its generator recommend, which learns from its own draws "
-                "and not from dislikes. Set dislikes to 0.",
+                "and not from dislikes. Set sampler__dislikes to 0.",
                 code="unused_dislikes",
             )
+        own = getattr(self, "refit_every", None)  # a system of somebody else may have it as its own
+        refit_every = getattr(self.sampler, "refit_every", own)
         return System(
             name=self.system_name,
             discriminator=given.discriminator,
@@ -123,14 +145,74 @@ class Learner(Looped):
             optimizer=optimizer,
             n_negatives=at_least("n_negatives", self.n_negatives, 1),
             batch_size=at_least("batch_size", self.batch_size, 1),
-            positives_per_visit=at_least("positives_per_visit", self.positives_per_visit, 1),
+            positives_per_visit=at_least(
+                "sampler__positives_per_visit", self.sampler.positives_per_visit, 1
+            ),
             l2=self.penalty(data),
-            refit_every=at_least("refit_every", self.refit_every, 1)
-            if hasattr(self, "refit_every")
-            else None,
+            refit_every=None if refit_every is None else at_least("refit_every", refit_every, 1),
             seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
         )
+
+    def fit_shards(
+        self,
+        shards: Shards,
+        *,
+        how: OnShards = IN_MEMORY,
+        on_epoch: OnPhase | None = None,
+        checkpoints: Checkpoints | None = None,
+        verbose: bool | None = None,
+    ) -> Self:
+        """Learn from interactions in shards, of which some are in memory at a time.
+
+        ``how`` says where users are while others are trained: in memory, in a folder, or on the GPU
+        that trains. That does not change the model.
+
+        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+        >>> shards = sdgar.Shards.write(data, "some.shards", 2)
+        >>> model = sdgar.BPR(dim=2, epochs=3).fit_shards(shards)
+        >>> sorted(model.recommend([3], k=2)["item"])
+        ['b', 'c']
+        """
+        if share_of(self.sampler.dislikes):
+            raise UsageError(
+                "training on shards draws no dislikes, and sampler__dislikes is "
+                f"{self.sampler.dislikes:g}. Set it to 0, or read the events into memory.",
+                code="unused_dislikes",
+            )
+        rows = cast("Interactions", shards)  # of which only sizes are asked for
+        run = self._on_shards(rows, how, checkpoints)
+        self.require_on_gpu(shards, how)
+        training = ShardedTraining(run, shards, how, for_users)
+        with self._told(run, rows, on_epoch, verbose):
+            trained = training.run()
+        return self._keep_trained(trained, training.everything, verbose)
+
+    def follow_shards(self, shards: Shards, *, how: OnShards) -> None:
+        """Do the part of one worker in a training on shards, which the first worker leads."""
+        run = self._on_shards(cast("Interactions", shards), how, None)
+        ShardedTraining(run, shards, how, for_users).follow()
+
+    def _on_shards(
+        self, rows: Interactions, how: OnShards, checkpoints: Checkpoints | None
+    ) -> Training:
+        settled = self.settled(rows)
+        return Training(
+            recipe=settled,
+            options=settled.fit_options(),
+            seed=check_seed(self.seed),
+            engine=self.engine,
+            device=how.device(self.device),
+            checkpoints=checkpoints,
+            memory=self.beside(rows),
+        )
+
+    def require_on_gpu(self, shards: Shards, how: OnShards) -> None:
+        """Raise if training takes more memory of the GPU than it may; on a CPU it takes none."""
+        device = how.device(self.device)
+        if device.type == "cuda":
+            needs = gpu_needs(self, shards, how.together, on_gpu=how.on_gpu)
+            needs.require_within(how.gpu_memory, how.together, device)
 
     def beside(self, data: Interactions) -> Memory | None:
         """Say which memory is added to the trained model, if there is to be one.
@@ -138,24 +220,23 @@ class Learner(Looped):
         Contexts of several fields have histories that are too short for a memory that is not asked
         for.
         """
-        weight = None if self.memory is None else not_negative("memory", self.memory)
-        neighbours = self.settled(data).neighbours
-        memory = Memory.beside_vectors(data, weight, neighbours=neighbours, l2=self.memory_l2)
+        given, neighbours = self.item_memory, self.settled(data).item_memory.neighbours
+        weight = None if given.weight is None else not_negative("item_memory", given.weight)
+        memory = Memory.beside_vectors(data, weight, neighbours=neighbours, l2=given.l2)
         left_out = weight == 0 or (weight is None and data.fields is not None)
         return None if left_out else memory
 
     def fit_options(self) -> FitOptions:
         """Return the settings of the loop; with a falling rate it keeps the last epoch."""
-        return replace(Looped.fit_options(self), keep_last=self.schedule == "linear")
+        return replace(Looped.fit_options(self), keep_last=self.optimizer.schedule == "linear")
 
     def going_on(self) -> Self:
         """Return the system with the epochs and steps by which it goes on from an earlier model."""
-        share = not_negative("further_rate", self.further_rate)
-        return replace(
-            self,
-            epochs=at_least("further_epochs", self.further_epochs, 1),
+        share = not_negative("warm_start__rate", self.warm_start.rate)
+        return self.changed(
+            epochs=at_least("warm_start__epochs", self.warm_start.epochs, 1),
             learning_rate=share * self.step()[1],
-            schedule="linear",
+            optimizer__schedule="linear",
         )
 
     def require_goes_on(self) -> None:
@@ -182,7 +263,7 @@ class Learner(Looped):
 
     def step(self) -> tuple[str, float]:
         """Return the optimiser that takes the steps, with its learning rate."""
-        return self.optimizer, self.learning_rate
+        return self.optimizer.name, self.learning_rate
 
     def penalty(self, data: Interactions) -> float:
         """Return λ, which weighs the discriminator's penalty."""
@@ -197,7 +278,7 @@ class Learner(Looped):
         settled = self.settled(data)
         width = at_least("dim", settled.dim, 1) + settled.n_states()
         rows = min(at_least("batch_size", settled.batch_size, 1), len(data))
-        shared = at_least("positives_per_visit", settled.positives_per_visit, 1)
+        shared = at_least("sampler__positives_per_visit", settled.sampler.positives_per_visit, 1)
         drawn = -(-rows // shared) * at_least("n_negatives", settled.n_negatives, 1)
         return 2 * 4 * (data.n_users + data.n_items) * width + 16 * drawn
 
@@ -207,5 +288,5 @@ class Learner(Looped):
 
     def require_composable(self, data: Interactions) -> None:
         """Raise if negatives should come from dislikes and there are none."""
-        if self.dislikes:
+        if self.sampler.dislikes:
             require_dislikes(data)

@@ -21,13 +21,12 @@ from sdgar.machine.memory import require_memory
 from sdgar.maths.rng import check_seed
 from sdgar.recommend.measuring import require_rows
 from sdgar.recommend.recommender import Recommender
-from sdgar.settings import METRIC
 from sdgar.show import progress
 from sdgar.systems.base import Estimator, estimator
 from sdgar.systems.checks import require_features_used, require_learnable, require_plain
 from sdgar.training import further, protocols
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.fit import FitOptions
+from sdgar.training.fit import EarlyStopping, FitOptions
 from sdgar.training.judged import judged
 from sdgar.training.memory import Memory
 from sdgar.training.trained import OnPhase, Phase, Trained
@@ -44,15 +43,8 @@ class Looped(Estimator):
 
     epochs: int = 200
     """The most passes over the training positives."""
-    evaluate_every: int = 5
-    """How many epochs lie between two looks at the validation rows."""
-    patience: int = 3
-    """How many looks at the validation rows may bring no gain before training stops."""
-    early_stopping: bool = True
-    """Whether the number of epochs is chosen on validation rows; otherwise all epochs are run."""
-    metric: str = METRIC
-    """The metric that the best epoch is best at: precision, recall, ndcg, mrr, map or hit, followed
-    by @ and the length of the lists."""
+    early_stopping: EarlyStopping = EarlyStopping()
+    """How the number of epochs is chosen on validation rows."""
     seed: int = 0
     """The seed that fixes everything that is drawn."""
     engine: str = "auto"
@@ -120,7 +112,7 @@ class Looped(Estimator):
         3
         """
         self._require_sound(train, valid)
-        if not self.early_stopping and valid is not None:
+        if not self.early_stopping.enabled and valid is not None:
             if not refit:
                 raise UsageError(
                     "early_stopping is off, so nothing looks at validation rows. Leave them out, "
@@ -130,12 +122,12 @@ class Looped(Estimator):
             train = train.merge(valid)
         run = self._run(train, checkpoints)
         everything = train
-        if self.early_stopping and valid is not None:
+        if self.early_stopping.enabled and valid is not None:
             held_out = HeldOut.of(valid, train)
             warn_of_known(held_out, held_out.left_out(train))
             everything = train.merge(valid) if refit else train
         with self._told(run, train, on_epoch, verbose):
-            if not self.early_stopping:
+            if not self.early_stopping.enabled:
                 trained = protocols.fixed(run, train)
             elif valid is None:
                 most = run.options.valid_users
@@ -162,7 +154,7 @@ class Looped(Estimator):
         self._require_sound(train, None)
         require_rows("test", test)
         run = self._run(train, checkpoints)
-        run.recipe = replace(self.settled(train), epochs=protocols.PAPER_EPOCHS)
+        run.recipe = self.settled(train).changed(epochs=protocols.PAPER_EPOCHS)
         with self._told(run, train, on_epoch, verbose):
             trained = protocols.paper(run, train, HeldOut.of(test, train))
         return self._keep_trained(trained, train, verbose)
@@ -182,7 +174,7 @@ class Looped(Estimator):
         """
         before = self.trained_
         run = self._run(everything, checkpoints)
-        run.recipe = replace(self.settled(everything), epochs=before.best_epoch)
+        run.recipe = self.settled(everything).changed(epochs=before.best_epoch)
         run.options = replace(run.options, epochs=before.best_epoch, early_stopping=False)
         if run.memory is not None:
             run.memory = replace(run.memory, weight=before.memory)
@@ -269,12 +261,13 @@ class Looped(Estimator):
 
     def fit_options(self) -> FitOptions:
         """Return the settings of the loop, checked."""
+        stopping = self.early_stopping
         return FitOptions(
             epochs=self.epochs,
-            evaluate_every=self.evaluate_every,
-            patience=self.patience,
-            early_stopping=self.early_stopping,
-            metric=self.metric,
+            evaluate_every=stopping.every,
+            patience=stopping.patience,
+            early_stopping=stopping.enabled,
+            metric=stopping.metric,
         )
 
     def _keep_trained(self, trained: Trained, train: Interactions, verbose: bool | None) -> Self:

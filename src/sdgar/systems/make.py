@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any
 
 from sdgar.errors import UsageError, unknown_name
+from sdgar.parts.register import KINDS
+from sdgar.settings import flat_settings, nearest_setting, types_of
 from sdgar.systems.base import Estimator
 from sdgar.systems.checks import parsed
 from sdgar.systems.composed import Composed
 from sdgar.systems.names import SYSTEMS
 
 COMMON = (
-    "seed", "engine", "device", "metric", "dislikes", "discriminator", "sampler", "objective",
+    "seed", "engine", "device", "early_stopping__metric", "sampler__dislikes", "discriminator",
+    "sampler", "objective",
 )  # fmt: skip
 """The settings that commands give to several systems at once, for those that have them."""
-
-
-_PARTS = ("discriminator", "sampler", "objective")
 
 
 def make(
@@ -35,20 +34,19 @@ def make(
     if system not in SYSTEMS:
         raise unknown_name("system", system, SYSTEMS)
     kind = SYSTEMS[system]
-    types = get_type_hints(kind)
-    known = [f.name for f in fields(kind)]
-    values = {name: value for name, value in (common or {}).items() if name in known}
-    of_parts = {name: text for name, text in settings.items() if "." in name}
-    for name, text in settings.items():
-        if kind is Composed and name in of_parts:
-            continue
-        if name not in known or (kind is Composed and name == "settings"):
-            raise unknown_name(f"setting of {system}", name, known)
-        values[name] = parsed(name, text, types[name])
-    made = kind(**values)
-    if isinstance(made, Composed):
-        typed = {name: parsed(name, t, made.type_of(name)) for name, t in of_parts.items()}
-        made.settings = made.settings | typed
+    types = types_of(kind)
+    own = {name: value for name, value in (common or {}).items() if name in types}
+    if not issubclass(kind, Composed):
+        own = {name: value for name, value in own.items() if name not in KINDS}
+    made = kind(**own)
+    for name in sorted(settings, key=lambda name: name not in types):  # names of parts first
+        if name in types:
+            hint = types[name]
+        elif isinstance(made, Composed) and name.partition("__")[0] in KINDS:
+            hint = made.type_of(name)
+        else:
+            raise nearest_setting(f"setting of {system}", name, types)
+        made.set_params(**{name: parsed(name, settings[name], hint)})
     return made
 
 
@@ -67,14 +65,10 @@ def make_like(
             code="cannot_go_on",
         )
     again = make_again(system, had)
-    parts = {name: had[name] for name in _PARTS if name in had}
-    given = make(system, settings, common={**parts, **common})
-    own = [name for name in (*settings, *common) if "." not in name]
-    known = again.get_params()
-    again.set_params(**{name: getattr(given, name) for name in own if name in known})
-    if isinstance(again, Composed) and isinstance(given, Composed):
-        again.settings = again.settings | given.settings
-    return again
+    parts = {name: had[name] for name in KINDS if name in had}
+    given = flat_settings(make(system, settings, common={**parts, **common}))
+    named = {name: given[name] for name in (*common, *settings) if name in given}
+    return again.set_params(**named)
 
 
 def make_again(system: str, settings: Mapping[str, Any]) -> Estimator:

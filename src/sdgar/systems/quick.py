@@ -19,7 +19,7 @@ from sdgar.parts.rules import FEW_ROWS, neighbours_of, temperature_of
 from sdgar.systems.base import estimator
 from sdgar.systems.solver import Solver
 from sdgar.systems.spaces import Choice, Range, Space
-from sdgar.training.memory import Memory, beside
+from sdgar.training.memory import ItemMemory, Memory, beside
 
 _MOST_NEIGHBOURS = 100
 """A system of equations of so many unknowns for each item is still solved in seconds."""
@@ -44,11 +44,11 @@ class Quick(Solver):
     system_name: ClassVar[str] = "quick"
     computed_by: ClassVar[str] = "sweeps of least squares and a memory"
     searched: ClassVar[Space] = {
-        "memory": Choice((8.0, 16.0, 32.0, 64.0)),
+        "item_memory": Choice((8.0, 16.0, 32.0, 64.0)),
         "tau": Range(0.07, 0.5),
-        "memory_l2": Range(2.0, 200.0),
+        "item_memory__l2": Range(2.0, 200.0),
     }
-    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(("tau", "neighbours"), FEW_ROWS)
+    rules: ClassVar[Mapping[str, str]] = dict.fromkeys(("tau", "item_memory__neighbours"), FEW_ROWS)
 
     dim: int = 64
     """The number of coordinates D of the vector of each user and each item."""
@@ -57,20 +57,16 @@ class Quick(Solver):
     tau: float | None = None
     """The temperature τ that cosines are divided by. Without a value it is 0.12 from 250,000
     training rows on, and higher for fewer."""
-    memory: float = 32.0
-    """The weight γ of the memory; 0 leaves it out."""
-    neighbours: int | None = None
-    """The number of items that may speak for an item in the memory. Without a value there are as
-    many as an item has training rows, from 50 to 100."""
-    memory_l2: float = 20.0
-    """The weight of the squared weights between items in the memory."""
+    item_memory: ItemMemory = ItemMemory(weight=32.0, neighbours=None)
+    """The item-item weights that are added to the scores; there are as many neighbours as an item
+    has training rows, from 50 to 100."""
     seed: int = 0
     """The seed that fixes the vectors of items that the sweeps start from."""
 
     def decided(self, data: Interactions) -> dict[str, Any]:
         """Return what follows from the number of rows, unless it is given."""
-        by_rule = {"tau": temperature_of(data), "neighbours": neighbours_of(data, _MOST_NEIGHBOURS)}
-        return {name: value for name, value in by_rule.items() if getattr(self, name) is None}
+        neighbours = neighbours_of(data, _MOST_NEIGHBOURS)
+        return self.left_out({"tau": temperature_of(data), "item_memory__neighbours": neighbours})
 
     def fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule that finds new users on the sphere, as for SD-Softmax."""
@@ -83,7 +79,7 @@ class Quick(Solver):
         require_memory(self.system_name, 4 * 4 * (data.n_users + data.n_items) * dim, device)
         given = Ingredients(data, seed, device, dim, row_wise=True)
         vectors = discriminators.cosine(given, tau=self.tau, sweeps=self.sweeps).learned().copied()
-        weight = not_negative("memory", self.memory)
-        near = neighbours_of(data, _MOST_NEIGHBOURS) if self.neighbours is None else self.neighbours
-        memory = Memory.beside_vectors(data, weight, neighbours=near, l2=self.memory_l2)
+        how = self.settled(data).item_memory
+        weight = not_negative("item_memory", how.weight)
+        memory = Memory.beside_vectors(data, weight, neighbours=how.neighbours, l2=how.l2)
         return beside(vectors, memory.of(data, device) if weight else None, weight)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sdgar.arguments import at_least, one_of
 from sdgar.contracts import Objective, Sampler
 from sdgar.parts import objectives
 from sdgar.parts.register import Ingredients
-from sdgar.parts.samplers import STATIC, Ablation, closed_form_generator
+from sdgar.parts.samplers import STATIC, Ablation, ClosedFormSettings, closed_form_generator
 from sdgar.systems.base import estimator
 from sdgar.systems.factorized import Factorized
+from sdgar.systems.learner import Sampling
 from sdgar.systems.spaces import STEPS, Choice, Space
+from sdgar.training.further import WarmStart
 
 _ABLATIONS: dict[str, Ablation] = {
     "decomposable": "none",
@@ -19,6 +22,20 @@ _ABLATIONS: dict[str, Ablation] = {
     "scrambled": "scrambled",
 }
 _GRID = Choice((0.1, 0.5, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedFormSampling(ClosedFormSettings, Sampling):
+    """How SD-GAR draws negatives: from a generator with closed-form updates."""
+
+    leading: ClassVar[str] = "kind"
+
+    kind: str = "decomposable"
+    """The part that proposes negatives: decomposable (the generator), or for ablations frozen
+    (never updated), scrambled (updated, then dealt to other contexts), uniform or popularity."""
+    refit_every: int = 5
+    """How many epochs lie between two updates of the generator (l_g); the first update is before
+    epoch 1."""
 
 
 @estimator
@@ -41,8 +58,8 @@ class SDGAR(Factorized):
     searched: ClassVar[Space] = {
         **STEPS,
         "temperature": _GRID,
-        "lambda_x": _GRID,
-        "lambda_y": _GRID,
+        "sampler__lambda_x": _GRID,
+        "sampler__lambda_y": _GRID,
     }
     l2_rule: ClassVar[float] = 0.07
 
@@ -52,33 +69,10 @@ class SDGAR(Factorized):
     """The temperature T of the distribution that the generator follows, P(i|c) ∝ exp(f_c(i)/T)."""
     hold_weights: bool = False
     """Whether the gradient stops at the importance weights."""
-    proposal: str = "decomposable"
-    """The part that proposes negatives: decomposable (the generator), or for ablations frozen
-    (never updated), scrambled (updated, then dealt to other contexts), uniform or popularity."""
-    states: int = 64
-    """The number K of states of the generator."""
-    refit_every: int = 5
-    """How many epochs lie between two updates of the generator (l_g); the first update is before
-    epoch 1."""
-    lambda_x: float = 0.1
-    """The weight of the entropy of x_c, the states of a context."""
-    lambda_y: float = 1.0
-    """The weight of the entropy of y_k, the items of a state."""
-    generator_samples: int = 64
-    """How many draws there are for each context and each item in an update of the generator: |S_c|
-    and |S_i|."""
-    target: str = "kl"
-    """The quantity that the generator minimises: kl (the divergence from its target), or linear as
-    in Eq. 7."""
-    integrand: str = "loss"
-    """The function of the loss that the generator follows: loss (h = f), or deviation (h = |f - μ|)
-    as in Eq. 7."""
-    calibration: str = "line"
-    """The unit in which lambda_x and lambda_y are given: line (the largest b of each row of X or
-    column of Y), relative (the mean of these), or literal (1, as printed in the paper)."""
-    further_rate: float = 1.0
-    """The learning rate of the first epoch that goes on from an earlier model over
-    ``learning_rate``; it falls evenly to nothing."""
+    sampler: ClosedFormSampling = ClosedFormSampling()
+    """How negatives are drawn."""
+    warm_start: WarmStart = WarmStart(rate=1.0)
+    """How training continues from an earlier model."""
 
     def make_objective(self, given: Ingredients) -> Objective:
         """Return the logistic loss, whose negatives have importance weights."""
@@ -86,25 +80,20 @@ class SDGAR(Factorized):
 
     def make_sampler(self, given: Ingredients) -> Sampler:
         """Return the generator, or the sampler that replaces it in an ablation."""
-        one_of("proposal", self.proposal, (*_ABLATIONS, *STATIC))
-        if self.proposal in STATIC:
-            return STATIC[self.proposal](given)
+        kind = one_of("sampler", self.sampler.kind, (*_ABLATIONS, *STATIC))
+        if kind in STATIC:
+            return STATIC[kind](given)
         return closed_form_generator(
-            given,
-            states=self.states,
-            samples=at_least("generator_samples", self.generator_samples, 1),
-            temperature=self.temperature,
-            lambda_x=self.lambda_x,
-            lambda_y=self.lambda_y,
-            target=one_of("target", self.target, ("kl", "linear")),
-            integrand=one_of("integrand", self.integrand, ("loss", "deviation")),
-            calibration=one_of("calibration", self.calibration, ("relative", "line", "literal")),
-            ablation=_ABLATIONS[self.proposal],
+            given, self.sampler, temperature=self.temperature, ablation=_ABLATIONS[kind]
         )
 
     def n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""
-        return 0 if self.proposal in STATIC else at_least("states", self.states, 1)
+        return (
+            0
+            if self.sampler.kind in STATIC
+            else at_least("sampler__states", self.sampler.states, 1)
+        )
 
 
 @estimator
@@ -122,11 +111,7 @@ class SDGARPrinted(SDGAR):
 
     system_name: ClassVar[str] = "sdgar-printed"
 
-    target: str = "linear"
-    """The quantity that the generator minimises: linear as in Eq. 7, or kl."""
-    integrand: str = "deviation"
-    """The function of the loss that the generator follows: deviation (h = |f - μ|) as in Eq. 7, or
-    loss (h = f)."""
-    calibration: str = "literal"
-    """The unit in which lambda_x and lambda_y are given: literal (1, as printed in the paper), line
-    or relative."""
+    sampler: ClosedFormSampling = ClosedFormSampling(
+        target="linear", integrand="deviation", calibration="literal"
+    )
+    """How negatives are drawn: by Eq. 7 to 11."""

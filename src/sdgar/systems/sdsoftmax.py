@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sdgar.arguments import at_least, one_of
@@ -21,11 +21,47 @@ from sdgar.parts.rules import (
     shared_by,
     temperature_of,
 )
-from sdgar.parts.samplers import STATIC, em_generator
+from sdgar.parts.samplers import STATIC, EMSettings, em_generator
+from sdgar.settings import Group
 from sdgar.systems.base import estimator
-from sdgar.systems.learner import Learner
+from sdgar.systems.learner import Learner, Optimization, Sampling
 from sdgar.systems.spaces import RATES, Range, Space
-from sdgar.training.fit import FitOptions
+from sdgar.training.fit import EarlyStopping, FitOptions
+from sdgar.training.further import WarmStart
+from sdgar.training.memory import ItemMemory
+
+
+@dataclass(frozen=True, kw_only=True)
+class EMSampling(EMSettings, Sampling):
+    """How SD-Softmax draws negatives: from a generator that EM fits to the scores."""
+
+    leading: ClassVar[str] = "kind"
+
+    kind: str = "em"
+    """The part that proposes negatives: em (the generator), or to compare with it uniform or
+    popularity."""
+    refit_every: int = 8
+    """How many epochs lie between two steps of EM; the first step is before epoch 1."""
+    positives_per_visit: int | None = None  # type: ignore[assignment]
+    """How many positives of a user share one pool of n_negatives; 1 gives each its own. Without a
+    value it is 4 from 250,000 training rows on, and 2 for fewer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similarity(Group):
+    """How SD-Softmax compares users and items."""
+
+    leading: ClassVar[str] = "kind"
+
+    kind: str = "cosine"
+    """How a user and an item are compared: cosine (over τ), or dot (inner product and bias, whose
+    size l2 holds)."""
+    rho: float = 1.0
+    """The temperature ρ of positives over that of negatives."""
+    bias: bool = True
+    """Whether an item has a bias in addition to its cosine; with inner products it always has."""
+    sweeps: int = 6
+    """How many sweeps of iALS give the directions that cosines start from; 0 starts at random."""
 
 
 @estimator
@@ -39,7 +75,7 @@ class SDSoftmax(Learner):
     s_ci + γ Σ_{j ∈ I_c} w_ji, whose weights between items are found by least squares.
 
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
-    >>> model = sdgar.SDSoftmax(dim=2, states=2, epochs=3, early_stopping=False).fit(data)
+    >>> model = sdgar.SDSoftmax(dim=2, sampler__states=2, epochs=3, early_stopping=False).fit(data)
     >>> sorted(model.recommend([3], k=2)["item"])
     ['b', 'c']
     """
@@ -51,7 +87,14 @@ class SDSoftmax(Learner):
         "l2": Range(0.02, 1.0),
     }
     rules: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("tau", "epochs", "batch_size", "positives_per_visit", "neighbours"), FEW_ROWS
+        (
+            "tau",
+            "epochs",
+            "batch_size",
+            "sampler__positives_per_visit",
+            "item_memory__neighbours",
+        ),
+        FEW_ROWS,
     )
 
     dim: int = 128
@@ -62,103 +105,74 @@ class SDSoftmax(Learner):
     batch_size: int | None = None  # type: ignore[assignment]
     """How many training positives one step of the optimiser learns from. Without a value it is
     4,096 from 250,000 training rows on, and 2,048 for fewer."""
-    evaluate_every: int = 2
-    """How many epochs lie between two looks at the validation rows."""
+    early_stopping: EarlyStopping = EarlyStopping(every=2)
+    """How the weight of the item memory is chosen on validation rows."""
     learning_rate: float = 0.15
     """The learning rate of the first epoch; both kinds of Adam want about 0.01."""
-    schedule: str = "linear"
-    """How the learning rate changes: linear, which lets it fall evenly to nothing over ``epochs``,
-    or constant."""
+    optimizer: Optimization = Optimization(schedule="linear")
+    """The rule for steps."""
     n_negatives: int = 32
     """How many items are drawn for each visit of a user."""
-    positives_per_visit: int | None = None  # type: ignore[assignment]
-    """How many positives of a user share one pool of n_negatives; 1 gives each its own. Without a
-    value it is 4 from 250,000 training rows on, and 2 for fewer."""
-    similarity: str = "cosine"
-    """How a user and an item are compared: cosine (over τ), or dot (inner product and bias, whose
-    size l2 holds)."""
+    similarity: Similarity = Similarity()
+    """How users and items are compared."""
     tau: float | None = None
     """The temperature τ that cosines are divided by; inner products are not. Without a value it is
     0.12 from 250,000 training rows on, and higher for fewer."""
-    rho: float = 1.0
-    """The temperature ρ of positives over that of negatives."""
-    bias: bool = True
-    """Whether an item has a bias beside its cosine; beside inner products there always is one."""
     l2: float = 0.1
     """The weight λ of the squared biases that a batch touches, and of the vectors of inner
     products."""
-    proposal: str = "em"
-    """The part that proposes negatives: em (the generator), or to compare with it uniform or
-    popularity."""
-    states: int = 64
-    """The number K of states of the generator."""
-    refit_every: int = 8
-    """How many epochs lie between two steps of EM; the first step is before epoch 1."""
-    floor_x: float = 1e-3
-    """The share of every x_c, the states of a context, that is spread over all states."""
-    floor_y: float = 0.1
-    """The share of every y_k, the items of a state, that is spread over all items."""
-    generator_samples: int = 32
-    """How many draws there are for each context and each item in a step of EM."""
-    pretrain: int = 15
-    """How many steps of EM learn from the positives, before the generator follows the scores."""
-    sweeps: int = 6
-    """How many sweeps of iALS give the directions that cosines start from; 0 starts at random."""
-    further_epochs: int = 3
-    """The number of epochs with which training goes on from an earlier model."""
-    memory: float | None = None
-    """The weight γ of a memory that is added to the scores: weights between items, found by least
-    squares. Without a value it is chosen on validation rows; 0 leaves the memory out."""
-    neighbours: int | None = None  # type: ignore[assignment]
-    """The number of items that may speak for an item in the memory. Without a value there are as
-    many as an item has training rows, from 50 to 200."""
+    sampler: EMSampling = EMSampling()
+    """How negatives are drawn."""
+    item_memory: ItemMemory = ItemMemory(weight=None, neighbours=None)
+    """The item-item weights that are added to the scores; there are as many neighbours as an item
+    has training rows, from 50 to 200."""
+    warm_start: WarmStart = WarmStart(epochs=3)
+    """How training continues from an earlier model."""
 
     def make_discriminator(self, given: Ingredients) -> Discriminator:
         """Return cosines over τ, or inner products."""
-        if one_of("similarity", self.similarity, ("cosine", "dot")) == "dot":
+        how = self.similarity
+        if one_of("similarity", how.kind, ("cosine", "dot")) == "dot":
             return discriminators.factorization(given)
-        return discriminators.cosine(given, tau=self.tau, bias=self.bias, sweeps=self.sweeps)
+        return discriminators.cosine(given, tau=self.tau, bias=how.bias, sweeps=how.sweeps)
 
     def make_objective(self, given: Ingredients) -> Objective:
         """Return the softmax over all items, whose sum is estimated from the negatives."""
-        return objectives.sdsoftmax(given, rho=self.rho)
+        return objectives.sdsoftmax(given, rho=self.similarity.rho)
 
     def make_sampler(self, given: Ingredients) -> Sampler:
         """Return the generator, or the sampler that it is compared with."""
-        one_of("proposal", self.proposal, ("em", *STATIC))
-        if self.proposal in STATIC:
-            return STATIC[self.proposal](given)
-        return em_generator(
-            given,
-            states=self.states,
-            samples=at_least("generator_samples", self.generator_samples, 1),
-            floor_x=self.floor_x,
-            floor_y=self.floor_y,
-            pretrain=self.pretrain,
-        )
+        one_of("sampler", self.sampler.kind, ("em", *STATIC))
+        if self.sampler.kind in STATIC:
+            return STATIC[self.sampler.kind](given)
+        return em_generator(given, self.sampler)
 
     def decided(self, data: Interactions) -> dict[str, Any]:
         """Return what follows from the number of rows, unless it is given or not used."""
         by_rule: dict[str, Any] = {"epochs": epochs_of(data)}
         by_rule["batch_size"] = batch_of(data)
-        by_rule["positives_per_visit"] = shared_by(data)
-        by_rule["neighbours"] = neighbours_of(data)
-        if self.similarity == "cosine":
+        by_rule["sampler__positives_per_visit"] = shared_by(data)
+        by_rule["item_memory__neighbours"] = neighbours_of(data)
+        if self.similarity.kind == "cosine":
             by_rule["tau"] = temperature_of(data)
-        return {name: value for name, value in by_rule.items() if getattr(self, name) is None}
+        return self.left_out(by_rule)
 
     def fit_options(self) -> FitOptions:
         """Return the settings of the loop; epochs that a rule decides are the most there can be."""
-        known = self if self.epochs is not None else replace(self, epochs=MOST_EPOCHS)
+        known = self if self.epochs is not None else self.changed(epochs=MOST_EPOCHS)
         return Learner.fit_options(known)
 
     def fold_rule(self, data: Interactions) -> Rule | None:
         """Return the rule that finds new users on the sphere; inner products have none."""
-        if self.similarity != "cosine":
+        if self.similarity.kind != "cosine":
             return None
         tau = temperature_of(data) if self.tau is None else self.tau
-        return OnSphere.after(data.history, data.n_items, tau=tau, rho=self.rho)
+        return OnSphere.after(data.history, data.n_items, tau=tau, rho=self.similarity.rho)
 
     def n_states(self) -> int:
         """Return the number K of states of the generator; 0 without one."""
-        return 0 if self.proposal in STATIC else at_least("states", self.states, 1)
+        return (
+            0
+            if self.sampler.kind in STATIC
+            else at_least("sampler__states", self.sampler.states, 1)
+        )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -14,12 +14,29 @@ from torch import Tensor
 from sdgar.arguments import at_least
 from sdgar.contracts import Engine, Health, System
 from sdgar.data.held_out import HeldOut
-from sdgar.data.history import History
+from sdgar.data.interactions import History
 from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate
 from sdgar.models.model import Learned, Model
-from sdgar.settings import METRIC
+from sdgar.settings import METRIC, Group
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyStopping(Group):
+    """How the number of epochs is chosen on validation rows."""
+
+    leading: ClassVar[str] = "enabled"
+
+    enabled: bool = True
+    """Whether the number of epochs is chosen on validation rows; otherwise all epochs are run."""
+    every: int = 5
+    """How many epochs lie between two evaluations on the validation rows."""
+    patience: int = 3
+    """How many evaluations without a gain there may be before training stops."""
+    metric: str = METRIC
+    """The metric that the best epoch is best at: precision, recall, ndcg, mrr, map or hit, followed
+    by @ and the length of the lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +64,8 @@ class FitOptions:
     def __post_init__(self) -> None:
         """Raise if a value cannot train."""
         at_least("epochs", self.epochs, 1)
-        at_least("evaluate_every", self.evaluate_every, 1)
-        at_least("patience", self.patience, 1)
+        at_least("early_stopping__every", self.evaluate_every, 1)
+        at_least("early_stopping__patience", self.patience, 1)
         at_least("valid_users", self.valid_users, 1)
         check_metric(self.metric)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,13 +21,13 @@ from torch import Tensor
 
 from sdgar.arguments import at_least, not_negative
 from sdgar.data.held_out import HeldOut
-from sdgar.data.history import History
-from sdgar.data.interactions import Interactions
+from sdgar.data.interactions import History, Interactions
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.model import Model
 from sdgar.models.sum import Sum
+from sdgar.settings import Group
 
 WEIGHTS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """The values of γ that are tried, beside 0."""
@@ -40,6 +41,22 @@ MOST_USERS = 5_000
 """The most users on whom γ is chosen; of more, a fixed random choice."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ItemMemory(Group):
+    """Item-item weights that are added to the scores of vectors."""
+
+    leading: ClassVar[str] = "weight"
+
+    weight: float | None = 0.0
+    """The weight γ of an item memory that is added to the scores: weights between items, found by
+    least squares. Without a value it is chosen on validation rows; 0 leaves it out."""
+    neighbours: int | None = 50
+    """The number of other items that contribute to the score of an item. Without a value it follows
+    from the number of training rows."""
+    l2: float = 20.0
+    """The weight λ of the squared weights between items."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """How a memory is made, and with which weight it is added."""
@@ -51,10 +68,13 @@ class Memory:
 
     @classmethod
     def beside_vectors(
-        cls, data: Interactions, weight: float | None, *, neighbours: int, l2: float
+        cls, data: Interactions, weight: float | None, *, neighbours: int | None, l2: float
     ) -> Memory:
         """Make the memory that vectors have beside them; see ``Neighbourhoods.beside_vectors``."""
-        k, l2 = at_least("neighbours", neighbours, 1), not_negative("memory_l2", l2)
+        k, l2 = (
+            at_least("item_memory__neighbours", neighbours, 1),
+            not_negative("item_memory__l2", l2),
+        )
         rule = Neighbourhoods.beside_vectors(data.n_items, neighbours=k, l2=l2)
         return cls(rule, weight)
 

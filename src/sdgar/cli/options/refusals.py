@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from sdgar.cli.console import Screen
     from sdgar.systems.base import Estimator
 
-_LOOP = ("epochs", "evaluate_every", "patience", "early_stopping")
+_LOOP = (
+    "epochs", "early_stopping", "early_stopping__every", "early_stopping__patience",
+)  # fmt: skip
 """Settings of the training loop, for which the paper's protocol has its own values."""
 
 
@@ -61,7 +63,7 @@ def require_heeded(
     systems = ", ".join(estimator.system_name for estimator in estimators)
     looked_at = () if metric_is_searched else ("metric",)
     for name in ("engine", "device", "checkpoint_every", *looked_at):
-        asked = "epochs" if name == "checkpoint_every" else name
+        asked = {"checkpoint_every": "epochs", "metric": "early_stopping__metric"}.get(name, name)
         if name in said and not any(asked in one.get_params() for one in estimators):
             raise UsageError(
                 f"{said[name]} has no meaning for {systems}, which is computed at once. Leave it "
@@ -95,12 +97,12 @@ def drawn_dislikes(dislikes: bool) -> dict[str, float]:
     """Return the setting that --dislikes stands for, for systems that have it."""
     from sdgar.samplers.dislikes import DISLIKES
 
-    return {"dislikes": DISLIKES} if dislikes else {}
+    return {"sampler__dislikes": DISLIKES} if dislikes else {}
 
 
 def require_draws(screen: Screen, dislikes: bool, estimators: Sequence[Estimator]) -> None:
     """Refuse dislikes if no system draws negatives, and name those that pass them over."""
-    ignore = [one.system_name for one in estimators if "dislikes" not in one.get_params()]
+    ignore = [one.system_name for one in estimators if "sampler__dislikes" not in one.get_params()]
     if dislikes and len(ignore) == len(estimators):
         raise UsageError(
             f"--dislikes has no meaning for {', '.join(ignore)}, which draws no negatives. Leave "

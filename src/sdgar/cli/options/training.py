@@ -16,8 +16,8 @@ from sdgar.settings import KS, METRIC
 DEFAULT_SYSTEM = "sdsoftmax"
 """The system that is trained if none is named."""
 THOROUGH = {
-    "dim": "256", "epochs": "16", "positives_per_visit": "2", "batch_size": "2048",
-    "refit_every": "4", "generator_samples": "64",
+    "dim": "256", "epochs": "16", "sampler__positives_per_visit": "2", "batch_size": "2048",
+    "sampler__refit_every": "4", "sampler__samples": "64",
 }  # fmt: skip
 """The settings of --thorough."""
 _MOST_SEEDS = 10_000
@@ -118,7 +118,7 @@ Dislikes = Annotated[
     typer.Option(
         "--dislikes",
         help="Learn from dislikes too, as negatives: from low ratings and weights, and from kinds "
-        "of events such as skip; --set dislikes=0.2 says how often they are drawn.",
+        "of events such as skip; --set sampler__dislikes=0.2 says how often they are drawn.",
     ),
 ]
 Explain = Annotated[
@@ -216,7 +216,8 @@ def settings_of(texts: list[str] | None, common: Collection[str]) -> dict[str, s
             raise UsageError(f"--set takes KEY=VALUE, got {text!r}.", code="bad_setting")
         name = key.rpartition(".")[2]
         if name in common:
-            raise UsageError(f"use --{name} rather than --set {key}=…", code="bad_setting")
+            option = name.rpartition("__")[2]
+            raise UsageError(f"use --{option} rather than --set {key}=…", code="bad_setting")
         settings[key] = value
     return settings
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from sdgar.contracts import System
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
+from sdgar.engines.fused.gpu_records import Draw, Loss, Scores, Step
+from sdgar.engines.fused.gpu_rows import Rows
 from sdgar.engines.visits import STRIDES
-
-if TYPE_CHECKING:
-    from sdgar.contracts import System
-    from sdgar.engines.fused.gpu_records import Draw, Loss, Scores, Step
-    from sdgar.engines.fused.gpu_rows import Rows
 
 Model = MatrixFactorization | Metric | Cosine
 

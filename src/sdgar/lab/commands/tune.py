@@ -51,7 +51,7 @@ def tune(
     screen = Screen(as_json=as_json)
     common = {"seed": seed, "engine": engine, "device": device}
     common |= options.drawn_dislikes(dislikes)
-    fixed = options.settings_of(settings, {*common, "metric"})
+    fixed = options.settings_of(settings, {*common, "early_stopping__metric"})
     if metric is not None:
         check_metric(metric)
     base = make(system, fixed, common=common)

@@ -8,11 +8,22 @@ SYSTEMS = ("bpr", "aobpr", "warp", "cml", "dns", "irgan", "sa", "sdgar")
 """The systems of the paper's table, in its order."""
 YARDSTICKS = ("popular", "item-knn", "ials", "ease")
 
-_IRGAN = {"pretrain_rate": 0.01, "generator_batch": 1024, "batch_size": 8192, "evaluate_every": 1}
+_IRGAN = {
+    "sampler__pretrain_rate": 0.01,
+    "sampler__batch_size": 1024,
+    "batch_size": 8192,
+    "early_stopping__every": 1,
+}
 _AT_ONE_RATE = {
-    "schedule": "constant", "learning_rate": 0.05, "sweeps": 3, "evaluate_every": 5,
-    "positives_per_visit": 2, "refit_every": 2, "generator_samples": 64, "batch_size": 2048,
-}  # fmt: skip
+    "optimizer__schedule": "constant",
+    "learning_rate": 0.05,
+    "similarity__sweeps": 3,
+    "early_stopping__every": 5,
+    "sampler__positives_per_visit": 2,
+    "sampler__refit_every": 2,
+    "sampler__samples": 64,
+    "batch_size": 2048,
+}
 """SD-Softmax trained like the paper's systems: at one rate, until validation rows say stop."""
 
 NAMES = {
@@ -59,9 +70,10 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "movielens": {"l2": 0.02, "learning_rate": 0.1},
     },
     "irgan": {
-        "citeulike": _IRGAN | {"generator_l2": 0.45, "pretrain": 120, "pretrain_rate": 0.03},
-        "gowalla": _IRGAN | {"generator_l2": 0.3, "pretrain": 120},
-        "movielens": _IRGAN | {"generator_l2": 0.15, "pretrain": 40},
+        "citeulike": _IRGAN
+        | {"sampler__l2": 0.45, "sampler__pretrain": 120, "sampler__pretrain_rate": 0.03},
+        "gowalla": _IRGAN | {"sampler__l2": 0.3, "sampler__pretrain": 120},
+        "movielens": _IRGAN | {"sampler__l2": 0.15, "sampler__pretrain": 40},
     },
     "sa": {
         "citeulike": {"l2": 0.05, "temperature": 0.1, "learning_rate": 0.2},

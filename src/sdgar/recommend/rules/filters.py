@@ -7,71 +7,57 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.recommend.rules.facts import FIRST_SEEN, Facts, ItemSelector
+from sdgar.recommend.rules.facts import FIRST_SEEN, Facts
+from sdgar.recommend.rules.which import Which
 
 
 @dataclass(frozen=True, slots=True)
-class BlockRule:
+class Block:
     """B ← B ∪ W: the items W of the rule are never listed."""
 
-    selector: ItemSelector
-    """The blocked items."""
+    which: Which
+    """The items that are left out."""
     name: str | None = None
     """The name of the rule."""
 
-    @property
-    def blocks_unknown(self) -> bool:
-        """Whether items without facts are blocked."""
-        return False
-
     def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
-        """Return whether each item is blocked."""
-        return facts.selected(self.selector)
+        """Return whether each item is left out."""
+        return facts.meets(self.which)
 
 
 @dataclass(frozen=True, slots=True)
-class AllowRule:
-    """B ← B ∪ (I - W): only the items W of the rule are listed; every such rule applies."""
+class Allow:
+    """B ← B ∪ (I - W): only the items W of the rule are listed; each such rule must be met."""
 
-    selector: ItemSelector
-    """The allowed items."""
+    which: Which
+    """The items that may be listed."""
     name: str | None = None
     """The name of the rule."""
 
-    @property
-    def blocks_unknown(self) -> bool:
-        """Whether items without facts are blocked."""
-        return True
-
     def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
-        """Return whether each item is blocked."""
-        return ~facts.selected(self.selector)
+        """Return whether each item is left out."""
+        return ~facts.meets(self.which)
 
 
 @dataclass(frozen=True, slots=True)
-class AgeRule:
-    """B ← B ∪ { i : now - t_i < at_least or now - t_i > at_most }, with t_i the time in a field.
+class Age:
+    """B ← B ∪ { i : now - t_i < least or now - t_i > most }, with t_i the moment in a field.
 
-    An item without a time is blocked if there is a maximum, since it may be too old, and listed if
-    there is only a minimum. An item of the future has a negative age.
+    An item without a moment is left out if there is a most, since it may be too old, and listed
+    if there is only a least. An item of the future has a negative age.
     """
 
     field: str = FIRST_SEEN
-    """The field that holds the time."""
+    """The field that holds the moment."""
     at_least: float | None = None
-    """The minimum age in seconds."""
+    """The least age in seconds."""
     at_most: float | None = None
-    """The maximum age in seconds."""
+    """The largest age in seconds."""
     name: str | None = None
     """The name of the rule."""
 
-    @property
-    def blocks_unknown(self) -> bool:
-        """Whether items without facts are blocked."""
-        return self.at_most is not None
-
     def blocked(self, facts: Facts, now: float) -> NDArray[np.bool_]:
-        """Return whether each item is blocked."""
+        """Return whether each item is left out."""
         age_I = now - facts.times(self.field)
         blocked_I = np.zeros(len(age_I), bool)
         if self.at_least is not None:
@@ -81,25 +67,27 @@ class AgeRule:
         return blocked_I
 
 
-def blocked_items(
-    filters: tuple[BlockRule | AllowRule | AgeRule, ...],
-    categories: frozenset[str],
-    facts: Facts,
-    now: float,
-) -> NDArray[np.bool_] | None:
-    """Return whether each item is blocked; None if none is.
+Filter = Block | Allow | Age
+"""A rule that decides which items may be listed."""
 
-    The last entry, after all items, is for items without facts.
+
+def blocked_items(
+    filters: tuple[Filter, ...], categories: frozenset[str], facts: Facts, now: float
+) -> NDArray[np.bool_] | None:
+    """Return whether each item may not be listed; None if nothing is left out.
+
+    The last entry, behind those of all items, is for items that the facts do not know.
     """
     rules = list(filters)
     if categories:
-        rules.append(BlockRule(ItemSelector(categories=tuple(sorted(categories)))))
+        rules.append(Block(Which(categories=tuple(sorted(categories)))))
     if not rules:
         return None
     found = [rule.blocked(facts, now) for rule in rules]
-    blocked_I1 = np.zeros(max(len(blocked_I) for blocked_I in found) + 1, bool)
+    size = max(len(blocked_I) for blocked_I in found)
+    blocked_I1 = np.zeros(size + 1, bool)
     for rule, blocked_I in zip(rules, found, strict=True):
         blocked_I1[: len(blocked_I)] |= blocked_I
-        if rule.blocks_unknown:
+        if isinstance(rule, Allow) or (isinstance(rule, Age) and rule.at_most is not None):
             blocked_I1[len(blocked_I) :] = True
     return blocked_I1
