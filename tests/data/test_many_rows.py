@@ -20,7 +20,6 @@ from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.delimited import DelimitedFile
 from sdgar.data.readers.files import find_files
 from sdgar.data.readers.problems import ProblemLog
-from sdgar.data.readers.short_texts import are_clean, words_of
 from sdgar.data.readers.sources import opened
 from sdgar.errors import SdgarError
 from sdgar.kernels import optional
@@ -209,35 +208,7 @@ from sdgar.data.readers import read_files
 from sdgar.kernels import optional
 optional.LEAST = 0
 read_files([sys.argv[1]])
-assert {"sdgar.kernels.numba." + one for one in ("fields", "pairs", "ranks")} <= set(sys.modules)
+assert {"sdgar.kernels.numba." + one for one in ("fields", "pairs")} <= set(sys.modules)
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "x.csv")], check=True)
-
-
-def test_short_texts_are_lent_as_they_lie():
-    parts = pl.concat([pl.Series(["a", "123456789012"]), pl.Series(["", "ü", "ab"])])[1:]
-    with words_of(parts) as words:
-        assert [len(part) for part in words] == [1, 3]
-        spelled = [
-            bytes(row.view(np.uint8)[4 : 4 + int(row.view(np.uint32)[0])]).decode()
-            for part in words
-            for row in part
-        ]
-    assert spelled == parts.to_list()
-
-
-@pytest.mark.parametrize("length", range(1, 14))
-def test_a_text_with_a_zero_at_any_place_is_found(length):
-    with as_of_many_rows():
-        assert are_clean(pl.Series(["a", "x" * min(length, 12)]))
-        for at in range(length):
-            odd = "x" * at + "\0" + "x" * (length - at - 1)
-            assert not are_clean(pl.Series(["a", odd, "b"]))
-    assert not are_clean(pl.Series(["a"]))  # in doubt
-
-
-@pytest.mark.parametrize("texts", [["a", None], ["a", "1234567890123"]])
-def test_other_texts_are_not_lent(texts):
-    with words_of(pl.Series(texts)) as words:
-        assert words is None

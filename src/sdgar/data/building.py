@@ -19,8 +19,8 @@ from sdgar.data.ids import Ids, held
 from sdgar.data.merging import Merging
 from sdgar.data.read_options import USER, Duplicates
 from sdgar.errors import DataError, UsageError, unknown_name
+from sdgar.maths.order import ranked
 from sdgar.maths.pairs import distinct_pairs, sorted_rows
-from sdgar.maths.ranks import ranked
 
 
 class Built(NamedTuple):
@@ -189,5 +189,5 @@ def _require_indices(what: str, index_E: NDArray[np.integer[Any]], n: int) -> No
 
 
 def _distinct(raw: Sequence[Any] | NDArray[Any], what: str) -> tuple[Ids, NDArray[np.integer[Any]]]:
-    distinct, index = ranked([held(raw, f"{what} ids")])
+    distinct, index = ranked(held(raw, f"{what} ids"))
     return Ids(distinct), index

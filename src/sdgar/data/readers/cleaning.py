@@ -18,7 +18,6 @@ from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.columns import FIELD, Columns, threshold_required
 from sdgar.data.readers.known_names import Role
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, Place, ProblemLog
-from sdgar.data.readers.short_texts import are_clean
 from sdgar.data.readers.times import TimeForm, parse_times
 from sdgar.errors import DataError
 
@@ -198,9 +197,10 @@ def _checks(frame: pl.DataFrame, options: ReadOptions) -> Iterator[_Check]:
     for role in fields:
         yield _Check("missing_field", role, pl.col(role).is_null())
     for role in ("user", "item", *fields):
-        if frame[role].dtype == pl.String and not are_clean(frame[role]):
+        if frame[role].dtype == pl.String:
             yield _Check("id_too_long", role, pl.col(role).str.len_bytes() > MAX_BYTES)
-            yield _Check("nul_byte", role, pl.col(role).str.contains("\0", literal=True))
+            # In bytes, Polars finds a character faster than in text.
+            yield _Check("nul_byte", role, pl.col(role).cast(pl.Binary).bin.contains(b"\0"))
     low, rated = options.dislike_below, "rating" in frame.columns
     if rated:
         yield from _rating_checks()

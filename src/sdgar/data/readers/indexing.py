@@ -19,12 +19,9 @@ from sdgar.data.readers.chunks import Table
 from sdgar.data.readers.cleaning import account_of, judged
 from sdgar.data.readers.columns import FIELD, Columns
 from sdgar.data.readers.problems import ProblemLog
-from sdgar.data.readers.short_texts import words_of
 from sdgar.data.readers.spelling import spelled_integers
 from sdgar.data.unliked import Unliked
-from sdgar.maths import ranks
-from sdgar.maths.order import near_span
-from sdgar.maths.pieces import Pieces
+from sdgar.maths.order import near_span, ranked
 
 
 def to_interactions(
@@ -46,7 +43,7 @@ def to_interactions(
     )
     frame, is_kept, below = rows.frame, rows.is_kept, rows.is_seen
     kept = frame if is_kept.all() else frame.filter(is_kept)
-    time_E = _values(kept["time_us"]) if columns.time else None
+    time_E = kept["time_us"].to_numpy() if columns.time else None
     if options.context == USER and below.any():
         # Users who rated all of theirs low are known too, with nothing to learn from.
         named = is_kept | below
@@ -70,7 +67,7 @@ def to_interactions(
         items,
         users_E,
         items_E,
-        weight_E=_values(kept["weight_number"]) if columns.weight else None,
+        weight_E=kept["weight_number"].to_numpy() if columns.weight else None,
         time_E=time_E,
         duplicates=options.duplicates,
         account=account,
@@ -96,13 +93,6 @@ def to_interactions(
     lost = made.items.index_of(seen_items) < 0
     made = made.with_seen(told.users, told.items, told.time, told.neutral)
     return replace(made, unplaced=told.where(lost)) if lost.any() else made
-
-
-def _values(column: pl.Series) -> NDArray[Any]:
-    """Return the values of a column in one array; a long one is joined by all threads."""
-    if not ranks.are_worth_kernels(len(column)) or column.n_chunks() == 1:
-        return column.to_numpy()
-    return Pieces([chunk.to_numpy() for chunk in column.get_chunks()]).joined()
 
 
 def _as_held(ids: pl.Series, like: Ids) -> pl.Series:
@@ -131,9 +121,8 @@ def indexed(
 
 def _ranked(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
     """Return the distinct integers in ascending order, and the index of each row."""
-    parts = [chunk.to_numpy() for chunk in ids.get_chunks()]
-    if ranks.are_worth_kernels(len(ids)) or near_span(parts) is not None:
-        return ranks.ranked(parts)
+    if near_span([chunk.to_numpy() for chunk in ids.get_chunks()]) is not None:
+        return ranked(ids.to_numpy())
     distinct, index = _ranked_by_join(ids)
     return distinct.to_numpy(), index
 
@@ -141,46 +130,15 @@ def _ranked(ids: pl.Series) -> tuple[NDArray[Any], NDArray[np.integer[Any]]]:
 def _ranked_texts(ids: pl.Series) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
     """Return the distinct texts in ascending order (by UTF-8 bytes), and the index of each row.
 
-    Long texts are told apart by their hashes, which is several times as fast. Whether rows of one
-    hash have one text is looked at afterwards.
+    Rows are joined by the hashes of their texts, which takes half of the time that texts take. The
+    result is then compared with the texts, because two texts can have one hash.
     """
-    if ranks.are_worth_kernels(len(ids)):
-        with words_of(ids) as parts:
-            if parts is not None:
-                return _ranked_by_words(ids, parts)
     hashes = ids.hash()
-    distinct, index = _ranked_by_hash(ids, hashes)
-    same = bool((distinct.gather(index) == ids).all())
-    return (distinct, index) if same else _ranked_by_join(ids)
-
-
-def _ranked_by_hash(
-    ids: pl.Series, hashes: pl.Series
-) -> tuple[pl.Series, NDArray[np.integer[Any]]]:
-    """Return the distinct ids in ascending order, and the index of each row, by their hashes."""
-    if ranks.are_worth_kernels(len(ids)):
-        return _ranked_by_words(ids, [part.to_numpy()[:, None] for part in hashes.get_chunks()])
     first = hashes.arg_unique()
     distinct, rank = _in_order(ids, first)
-    return distinct, _numbers_of(hashes, hashes.gather(first), rank)
-
-
-def _ranked_by_words(
-    ids: pl.Series, parts: list[NDArray[np.uint64]]
-) -> tuple[pl.Series, NDArray[np.uint32]]:
-    """Return the distinct ids in ascending order, and the index of each row.
-
-    Two rows have one id if they have the same words.
-    """
-    distinct: list[pl.Series] = []
-
-    def rank_of(rows: NDArray[np.int64], _: NDArray[np.uint64]) -> NDArray[np.int64]:
-        in_order, rank = _in_order(ids, pl.Series(rows))
-        distinct.append(in_order)
-        return rank
-
-    index = ranks.ranked_words(parts, rank_of)
-    return distinct[0], index
+    index = _numbers_of(hashes, hashes.gather(first), rank)
+    same = bool((distinct.gather(index) == ids).all())
+    return (distinct, index) if same else _ranked_by_join(ids)
 
 
 def _in_order(ids: pl.Series, rows: pl.Series) -> tuple[pl.Series, NDArray[np.int64]]:

@@ -21,7 +21,7 @@ from sdgar.data.merging import Merging
 from sdgar.data.read_options import Duplicates
 from sdgar.data.readers.indexing import fits
 from sdgar.errors import DataError
-from sdgar.maths.ranks import ranked
+from sdgar.maths.order import ranked
 from sdgar.scale.shards.files import file_of, mapped, save, write_plain
 from sdgar.scale.shards.runs import Run, as_column
 from sdgar.scale.shards.writing import seen_arrays
@@ -57,8 +57,7 @@ def as_kind(values: NDArray[Any], kind: str) -> NDArray[Any]:
 def union(parts: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct ids of several parts in ascending order, and the index of each id."""
     if parts and parts[0].dtype != object:
-        numbers, index_N = ranked(parts)
-        return numbers, index_N.astype(np.int64)  # of which products with other numbers are made
+        return ranked(np.concatenate(parts))
     texts = as_column(np.concatenate([*parts, np.empty(0, object)]))
     distinct = texts.unique().sort()
     numbered = distinct.to_frame("id").with_row_index("index")
