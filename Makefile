@@ -3,7 +3,6 @@
 # make test-numerics   the tests of numbers, with other threads, instructions and rounding
 # make lint   formatting, style, types, layers
 # make bench  speed beside peers, on this machine
-# make wheel  a wheel with compiled code for this kind of processor, in dist
 # make tables the tables of README.md and docs/, made from benchmarks/reports
 
 PYTHON ?= python3
@@ -15,7 +14,7 @@ INSTALL := $(PIP) install --no-compile --constraint constraints.txt
 # Packages are not compiled as they are installed, which takes long, but as they are first imported.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest test-numerics lint bench wheel tables clean
+.PHONY: demo test pytest test-numerics lint bench tables clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.package
@@ -50,10 +49,6 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/busy_neighbour.py
-
-wheel: $(VENV)/.package
-	$(BIN)/sdgar compile --portable
-	$(PIP) wheel --no-deps --wheel-dir dist .
 
 tables: $(VENV)/.package
 	$(BIN)/python benchmarks/tables.py

@@ -30,9 +30,9 @@ from sdgar.evaluation.report import evaluate
 from sdgar.maths.rng import Stream
 from sdgar.models.factors import Factors
 from sdgar.scale.run import TEST_SHARE
-from sdgar.scale.sharded import VALID_SHARE
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.held import Held, Without, hold
+from sdgar.scale.training import VALID_SHARE
 from shards import watched
 
 GRID = {"alpha": (1.0, 10.0, 100.0), "regularization": (1.0, 100.0)}

@@ -4,7 +4,7 @@
 
 Models are iALS with its defaults and seed 0, on the rule `paper` (a fifth of every user's rows is
 held out, seed 0). Every point re-ranks the 100 best items of the same users into lists of 20. The
-rules are MMR and DPP of `recommend/rules/diversity.py`. Beside them are two plain re-rankers:
+rules are MMR and DPP of `recommend/rules/terms.py`. Beside them are two plain re-rankers:
 popularity that is damped (the dial `popularity` below 0), and taking turns, which lists the best
 items of each genre in turn, of as many candidates as the setting says. Where items have genres,
 rules compare them by genres and so does the metric; elsewhere both go by the model's vectors.

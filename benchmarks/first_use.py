@@ -3,13 +3,11 @@
     python benchmarks/first_use.py [--before OTHER/src] [--rounds 3] [--json FILE]
 
 The command trains the default system on made-up rows, from Parquet to a saved model. Each round has
-two commands of each version, of which the first begins with an empty folder of compiled code. This
-version is there twice: as it is checked out, and with what ``sdgar compile --portable`` adds to it.
+two commands of each version, of which the first begins with an empty folder of compiled code.
 """
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import subprocess
 import sys
@@ -49,16 +47,11 @@ def commit_of(source: Path) -> str:
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def measured(
-    sources: dict[str, Path], shape: Shape, rounds: int, compiled: tuple[str, ...]
-) -> dict[str, Any]:
+def measured(sources: dict[str, Path], shape: Shape, rounds: int) -> dict[str, Any]:
     """Let all versions take turns, and give the median seconds of first and second commands."""
     with tempfile.TemporaryDirectory() as folder:
         data, rows = generate(shape, seed=0), Path(folder) / "rows.parquet"
         pl.DataFrame({"user": data.users_E, "item": data.items_E}).write_parquet(rows)
-        sources["portable"] = Path(folder) / "src"
-        shutil.copytree(sources["now"], sources["portable"])
-        run(sources["portable"], Path(folder), "compile", *compiled, "--portable")
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
         for _ in range(rounds):
             for name, source in sources.items():
@@ -85,10 +78,8 @@ def main() -> None:
     options = parser.parse_args()
     sources = {"before": options.before} if options.before else {}
     sources["now"] = ROOT / "src"
-    shape, rounds, compiled = ROWS, options.rounds, ("sdsoftmax",)
-    if options.quick:
-        shape, rounds, compiled = FEW_ROWS, 1, ("popular",)
-    seconds = measured(sources, shape, rounds, compiled)
+    shape, rounds = (FEW_ROWS, 1) if options.quick else (ROWS, options.rounds)
+    seconds = measured(sources, shape, rounds)
     for name, row in seconds.items():
         print(name, " ".join(f"{what} {value:.1f} s" for what, value in row.items()))
     report: dict[str, Any] = {**machine(), "rounds": rounds, "rows": shape.interactions}

@@ -29,6 +29,7 @@ from common import CPU, THREADS, machine, options_of, write_report
 from sdgar.data.synthetic import synthetic
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
+from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from shards import make_direct
@@ -69,13 +70,13 @@ def _solved(folder: Path, limit: float) -> dict[str, Any]:
     torch.set_num_threads(THREADS)
     opened = Shards.open(folder / "shards")
     small = Shards.write(synthetic("demo"), folder / "small", 2, overwrite=True)
-    LocalItemWeights.from_shards(small, RULE, work=folder, memory=1 << 30)  # compiles
+    item_weights_from_shards(small, RULE, work=folder, memory=1 << 30)  # compiles
     before = _resident()
     with _watched() as peak:
         start, cpu = time.perf_counter(), time.process_time()
         if limit:
             memory = int(limit * 2**30) - before["anonymous"]
-            model = LocalItemWeights.from_shards(opened, RULE, work=folder, memory=memory)
+            model = item_weights_from_shards(opened, RULE, work=folder, memory=memory)
         else:
             data = Blocks(opened, opened.n_shards)[0]
             model = LocalItemWeights.solved(data, RULE, device=CPU)

@@ -33,7 +33,7 @@ import sdgar
 from common import command_without, machine, options_of, write_report
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.maths.neighbours import as_matrix
+from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
@@ -63,7 +63,9 @@ def make_model(place: Path, n_users: int, n_items: int, dim: int, each: int) -> 
     weight_F = rng.standard_normal(n_items * NEIGHBOURS, np.float32) / 20
     weights = Rows(np.arange(0, n_items * NEIGHBOURS + 1, NEIGHBOURS), columns_F, weight_F)
     own = Rows(history.indptr_U1, history.items_E)
-    memory = LocalItemWeights(as_matrix(own, n_items), as_matrix(weights, n_items))
+    memory = LocalItemWeights(
+        SparseMatrix.of_rows(own, n_items), SparseMatrix.of_rows(weights, n_items)
+    )
     ids = Ids(np.arange(n_users)), Ids(np.arange(n_items))
     artifact.save(
         artifact.Artifact(Sum(factors, memory, 1.0), *ids, history, {"system": "made up"}), place

@@ -30,13 +30,13 @@ from common import device_name, machine, options_of, write_report
 from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.engines.fused.gpu import FusedGpuEngine
-from sdgar.parts.users import for_users
-from sdgar.scale.gpu_blocks import GpuBlockEngine
-from sdgar.scale.sharded import START_ROWS
+from sdgar.scale.block_engine import BlockedUsers
+from sdgar.scale.gpu_block_engine import GpuBlockEngine
+from sdgar.scale.needs import START_ROWS
+from sdgar.scale.new_users import with_new_users
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.users import InMemory, OnDevice, Users
-from sdgar.scale.users_on_disk import UsersOnDisk
+from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.systems.sdsoftmax import SDSoftmax
 from shards import make_direct
 
@@ -83,14 +83,12 @@ def digest(*tables: torch.Tensor) -> str:
 
 
 def in_blocks(
-    system: System, first: Interactions, blocks: Blocks, users: Users
+    system: System, first: Interactions, blocks: Blocks, users: UserStore
 ) -> tuple[GpuBlockEngine, dict[str, Any]]:
     """Train in blocks, with users that wait in some place."""
     before, start = fresh(), time.perf_counter()
-    engine = GpuBlockEngine(
-        copy.deepcopy(system), first, blocks, seed=SEED, for_users=for_users, users=users,
-        device=DEVICE,
-    )  # fmt: skip
+    data = BlockedUsers(first=first, blocks=blocks, users=users)
+    engine = GpuBlockEngine(copy.deepcopy(system), data, seed=SEED, device=DEVICE)
     engine.refit(1)
     found: dict[str, Any] = {"blocks": len(blocks), "refit_seconds": time.perf_counter() - start}
     found["epochs"] = []
@@ -114,7 +112,7 @@ def all_at_once(
     start = time.perf_counter()
     data = blocks[0]
     engine = FusedGpuEngine(
-        for_users(system, data, seed=seed), data, seed=seed, device=DEVICE
+        with_new_users(system, data, seed=seed), data, seed=seed, device=DEVICE
     )  # fmt: skip
     found: dict[str, Any] = {"start_seconds": time.perf_counter() - start, "epochs": []}
     for epoch in range(1, EPOCHS + 1):
@@ -128,7 +126,7 @@ def same(engine: FusedGpuEngine, blocks: GpuBlockEngine) -> bool:
     """Tell whether an engine of all rows has the bytes of an engine of one block."""
     own, other = engine.state(), blocks.state()
     users = blocks._users
-    assert isinstance(users, OnDevice)
+    assert isinstance(users, UsersOnDevice)
     vectors = users.join(blocks.blocks.parts(0), "vectors")
     assert vectors is not None
     pairs = [
@@ -165,11 +163,11 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     found |= {"positives_per_visit": system.positives_per_visit, "negatives": system.n_negatives}
     say(f"the system is composed in {found['compose_seconds']:.0f} s")
     found["ways"] = ways = {}
-    places: dict[str, Callable[[], Users]] = {
-        "on the GPU": OnDevice,
-        "in memory": InMemory,
+    places: dict[str, Callable[[], UserStore]] = {
+        "on the GPU": UsersOnDevice,
+        "in memory": UsersInRam,
         "in files": lambda: UsersOnDisk(work / "users", n_shards),
-        "in memory, again": InMemory,
+        "in memory, again": UsersInRam,
     }
     for name, place in places.items():
         say(f"users wait {name}:")
@@ -177,7 +175,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
         shutil.rmtree(work / "users", ignore_errors=True)
     say("one block:")
     whole = Blocks(shards, n_shards)
-    one, ways["one block"] = in_blocks(system, first, whole, OnDevice())
+    one, ways["one block"] = in_blocks(system, first, whole, UsersOnDevice())
     say("all rows at once:")
     engine, ways["all rows at once"] = all_at_once(system, first, whole, one._seed_of(0))
     found["same_bytes"] = {

@@ -27,7 +27,7 @@ import grids
 from grids import DATASETS, DISLIKING, SHARES, SPACES
 from sdgar.evaluation.measures import MEASURES
 from sdgar.lab.paper.chosen import NAMES, PAPER, REAL
-from sdgar.lab.paper.sources import TITLES
+from sdgar.lab.paper.data_sets import TITLES
 from sdgar.parts.rules import temperature_of
 from table_templates import (
     EVERY,

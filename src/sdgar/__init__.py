@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sdgar.recommend.recommender import load as load
     from sdgar.recommend.rules import Rules as Rules
     from sdgar.scale.shards import Shards as Shards
+    from sdgar.scale.training import fit_shards as fit_shards
     from sdgar.show.progress import set_verbose as set_verbose
     from sdgar.systems.aobpr import AOBPR as AOBPR
     from sdgar.systems.base import register_system as register_system
@@ -68,6 +69,7 @@ _HOME = {
     "compare": "sdgar.evaluation.paired",
     "evaluate_run": "sdgar.lab.trec_run",
     "export": "sdgar.exports.export",
+    "fit_shards": "sdgar.scale.training",
     "folds": "sdgar.data.splits",
     "import_factors": "sdgar.exports.factors",
     "load": "sdgar.recommend.recommender",

@@ -20,15 +20,14 @@ import torch
 from torch import Tensor
 
 from sdgar.errors import UsageError
-from sdgar.maths.optimizers import Optimizer
-from sdgar.maths.rng import Draws
-from sdgar.models.factors import Factors
 from sdgar.models.model import Learned, Scorer
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from sdgar.data.interactions import Interactions
+    from sdgar.maths.optimizers import Optimizer
+    from sdgar.maths.rng import Draws
+    from sdgar.models.factors import Factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,13 +329,14 @@ class NotCovered:
 
 @runtime_checkable
 class Engine(Protocol):
-    """An engine executes epochs of one system on one data set."""
+    """An engine executes epochs of one system on one data set.
+
+    The data are ``Interactions``, or what an engine for larger data takes in their place.
+    """
 
     name: ClassVar[str]
 
-    def __init__(
-        self, system: System, data: Interactions, *, seed: int, device: torch.device
-    ) -> None: ...
+    def __init__(self, system: System, data: Any, *, seed: int, device: torch.device) -> None: ...
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from sdgar.contracts import Negatives
 from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Negatives
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
 
 from sdgar.cli import ahead, main
-from sdgar.kernels import portable
-from sdgar.kernels.folder import folder_of_sources
+from sdgar.kernels.cache import cache_folder
 
 SMALL = {"dim": 2, "epochs": 1, "early_stopping": False}
 
@@ -20,7 +18,7 @@ SMALL = {"dim": 2, "epochs": 1, "early_stopping": False}
 @pytest.fixture
 def note():
     """The file that says that BPR was compiled, which is not there before nor after."""
-    folder = folder_of_sources()
+    folder = cache_folder()
     assert folder is not None
     path = folder / "ahead.bpr"
     path.unlink(missing_ok=True)
@@ -32,17 +30,13 @@ def job(system: str = "bpr", device: str = "cpu", shards: object = None) -> Simp
     return SimpleNamespace(system=system, settings=SMALL, device=device, shards=shards)
 
 
-def test_all_of_a_system_is_compiled_and_noted(note):
+def test_the_loop_of_a_system_is_compiled(note):
     ahead.rehearse("bpr", SMALL)
-    assert note.exists()
     assert any(note.parent.glob("**/*.epoch-*.nbi"))
 
 
-def test_a_system_that_is_solved_for_is_compiled_too(note):
+def test_nothing_is_compiled_for_a_system_without_a_loop(note):
     ahead.rehearse("popular", {})
-    other = note.parent / "ahead.popular"
-    assert other.exists()
-    other.unlink()
 
 
 @pytest.mark.parametrize(
@@ -74,22 +68,6 @@ def test_no_process_is_started_for_what_is_compiled(note, monkeypatch):
     ahead.Ahead("bpr", "auto", "auto")
 
 
-@pytest.mark.parametrize("useful", [True, False])
-def test_a_thread_is_enough_where_code_came_along(note, monkeypatch, useful):
-    ended = []
-    monkeypatch.setattr(ahead, "_several_cores", lambda: True)
-    monkeypatch.setattr(subprocess, "Popen", None)
-    monkeypatch.setattr(ahead, "portable_systems", lambda: ["sdsoftmax", "bpr"])
-    monkeypatch.setattr(portable, "begin", lambda: lambda: ended.append(True))
-    note.parent.mkdir(parents=True, exist_ok=True)
-    helper = ahead.Ahead("bpr", "auto", "auto")
-    with helper.compiling(job(shards=None if useful else {})):
-        assert bool(ended) is not useful
-        assert not note.exists()
-    assert ended
-    assert note.exists() is useful
-
-
 def test_where_no_process_can_be_started_training_goes_on(note, monkeypatch):
     def full(*args: object, **more: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
@@ -107,28 +85,27 @@ def test_without_numba_nothing_is_compiled(note, monkeypatch):
     ahead.Ahead("bpr", "auto", "auto")
 
 
-def test_the_process_compiles_for_the_job_and_ends_with_it(note, monkeypatch):
+def test_the_process_ends_with_the_job(note, monkeypatch):
     monkeypatch.setattr(ahead, "_several_cores", lambda: True)
     helper = ahead.Ahead("bpr", "auto", "auto")
-    process = helper._helper._process
+    process = helper._process
     with helper.compiling(job()):
-        until = time.monotonic() + 120
-        while not note.exists() and time.monotonic() < until:
-            time.sleep(0.05)
+        assert process.poll() is None
+        assert not note.exists()
     assert note.exists()
     assert process.returncode is not None
 
 
 def test_a_command_that_is_refused_leaves_no_process(note, monkeypatch, tmp_path):
     started = []
+    start = subprocess.Popen
 
-    class Seen(ahead._Process):
-        def __init__(self) -> None:
-            super().__init__()
-            started.append(self._process)
+    def seen(*args: object, **more: object) -> subprocess.Popen:
+        started.append(start(*args, **more))
+        return started[-1]
 
     monkeypatch.setattr(ahead, "_several_cores", lambda: True)
-    monkeypatch.setattr(ahead, "_Process", Seen)
+    monkeypatch.setattr(ahead.subprocess, "Popen", seen)
     words = ["sdgar", "train", "absent.csv", "--out", str(tmp_path / "run"), "--system", "bpr"]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit):
@@ -139,25 +116,12 @@ def test_a_command_that_is_refused_leaves_no_process(note, monkeypatch, tmp_path
 
 def test_a_training_that_fails_is_not_noted(note, monkeypatch):
     monkeypatch.setattr(ahead, "_several_cores", lambda: True)
-    monkeypatch.setattr(ahead, "_Process", Nothing)
     with (
         pytest.raises(ValueError, match="no rows"),
         ahead.Ahead("bpr", "auto", "cpu").compiling(job()),
     ):
         raise ValueError("no rows")
     assert not note.exists()
-    note.parent.mkdir(parents=True, exist_ok=True)
-    with ahead.Ahead("bpr", "auto", "cpu").compiling(job()):
-        pass
-    assert note.exists()
-
-
-class Nothing:
-    """What helps with nothing."""
-
-    def go_on(self, job: object) -> None: ...
-
-    def end(self) -> None: ...
 
 
 @pytest.mark.parametrize("told", [b"", b"{}\n"])
@@ -172,5 +136,5 @@ def test_a_job_on_shards_lets_the_process_go(note, monkeypatch):
     monkeypatch.setattr(ahead, "_several_cores", lambda: True)
     helper = ahead.Ahead("bpr", "auto", "auto")
     with helper.compiling(job(shards={})):
-        assert helper._helper._process.wait(timeout=120) == 0
+        assert helper._process.wait(timeout=120) == 0
     assert not note.exists()

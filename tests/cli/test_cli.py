@@ -292,19 +292,6 @@ def test_blend_saves_the_sum_of_two_models(trained, events):
     assert "Train both on the same events" in other.stderr
 
 
-def test_systems_are_compiled_by_name(monkeypatch):
-    found = result_of(sdgar("compile", "popular", "--json"))
-    assert found["systems"] == ["popular"]
-    assert found["seconds"] > 0
-    assert "Known:" in sdgar("compile", "unpopular").stderr
-    monkeypatch.setattr("os.access", lambda path, mode: False)
-    assert "as whoever installed" in " ".join(sdgar("compile", "--portable").stderr.split())
-    monkeypatch.setattr("platform.machine", lambda: "abacus")
-    other = sdgar("compile", "popular", "--portable")
-    assert other.returncode == 2
-    assert "this is abacus: leave it out" in " ".join(other.stderr.split())
-
-
 def test_doctor_shows_versions_and_devices():
     found = result_of(sdgar("doctor", "--json"))
     assert found["packages"]["torch"]

@@ -9,7 +9,7 @@ import pytest
 
 import sdgar as library
 from sdgar.data.tables import events
-from sdgar.lab.latex import escaped
+from sdgar.lab.files import escaped
 
 from ..recommend.rules.test_lists import run
 

@@ -150,21 +150,6 @@ def test_many_rows_in_small_files_are_many_rows(monkeypatch, tmp_path):
     assert kinds == [[pl.String] * 2, [pl.Int64] * 2]
 
 
-def test_all_kernels_of_reading_are_compiled_ahead():
-    code = """
-from sdgar.cli.compile import _rehearse_reading
-from sdgar.kernels.compiled import Called
-from sdgar.kernels.numba import fields, pairs, ranks, texts
-_rehearse_reading()
-kernels = [one for room in (fields, pairs, ranks, texts) for one in vars(room).values()]
-called = [one.kernel for one in kernels if isinstance(one, Called)]
-assert len(called) > 10
-left = [kernel.__name__ for kernel in called if not kernel.signatures]
-assert not left, left
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_a_column_that_is_text_in_one_of_two_files_is_text(tmp_path):
     for name, users in (("a.csv", NEAR), ("b.csv", SHORT)):
         pl.DataFrame({"user": users, "item": ITEMS}).write_csv(tmp_path / name)

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 import sdgar
 from sdgar.cli.app import app
 from sdgar.data import splits
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.history import History
+from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_frame
 from sdgar.errors import UsageError
 from sdgar.storage.folders import DamagedError, sealed, seals

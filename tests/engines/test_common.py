@@ -11,7 +11,7 @@ from sdgar.errors import ResourceError
 from sdgar.kernels.compiled import outer
 from sdgar.kernels.numba.processes import ALARM, WORDS, meet_all
 from sdgar.kernels.numba.threads import take
-from sdgar.scale import common
+from sdgar.scale import shared_memory as common
 from sdgar.scale.workers import Workers
 
 
@@ -68,7 +68,7 @@ def test_an_alarm_ends_waiting_for_one_that_does_not_come():
 
 def test_a_worker_alone_has_arrays_of_its_own_at_the_start_of_cache_lines():
     shapes = {"a": ((3, 2), np.float32), "b": ((0,), np.int64), "c": ((5,), np.bool_)}
-    memory = common.Common(Workers(), shapes)
+    memory = common.SharedArrays(Workers(), shapes)
     for name, array in memory.arrays.items():
         assert (array.shape, array.dtype) == shapes[name]
         assert array.ctypes.data % 64 == 0

@@ -17,16 +17,15 @@ import torch
 import sdgar
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.errors import StoppedError
-from sdgar.parts.users import for_users
-from sdgar.scale.blocks import BlockEngine
-from sdgar.scale.gpu_blocks import GpuBlockEngine
+from sdgar.scale.block_engine import BlockedUsers, BlockEngine
+from sdgar.scale.conveyor import SLOTS, Conveyor, Kind
+from sdgar.scale.gpu_block_engine import GpuBlockEngine
+from sdgar.scale.new_users import with_new_users
 from sdgar.scale.run import run_shards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Without
-from sdgar.scale.slots import SLOTS, Conveyor, Kind
-from sdgar.scale.users import InMemory, OnDevice
-from sdgar.scale.users_on_disk import UsersOnDisk
+from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk
 
 from .compositions import GPU as DEVICE
 from .compositions import INTERPRETED
@@ -56,11 +55,11 @@ def shards(tmp_path_factory):
 def engine_of(name, shards, users=None, together=2, kind=GpuBlockEngine):
     blocks = Blocks(shards, together)
     first = blocks.rows(0, 1)
-    where = {"device": DEVICE} if kind is GpuBlockEngine else {}
     device = DEVICE if kind is GpuBlockEngine else CPU
     system = SYSTEMS[name].compose(first, seed=3, device=device)
-    users = InMemory() if users is None else users
-    return kind(system, first, blocks, seed=3, for_users=for_users, users=users, **where)
+    users = UsersInRam() if users is None else users
+    data = BlockedUsers(first=first, blocks=blocks, users=users)
+    return kind(system, data, seed=3, device=device)
 
 
 def trained(engine, epochs=2):
@@ -88,7 +87,7 @@ def halfway(shards):
     engine, _ = trained(engine_of("sdsoftmax", shards), epochs=1)
     state = {name: table.cpu() for name, table in engine.state().items()}
     kinds = [(shard, kind) for shard in range(3) for kind in ("vectors", "states")]
-    return engine, state, {key: deepcopy(engine._users.take(*key)) for key in kinds}
+    return engine, state, {key: deepcopy(engine._users.get(*key)) for key in kinds}
 
 
 def second(engine):
@@ -115,7 +114,7 @@ def go_on_from(engine, other):
         state[f"optimizer.{new}"] = state[f"optimizer.{old}"]
     engine.load_state(state)
     for shard in range(3):
-        vectors, states = (other._users.take(shard, kind) for kind in ("vectors", "states"))
+        vectors, states = (other._users.get(shard, kind) for kind in ("vectors", "states"))
         moved = {"user_UD": vectors["user_UCD"][:, 0], "second_RD": vectors["sum_U"]}
         engine._users.put(shard, "vectors", moved)
         if states is not None:
@@ -145,7 +144,7 @@ def test_start_and_refits_are_those_of_the_cpu(shards, unbroken):
 
 def test_users_who_wait_on_the_device_change_no_byte(shards, halfway, unbroken):
     _, state, users = halfway
-    engine = engine_of("sdsoftmax", shards, OnDevice())
+    engine = engine_of("sdsoftmax", shards, UsersOnDevice())
     engine.load_state(state)
     for key, arrays in users.items():
         engine._users.keep(*key, {n: torch.from_numpy(a).to(DEVICE) for n, a in arrays.items()})
@@ -163,11 +162,11 @@ def test_users_in_files_go_on_from_a_state_to_the_same_bytes(shards, halfway, un
 
 
 def test_one_block_has_the_bytes_of_the_engine_in_memory(shards):
-    engine = engine_of("sdsoftmax", shards, OnDevice(), together=3)
+    engine = engine_of("sdsoftmax", shards, UsersOnDevice(), together=3)
     engine.refit(1)
     like, seed = deepcopy(engine._like), engine._seed_of(0)
     data = Blocks(shards, 3)[0]
-    system = for_users(like, data, seed=seed)
+    system = with_new_users(like, data, seed=seed)
     whole = FusedGpuEngine(system, data, seed=seed, device=DEVICE)
     assert engine.run_epoch(1).loss == whole.run_epoch(1).loss
     kept = engine._users.join(range(3), "vectors")
@@ -180,7 +179,7 @@ def test_rows_that_were_set_aside_can_come_back_between_epochs(shards):
     rest = Without(shards, np.array([0, 9, 30]))
     engine = engine_of("bpr", rest, together=3)
     assert engine.run_epoch(1).positives == len(shards) - 3
-    engine.go_on_with(Blocks(shards, 3))
+    engine.continue_with(Blocks(shards, 3))
     assert engine.run_epoch(2).positives == len(shards)
 
 
@@ -190,11 +189,9 @@ for name in ("scipy", "numba", "polars", "safetensors", "sklearn", "rich"):
     sys.modules[name] = None
 from sdgar.scale.shards import Shards
 from sdgar.systems.bpr import BPR
-from sdgar.scale.sharded import OnShards
-from pathlib import Path
+from sdgar.scale.training import fit_shards
 model = BPR(dim=2, epochs=1, engine="fused-gpu", device="cpu")
-how = OnShards(together=3, work=Path(sys.argv[2]))
-model.fit_shards(Shards.open(sys.argv[1]), how=how, verbose=False)
+fit_shards(model, Shards.open(sys.argv[1]), together=3, work=sys.argv[2], verbose=False)
 print(model.trained_.engine, model.trained_.log[-1][1].loss > 0)
 """
 
@@ -203,7 +200,7 @@ print(model.trained_.engine, model.trained_.log[-1][1].loss > 0)
 def test_torch_triton_and_numpy_are_enough(shards, tmp_path):
     words = [sys.executable, "-W", "ignore", "-c", BARE, str(shards.folder), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ)
-    assert done.stdout == "fused-gpu True\n", done.stderr
+    assert done.stdout == "fused-gpu-blocks True\n", done.stderr
 
 
 @pytest.mark.exhaustive
@@ -229,7 +226,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, tmp_pat
         return SIGTERM if len(asked) == 1 else None
 
     result = run_shards(kind(**small, **more), shards, out=whole, **told)
-    assert result.summary["engine"] == "fused-gpu"
+    assert result.summary["engine"] == "fused-gpu-blocks"
     with pytest.raises(StoppedError):
         run_shards(kind(**small, **more), shards, out=stopped, stop=stop, **told)
     run_shards(kind(**small, **more), shards, out=stopped, resume=True, **told)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sdgar.data.held_out import HeldOut
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 
 
 @dataclass(frozen=True)

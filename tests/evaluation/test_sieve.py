@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import NumericalError
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.factors import Factors

@@ -16,12 +16,11 @@ import sdgar
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
-from sdgar.lab.candidates import Candidate
-from sdgar.lab.compare import compare, pieces, save
-from sdgar.lab.conditions import Conditions
+from sdgar.lab.compare import compare, pieces
+from sdgar.lab.conditions import Candidate, Conditions
+from sdgar.lab.files import comparison_figure, save
 from sdgar.lab.tune import tune
-from sdgar.runs.figures import comparison_figure
-from sdgar.runs.watch import Unwatched
+from sdgar.runs.run import Unwatched
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.bpr import BPR
 from sdgar.systems.popular import MostPopular

@@ -13,9 +13,9 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.splits import Split
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import UsageError
-from sdgar.lab.candidates import Candidate
-from sdgar.lab.compare import compare, pieces, save
-from sdgar.lab.conditions import Conditions
+from sdgar.lab.compare import compare, pieces
+from sdgar.lab.conditions import Candidate, Conditions
+from sdgar.lab.files import save
 from sdgar.runs.run import run
 from sdgar.systems.bpr import BPR
 from sdgar.systems.ease import EASE

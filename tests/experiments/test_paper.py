@@ -13,8 +13,8 @@ from sdgar.cli.app import app
 from sdgar.data import splits
 from sdgar.data.synthetic import Shape, generate
 from sdgar.lab import paper as experiments
-from sdgar.lab.paper import chosen, cost, items, measurements, sources, times, training
-from sdgar.runs.watch import Unwatched, never
+from sdgar.lab.paper import chosen, data_sets, measurements, seconds
+from sdgar.runs.run import Unwatched, never
 from sdgar.systems.names import SYSTEMS
 
 polars = pytest.importorskip("polars")
@@ -27,7 +27,7 @@ SMALL = Shape(users=2000, items=1600, interactions=20_000, concentration=0.15)
 def folder(tmp_path_factory) -> Path:
     """CiteULike, Gowalla and MovieLens by name, tiny by size; Amazon and Echonest are missing."""
     root = tmp_path_factory.mktemp("data")
-    for number, names in enumerate(list(sources.FOLDERS.values())[:3]):
+    for number, names in enumerate(list(data_sets.FOLDERS.values())[:3]):
         (root / names[0]).mkdir()
         data = generate(TINY, seed=number)
         parts = {"interactions": data}
@@ -46,14 +46,14 @@ def small_shapes():
     """What is made up is hundreds of times smaller, and timed twice only."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("amazon", "echonest"):
-            patch.setitem(cost.PRESETS, name, SMALL)
-        patch.setattr(items, "QUICK_SHARE", 200)
-        patch.setattr(items, "INTERACTIONS", 400_000)
-        patch.setattr(items, "ITEMS", dict.fromkeys(items.ITEMS, items.ITEMS["irgan"]))
-        patch.setattr(cost, "ROUNDS", 1)
-        sources.source.cache_clear()
+            patch.setitem(seconds.PRESETS, name, SMALL)
+        patch.setattr(seconds, "QUICK_SHARE", 200)
+        patch.setattr(seconds, "INTERACTIONS", 400_000)
+        patch.setattr(seconds, "ITEMS", dict.fromkeys(seconds.ITEMS, seconds.ITEMS["irgan"]))
+        patch.setattr(seconds, "ROUNDS", 1)
+        data_sets.source.cache_clear()
         yield
-    sources.source.cache_clear()
+    data_sets.source.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_what_was_measured_is_not_measured_again(made, folder):
     setting = measurements.Setting(data=folder, quick=True, device="cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sdgar.data.readers.read", None)  # nothing is read, let alone trained
-        sources.source.cache_clear()
+        data_sets.source.cache_clear()
         experiments.run(experiments.named("all"), out, setting, watch=Unwatched(), stop=never)
     assert {path: path.read_bytes() for path in out.glob("*.jsonl")} == before
     assert all(path.exists() for path in pictures)
@@ -153,15 +153,15 @@ def test_another_setting_is_another_piece(folder):
 
 def test_growth_is_the_exponent():
     sizes = [1e4, 3e4, 1e5]
-    assert items.growth(sizes, [2 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-    assert items.growth(sizes, [7.0, 7.0, 7.0]) == pytest.approx(0)
+    assert seconds.growth(sizes, [2 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    assert seconds.growth(sizes, [7.0, 7.0, 7.0]) == pytest.approx(0)
 
 
 def test_scaled_shapes_keep_their_proportions():
-    whole, half = cost.scaled("citeulike", 1.0), cost.scaled("citeulike", 0.5)
-    assert (whole.users, whole.items, whole.interactions) == sources.PAPER_SIZES["citeulike"]
+    whole, half = seconds.scaled("citeulike", 1.0), seconds.scaled("citeulike", 0.5)
+    assert (whole.users, whole.items, whole.interactions) == data_sets.PAPER_SIZES["citeulike"]
     assert (half.users, half.items) == (3973, 12987)
-    assert times.QUICK_SHARE < 1
+    assert seconds.QUICK_TIME_SHARE < 1
 
 
 @pytest.mark.parametrize(
@@ -201,15 +201,15 @@ def test_the_settings_are_the_best_of_the_search_on_validation_rows(data):
 def test_numbers_of_users_are_packed_to_sixteen_bits():
     values_T = np.random.default_rng(0).random(1000)
     values_T[:3] = 0, 1, 0.5
-    back_T = training.unpacked(training.packed(values_T))
+    back_T = measurements.unpacked(measurements.packed(values_T))
     np.testing.assert_allclose(back_T, values_T, atol=0.51 / 65535)
     assert back_T[:2].tolist() == [0, 1]
 
 
 def test_a_straight_line_is_found():
-    a, b, fit = items.straight([1.0, 2.0, 4.0], [5.0, 7.0, 11.0])
+    a, b, fit = seconds.straight([1.0, 2.0, 4.0], [5.0, 7.0, 11.0])
     assert (a, b, fit) == pytest.approx((3, 2, 1))
-    assert items.straight([1.0, 2.0, 3.0], [1.0, 2.0, 1.0])[2] < 0.1
+    assert seconds.straight([1.0, 2.0, 3.0], [1.0, 2.0, 1.0])[2] < 0.1
 
 
 def test_what_another_device_left_is_shown_beside(tmp_path):

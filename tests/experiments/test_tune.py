@@ -24,7 +24,7 @@ from sdgar.errors import (
 from sdgar.lab.study import PrunedError, Study, Tried, rounded
 from sdgar.lab.tune import searched_of, tune
 from sdgar.maths.optimizers import OPTIMIZERS
-from sdgar.runs.watch import Unwatched
+from sdgar.runs.run import Unwatched
 from sdgar.settings import METRIC, types_of
 from sdgar.storage.folders import DamagedError
 from sdgar.systems.bpr import BPR

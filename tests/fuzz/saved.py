@@ -23,8 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from sdgar.data.contexts import key
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.data.readers import read_options
 from sdgar.discriminators.sequence import Sequence
 from sdgar.errors import SdgarError, StoppedError

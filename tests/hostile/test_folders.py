@@ -25,7 +25,7 @@ from sdgar.recommend import artifact
 from sdgar.recommend.recommender import Recommender
 from sdgar.runs import workspace
 from sdgar.runs.job import Job
-from sdgar.runs.watch import Unwatched, never
+from sdgar.runs.run import Unwatched, never
 from sdgar.runs.workspace import Workspace
 from sdgar.storage import folders
 from sdgar.training import checkpoint_file

@@ -17,12 +17,11 @@ from sdgar.cli.reports import tell_report, tell_system
 from sdgar.data.splits import Split
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.metrics import DEFINITIONS
-from sdgar.lab.candidates import Candidate
 from sdgar.lab.compare import compare
-from sdgar.lab.conditions import Conditions
+from sdgar.lab.conditions import Candidate, Conditions
+from sdgar.lab.files import comparison_figure
 from sdgar.lab.paper.measurements import Measurement, Pace
 from sdgar.lab.tune import searched_of, tune
-from sdgar.runs.figures import comparison_figure
 from sdgar.systems.bpr import BPR
 from sdgar.systems.cml import CML
 from sdgar.systems.composed import Composed

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numba
 import pytest
 from numba.core.errors import TypingError
 
-from sdgar.kernels import compiled
-from sdgar.kernels import folder as folders
+from sdgar.kernels import cache, compiled
 
 
 class Plus(NamedTuple):
@@ -58,27 +55,16 @@ def test_a_class_without_a_variant_is_an_error_of_the_compiler():
         kernel(Other(3), 5)
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch) -> Iterator[Path]:
-    """An empty cache folder of the user's."""
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folders.folder_of_sources.cache_clear()
-    yield tmp_path / "sdgar"
-    folders.folder_of_sources.cache_clear()
-
-
-def test_what_is_kept_is_known_for_each_set_of_variants(root):
-    folders.note_kept("kernel", "A-B")
-    assert not root.exists()  # nothing is kept, so there is nothing to note
-    folder = Path(folders.safe_folder())
-    (folder / "module.kernel-1.py311.nbi").touch()
-    assert folders.is_kept("kernel")
-    assert not folders.is_kept("kernel", "A-B")
-    folders.note_kept("kernel", "A-B")
-    assert folders.is_kept("kernel", "A-B")
-    assert not folders.is_kept("kernel", "A-C")
-    assert not folders.is_kept("other", "A-B")
+def test_what_is_noted_is_known_for_these_sources_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    cache.cache_folder.cache_clear()
+    cache.note("kernel.A-B")
+    assert not cache.is_noted("kernel.A-B")  # no code is kept, so there is nothing to note
+    assert cache.safe_folder()
+    cache.note("kernel.A-B")
+    assert cache.is_noted("kernel.A-B")
+    assert not cache.is_noted("kernel.A-C")
+    cache.cache_folder.cache_clear()
 
 
 MODULE = """

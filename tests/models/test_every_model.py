@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors

@@ -22,7 +22,8 @@ from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.neighbours_on_threads import least_memory
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.scale import neighbours_from_shards as from_shards
+from sdgar.scale import item_weights as from_shards
+from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Without, hold
@@ -89,7 +90,7 @@ def test_any_limit_gives_the_bytes_of_the_solution_in_memory(tmp_path_factory, s
         patch.setattr("sdgar.maths.neighbours_on_threads._LEAST", 1)
         memory = least_memory(shards.n_items, k) + more
         own = weight_of if weighted else None
-        found = LocalItemWeights.from_shards(shards, rule, own, work=folder, memory=memory)
+        found = item_weights_from_shards(shards, rule, own, work=folder, memory=memory)
     same(found, wanted)
 
 
@@ -97,7 +98,7 @@ def test_any_limit_gives_the_bytes_of_the_solution_in_memory(tmp_path_factory, s
 def test_weights_are_those_of_the_equations(shards, tmp_path, more):
     # Random weights leave no ties, at which a neighbour could be another one.
     memory = least_memory(shards.n_items, RULE.k) + more
-    found = LocalItemWeights.from_shards(shards, RULE, weight_of, work=tmp_path, memory=memory)
+    found = item_weights_from_shards(shards, RULE, weight_of, work=tmp_path, memory=memory)
     data = in_memory(shards)
     history = SparseMatrix.of(data.indptr_U1, data.items_E, 30, data.weight_E, device=CPU)
     wanted = oracle(history, RULE)
@@ -115,7 +116,7 @@ def test_weights_of_the_same_rows_by_the_same_rule_are_solved_for_once(
             return super().weights()
 
     def found(shards, rule=RULE, own=None):
-        return LocalItemWeights.from_shards(shards, rule, own, work=tmp_path, memory=MUCH)
+        return item_weights_from_shards(shards, rule, own, work=tmp_path, memory=MUCH)
 
     monkeypatch.setattr(from_shards, "OnThreads", Counted)
     first = found(shards)
@@ -137,17 +138,17 @@ def test_weights_of_the_same_rows_by_the_same_rule_are_solved_for_once(
 @pytest.mark.parametrize("name", ["history.item.npy", "speaker.weight.npy", "made-of.json"])
 @pytest.mark.parametrize("left", [0, 7, 130])
 def test_weights_whose_files_were_cut_are_solved_for_again(shards, tmp_path, name, left):
-    LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     path = tmp_path / from_shards.FOLDER / name
     data = path.read_bytes()
     path.unlink()  # what is mapped stays as it is
     path.write_bytes(data[:left])
-    found = LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    found = item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     same(found, LocalItemWeights.solved(in_memory(shards), RULE, device=CPU))
 
 
 def test_the_model_scores_and_is_saved_as_one_in_memory(shards, tmp_path):
-    found = LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    found = item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     wanted = LocalItemWeights.solved(in_memory(shards), RULE, device=CPU)
     users_B = torch.tensor([5, 0, 59, 5])
     assert torch.equal(found.score_all(users_B), wanted.score_all(users_B))
@@ -169,7 +170,7 @@ def test_the_model_scores_and_is_saved_as_one_in_memory(shards, tmp_path):
 def test_rows_that_are_set_aside_play_no_part(shards, tmp_path):
     rest = Without(shards, hold(shards, users=20, share=0.3, seed=0).rows_E)
     assert rest.n_rows < shards.n_rows
-    found = LocalItemWeights.from_shards(rest, RULE, work=tmp_path, memory=MUCH)
+    found = item_weights_from_shards(rest, RULE, work=tmp_path, memory=MUCH)
     same(found, LocalItemWeights.solved(in_memory(rest), RULE, device=CPU))
 
 
@@ -178,13 +179,13 @@ def test_what_is_allocated_stays_within_the_limit(tmp_path):
     shards = Shards.write(data, tmp_path / "shards", 2)
     rule = Neighbourhoods(k=30, l2=1.0, shrink=1.0, beta=0.5)
     memory = least_memory(4_000, 30) + (1 << 20)
-    LocalItemWeights.from_shards(shards, rule, work=tmp_path / "compiled", memory=MUCH)
+    item_weights_from_shards(shards, rule, work=tmp_path / "compiled", memory=MUCH)
     tracemalloc.start()
     try:
-        LocalItemWeights.from_shards(shards, rule, work=tmp_path / "few", memory=memory)
+        item_weights_from_shards(shards, rule, work=tmp_path / "few", memory=memory)
         few = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
-        LocalItemWeights.from_shards(shards, rule, work=tmp_path / "many", memory=MUCH)
+        item_weights_from_shards(shards, rule, work=tmp_path / "many", memory=MUCH)
         many = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -194,12 +195,12 @@ def test_what_is_allocated_stays_within_the_limit(tmp_path):
 def test_too_little_memory_is_refused_before_anything_is_written(shards, tmp_path):
     least = least_memory(30, 4)
     with pytest.raises(ResourceError, match=f"at least {least:,} bytes.*{least - 1:,} bytes are"):
-        LocalItemWeights.from_shards(shards, RULE, work=tmp_path / "work", memory=least - 1)
+        item_weights_from_shards(shards, RULE, work=tmp_path / "work", memory=least - 1)
     assert not (tmp_path / "work").exists()
 
 
 def test_an_interruption_leaves_what_was_there_before(shards, tmp_path):
-    before = LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+    before = item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     files = {path: path.read_bytes() for path in tmp_path.rglob("*.npy")}
     assert len(files) == 5
 
@@ -230,7 +231,7 @@ def test_a_folder_with_something_else_is_left_alone(shards, tmp_path):
     own = tmp_path / "item-weights" / "thesis.txt"
     own.write_text("mine")
     with pytest.raises(UsageError, match=r"holds 'thesis\.txt', which is no part of item weights"):
-        LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+        item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     assert own.read_text() == "mine"
 
 
@@ -240,7 +241,7 @@ def test_a_full_disk_is_told_before_a_page_is_missing(shards, tmp_path, monkeypa
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(ResourceError, match="the disk is full"):
-        LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+        item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -248,7 +249,7 @@ def test_a_shard_with_an_item_that_is_not_there_is_damaged(tmp_path):
     shards = Shards.write(some(20, 6, 0.3, 0), tmp_path / "shards", 1)
     np.save(shards[0].folder / "items.npy", shards[0].items_E + np.int32(1))
     with pytest.raises(DamagedError, match="outside the catalogue"):
-        LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory=MUCH)
+        item_weights_from_shards(shards, RULE, work=tmp_path, memory=MUCH)
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
@@ -257,7 +258,7 @@ def test_rows_cannot_count_less_than_nothing(shards, tmp_path, bad):
         return np.full(len(shard), bad, np.float32)
 
     with pytest.raises(DataError, match="finite numbers of at least 0"):
-        LocalItemWeights.from_shards(shards, RULE, own, work=tmp_path, memory=MUCH)
+        item_weights_from_shards(shards, RULE, own, work=tmp_path, memory=MUCH)
 
 
 def test_a_system_without_a_solution_says_what_to_raise(tmp_path):
@@ -265,12 +266,12 @@ def test_a_system_without_a_solution_says_what_to_raise(tmp_path):
     shards = Shards.write(data, tmp_path / "shards", 1)
     rule = Neighbourhoods(k=2, l2=0.0, shrink=0.0, beta=0.0)
     with pytest.raises(NumericalError, match="Use a larger l2"):
-        LocalItemWeights.from_shards(shards, rule, work=tmp_path / "work", memory=MUCH)
+        item_weights_from_shards(shards, rule, work=tmp_path / "work", memory=MUCH)
     assert list((tmp_path / "work").iterdir()) == []
 
 
 def test_other_things_than_shards_and_bytes_are_refused(shards, tmp_path):
     with pytest.raises(UsageError, match="shards must be Shards"):
-        LocalItemWeights.from_shards(sdgar.synthetic("demo"), RULE, work=tmp_path, memory=MUCH)
+        item_weights_from_shards(sdgar.synthetic("demo"), RULE, work=tmp_path, memory=MUCH)
     with pytest.raises(UsageError, match="memory must be int"):
-        LocalItemWeights.from_shards(shards, RULE, work=tmp_path, memory="4GiB")
+        item_weights_from_shards(shards, RULE, work=tmp_path, memory="4GiB")

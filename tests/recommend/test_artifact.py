@@ -17,8 +17,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.models.factors import Factors
 from sdgar.recommend import artifact

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import UsageError
 from sdgar.samplers import em
 from sdgar.samplers.ablations import Frozen

@@ -12,8 +12,8 @@ import torch
 import sdgar
 from sdgar.errors import ResourceError, UsageError
 from sdgar.scale.needs import GpuNeeds, gpu_needs
-from sdgar.scale.sharded import OnShards
 from sdgar.scale.shards import Shards
+from sdgar.scale.training import OnShards, fit_shards, train_on_shards
 from sdgar.scale.workers import Workers
 
 CPU = torch.device("cpu")
@@ -84,12 +84,12 @@ def test_too_little_memory_is_refused_with_what_helps():
 def test_what_does_not_go_together_is_refused(shards, tmp_path):
     some = {"verbose": False}
     with pytest.raises(UsageError, match="are trained on by fused-cpu here, and engine is eager"):
-        sdgar.BPR(engine="eager", device="cpu").fit_shards(shards, **some)
+        fit_shards(sdgar.BPR(engine="eager", device="cpu"), shards, **some)
     with pytest.raises(UsageError, match="users can wait on the GPU only if it trains them"):
-        sdgar.BPR(device="cpu").fit_shards(shards, how=OnShards(on_gpu=True), **some)
+        fit_shards(sdgar.BPR(device="cpu"), shards, users_on_gpu=True, **some)
     how = OnShards(workers=Workers(machine_R=(0, 0)), work=tmp_path)
     with pytest.raises(UsageError, match="2 workers train together on CPUs only"):
-        sdgar.BPR(engine="fused-gpu", device="cpu").fit_shards(shards, how=how, **some)
+        train_on_shards(sdgar.BPR(engine="fused-gpu", device="cpu"), shards, how, **some)
 
 
 def test_several_workers_train_on_cpus_unless_a_gpu_is_asked_for(monkeypatch):

@@ -12,7 +12,7 @@ import torch
 import sdgar
 from sdgar.data import splits
 from sdgar.data.held_out import HeldOut
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.neighbours import Neighbourhoods

@@ -13,11 +13,11 @@ import sdgar
 from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
 from sdgar.scale.run import needs_of, run_shards
-from sdgar.scale.sharded import OnShards
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Without, hold
-from sdgar.scale.users_on_disk import UsersOnDisk
+from sdgar.scale.training import fit_shards
+from sdgar.scale.users import UsersOnDisk
 
 from ..cli.test_cli import sdgar as command
 
@@ -56,7 +56,7 @@ def saved(model, path: Path):
 def test_users_in_memory_and_in_files_give_the_same_bytes(shards, system, tmp_path):
     found = [
         saved(
-            model_of(system).fit_shards(shards, how=OnShards(together=2, work=work), verbose=False),
+            fit_shards(model_of(system), shards, together=2, work=work, verbose=False),
             tmp_path / f"model{number}",
         )
         for number, work in enumerate((None, tmp_path / "work"))
@@ -70,8 +70,7 @@ def test_the_number_of_threads_changes_no_byte(shards, tmp_path, monkeypatch):
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            how = OnShards(together=2)
-            model = model_of("sdsoftmax").fit_shards(shards, how=how, verbose=False)
+            model = fit_shards(model_of("sdsoftmax"), shards, together=2, verbose=False)
         finally:
             torch.set_num_threads(before)
         found.append(saved(model, tmp_path / f"by{threads}"))
@@ -80,7 +79,7 @@ def test_the_number_of_threads_changes_no_byte(shards, tmp_path, monkeypatch):
 
 def test_every_user_and_every_row_is_known_to_the_model(shards):
     data = shards.interactions()
-    model = model_of("bpr").fit_shards(shards, how=OnShards(together=3), verbose=False)
+    model = fit_shards(model_of("bpr"), shards, together=3, verbose=False)
     assert model.recommender_.users.values.tolist() == data.users.values.tolist()
     assert np.array_equal(model.recommender_.history.items_E, data.items_E)
     assert len(model.recommend(data.users.values.tolist(), k=1)) == data.n_users
@@ -120,7 +119,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(shards, system, epochs,
 
 
 def test_one_epoch_is_not_run_again_for_few_validation_rows(shards, tmp_path, monkeypatch):
-    monkeypatch.setattr("sdgar.scale.sharded.FEW", 1.0)
+    monkeypatch.setattr("sdgar.scale.training.FEW", 1.0)
     told = {"memory": 1 << 30, "together": 2, "test_users": 20, "checkpoint_every": 0.0}
     model = sdgar.SDSoftmax(**SMALL["sdsoftmax"] | {"epochs": 1})
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
@@ -153,7 +152,7 @@ def test_rows_are_set_aside_alike_for_any_number_of_shards(tmp_path):
 def test_shards_of_users_who_come_once_say_that_nothing_can_be_measured(tmp_path):
     data = sdgar.Interactions.from_arrays([1, 2, 3], ["a", "b", "a"])
     with pytest.raises(DataError, match=r"no user of .* has two rows or more"):
-        model_of("bpr").fit_shards(Shards.write(data, tmp_path / "s", 2), verbose=False)
+        fit_shards(model_of("bpr"), Shards.write(data, tmp_path / "s", 2), verbose=False)
 
 
 def test_the_newest_rows_are_set_aside_where_there_are_times(tmp_path):
@@ -198,12 +197,14 @@ def test_too_little_memory_is_refused_before_anything_is_computed(shards, tmp_pa
 
 def test_parts_that_cannot_be_split_by_users_are_refused(shards):
     with pytest.raises(UsageError, match="Metric cannot be trained on users in blocks"):
-        sdgar.CML(dim=4, epochs=2).fit_shards(shards, verbose=False)
+        fit_shards(sdgar.CML(dim=4, epochs=2), shards, verbose=False)
 
 
 def test_dislikes_are_refused(shards):
-    with pytest.raises(UsageError, match=r"shards draws no dislikes, and dislikes is 0\.1"):
-        sdgar.BPR(dim=4, epochs=2, sampler__dislikes=0.1).fit_shards(shards, verbose=False)
+    with pytest.raises(
+        UsageError, match=r"shards draws no dislikes, and sampler__dislikes is 0\.1"
+    ):
+        fit_shards(sdgar.BPR(dim=4, epochs=2, sampler__dislikes=0.1), shards, verbose=False)
 
 
 def test_versions_that_no_state_has_are_removed(tmp_path):
@@ -215,8 +216,8 @@ def test_versions_that_no_state_has_are_removed(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
     again = UsersOnDisk(tmp_path, 2)
     again.load_state(first)
-    assert again.take(0, "vectors")["x"].tolist() == [1.0]
-    assert again.take(1, "states") is None
+    assert again.get(0, "vectors")["x"].tolist() == [1.0]
+    assert again.get(1, "states") is None
     assert again.has(0, "vectors")
     assert not again.has(1, "states")
     assert len(list(tmp_path.iterdir())) == 1
@@ -236,7 +237,7 @@ def test_a_full_disk_is_named(where, tmp_path, monkeypatch):
     vectors = {"u": np.zeros((2, 3), np.float32)}
     write = {
         "put": lambda: users.put(0, "vectors", vectors),
-        "room": lambda: users.room("a", (2, 3)),
+        "room": lambda: users.allocate("a", (2, 3)),
     }
     with pytest.raises(ResourceError, match="the disk is full") as found:
         write[where]()

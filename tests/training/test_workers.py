@@ -18,10 +18,10 @@ from sdgar.runs.workspace import partial_of
 from sdgar.samplers import sampled_sums
 from sdgar.scale import meeting, workers
 from sdgar.scale.run import TEST_SHARE, run_shards
-from sdgar.scale.sharded import VALID_SHARE
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Without, hold
+from sdgar.scale.training import VALID_SHARE
 
 from .workers import CHUNK, Task, run_together
 
@@ -208,7 +208,7 @@ def test_a_number_that_no_worker_can_have_is_refused(monkeypatch):
 
 def test_one_process_has_everything_and_tells_nobody():
     alone = workers.Workers()
-    alone.tell(do="run_epoch")
+    alone.send(do="run_epoch")
     alone.meet()
     assert [alone.owns(shard) for shard in range(3)] == [True] * 3
     assert alone.share({"x": torch.ones(2)})["x"].tolist() == [1, 1]

@@ -17,7 +17,7 @@ from sdgar.errors import ResourceError, SdgarError
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload(
     [
-        "sdgar.scale.shared_cpu", "sdgar.scale.run",
+        "sdgar.scale.shared_engine", "sdgar.scale.run",
         "sdgar.kernels.numba.shared_epoch", "sdgar.systems.bpr", "sdgar.systems.sdsoftmax",
         "torch.distributed",
     ]
@@ -101,7 +101,8 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
 
     import sdgar
     from sdgar.samplers import sampled_sums
-    from sdgar.scale import common, meeting, run
+    from sdgar.scale import meeting, run
+    from sdgar.scale import shared_memory as common
     from sdgar.scale.run import follow_run, run_shards
     from sdgar.scale.shards import Shards
 
@@ -136,13 +137,13 @@ def _train(task: Task, number: int, count: int, place: Path) -> str:
 
 def _mishaps(task: Task, number: int) -> None:
     """Let what is to happen to this process happen."""
-    from sdgar.scale.dealt_cpu import DealtCpuEngine
-    from sdgar.scale.users_on_disk import UsersOnDisk
+    from sdgar.scale.shared_engine import SharedCpuEngine
+    from sdgar.scale.users import UsersOnDisk
 
-    run: Callable[..., Any] = DealtCpuEngine.run_epoch
+    run: Callable[..., Any] = SharedCpuEngine.run_epoch
     blocks = []
 
-    def run_or_die(self: DealtCpuEngine, epoch: int) -> Any:
+    def run_or_die(self: SharedCpuEngine, epoch: int) -> Any:
         blocks.append(True)
         if len(blocks) == task.killed_at.get(number):
             if not task.later:
@@ -153,6 +154,6 @@ def _mishaps(task: Task, number: int) -> None:
     def full(*args: Any) -> None:
         raise ResourceError("the disk is full.", code="unwritable")
 
-    DealtCpuEngine.run_epoch = run_or_die  # type: ignore[method-assign]
+    SharedCpuEngine.run_epoch = run_or_die  # type: ignore[method-assign]
     if task.broken == number:
         UsersOnDisk.put = full  # type: ignore[method-assign]

@@ -54,14 +54,14 @@ def write_parts(
         each = max(1, cores.threads() // together.here)
         with together.working(identity), cores.torch_threads(each):
             if not together.leads:
-                while (told := together.hear()) != {"do": "end"}:
+                while (told := together.receive()) != {"do": "end"}:
                     write.part(Path(told["folder"]), lambda count: None)
                     together.meet()
                 return {}
             place = require_free(place, overwrite=overwrite)
             try:
                 with folders.whole(place, replace=overwrite) as temporary:
-                    together.tell(do="write", folder=str(temporary))
+                    together.send(do="write", folder=str(temporary))
                     with screen.counting("users", n_users) as advance:
                         write.part(temporary, lambda count: advance(count * together.count))
                         together.meet()

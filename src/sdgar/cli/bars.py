@@ -12,7 +12,7 @@ from sdgar.cli.console import Screen
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from sdgar.runs.watch import Watch
+    from sdgar.runs.run import Watch
     from sdgar.training.fit import EpochRecord, FitOptions
     from sdgar.training.trained import OnPhase, Phase
 

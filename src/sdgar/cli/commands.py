@@ -79,10 +79,6 @@ COMMANDS: Table = {
         "Show the systems there are; with a name, its settings and what it can do.",
         "sdgar.cli.systems:systems",
     ),
-    "compile": (
-        "Compile what systems need, so that their first training waits for nothing.",
-        "sdgar.cli.compile:compile",
-    ),
     "doctor": ("Show versions, devices, engines and what is missing.", "sdgar.cli.doctor:doctor"),
 }
 """The commands that need none of ``sdgar.serve``, ``sdgar.scale`` and ``sdgar.lab``."""

@@ -20,14 +20,13 @@ def info(run: options.RunFolder, as_json: options.Json = False) -> None:
     """
     from sdgar.recommend.facts import facts_of
     from sdgar.recommend.recommender import load
-    from sdgar.runs import facts
-    from sdgar.runs.workspace import partial_of
+    from sdgar.runs.workspace import partial_of, unfinished
 
     screen = Screen(as_json=as_json)
     if run.name.endswith(_PARTIAL) and run.name != _PARTIAL:
-        found = facts.unfinished(run.with_name(run.name.removesuffix(_PARTIAL)))
+        found = unfinished(run.with_name(run.name.removesuffix(_PARTIAL)))
     elif not run.exists() and partial_of(run).is_dir():
-        found = facts.unfinished(run)
+        found = unfinished(run)
     else:
         found = facts_of(run, load(run))
     tell = _tell_saved if found["finished"] else _tell_unfinished

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.contexts import Fields, left_out
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import SeenBy
 from sdgar.errors import DataError
 from sdgar.maths.rng import Stream, sort_keys

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from sdgar.contracts import Score
 from sdgar.errors import UsageError
 from sdgar.models.encoded_factors import EncodedFactors
 from sdgar.models.factors import Factors
-from sdgar.models.model import Learned
 from sdgar.models.network import Encoder, ModuleScores, Network
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Score
+    from sdgar.models.model import Learned
 
 
 class Adapter(nn.Module):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from sdgar.data.contexts import Fields
 from sdgar.discriminators.embeddings import Embeddings
 from sdgar.errors import UsageError
-from sdgar.models.factors import Factors
+
+if TYPE_CHECKING:
+    from sdgar.data.contexts import Fields
+    from sdgar.models.factors import Factors
 
 
 class Cosine(Embeddings):

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, gather, nn
 from torch.nn.functional import embedding
 
-from sdgar.contracts import Score
-from sdgar.data.contexts import Fields
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Stream, normal
 from sdgar.models.factors import Factors
@@ -18,6 +16,9 @@ from sdgar.models.field_factors import FieldFactors
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sdgar.contracts import Score
+    from sdgar.data.contexts import Fields
 
 
 class Embeddings(nn.Module):

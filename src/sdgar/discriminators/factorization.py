@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from sdgar.data.contexts import Fields
 from sdgar.discriminators.embeddings import Embeddings
 from sdgar.maths.rng import Stream
-from sdgar.models.factors import Factors
+
+if TYPE_CHECKING:
+    from sdgar.data.contexts import Fields
+    from sdgar.models.factors import Factors
 
 
 class MatrixFactorization(Embeddings):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from sdgar.data.interactions import Interactions
 from sdgar.discriminators.picked import picked_values
 from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 
 class LightGCN(Vectors):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.data.interactions import Interactions
 from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import DataError
 from sdgar.models.networks.sequence import SequenceEncoder
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 
 class Sequence(SequenceEncoder, Vectors):

@@ -10,14 +10,18 @@ all in one direction, from which a small τ does not let them return.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import Cosine
 from sdgar.maths.least_squares import HalfSweep
 from sdgar.maths.sparse import SparseMatrix
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.discriminators.cosine import Cosine
 
 _LEAST_SQUARES = HalfSweep(alpha=0.01, l2=0.01, power=1.0)
 _SMALL = 0.1

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from sdgar.data.features import Features
-from sdgar.data.interactions import Interactions
 from sdgar.discriminators.vectors import Picks, Vectors
 from sdgar.errors import DataError
+
+if TYPE_CHECKING:
+    from sdgar.data.features import Features
+    from sdgar.data.interactions import Interactions
 
 
 class Tower(nn.Module):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from sdgar.data.interactions import Interactions
 from sdgar.discriminators.picked import picked_cosines, picked_products, picked_values
 from sdgar.models.networks.inner_products import InnerProducts
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 
 class Picks(NamedTuple):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Health, Negatives, NotCovered, System
-from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 from sdgar.engines.together import Together
 from sdgar.engines.torch_optimizers import torch_optimizer
@@ -19,6 +18,9 @@ from sdgar.engines.visits import Visits
 from sdgar.maths.optimizers import moments, take_moments
 from sdgar.maths.rng import Draws, Stream, torch_seed
 from sdgar.samplers.reject import KnownItems
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 _DRAWS_AHEAD = 1 << 22
 """The number of negatives that are drawn at once. It is large because a sampler may have work to do

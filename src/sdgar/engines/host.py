@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Health, NotCovered, Sampler, Score, System
-from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 
 def scaled_weights(data: Interactions) -> NDArray[np.float32] | None:

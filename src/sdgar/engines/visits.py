@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Permutation, Stream
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 STRIDES = (2147483647, 1610612741, 1073741827, 805306457)
 """The primes above every count of positives, so that a stride meets each of them once."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import SdgarWarning
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.data.coded import Coded
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sdgar.data.contexts import Fields
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.models.factors import Factors
 from sdgar.models.field_factors import FieldFactors
 from sdgar.models.fold_in import NoVector

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import UsageError
 from sdgar.evaluation.asked import Metric, asked_metrics
 from sdgar.evaluation.counts import Counts, known_rows, overlap

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from sdgar.data.held_out import HeldOut
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.data.trec import read_qrels, read_run
 from sdgar.errors import UsageError
 from sdgar.evaluation.asked import Metric

@@ -14,12 +14,13 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import NumericalError, UsageError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.lab.study import Proposal, PrunedError, Study, Tried, require_optuna, rounded
-from sdgar.runs.run import identity_of, loop_of
-from sdgar.runs.watch import (
+from sdgar.runs.run import (
     Stop,
     Unwatched,
     Watch,
     at_once,
+    identity_of,
+    loop_of,
     never,
     require_going,
     stoppable,

@@ -62,13 +62,13 @@ class Neighbourhoods:
             if not torch.isfinite(weight_IK).all():
                 raise self.not_finite()
             return _by_speaker(near_IK, weight_IK)
-        return as_matrix(self._on_threads(history).weights(), history.n_columns)
+        return SparseMatrix.of_rows(self._on_threads(history).weights(), history.n_columns)
 
     def similarities(self, history: SparseMatrix) -> SparseMatrix:
         """Return x_ji = G_ji / (√(G_jj G_ii) + shrink) for the k items j of each S_i."""
         if not _compiled(history.device.type):
             return _by_speaker(*_OnDevice(self, history).similarities())
-        return as_matrix(self._on_threads(history).similarities(), history.n_columns)
+        return SparseMatrix.of_rows(self._on_threads(history).similarities(), history.n_columns)
 
     def _on_threads(self, history: SparseMatrix) -> OnThreads:
         from sdgar.maths.neighbours_on_threads import OnThreads
@@ -122,13 +122,6 @@ class Neighbourhoods:
             "such as 10.",
             code="singular",
         )
-
-
-def as_matrix(rows: Rows, n_columns: int) -> SparseMatrix:
-    """Return rows as a matrix of the same memory."""
-    start_R1, column_E = torch.from_numpy(rows.start_R1), torch.from_numpy(rows.column_E)
-    weight_E = torch.from_numpy(rows.weight_E) if len(rows.weight_E) else None
-    return SparseMatrix(start_R1, column_E, n_columns, weight_E)
 
 
 def user_weights(history: SparseMatrix, beta: float) -> Tensor:

@@ -22,6 +22,8 @@ from sdgar.kernels.optional import kernels_of
 if TYPE_CHECKING:
     from typing import Self
 
+    from sdgar.maths.transposing import Rows
+
 # Terms x_rj y_jc of a sparse product that are held at once, some 50 bytes each.
 _TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24
 _DOTS = 1 << 20
@@ -43,6 +45,13 @@ class SparseMatrix:
     """The number of columns."""
     weight_E: Tensor | None = None
     """The weight of each entry; None if all are 1."""
+
+    @classmethod
+    def of_rows(cls, rows: Rows, n_columns: int) -> SparseMatrix:
+        """Return a matrix of rows in NumPy arrays, whose memory it shares."""
+        weight_E = torch.from_numpy(rows.weight_E) if len(rows.weight_E) else None
+        start_R1, column_E = torch.from_numpy(rows.start_R1), torch.from_numpy(rows.column_E)
+        return cls(start_R1, column_E, n_columns, weight_E)
 
     @classmethod
     def of(

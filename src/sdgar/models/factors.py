@@ -12,13 +12,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sdgar.models.fold_in import NewContexts, Rule, VectorRule
-from sdgar.models.model import Side
 from sdgar.models.reasons import Shares, by_vectors
 from sdgar.models.saved import Saved, Wanted, array
-from sdgar.storage.folders import Tensors
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sdgar.models.model import Side
+    from sdgar.storage.folders import Tensors
 
 _PAIRS = 1 << 16
 """How many pairs of vectors are held at once."""

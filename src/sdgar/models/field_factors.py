@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from sdgar.models.factors import Factors
-from sdgar.models.saved import Wanted
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sdgar.models.saved import Wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

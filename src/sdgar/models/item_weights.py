@@ -10,22 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.arguments import a_path, of_kind
 from sdgar.data.interactions import Interactions
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.by_history import HistoryScores, saved_history
 from sdgar.models.reasons import Shares, by_weights
 from sdgar.models.saved import Saved, array, check_csr
-from sdgar.show import progress
 from sdgar.storage.folders import DamagedError, Tensors
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Self
 
-    from sdgar.scale.neighbours_from_shards import WeightOf
-    from sdgar.scale.shards import Shards
 
 Matrix = TypeVar("Matrix", Tensor, SparseMatrix)
 """How the weights are held."""
@@ -96,39 +91,6 @@ class LocalItemWeights(_ByWeights[SparseMatrix]):
 
         history = matrix(None)
         return cls(history, rule.weights(history if weight_E is None else matrix(weight_E)))
-
-    @classmethod
-    def from_shards(
-        cls,
-        shards: Shards,
-        rule: Neighbourhoods,
-        weight_of: WeightOf | None = None,
-        *,
-        work: str | Path,
-        memory: int,
-        verbose: bool | None = None,
-    ) -> Self:
-        """Solve for the weights from rows on disk, on the CPU, in bounded memory.
-
-        The users are those of the shards, one shard after the other, and the weights have the bytes
-        that ``solved`` gives for the same rows in this order. The arrays of the model stay in files
-        in the folder ``work``, mapped into memory; an older model there is replaced.
-
-        ``memory`` is the most bytes that are allocated to solve for the weights. Pages of mapped
-        files, which the system keeps as long as there is room, come on top. ``weight_of`` says how
-        much each row of a shard counts for the weights.
-        """
-        from sdgar.scale import neighbours_from_shards as from_shards
-        from sdgar.scale.shards import Shards
-
-        of_kind("shards", shards, Shards, "Open them with sdgar.Shards.open(folder).")
-        of_kind("memory", memory, int, "Give a number of bytes, such as 4 << 30.")
-
-        with progress.working("weights between items", verbose=verbose) as told:
-            matrices = from_shards.solved(
-                shards, rule, weight_of, work=a_path("work", work), memory=memory, progress=told
-            )
-        return cls(*matrices)
 
     def add_scores(self, users_B: Tensor, scores_BI: Tensor, weight: float) -> None:
         """scores_BI += weight X_B W, in the place of the scores."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.data.interactions import History
-from sdgar.maths.neighbours import as_matrix
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
 from sdgar.storage.folders import DamagedError, Tensors
+
+if TYPE_CHECKING:
+    from sdgar.data.history import History
 
 _AT_ONCE = 1 << 20
 """The most rows that are looked at at once."""
@@ -58,7 +59,7 @@ class Saved:
         n_items = self.sizes["items"]
         if self.mapped:
             arrays = (start_R1, items_E) if weight_E is None else (start_R1, items_E, weight_E)
-            return as_matrix(Rows(*arrays), n_items)
+            return SparseMatrix.of_rows(Rows(*arrays), n_items)
         return SparseMatrix.of(start_R1, items_E, n_items, weight_E, device=torch.device("cpu"))
 
 

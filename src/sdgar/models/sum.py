@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.models.factors import Factors
 from sdgar.models.fold_in import NewContexts, Rule, read_rule
 from sdgar.models.item_weights import LocalItemWeights

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import UsageError
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model, Scorer

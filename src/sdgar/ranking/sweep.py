@@ -15,7 +15,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
 from sdgar.models.parts import Parts, as_array

@@ -34,7 +34,7 @@ from sdgar.ranking.one_order import ranked
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from sdgar.data.interactions import History
+    from sdgar.data.history import History
 
 # What a score costs while its block is alive: the kernel only reads what the scorer made (and
 # the scorer may need a temporary of the same size); the torch path also holds a masked copy

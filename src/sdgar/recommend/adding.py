@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
 from sdgar.data.features import Features
+from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind, held, is_column
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER
 from sdgar.errors import ArtifactError, DataError, SdgarWarning, UsageError
 from sdgar.maths.neighbours import Neighbourhoods

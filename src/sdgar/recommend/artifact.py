@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.history import History
 from sdgar.data.id_file import id_tensors, read_ids
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.models.fold_in import read_rule
 from sdgar.models.kinds import KINDS

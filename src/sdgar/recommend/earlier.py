@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import ArtifactError
 from sdgar.models.fold_in import GREATEST, LeastSquares, NoVector, OnSphere, PopularityLost, Rule
 

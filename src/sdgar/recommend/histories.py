@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.history import History
 from sdgar.data.ids import Ids, is_column, plain
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.errors import SdgarWarning, UsageError
 from sdgar.models.fold_in import NewContexts
 

@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from sdgar.data.contexts import Fields, left_out
+from sdgar.data.history import History
 from sdgar.data.ids import Ids, held, is_column, plain
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, SeenBy
 from sdgar.errors import ArtifactError, DataError, UsageError
 from sdgar.models.fold_in import NewContexts

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History
 from sdgar.models.factors import Factors
 from sdgar.models.model import Scorer
 from sdgar.ranking.index import Finder, best_items

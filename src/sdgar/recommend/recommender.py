@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from sdgar.arguments import a_path, length, of_kind, one_of
 from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, SeenBy
 from sdgar.errors import SdgarWarning, UsageError
 from sdgar.evaluation.popularity import popularity
@@ -274,7 +275,7 @@ class Recommender(Described):
         entry; ``explain`` says more.
 
         ``rules`` re-rank each list: ``sdgar.Rules.read("rules.toml")``, alone or with facts of
-        items and dials, as ``rules.using(facts, diversity=0.3)``. The column ``rules`` says which
+        items and options, as ``rules.using(facts, diversity=0.3)``. The column ``rules`` says which
         of them acted on each entry. Scores stay those of the model.
         """
         return self.recommend_lists(

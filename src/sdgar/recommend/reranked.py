@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sdgar.data.history import History
 from sdgar.data.ids import Ids
-from sdgar.data.interactions import History
 from sdgar.maths.rng import Stream, sort_keys
 from sdgar.models.factors import Factors
 from sdgar.models.model import Model
@@ -58,8 +58,8 @@ def reranked_in_pieces(
     part: Part = (0, 1),
 ) -> Iterator[Lists]:
     """Rank and re-rank one piece after the other, each with about ``rows`` candidates."""
-    depth = min(reranking.rules.depth(k, reranking.dials), len(ids))
-    own_I = reranking.rules.blocked(facts, reranking.dials)
+    depth = min(reranking.rules.depth(k, reranking.options), len(ids))
+    own_I = reranking.rules.blocked(facts, reranking.options)
     if own_I is not None:
         blocked_I = own_I if blocked_I is None else blocked_I | own_I
     pieces = _Pieces(k, ids, reranking, facts, blocked_I, popular)
@@ -119,7 +119,7 @@ class _Pieces:
                 found.scores_TK[t],
                 items_TK.shape[1],
                 self._facts,
-                self._reranking.dials,
+                self._reranking.options,
                 score_of=partial(_looked_up, pins_P, pin_scores_TP[t]),
                 seed=None if seeds_T is None else int(seeds_T[t]),
                 history_H=part.own.of(index) if index >= 0 else None,

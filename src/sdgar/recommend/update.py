@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
-from sdgar.maths.neighbours import as_matrix
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
 from sdgar.models.by_history import HistoryScores
@@ -99,7 +99,7 @@ def _with_history(model: Model, data: Interactions) -> Model:
         return replace(model, first=first, second=second)
     if isinstance(model, HistoryScores):
         if model.device.type == "cpu":  # the rows may lie in a file, and stay there
-            history = as_matrix(Rows(data.indptr_U1, data.items_E), data.n_items)
+            history = SparseMatrix.of_rows(Rows(data.indptr_U1, data.items_E), data.n_items)
         else:
             rows = data.indptr_U1, data.items_E, data.n_items
             history = SparseMatrix.of(*rows, device=model.device)

@@ -13,7 +13,6 @@ from sdgar.training.trained import Phase
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sdgar.lab.comparison import Comparison
 
 # Okabe and Ito's colours stay apart for colour-blind readers.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
@@ -103,42 +102,6 @@ def training_figure(
     for axes in (above, below):
         axes.margins(y=0.15)
         axes.grid(alpha=0.3)
-    return figure
-
-
-def draw_comparison(comparison: Comparison, path: Path) -> Path:
-    """Write the systems of a comparison side by side as a PNG."""
-    comparison_figure(comparison).savefig(path, format="png")
-    return path
-
-
-def comparison_figure(comparison: Comparison) -> Figure:
-    """Draw each system's mean and its runs; beside them the differences to one system.
-
-    Intervals are 95 % over users. Users differ from one another far more than systems do, so the
-    intervals of two values can overlap where that of their paired difference is far from 0.
-    """
-    rows = comparison.standings
-    figure = new_figure(width=10, height=1.6 + 0.45 * len(rows))
-    values, differences = figure.subplots(1, 2, sharey=True)
-    for place, row in enumerate(rows):
-        runs = [run.metrics[comparison.metric] for run in row.runs]
-        values.plot([row.low, row.high], [place, place], color=BLUE, linewidth=2, zorder=1)
-        values.plot(row.means[comparison.metric], place, "D", color=BLUE, zorder=2)
-        values.plot(runs, [place] * len(runs), "o", color=ORANGE, markersize=3, zorder=3)
-        paired = row.versus
-        if paired is not None:
-            differences.plot([paired.low, paired.high], [place, place], color=BLUE, linewidth=2)
-            differences.plot(paired.difference, place, "D", color=BLUE)
-    values.set_yticks(range(len(rows)), [row.system for row in rows])
-    values.set_ylim(len(rows) - 0.5, -0.5)  # the best on top
-    values.set_title("value: mean, interval over users, runs (orange)", fontsize=9)
-    values.set_xlabel(f"{comparison.metric} on test rows")
-    differences.axvline(0, color=GREY, linestyle="--")
-    differences.set_title("paired difference: mean, interval over users", fontsize=9)
-    differences.set_xlabel(f"{comparison.metric} less that of {comparison.against}")
-    for axes in (values, differences):
-        axes.grid(axis="x", alpha=0.3)
     return figure
 
 

@@ -12,8 +12,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_options
 from sdgar.errors import UsageError
 from sdgar.recommend.recommender import Recommender
-from sdgar.runs.run import RunResult, run
-from sdgar.runs.watch import Stop, never
+from sdgar.runs.run import RunResult, Stop, never, run
 from sdgar.runs.workspace import partial_of, read_run
 from sdgar.settings import CHECKPOINT_SECONDS, KS
 from sdgar.storage.folders import read_record

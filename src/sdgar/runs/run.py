@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from signal import Signals
-from typing import Any
+from typing import Any, Protocol
 
 from sdgar._version import __version__
 from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
-from sdgar.errors import UsageError, unknown_name
+from sdgar.errors import StoppedError, UsageError, unknown_name
 from sdgar.evaluation.metrics import DEFINITIONS, check_metric
 from sdgar.evaluation.report import Report
 from sdgar.recommend.measuring import among_cold
@@ -28,6 +28,60 @@ from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import EpochRecord, FitOptions
 from sdgar.training.protocols import paper_options
 from sdgar.training.trained import OnPhase, Phase
+
+Stop = Callable[[], Signals | None]
+"""A function that returns the signal that asks for an end; None while there is none."""
+
+
+class Watch(Protocol):
+    """A watcher is told of one piece of work after the other, such as a trial or a run."""
+
+    def begin(self, what: str, loop: FitOptions) -> OnPhase:
+        """Take note that a piece of work begins; return the function to call after each epoch."""
+        ...
+
+    def end(self, label: str, said: str) -> None:
+        """Take note that a piece of work is over, now or earlier, and of its result."""
+        ...
+
+
+class Unwatched:
+    """A watcher that shows nothing."""
+
+    def begin(self, what: str, loop: FitOptions) -> OnPhase:
+        """Return a function that does nothing."""
+        return lambda phase, epoch: None
+
+    def end(self, label: str, said: str) -> None:
+        """Show nothing of the end."""
+
+
+def at_once(epochs: int = 1) -> FitOptions:
+    """Return the loop of a piece of work that runs all its epochs, or has none."""
+    return FitOptions(epochs=epochs, early_stopping=False)
+
+
+def never() -> Signals | None:
+    """Return None, as no signal asks for an end."""
+    return None
+
+
+def require_going(stop: Stop, kept: str) -> None:
+    """Raise if a signal asks for an end; ``kept`` says what is not lost and how to go on."""
+    signal = stop()
+    if signal is not None:
+        raise StoppedError(f"stopped by {signal.name}. {kept}", signal=signal)
+
+
+def stoppable(hear: OnPhase, stop: Stop, kept: str) -> OnPhase:
+    """Pass every epoch on, then let a signal that has come end the training."""
+
+    def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
+        hear(phase, epoch)
+        require_going(stop, kept)
+
+    return on_epoch
+
 
 PROTOCOLS = ("validated", "paper")
 _LOGGER = logging.getLogger("sdgar")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Score
 from sdgar.maths.rng import Stream, sort_keys
-from sdgar.samplers.generator import Mixture, Update
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Score
+    from sdgar.samplers.generator import Mixture, Update
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,15 +20,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from sdgar.contracts import Score
-from sdgar.samplers.generator import Mixture
 from sdgar.samplers.sampled_sums import SampledSums, within
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Score
+    from sdgar.samplers.generator import Mixture
 
 Target = Literal["kl", "linear"]
 Integrand = Literal["loss", "deviation"]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, KnownPositives, Negatives, Objective, Sampler, Score
-from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream, below
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.reject import MAX_TRIES, KnownItems
 from sdgar.samplers.static import Popularity, Uniform
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 _WORDS = 2.0**-32
 _PAIRS = 1 << 16

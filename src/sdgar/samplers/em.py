@@ -20,17 +20,20 @@ the generator has only to follow; from random tables it lags behind for many epo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Score
-from sdgar.data.interactions import History
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.samplers.closed_form import Integrand
-from sdgar.samplers.generator import Mixture
 from sdgar.samplers.sampled_sums import SampledSums
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Score
+    from sdgar.data.history import History
+    from sdgar.samplers.closed_form import Integrand
+    from sdgar.samplers.generator import Mixture
 
 _AT_ONCE = 1 << 23
 """The most numbers of a table that take a step at once."""

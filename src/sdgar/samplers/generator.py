@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
-from sdgar.contracts import Score
-from sdgar.maths.rng import Draws
-from sdgar.samplers.alias import AliasTables
+if TYPE_CHECKING:
+    from sdgar.contracts import Score
+    from sdgar.maths.rng import Draws
+    from sdgar.samplers.alias import AliasTables
 
 
 class Exchange(Protocol):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, Score
 from sdgar.maths.rng import Stream, sort_keys
-from sdgar.samplers.generator import Mixture
+
+if TYPE_CHECKING:
+    from sdgar.samplers.generator import Mixture
 
 Target = Callable[[Tensor], Tensor]
 

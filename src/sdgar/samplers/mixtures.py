@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from sdgar.machine import cores
 from sdgar.maths.rng import Draws, tail
-from sdgar.samplers.alias import AliasTables
+
+if TYPE_CHECKING:
+    from sdgar.samplers.alias import AliasTables
 
 
 def draw(

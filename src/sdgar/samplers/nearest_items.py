@@ -9,7 +9,7 @@ with uniform draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import ResourceError, UsageError, unknown_name
 from sdgar.maths.rng import Draws, below
-from sdgar.models.factors import Factors
 from sdgar.samplers.reject import KnownItems
+
+if TYPE_CHECKING:
+    from sdgar.models.factors import Factors
 
 _SCORES_AT_ONCE = 1 << 24
 _FOUND_AT_ONCE = 1 << 22

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from sdgar.contracts import Health, Score
-from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import UsageError
 from sdgar.maths.optimizers import lean
 from sdgar.maths.rng import Draws, Stream, sort_keys
 from sdgar.samplers.health import collapsed
 from sdgar.samplers.inverse_cdf import inverse_cdf
+
+if TYPE_CHECKING:
+    from sdgar.discriminators.factorization import MatrixFactorization
 
 Reward = Literal["sigmoid", "softplus"]
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Discriminator, Health, KnownPositives, Negatives, Score
 from sdgar.errors import UsageError
-from sdgar.maths.rng import Draws
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.reject import redraw_known
+
+if TYPE_CHECKING:
+    from sdgar.maths.rng import Draws
 
 
 class RankByFactor:

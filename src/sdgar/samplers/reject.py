@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import KnownPositives
-from sdgar.data.interactions import History
-from sdgar.maths.rng import Draws
+if TYPE_CHECKING:
+    from sdgar.contracts import KnownPositives
+    from sdgar.data.history import History
+    from sdgar.maths.rng import Draws
 
 MAX_TRIES = 16
 

@@ -14,16 +14,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import Score
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.samplers import mixtures
 from sdgar.samplers.alias import AliasTables
-from sdgar.samplers.generator import Mixture
+
+if TYPE_CHECKING:
+    from sdgar.contracts import Score
+    from sdgar.samplers.generator import Mixture
 
 _CHUNK, _CHUNK_ON_GPU = 1 << 22, 1 << 28
 """Numbers that a chunk looks at, one for each row, draw and state. On the CPU there should be

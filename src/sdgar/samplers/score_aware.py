@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import KnownPositives, Negatives, Score
 from sdgar.errors import UsageError
-from sdgar.maths.rng import Draws
 from sdgar.samplers.static import Static, Uniform
+
+if TYPE_CHECKING:
+    from sdgar.maths.rng import Draws
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, partial
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Health, KnownPositives, Negatives, Score
-from sdgar.data.interactions import History
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.errors import NumericalError
 from sdgar.maths.optimizers import lean, moments, take_moments
 from sdgar.maths.rng import Draws, Stream
 from sdgar.models.factors import Factors
 from sdgar.samplers.inverse_cdf import BLOCK, MOST_ROWS, Blocks, inverse_cdf, uniforms
-from sdgar.samplers.policy_gradient import PolicyGradient
+
+if TYPE_CHECKING:
+    from sdgar.data.history import History
+    from sdgar.samplers.policy_gradient import PolicyGradient
 
 _SCORES_AT_ONCE, _SCORES_AT_ONCE_ON_GPU = 1 << 22, 1 << 26
 """The most scores in memory at a time, on the CPU and on a GPU, where fewer only cost launches."""

@@ -14,7 +14,7 @@ from typing import Any
 import torch.distributed as dist
 
 from sdgar.errors import ResourceError, UsageError
-from sdgar.scale.common import place
+from sdgar.scale.shared_memory import place
 from sdgar.scale.workers import Workers
 
 JOIN_SECONDS = 300.0

@@ -15,9 +15,8 @@ import torch
 from sdgar.arguments import at_least
 from sdgar.errors import ResourceError
 from sdgar.machine.memory import free_bytes
-from sdgar.scale.sharded import START_ROWS
+from sdgar.scale.conveyor import SLOTS
 from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.slots import SLOTS
 
 if TYPE_CHECKING:
     from typing import Self
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from sdgar.scale.shards import Shards
     from sdgar.systems.learner import Learner
 
+START_ROWS = 4_000_000
+"""The most rows that the vectors and the generator are started on; of more, the first shards."""
 _ROW_BYTES = 44
 """The bytes of a row of a block: its item, its user, a filter of known pairs, its place."""
 _TABLE_BYTES, _COPY_BYTES = 12, 20

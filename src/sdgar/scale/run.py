@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -24,16 +24,18 @@ from sdgar.recommend.recommender import most_popular
 from sdgar.runs.run import RunResult, summary_of
 from sdgar.runs.workspace import WORK, Workspace, partial_of
 from sdgar.scale.needs import RamNeeds, ram_needs
-from sdgar.scale.sharded import OnShards
-from sdgar.scale.shards import Shards
 from sdgar.scale.shards.held import Held, Without, hold
+from sdgar.scale.training import OnShards, follow_on_shards, require_on_gpu, train_on_shards
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS
 from sdgar.show.printed import command as command_line
-from sdgar.systems.learner import Learner
 from sdgar.training.checkpoints import Checkpoints
-from sdgar.training.fit import EpochRecord
-from sdgar.training.trained import OnPhase, Phase
+
+if TYPE_CHECKING:
+    from sdgar.scale.shards import Shards
+    from sdgar.systems.learner import Learner
+    from sdgar.training.fit import EpochRecord
+    from sdgar.training.trained import OnPhase, Phase
 
 TEST_SHARE = 0.2
 """The share of the rows of a test user that is set aside."""
@@ -66,7 +68,7 @@ def run_shards(
     """
     require_memory(estimator, shards, together, memory)
     told = OnShards(together=together, workers=workers, gpu_memory=gpu_memory)
-    estimator.require_on_gpu(shards, told)
+    require_on_gpu(estimator, shards, told)
     identity = identity_of(estimator, shards, together, test_users, ks)
     with (
         workers.working(identity | {"sdgar": __version__}),
@@ -93,7 +95,9 @@ def run_shards(
         test = hold(shards, users=test_users, share=TEST_SHARE, seed=seed)
         train = Without(shards, test.rows_E)
         how = replace(told, work=work, memory=memory)
-        estimator.fit_shards(train, how=how, on_epoch=watch, checkpoints=checkpoints, verbose=False)
+        train_on_shards(
+            estimator, train, how, on_epoch=watch, checkpoints=checkpoints, verbose=False
+        )
         model = estimator.recommender_
         before = time.perf_counter()
         rows = rows_of(shards, test)
@@ -136,7 +140,7 @@ def follow_run(
         train = Without(shards, hold(shards, users=test_users, share=TEST_SHARE, seed=seed).rows_E)
         work = partial_of(out) / WORK
         how = OnShards(together=together, work=work, memory=memory, workers=workers)
-        estimator.follow_shards(train, how=how)
+        follow_on_shards(estimator, train, how)
 
 
 def identity_of(

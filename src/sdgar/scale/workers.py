@@ -2,7 +2,7 @@
 
 The first one leads: it decides, measures, writes and speaks. The others follow what it tells them.
 They meet as ``meeting.py`` says, and talk by torch.distributed over gloo, in plain bytes and never
-in pickles. Those of one machine also share memory; see ``common.py``.
+in pickles. Those of one machine also share memory; see ``shared_memory.py``.
 """
 
 from __future__ import annotations
@@ -138,13 +138,13 @@ class Workers:
             with self._together():
                 dist.barrier(group=self._waiting)
 
-    def tell(self, **order: Any) -> None:
+    def send(self, **order: Any) -> None:
         """Give an order to the processes that follow; nothing if this is one of them."""
         if self.count > 1 and self.leads:
             text = json.dumps(order).encode()
             self._broadcast(torch.tensor(list(text.ljust(_ROOM)), dtype=torch.uint8))
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """Return the next order of the first process."""
         room = torch.zeros(_ROOM, dtype=torch.uint8)
         self._broadcast(room)
@@ -157,8 +157,8 @@ class Workers:
         about: dict[str, Any] = {
             name: [str(one.dtype), list(one.shape)] for name, one in tensors.items()
         }
-        self.tell(**about)
-        about = about if self.leads else self.hear()
+        self.send(**about)
+        about = about if self.leads else self.receive()
         shared = {}
         for name, (dtype, shape) in about.items():
             kind = getattr(torch, dtype.removeprefix("torch."))
@@ -207,7 +207,7 @@ class Workers:
     def _end(self) -> None:
         """Let the others end, if this is the first of them."""
         with suppress(LostError):
-            self.tell(do="end")
+            self.send(do="end")
 
     def _broadcast(self, tensor: Tensor) -> None:
         with self._together():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sdgar.recommend.rules import Dials, Reranked, Rules
+from sdgar.recommend.rules import Reranked, RerankOptions, Rules
 from sdgar.serve.catalogue import Blocked, Catalogue
 from sdgar.serve.snapshot import Items, Snapshot
 from sdgar.serve.told import Listed
@@ -30,7 +30,7 @@ class House:
         self._rules, self._catalogue = rules, catalogue
         self._blocked: tuple[object, Blocked, Blocked] | None = None
 
-    def acts(self, dials: Dials) -> bool:
+    def acts(self, dials: RerankOptions) -> bool:
         """Tell whether lists must be ranked again."""
         return bool(self._rules) or bool(dials.diversity) or bool(dials.popularity)
 
@@ -55,7 +55,7 @@ class House:
         snapshot: Snapshot,
         whom: Whom,
         k: int,
-        dials: Dials,
+        dials: RerankOptions,
         out: frozenset[int],
         candidates: Candidates,
         call: Call,

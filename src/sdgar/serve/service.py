@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdgar.errors import UsageError
-from sdgar.recommend.rules import Dials
+from sdgar.recommend.rules import RerankOptions
 from sdgar.serve import schemas
 from sdgar.serve.activity import ImpressionLog, RecentEvents
 from sdgar.serve.batches import Batches
@@ -44,7 +44,7 @@ _MOST_DEPTH = 3_000
 """A list is taken from at most so many best items before the rest is filtered out here."""
 
 
-_NO_DIALS = Dials()
+_NO_DIALS = RerankOptions()
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Service:
         dials = _NO_DIALS
         if asked.diversity or asked.popularity or asked.exclude_categories:
             out_of = frozenset(asked.exclude_categories or ())
-            dials = Dials(asked.diversity, asked.popularity, out_of)
+            dials = RerankOptions(asked.diversity, asked.popularity, out_of)
 
         async def candidates(depth: int) -> Listed:
             return without(await self._best(snapshot, whom, asked, out, depth), out, depth)

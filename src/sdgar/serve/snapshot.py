@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import NumericalError, UsageError
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model

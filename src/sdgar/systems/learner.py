@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -13,28 +13,19 @@ from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
 from sdgar.machine.memory import require_memory
 from sdgar.maths.optimizers import make_optimizer
-from sdgar.maths.rng import check_seed
 from sdgar.parts.register import Ingredients
-from sdgar.parts.users import for_users
 from sdgar.samplers.dislikes import require_dislikes, share_of, with_dislikes
-from sdgar.scale.needs import gpu_needs
-from sdgar.scale.sharded import OnShards, ShardedTraining
-from sdgar.scale.shards import Shards
 from sdgar.settings import Group
 from sdgar.systems.base import estimator
 from sdgar.systems.loop import CPU, Looped
 from sdgar.training import further
-from sdgar.training.checkpoints import Checkpoints
 from sdgar.training.fit import FitOptions
 from sdgar.training.further import WarmStart
 from sdgar.training.memory import ItemMemory, Memory
-from sdgar.training.protocols import Training
-from sdgar.training.trained import OnPhase
 
 if TYPE_CHECKING:
     from typing import Self
 
-IN_MEMORY = OnShards()
 SCHEDULES = ("constant", "linear")
 """The ways in which the learning rate can change."""
 
@@ -153,66 +144,6 @@ class Learner(Looped):
             seen_elsewhere=data.fields is not None and data.seen_by == "user",
             recommends=recommends,
         )
-
-    def fit_shards(
-        self,
-        shards: Shards,
-        *,
-        how: OnShards = IN_MEMORY,
-        on_epoch: OnPhase | None = None,
-        checkpoints: Checkpoints | None = None,
-        verbose: bool | None = None,
-    ) -> Self:
-        """Learn from interactions in shards, of which some are in memory at a time.
-
-        ``how`` says where users are while others are trained: in memory, in a folder, or on the GPU
-        that trains. That does not change the model.
-
-        >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
-        >>> shards = sdgar.Shards.write(data, "some.shards", 2)
-        >>> model = sdgar.BPR(dim=2, epochs=3).fit_shards(shards)
-        >>> sorted(model.recommend([3], k=2)["item"])
-        ['b', 'c']
-        """
-        if share_of(self.sampler.dislikes):
-            raise UsageError(
-                "training on shards draws no dislikes, and sampler__dislikes is "
-                f"{self.sampler.dislikes:g}. Set it to 0, or read the events into memory.",
-                code="unused_dislikes",
-            )
-        rows = cast("Interactions", shards)  # of which only sizes are asked for
-        run = self._on_shards(rows, how, checkpoints)
-        self.require_on_gpu(shards, how)
-        training = ShardedTraining(run, shards, how, for_users)
-        with self._told(run, rows, on_epoch, verbose):
-            trained = training.run()
-        return self._keep_trained(trained, training.everything, verbose)
-
-    def follow_shards(self, shards: Shards, *, how: OnShards) -> None:
-        """Do the part of one worker in a training on shards, which the first worker leads."""
-        run = self._on_shards(cast("Interactions", shards), how, None)
-        ShardedTraining(run, shards, how, for_users).follow()
-
-    def _on_shards(
-        self, rows: Interactions, how: OnShards, checkpoints: Checkpoints | None
-    ) -> Training:
-        settled = self.settled(rows)
-        return Training(
-            recipe=settled,
-            options=settled.fit_options(),
-            seed=check_seed(self.seed),
-            engine=self.engine,
-            device=how.device(self.device),
-            checkpoints=checkpoints,
-            memory=self.beside(rows),
-        )
-
-    def require_on_gpu(self, shards: Shards, how: OnShards) -> None:
-        """Raise if training takes more memory of the GPU than it may; on a CPU it takes none."""
-        device = how.device(self.device)
-        if device.type == "cuda":
-            needs = gpu_needs(self, shards, how.together, on_gpu=how.on_gpu)
-            needs.require_within(how.gpu_memory, how.together, device)
 
     def beside(self, data: Interactions) -> Memory | None:
         """Say which memory is added to the trained model, if there is to be one.

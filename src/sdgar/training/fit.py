@@ -14,7 +14,7 @@ from torch import Tensor
 from sdgar.arguments import at_least
 from sdgar.contracts import Engine, Health, System
 from sdgar.data.held_out import HeldOut
-from sdgar.data.interactions import History
+from sdgar.data.history import History
 from sdgar.errors import NumericalError
 from sdgar.evaluation.metrics import check_metric
 from sdgar.evaluation.report import evaluate

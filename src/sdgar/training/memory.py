@@ -21,7 +21,8 @@ from torch import Tensor
 
 from sdgar.arguments import at_least, not_negative
 from sdgar.data.held_out import HeldOut
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.history import History
+from sdgar.data.interactions import Interactions
 from sdgar.evaluation.report import evaluate
 from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights

@@ -11,7 +11,8 @@ import torch
 
 from sdgar.contracts import Engine, System
 from sdgar.data.held_out import HeldOut
-from sdgar.data.interactions import History, Interactions
+from sdgar.data.history import History
+from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_engine
 from sdgar.evaluation.report import evaluate
 from sdgar.machine import cores

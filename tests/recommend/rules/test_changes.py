@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from sdgar.errors import UsageError
-from sdgar.recommend.rules import Dials, Facts, Rules
-from sdgar.recommend.rules.changes import Exploration
+from sdgar.recommend.rules import Facts, RerankOptions, Rules
+from sdgar.recommend.rules.changes import ExplorationRule
 
 DAY = 86_400.0
 
 
-def listed(rules: Rules, scores, facts=None, dials=None, k=None, **options) -> list[int]:
+def listed(rules: Rules, scores, facts=None, options=None, k=None, **more) -> list[int]:
     items = np.arange(len(scores))
     found = rules.apply(
-        items, np.array(scores, float), k or len(scores), facts or Facts(), dials or Dials(),
-        **options,
+        items, np.array(scores, float), k or len(scores), facts or Facts(),
+        options or RerankOptions(), **more,
     )  # fmt: skip
     return found.items_K.tolist()
 
@@ -45,7 +45,7 @@ def test_boosts_and_dials_mean_the_same_for_scores_in_other_units(
             "exploration": {"temperature": 0.37},
         }
     )
-    dials = Dials(diversity, popularity)
+    dials = RerankOptions(diversity, popularity)
     # Whole numbers times these scales stay apart by far more than the last digits.
     other = np.array(scores, float) * scale + shift * scale
     assert listed(rules, scores, facts, dials) == listed(rules, other, facts, dials)
@@ -91,7 +91,9 @@ def test_boosts_add_up_and_are_noted_by_name_or_by_what_they_are_about():
 )
 def test_the_popularity_dial_goes_from_the_rarest_to_the_most_popular(dial, wanted):
     facts = Facts(popularity_I=np.array([0, 3, 100, 10]))
-    assert listed(Rules.none(), [4.0, 3.0, 2.0, 1.0], facts, Dials(popularity=dial)) == wanted
+    assert (
+        listed(Rules.none(), [4.0, 3.0, 2.0, 1.0], facts, RerankOptions(popularity=dial)) == wanted
+    )
     rules = Rules.of({"popularity": {"dial": dial}})
     assert listed(rules, [4.0, 3.0, 2.0, 1.0], facts) == wanted
 
@@ -102,14 +104,19 @@ def test_popularity_is_the_equation_of_its_docstring():
     z, q = ((v - v.mean()) / v.std() for v in (scores, np.log1p(count)))
     for p in (-0.6, -0.2, 0.3, 0.7):
         wanted = np.argsort(-((1 - abs(p)) * z + p * q), kind="stable")
-        assert listed(Rules.none(), scores, facts, Dials(popularity=p)) == wanted.tolist()
+        assert listed(Rules.none(), scores, facts, RerankOptions(popularity=p)) == wanted.tolist()
 
 
 def test_dials_of_a_request_and_of_the_rules_are_added():
     facts = Facts(popularity_I=np.array([0, 3, 100, 10]))
     against = Rules.of({"popularity": {"dial": -1.0}})
-    assert listed(against, [4.0, 3.0, 2.0, 1.0], facts, Dials(popularity=1.0)) == [0, 1, 2, 3]
-    assert against.depth(10, Dials(popularity=1.0)) == 100
+    assert listed(against, [4.0, 3.0, 2.0, 1.0], facts, RerankOptions(popularity=1.0)) == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    assert against.depth(10, RerankOptions(popularity=1.0)) == 100
 
 
 def test_freshness_halves_with_every_half_life():
@@ -164,11 +171,11 @@ def test_what_is_explored_first_is_a_draw_from_the_softmax():
 def test_thompson_adds_normal_noise_of_the_stated_size():
     """A right program fails in one of a million seeds; the seed is fixed."""
     n = 4000
-    rule = Exploration(0.8, method="thompson")
+    rule = ExplorationRule(0.8, method="thompson")
     z = np.linspace(-1, 1, n)
     noise = (rule.change(z, np.arange(n), [[] for _ in z], 3) - z) / 0.8
     assert kstest(noise, "norm").pvalue > 1e-6
-    other = Exploration(0.8).change(z, np.arange(n), [[] for _ in z], 3)
+    other = ExplorationRule(0.8).change(z, np.arange(n), [[] for _ in z], 3)
     assert kstest((other - z) / 0.8, "norm").pvalue < 1e-6  # the other noise is Gumbel's
 
 
@@ -187,10 +194,10 @@ def test_a_draw_depends_on_the_item_and_not_on_the_other_candidates():
 
 
 def test_dials_without_anything_to_go_by_are_refused_in_words():
-    with pytest.raises(UsageError, match=r"popularity of items.*Leave the popularity dial"):
-        listed(Rules.none(), [1.0, 2.0], dials=Dials(popularity=0.1))
+    with pytest.raises(UsageError, match=r"popularity of items.*Leave popularity"):
+        listed(Rules.none(), [1.0, 2.0], options=RerankOptions(popularity=0.1))
     with pytest.raises(UsageError, match=r"cannot be compared.*Give facts of items") as raised:
-        listed(Rules.none(), [1.0, 2.0], dials=Dials(0.1))
+        listed(Rules.none(), [1.0, 2.0], options=RerankOptions(0.1))
     assert raised.value.code == "nothing_to_go_by"
     on = Rules.of({"diversity": {"strength": 0.5, "on": "vectors"}})
     with pytest.raises(UsageError, match="no vectors"):
@@ -207,6 +214,6 @@ def test_dials_without_anything_to_go_by_are_refused_in_words():
 )  # fmt: skip
 def test_a_dial_out_of_range_is_refused(wrong):
     with pytest.raises(UsageError) as raised:
-        Dials(**wrong)
-    assert raised.value.code == "bad_dial"
+        RerankOptions(**wrong)
+    assert raised.value.code == "bad_option"
     assert next(iter(wrong)) in str(raised.value)

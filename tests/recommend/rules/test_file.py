@@ -10,7 +10,7 @@ import pytest
 import sdgar
 from sdgar.errors import UsageError
 from sdgar.recommend.rules import Facts, Rules
-from sdgar.recommend.rules.times import length, moment
+from sdgar.recommend.rules.facts import duration, moment
 
 WHOLE = """
 now = 2026-03-01
@@ -126,8 +126,8 @@ MISTAKES = [
     ('[[block]]\nitems = ["a"]\n[[block]]\nitems = 1.5', "[[block]] number 2: items is [1.5]"),
     ('block = 3', "[[block]] must be a table of settings, got 3"),
     ('[[age]]\nfield = "out"', "[[age]]: it has no bound"),
-    ('[[age]]\nat_least = 7', "at_least is 7, which is no length of time"),
-    ('[[age]]\nat_least = "0d"', "no length of time"),
+    ('[[age]]\nat_least = 7', "at_least is 7, which is not a duration"),
+    ('[[age]]\nat_least = "0d"', "which is not a duration"),
     ('[[age]]\nat_least = "2d"\nat_most = "1d"', "at_least is more than at_most"),
     ('[[cap]]\nby = "maker"', "at_most is missing"),
     ('[[cap]]\nat_most = 0', "at_most is 0. Write a whole number from 1"),
@@ -137,7 +137,7 @@ MISTAKES = [
     ('[[pin]]\nitems = ["a"]\nat = 0', "at is 0"),
     ('[popularity]\ndial = 2', "[popularity]: dial is 2. Write a number from -1 to 1."),
     ('[popularity]', "dial is missing"),
-    ('[[popularity]]\ndial = 1', "popularity is there once. Write [popularity]"),
+    ('[[popularity]]\ndial = 1', "popularity is allowed once. Write [popularity]"),
     ('[freshness]\nweight = 1', "half_life is missing"),
     ('[freshness]\nhalf_life = "soon"', "half_life is 'soon'"),
     ('[diversity]\nstrength = 1.2', "strength is 1.2. Write a number from 0 to 1."),
@@ -148,7 +148,7 @@ MISTAKES = [
     ('[exploration]\ntemperature = 1\nseed = -1', "seed is -1"),
     ('[exploration]\ntemperature = 1\nmethod = "tompson"', "Did you mean 'thompson'"),
     ('candidates = 0', "candidates is 0. Write a whole number from 1 to 100,000."),
-    ('now = "soon"', "now is 'soon', which is no moment"),
+    ('now = "soon"', "now is 'soon', which is not a date"),
     ('[[block]\nitems = 1', "is not TOML"),
     ("x = " + "[" * 4000, "is not TOML"),
     (b"# \xff", "is not UTF-8 text"),
@@ -240,9 +240,9 @@ def test_moments_are_read_however_they_are_spelt(value, seconds):
 
 
 def test_lengths_of_time_have_a_unit():
-    assert length("1.5h") == 5400
-    assert length("1y") == 365 * length("1d")
-    assert [length(text) for text in ("7", 7, "d", "-1d", "0s", None)] == [None] * 6
+    assert duration("1.5h") == 5400
+    assert duration("1y") == 365 * duration("1d")
+    assert [duration(text) for text in ("7", 7, "d", "-1d", "0s", None)] == [None] * 6
 
 
 def test_rules_tell_what_they_do_not_find():
@@ -273,7 +273,7 @@ def test_facts_are_found_by_number_and_by_id():
     assert facts.value_of(1, "maker") == "m"
     assert facts.value_of(0, "maker") is None
     assert facts.fields() == {"category", "maker"}
-    assert facts.numbers_of([30, "10", "x"]).tolist() == [2, 0, -1]
+    assert facts.index_of([30, "10", "x"]).tolist() == [2, 0, -1]
     seen = Facts(first_seen_I=np.array([5.0, np.nan]))
     assert seen.value_of(0, "first_seen") == 5.0
     assert seen.value_of(1, "first_seen") is None

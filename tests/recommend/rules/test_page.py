@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from sdgar.recommend.rules import Rules
-from sdgar.recommend.rules.file import _ONCE, _REPEATED
+from sdgar.recommend.rules.file import ONCE, REPEATED
 
 PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
 
@@ -19,4 +19,4 @@ def test_the_file_of_the_page_can_be_read():
 
 def test_the_table_of_the_page_has_every_rule():
     named = re.findall(r"^\| `\[+(\w+)\]+` \|", PAGE.read_text(), re.MULTILINE)
-    assert named == [*_REPEATED, *_ONCE]
+    assert named == [*REPEATED, *ONCE]

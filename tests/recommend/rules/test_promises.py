@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdgar.errors import UsageError
-from sdgar.recommend.rules import Dials, Facts, Rules
+from sdgar.recommend.rules import Facts, RerankOptions, Rules
 
 ITEMS = 14
 CATEGORIES = ("a", "b", "c")
@@ -71,7 +71,7 @@ PROBLEM = st.tuples(
     ),
     st.integers(1, 10),
     st.builds(
-        Dials, st.sampled_from([0.0, 0.4]), st.sampled_from([-1.0, 0.0, 0.7]),
+        RerankOptions, st.sampled_from([0.0, 0.4]), st.sampled_from([-1.0, 0.0, 0.7]),
         st.sampled_from([frozenset(), frozenset({"a"})]),
     ),
 )  # fmt: skip
@@ -172,7 +172,7 @@ def test_pins_have_their_places(problem):
 def test_no_rules_and_no_dials_give_the_best_k(problem):
     _, known, pairs, k, _ = problem
     nothing = {"block": [], "allow": [], "boost": [], "bury": [], "cap": [], "pin": []}
-    found = apply((nothing, known, pairs, k, Dials()))
+    found = apply((nothing, known, pairs, k, RerankOptions()))
     best: dict[int, float] = {}
     for item, score in pairs:
         if item >= 0 and np.isfinite(score):
@@ -200,7 +200,7 @@ def test_items_that_the_facts_do_not_reach_have_no_categories():
     allow = Rules.of({"allow": [{"categories": ["a"]}]})
     assert allow.apply(items, scores, 3, known).items_K.tolist() == [0]
     block = Rules.of({"block": [{"categories": ["a"]}], "cap": [{"at_most": 1}]})
-    found = block.apply(items, scores, 3, known, Dials(0.5, -0.5))
+    found = block.apply(items, scores, 3, known, RerankOptions(0.5, -0.5))
     assert set(found.items_K.tolist()) == {7, 9}
 
 
@@ -209,12 +209,12 @@ def test_what_cannot_be_applied_is_refused():
         Rules.none().apply(np.arange(3), np.ones(2), 3, Facts())
     with pytest.raises(UsageError, match="facts must be Facts"):
         Rules.none().apply(np.arange(3), np.ones(3), 3, {})
-    with pytest.raises(UsageError, match="dials must be Dials"):
+    with pytest.raises(UsageError, match="options must be RerankOptions"):
         Rules.none().apply(np.arange(3), np.ones(3), 3, Facts(), {"diversity": 0.3})
     explore = Rules.of({"exploration": {"temperature": 1}})
     with pytest.raises(UsageError, match="seed must be an integer"):
         explore.apply(np.arange(3), np.ones(3), 3, Facts(), seed=-1)
-    with pytest.raises(UsageError, match="numbers of items from 0 on, got -1"):
+    with pytest.raises(UsageError, match="indices of items from 0, got -1"):
         Facts({-1: {}})
 
 

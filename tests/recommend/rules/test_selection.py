@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from sdgar.recommend.rules import Dials, Facts, Rules
+from sdgar.recommend.rules import Facts, RerankOptions, Rules
 
 N = 6
 SEEDS = range(12)
@@ -156,7 +156,7 @@ def test_calibration_is_the_best_of_all_lists_step_by_step(seed, diversity):
         4,
     )  # fmt: skip
     rules = Rules.of({"calibration": {"strength": 0.5}})
-    found = rules.apply(items, scores, 4, facts, Dials(diversity), history_H=history)
+    found = rules.apply(items, scores, 4, facts, RerankOptions(diversity), history_H=history)
     assert found.items_K.tolist() == items[list(wanted)].tolist()
 
 

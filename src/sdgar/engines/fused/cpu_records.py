@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.contracts import System
-from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
@@ -22,6 +20,8 @@ from sdgar.maths.rng import Permutation
 from sdgar.samplers.dislikes import WithDislikes
 
 if TYPE_CHECKING:
+    from sdgar.contracts import System
+    from sdgar.data.interactions import Interactions
     from sdgar.kernels.numba.contexts import Summed, Tables
     from sdgar.kernels.numba.epoch import Scratch, Steps
     from sdgar.kernels.numba.known import Known

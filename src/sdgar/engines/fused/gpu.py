@@ -8,14 +8,13 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
-from sdgar.data.interactions import Interactions
 from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
@@ -25,6 +24,9 @@ from sdgar.engines.fused.gpu_rows import Rows
 from sdgar.engines.fused.plan import GPU
 from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
 
 _MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM, _MOST_NUMBERS = 64, 32, 512, 1 << 14
 """The limits of what a kernel can hold of a visit in registers; the last one is that of the numbers

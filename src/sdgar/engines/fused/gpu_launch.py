@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor
 
 from sdgar.engines.fused.gpu_records import THETA_LIMIT, Draw, Loss, Pick, Scores, Step
 from sdgar.engines.fused.gpu_room import Room, power
-from sdgar.engines.fused.gpu_rows import Rows
 from sdgar.maths.rng import Permutation
+
+if TYPE_CHECKING:
+    from sdgar.engines.fused.gpu_rows import Rows
 
 
 def draw_chunk(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from sdgar.contracts import System
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
-from sdgar.engines.fused.gpu_records import Draw, Loss, Scores, Step
-from sdgar.engines.fused.gpu_rows import Rows
 from sdgar.engines.visits import STRIDES
+
+if TYPE_CHECKING:
+    from sdgar.contracts import System
+    from sdgar.engines.fused.gpu_records import Draw, Loss, Scores, Step
+    from sdgar.engines.fused.gpu_rows import Rows
 
 Model = MatrixFactorization | Metric | Cosine
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from sdgar.data.interactions import Interactions
 from sdgar.engines import host
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sdgar.data.interactions import Interactions
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,10 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sdgar.contracts import System
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
@@ -42,6 +41,9 @@ from sdgar.samplers.dislikes import WithDislikes
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
+
+if TYPE_CHECKING:
+    from sdgar.contracts import System
 
 Lower = Callable[..., Any]
 """A function that lowers a part: it returns the record of the part that kernels read."""

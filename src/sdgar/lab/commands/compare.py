@@ -60,8 +60,8 @@ def compare(
     from sdgar.data import splits
     from sdgar.evaluation.metrics import check_metric
     from sdgar.lab import compare as comparing
-    from sdgar.lab.candidates import candidates_of
-    from sdgar.lab.conditions import Conditions
+    from sdgar.lab import files as writing
+    from sdgar.lab.conditions import Conditions, candidates_of
     from sdgar.lab.results import require_ours
 
     screen = Screen(as_json=as_json)
@@ -113,11 +113,11 @@ def compare(
         )  # fmt: skip
     _report(screen, context, found, explain=explain)
     if out is not None:
-        undrawn = comparing.save(found, out)
+        undrawn = writing.save(found, out)
         if undrawn:
             screen.warn(f"no picture: {undrawn}")
         screen.say("saved", str(out))
-    for file, write in ((latex, comparing.save_latex), (csv, comparing.save_csv)):
+    for file, write in ((latex, writing.save_latex), (csv, writing.save_csv)):
         if file is not None:
             write(found, file)
             screen.say("saved", str(file))

@@ -56,7 +56,7 @@ def paper(
         )
     setting = experiments.Setting(data=data, quick=quick, device=device, seeds=all_seeds)
     chosen = experiments.named(name)
-    todo = {experiment.TITLE: experiment.measurements(setting) for experiment in chosen}
+    todo = {experiment.title: experiment.measurements(setting) for experiment in chosen}
     for title, several in todo.items():
         screen.say("plan", f"{title}: {len(several)} pieces, {_guess(several)}")
     if len(todo) > 1:
@@ -69,7 +69,7 @@ def paper(
         written = experiments.run(chosen, out, setting, watch=watch, stop=stop)
     for path in written:
         screen.say("saved", str(path))
-    screen.result({"experiments": [e.NAME for e in chosen], "files": [str(p) for p in written]})
+    screen.result({"experiments": [e.name for e in chosen], "files": [str(p) for p in written]})
 
 
 def _guess(several: Sequence[Measurement]) -> str:

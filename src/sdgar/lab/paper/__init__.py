@@ -1,30 +1,29 @@
-"""The paper's tables and figures, one module each: what is measured, and how it is written.
+"""The paper's tables and figures: what is measured, and how it is written.
 
-An experiment is a module with NAME, TITLE, ``measurements(setting)`` and ``write(rows, out,
-setting)``. Measurements are made once and kept (``measurements.py``); tables and pictures come from
-their rows alone.
+Measurements are made once and kept (``measurements.py``); tables and figures come from their rows
+alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
 from sdgar.errors import unknown_name
-from sdgar.lab.paper import items, sensitivity, table1, table2, times, trend
-from sdgar.lab.paper.measurements import Pace, Setting, measured
-from sdgar.runs.watch import Stop, Watch, at_once
+from sdgar.lab.paper.curves import SENSITIVITY, TREND
+from sdgar.lab.paper.measurements import Experiment, Pace, Setting, measured
+from sdgar.lab.paper.seconds import BY_ITEMS, TIME
+from sdgar.lab.paper.sheets import Sheet
+from sdgar.lab.paper.tables import TABLE1, TABLE2
+from sdgar.runs.run import Stop, Watch, at_once
 from sdgar.storage.folders import in_the_way
 
 __all__ = ["EXPERIMENTS", "Setting", "named", "run"]
 
-EXPERIMENTS: dict[str, ModuleType] = {
-    module.NAME: module for module in (table1, table2, trend, times, items, sensitivity)
-}
+EXPERIMENTS = {one.name: one for one in (TABLE1, TABLE2, TREND, TIME, BY_ITEMS, SENSITIVITY)}
 
 
-def named(name: str) -> list[ModuleType]:
+def named(name: str) -> list[Experiment]:
     """Return the experiment of that name, or all of them."""
     if name == "all":
         return list(EXPERIMENTS.values())
@@ -34,23 +33,23 @@ def named(name: str) -> list[ModuleType]:
 
 
 def run(
-    experiments: Sequence[ModuleType], out: Path, setting: Setting, *, watch: Watch, stop: Stop
+    experiments: Sequence[Experiment], out: Path, setting: Setting, *, watch: Watch, stop: Stop
 ) -> list[Path]:
     """Measure what is not measured yet, then write NAME.json, .csv, .md and, if drawn, .png."""
     for experiment in experiments:
-        _require_free(out, experiment.NAME)
-    todo = {experiment.NAME: experiment.measurements(setting) for experiment in experiments}
+        _require_free(out, experiment.name)
+    todo = {experiment.name: experiment.measurements(setting) for experiment in experiments}
     pace = Pace(sum(one.seconds for several in todo.values() for one in several))
     written = []
     for experiment in experiments:
+        name = experiment.name
         rows = measured(
-            todo[experiment.NAME], out / f"{experiment.NAME}.jsonl", setting,
-            watch=watch, stop=stop, pace=pace,
-        )  # fmt: skip
-        watch.begin(f"{experiment.NAME}: tables and figures", at_once())
-        experiment.write(rows, out, setting)
-        watch.end("written", str(out / f"{experiment.NAME}.md"))
-        files = sorted(out.glob(f"{experiment.NAME}*"))
+            todo[name], out / f"{name}.jsonl", setting, watch=watch, stop=stop, pace=pace
+        )
+        watch.begin(f"{name}: tables and figures", at_once())
+        experiment.write(rows, Sheet(out, name, experiment.title), setting)
+        watch.end("written", str(out / f"{name}.md"))
+        files = sorted(out.glob(f"{name}*"))
         written += [file for file in files if file.suffix in (".md", ".csv", ".json", ".png")]
     return written
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -22,21 +23,40 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKS = "os^Dv<>"
 
 
-def write_rows(rows: Sequence[Row], out: Path, name: str) -> None:
-    """Write all rows as JSON, and as CSV those of their values that fit a cell."""
-    _write(out / f"{name}.json", json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
-    plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
-    columns = list(dict.fromkeys(key for row in plain for key in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(plain)
-    _write(out / f"{name}.csv", text.getvalue())
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The files of one experiment: OUT/NAME.json, .csv, .md and .png."""
 
+    out: Path
+    """The folder of the files."""
+    name: str
+    """The name of the experiment."""
+    title: str
+    """The heading of the table."""
 
-def write_markdown(out: Path, name: str, parts: Sequence[str]) -> None:
-    """Write paragraphs and tables as Markdown."""
-    _write(out / f"{name}.md", "\n\n".join(parts) + "\n")
+    def write_rows(self, rows: Sequence[Row], *, suffix: str = "") -> None:
+        """Write all rows as JSON, and as CSV those of their values that fit a cell."""
+        self._write(f"{suffix}.json", json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
+        plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
+        columns = list(dict.fromkeys(key for row in plain for key in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(plain)
+        self._write(f"{suffix}.csv", text.getvalue())
+
+    def write_markdown(self, parts: Sequence[str], *, of: str = "") -> None:
+        """Write the title, paragraphs and tables as Markdown."""
+        self._write(".md", "\n\n".join([f"# {self.title}{of}", *parts]) + "\n")
+
+    def write_figure(self, figure: Figure) -> None:
+        """Write a figure as PNG."""
+        with replacing(self.out / f"{self.name}.png") as temporary:
+            figure.savefig(temporary, format="png")
+
+    def _write(self, suffix: str, text: str) -> None:
+        with replacing(self.out / f"{self.name}{suffix}") as temporary:
+            temporary.write_text(text)
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -51,12 +71,6 @@ def mean_and_spread(values: Sequence[float]) -> str:
         return "–"
     spread = f" ± {stdev(values):.4f}" if len(values) > 1 else ""
     return f"{mean(values):.4f}{spread}"
-
-
-def write_figure(figure: Figure, out: Path, name: str) -> None:
-    """Write a figure as PNG."""
-    with replacing(out / f"{name}.png") as temporary:
-        figure.savefig(temporary, format="png")
 
 
 def panels(
@@ -103,8 +117,3 @@ def made_on(rows: Sequence[Row]) -> str:
         for m in (row["made_on"] for row in rows)
     )
     return "Made on: " + "; ".join(machines) + "."
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text)

@@ -1,8 +1,16 @@
-"""What is known of items, by their numbers: categories, fields, popularity, vectors and times."""
+"""Facts about items, and the conditions by which rules select items.
+
+Facts are categories, other fields, popularity, vectors and times. They are kept by the index of an
+item in the model.
+"""
 
 from __future__ import annotations
 
+import datetime
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,24 +18,100 @@ from numpy.typing import NDArray
 
 from sdgar.data.coded import Coded
 from sdgar.data.ids import Ids, is_missing, plain
+from sdgar.data.moments import COUNTS
 from sdgar.errors import UsageError
-from sdgar.recommend.rules.times import moment
-from sdgar.recommend.rules.which import Which
 
 CATEGORY = "category"
 """The name of the field that holds the categories of an item."""
 FIRST_SEEN = "first_seen"
-"""The name of the field that says since when there is an item."""
+"""The name of the field that holds the time when an item appeared."""
 _CATEGORIES = ("categories", CATEGORY)
+_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
+"""The seconds of each unit of time; a year has 365 days."""
+_MICROS = 1_000_000
+_FIRST_YEAR, _LAST_YEAR = 1000, 9999
+
+FieldValue = str | int | float | bool
+"""A value that a condition accepts."""
+Bound = int | float | datetime.date
+"""The minimum or maximum of a condition: a number or a date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on a field: one of some values, or a range."""
+
+    field: str
+    """The name of the field; ``category`` means the categories."""
+    any_of: tuple[FieldValue, ...] = ()
+    """The accepted values; empty for a range."""
+    at_least: Bound | None = None
+    """The minimum, if there is one."""
+    at_most: Bound | None = None
+    """The maximum, if there is one."""
+
+    def holds(self, values: tuple[Any, ...]) -> bool:
+        """Return whether one of the values of a field meets the condition."""
+        if self.any_of:
+            return any(_equal(value, wanted) for value in values for wanted in self.any_of)
+        return any(self._in_range(value) for value in values)
+
+    def words(self) -> str:
+        """Return a short text of the condition."""
+        if self.any_of:
+            return f"{self.field} {' or '.join(_spelled(value) for value in self.any_of)}"
+        parts = [f"at least {self.at_least}"] if self.at_least is not None else []
+        parts += [f"at most {self.at_most}"] if self.at_most is not None else []
+        return f"{self.field} {' and '.join(parts)}"
+
+    def _in_range(self, value: Any) -> bool:
+        for bound, sign in ((self.at_least, 1.0), (self.at_most, -1.0)):
+            if bound is None:
+                continue
+            read = moment if isinstance(bound, datetime.date) else number
+            distance = sign * (read(value) - read(bound))
+            if math.isnan(distance) or distance < 0:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSelector:
+    """The items of a rule; exactly one of the three fields is used."""
+
+    items: tuple[str | int, ...] = ()
+    """The ids of the items."""
+    categories: tuple[str, ...] = ()
+    """The categories, of which an item has at least one."""
+    where: tuple[Condition, ...] = ()
+    """The conditions, all of which an item meets."""
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions on items, including one for the categories."""
+        return (Condition("category", self.categories),) if self.categories else self.where
+
+    def fields(self) -> set[str]:
+        """Return the names of the fields in the conditions."""
+        return {condition.field for condition in self.conditions}
+
+    def words(self) -> str:
+        """Return a short text of the selection."""
+        if self.items:
+            shown = ", ".join(str(item) for item in self.items[:3])
+            if len(self.items) == 1:
+                return f"item {shown}"
+            return f"items {shown}" + (" and others" if len(self.items) > 3 else "")
+        return ", ".join(condition.words() for condition in self.conditions)
 
 
 class Facts:
-    """What is known of the items of a model, by their numbers.
+    """Facts about the items of a model, by their indices.
 
-    ``entries`` has a mapping of fields for each number: ``{3: {"categories": ["drama"], "maker":
-    "acme"}}``; numbers without an entry have no categories and no fields. ``ids`` are the ids by
-    which rules name items; without them, rules name items by number. Facts do not change, so that
-    threads may share them: make new ones when something becomes known.
+    ``entries`` has a mapping of fields for each index: ``{3: {"categories": ["drama"], "maker":
+    "acme"}}``; items without an entry have no categories and no fields. ``ids`` are the ids by
+    which rules name items; without them, rules name items by index. Facts do not change, so that
+    threads can share them.
     """
 
     def __init__(
@@ -43,7 +127,7 @@ class Facts:
         self._entries = dict(entries or {})
         if min(self._entries, default=0) < 0:
             raise UsageError(
-                f"facts are by numbers of items from 0 on, got {min(self._entries)}. Use "
+                f"facts are by indices of items from 0, got {min(self._entries)}. Use "
                 "Facts.of(table, ids) for facts by id.",
                 code="bad_facts",
             )
@@ -53,63 +137,63 @@ class Facts:
         self._first_seen_I = first_seen_I
         tables = (ids, popularity_I, item_ID, first_seen_I)
         sizes = [len(table) for table in tables if table is not None]
-        self.n_items = max([n_items or 0, *sizes, *(number + 1 for number in self._entries)])
+        self.n_items = max([n_items or 0, *sizes, *(index + 1 for index in self._entries)])
         self._coded: dict[str, Coded] = {}
         self._times: dict[str, NDArray[np.float64]] = {}
-        self._meets: dict[str, NDArray[np.bool_]] = {}
+        self._selected: dict[str, NDArray[np.bool_]] = {}
 
     @classmethod
     def of(cls, table: Mapping[Any, Mapping[str, Any]] | None, ids: Ids, **others: Any) -> Facts:
-        """Make facts from fields by id; ids that are not among ``ids`` are left out."""
+        """Return facts from fields by id; ids that are not among ``ids`` are left out."""
         given = list((table or {}).items())
-        numbers = ids.index_of([plain(one) for one, _ in given]).tolist()
-        pairs = zip(numbers, given, strict=True)
-        entries = {number: entry for number, (_, entry) in pairs if number >= 0}
+        indices = ids.index_of([plain(one) for one, _ in given]).tolist()
+        pairs = zip(indices, given, strict=True)
+        entries = {index: entry for index, (_, entry) in pairs if index >= 0}
         return cls(entries, ids=ids, **others)
 
-    def categories_of(self, number: int) -> tuple[str, ...]:
-        """Return the categories of an item, each once; none if nothing is known of it."""
-        entry = self._entries.get(number, {})
+    def categories_of(self, item: int) -> tuple[str, ...]:
+        """Return the categories of an item, each once."""
+        entry = self._entries.get(item, {})
         found: list[str] = []
         for name in _CATEGORIES:
-            found += [str(one) for one in _several(entry.get(name), apart=True)]
+            found += [str(one) for one in _values(entry.get(name), split=True)]
         return tuple(dict.fromkeys(found))
 
-    def value_of(self, number: int, field: str) -> Any:
-        """Return what an item has in a field; None if nothing is known of it."""
+    def value_of(self, item: int, field: str) -> Any:
+        """Return the value of an item in a field, or None."""
         if field in _CATEGORIES:
-            return self.categories_of(number)
-        value = self._entries.get(number, {}).get(field)
+            return self.categories_of(item)
+        value = self._entries.get(item, {}).get(field)
         if value is None and field == FIRST_SEEN and self._first_seen_I is not None:
-            seen = self._first_seen_I[number] if 0 <= number < len(self._first_seen_I) else None
+            seen = self._first_seen_I[item] if 0 <= item < len(self._first_seen_I) else None
             return None if is_missing(seen) else float(seen)  # type: ignore[arg-type]
         return value
 
-    def values_of(self, number: int, field: str) -> tuple[Any, ...]:
-        """Return all values that an item has in a field."""
-        return _several(self.value_of(number, field))
+    def values_of(self, item: int, field: str) -> tuple[Any, ...]:
+        """Return all values of an item in a field."""
+        return _values(self.value_of(item, field))
 
     def fields(self) -> set[str]:
         """Return the names of the fields that some item has."""
-        named = {name for entry in self._entries.values() for name in entry}
-        found = {CATEGORY if name in _CATEGORIES else name for name in named}
+        names = {name for entry in self._entries.values() for name in entry}
+        found = {CATEGORY if name in _CATEGORIES else name for name in names}
         return found | ({FIRST_SEEN} if self._first_seen_I is not None else set())
 
-    def numbers_of(self, items: Sequence[str | int]) -> NDArray[np.int64]:
-        """Return the numbers of items that a rule names, -1 for those that are unknown."""
+    def index_of(self, items: Sequence[str | int]) -> NDArray[np.int64]:
+        """Return the indices of items that a rule names, -1 for unknown ones."""
         if self.ids is not None:
             return self.ids.index_of(list(items))
-        numbers = [int(one) if str(one).isdecimal() else -1 for one in items]
-        return np.array(numbers, np.int64)
+        indices = [int(one) if str(one).isdecimal() else -1 for one in items]
+        return np.array(indices, np.int64)
 
     def coded(self, field: str) -> Coded:
-        """Return the values of a field as numbers."""
+        """Return the values of a field as codes."""
         if field not in self._coded:
             codes: dict[str, int] = {}
             rows: list[list[int]] = [[] for _ in range(self.n_items)]
-            for number in self._entries:
-                values = dict.fromkeys(str(one) for one in self.values_of(number, field))
-                rows[number] = [codes.setdefault(value, len(codes)) for value in values]
+            for item in self._entries:
+                values = dict.fromkeys(str(one) for one in self.values_of(item, field))
+                rows[item] = [codes.setdefault(value, len(codes)) for value in values]
             counts = np.array([len(row) for row in rows], np.int64)
             codes_E = np.array([code for row in rows for code in row], np.int64)
             indptr_I1 = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
@@ -117,43 +201,43 @@ class Facts:
         return self._coded[field]
 
     def times(self, field: str) -> NDArray[np.float64]:
-        """Return the moment in a field of each item in seconds since 1970, NaN if it has none."""
+        """Return the time in a field of each item in seconds since 1970, NaN without one."""
         if field not in self._times:
             times_I = np.full(self.n_items, np.nan)
             if field == FIRST_SEEN and self._first_seen_I is not None:
                 times_I[: len(self._first_seen_I)] = self._first_seen_I
-            for number in self._entries:
-                if values := self.values_of(number, field):
-                    times_I[number] = moment(values[0])
+            for item in self._entries:
+                if values := self.values_of(item, field):
+                    times_I[item] = moment(values[0])
             self._times[field] = times_I
         return self._times[field]
 
-    def meets(self, which: Which) -> NDArray[np.bool_]:
-        """Return whether each item is one that a rule is about.
+    def selected(self, selector: ItemSelector) -> NDArray[np.bool_]:
+        """Return whether each item is selected.
 
-        Without ids a rule may name numbers beyond all items that are known; the answer then goes
-        as far as these.
+        Without ids a rule may name indices beyond the last known item; the result then extends as
+        far as these.
         """
-        key = repr(which)  # 1 and true are equal, and not the same
-        if key not in self._meets:
-            at = self.numbers_of(which.items)
-            meets_I = np.zeros(max(self.n_items, int(at.max(initial=-1)) + 1), bool)
-            if which.items:
-                meets_I[at[at >= 0]] = True
+        key = repr(selector)  # not the selector itself: 1 and true are equal, but not the same
+        if key not in self._selected:
+            at = self.index_of(selector.items)
+            selected_I = np.zeros(max(self.n_items, int(at.max(initial=-1)) + 1), bool)
+            if selector.items:
+                selected_I[at[at >= 0]] = True
             else:
-                known: Iterable[int] = self._entries
-                if any(condition.field == FIRST_SEEN for condition in which.conditions):
-                    known = range(self.n_items)
-                for number in known:
-                    meets_I[number] = all(
-                        one.holds(self.values_of(number, one.field)) for one in which.conditions
+                candidates: Iterable[int] = self._entries
+                if FIRST_SEEN in selector.fields():
+                    candidates = range(self.n_items)
+                for item in candidates:
+                    selected_I[item] = all(
+                        one.holds(self.values_of(item, one.field)) for one in selector.conditions
                     )
-            self._meets[key] = meets_I
-        return self._meets[key]
+            self._selected[key] = selected_I
+        return self._selected[key]
 
 
-def taken(column_I: NDArray[Any], items_N: NDArray[np.int64], missing: Any) -> NDArray[Any]:
-    """Return the values of some items; items beyond the end of the column have none."""
+def values_at(column_I: NDArray[Any], items_N: NDArray[np.int64], missing: Any) -> NDArray[Any]:
+    """Return the values of some items; items beyond the end of the column get ``missing``."""
     inside_N = items_N < len(column_I)
     if inside_N.all():
         return column_I[items_N]
@@ -162,15 +246,72 @@ def taken(column_I: NDArray[Any], items_N: NDArray[np.int64], missing: Any) -> N
     return found_N
 
 
-def no_basis(what: str, cure: str) -> UsageError:
-    """Build the error for a dial that has nothing to go by."""
+def missing_facts(what: str, cure: str) -> UsageError:
+    """Return the error for a rule or an option without the facts that it needs."""
     return UsageError(f"{what}. {cure}", code="nothing_to_go_by")
 
 
-def _several(value: Any, *, apart: bool = False) -> tuple[Any, ...]:
-    """Return the values of a cell; text with | between them holds several if ``apart``."""
-    if isinstance(value, str):
-        return tuple(part for part in value.split("|") if part) if apart else (value,)
-    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        return tuple(value)
-    return () if is_missing(value) else (value,)
+def moment(value: Any) -> float:
+    """Return a point in time in seconds since 1970, NaN if the value is not one.
+
+    Dates and ISO 8601 text are in UTC unless they name a zone. A whole number of four digits is a
+    year. Other numbers count seconds, milliseconds, microseconds or nanoseconds, by magnitude.
+    """
+    if isinstance(value, datetime.datetime):
+        at = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+        return at.timestamp()
+    if isinstance(value, datetime.date):
+        return moment(datetime.datetime(value.year, value.month, value.day))
+    count = number(value)
+    if math.isnan(count):
+        try:
+            return moment(datetime.datetime.fromisoformat(str(value).strip()))
+        except (ValueError, OverflowError):
+            return math.nan
+    if count.is_integer() and _FIRST_YEAR <= count <= _LAST_YEAR:
+        return moment(datetime.datetime(int(count), 1, 1))
+    for bound, micros in COUNTS:
+        if count < bound:
+            return count * micros / _MICROS
+    return count / 1000 / _MICROS
+
+
+def number(value: Any) -> float:
+    """Return a number, or a text that spells one, as a float; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+    return found if math.isfinite(found) else math.nan
+
+
+def duration(text: Any) -> float | None:
+    """Return a duration such as 90s, 30min, 12h, 7d, 2w or 1y in seconds, or None."""
+    found = re.fullmatch(rf"(\d{{1,9}}(?:\.\d+)?)({'|'.join(_UNITS)})", str(text).strip())
+    if not isinstance(text, str) or found is None or float(found[1]) == 0:
+        return None
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _equal(value: Any, wanted: FieldValue) -> bool:
+    """Return whether a value is the wanted one; numbers and booleans may be spelled as text."""
+    if isinstance(wanted, bool):
+        return str(value).strip().lower() == str(wanted).lower()
+    if isinstance(wanted, int | float):
+        return number(value) == float(wanted)
+    return str(value) == wanted
+
+
+def _spelled(value: FieldValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _values(cell: Any, *, split: bool = False) -> tuple[Any, ...]:
+    """Return the values of a cell; with ``split``, a text may hold several with | between them."""
+    if isinstance(cell, str):
+        return tuple(part for part in cell.split("|") if part) if split else (cell,)
+    if isinstance(cell, list | tuple | set | frozenset | np.ndarray):
+        return tuple(cell)
+    return () if is_missing(cell) else (cell,)

@@ -1,62 +1,65 @@
-"""The rules of the house, and what they make of one list of candidates."""
+"""Rules, the options of a request, and the re-ranking of one list of candidates."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, length, of_kind
 from sdgar.errors import UsageError
+from sdgar.maths.rng import check_seed
 from sdgar.recommend.rules import file
-from sdgar.recommend.rules.calibration import Calibration
-from sdgar.recommend.rules.caps import Cap
 from sdgar.recommend.rules.changes import (
-    Boost,
-    Exploration,
-    Freshness,
+    BoostRule,
+    ExplorationRule,
+    FreshnessRule,
     Notes,
-    Popularity,
-    in_spreads,
+    PopularityRule,
+    standardised,
 )
-from sdgar.recommend.rules.dials import Dials
-from sdgar.recommend.rules.diversity import Diversity
-from sdgar.recommend.rules.facts import CATEGORY, Facts
-from sdgar.recommend.rules.file import Rule, Written
-from sdgar.recommend.rules.filters import Age, Allow, Block, Filter, blocked_items
-from sdgar.recommend.rules.pins import Entry, Pin, ScoreOf, pinned_numbers, placed
-from sdgar.recommend.rules.selection import Selection
-from sdgar.recommend.rules.which import Which
+from sdgar.recommend.rules.facts import CATEGORY, Facts, ItemSelector
+from sdgar.recommend.rules.file import RuleSet
+from sdgar.recommend.rules.filters import blocked_items
+from sdgar.recommend.rules.options import NO_OPTIONS, RerankOptions
+from sdgar.recommend.rules.selection import (
+    CapRule,
+    ListEntry,
+    PinRule,
+    ScoreOf,
+    Selection,
+    pinned_entries,
+    usable_candidates,
+    with_pins,
+)
+from sdgar.recommend.rules.terms import CalibrationRule, DiversityRule
 from sdgar.show.printed import Described
 
-if TYPE_CHECKING:
-    from sdgar.recommend.rules.reranking import Reranking
-
 _LEAST, _TIMES = 100, 5
-"""The usual number of candidates: five times the length of the list, and at least a hundred."""
-NO_DIALS = Dials()
-"""The dials of a request that says nothing."""
+"""The default number of candidates: five times the length of the list, and at least a hundred."""
+_WITH_SELECTOR = ("block", "allow", "boost", "bury")
+"""The kinds of rules that select items."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """One list after the rules have acted; it may be shorter than was asked for."""
+    """One re-ranked list; it may be shorter than requested."""
 
     items_K: NDArray[np.int64]
-    """The numbers of the items, in order; none is there twice."""
+    """The indices of the items, in order, each once."""
     scores_K: NDArray[np.float64]
     """The scores of the model, which no rule changes; NaN for a pinned item without one."""
     notes: tuple[tuple[str, ...], ...]
-    """The words about each entry: which rules acted on it."""
+    """The notes on each entry: which rules acted on it."""
 
 
 class Rules(Described):
-    """Rules of the house, which re-rank lists of candidates.
+    """Business rules, which re-rank lists of candidates.
 
     >>> rules = sdgar.Rules.of({"pin": [{"items": ["c"], "name": "sale"}]})
     >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "d"])
@@ -64,25 +67,27 @@ class Rules(Described):
     ['pinned: sale', '']
     """
 
-    def __init__(self, said: Written) -> None:
-        of_kind("said", said, Written, "Use Rules.read(path), Rules.of(mapping) or Rules.none().")
-        self._said = said
-        self._filters: tuple[Filter, ...] = self._all(Block, Allow, Age)
-        self._boosts: tuple[Boost, ...] = self._all(Boost)
-        self._pins: tuple[Pin, ...] = self._all(Pin)
-        self._caps: tuple[Cap, ...] = self._all(Cap)
-        self._popularity: Popularity | None = next(iter(self._all(Popularity)), None)
-        self._freshness: Freshness | None = next(iter(self._all(Freshness)), None)
-        self._diversity: Diversity | None = next(iter(self._all(Diversity)), None)
-        self._calibration: Calibration | None = next(iter(self._all(Calibration)), None)
-        self._exploration: Exploration | None = next(iter(self._all(Exploration)), None)
-
-    def _all(self, *kinds: type) -> tuple[Any, ...]:
-        return tuple(rule for rule in self._said.rules if isinstance(rule, kinds))
+    def __init__(self, rule_set: RuleSet) -> None:
+        of_kind(
+            "rule_set",
+            rule_set,
+            RuleSet,
+            "Use Rules.read(path), Rules.of(mapping) or Rules.none().",
+        )
+        self._set = rule_set
+        self._filters = rule_set.of("block", "allow", "age")
+        self._boosts: tuple[BoostRule, ...] = rule_set.of("boost", "bury")
+        self._pins: tuple[PinRule, ...] = rule_set.of("pin")
+        self._caps: tuple[CapRule, ...] = rule_set.of("cap")
+        self._popularity: PopularityRule | None = rule_set.only("popularity")
+        self._freshness: FreshnessRule | None = rule_set.only("freshness")
+        self._diversity: DiversityRule | None = rule_set.only("diversity")
+        self._calibration: CalibrationRule | None = rule_set.only("calibration")
+        self._exploration: ExplorationRule | None = rule_set.only("exploration")
 
     @classmethod
     def read(cls, path: str | Path) -> Rules:
-        r"""Read rules from a TOML file; a mistake in it is named with its place and its cure.
+        r"""Read rules from a TOML file; an error names the place of a mistake and its cure.
 
         >>> from pathlib import Path
         >>> _ = Path("rules.toml").write_text('[[block]]\nitems = ["a"]\n[diversity]\nstrength = 1')
@@ -93,118 +98,105 @@ class Rules(Described):
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any], source: str = "rules") -> Rules:
-        """Make rules from a mapping with the tables of such a file; ``source`` names it in errors.
+        """Return rules from a mapping like the content of a file; ``source`` is its name in errors.
 
         >>> sdgar.Rules.of({"boost": [{"categories": ["new"], "by": 0.5}]})
         Rules: 1 boost
         """
-        return cls(file.written(mapping, source))
+        return cls(file.parse(mapping, source))
 
     @classmethod
     def none(cls) -> Rules:
-        """Return no rules, for requests that have dials alone."""
-        return cls(Written())
+        """Return no rules, for requests that have options only."""
+        return cls(RuleSet())
 
     def using(
         self, table: Mapping[Any, Mapping[str, Any]] | None = None, **options: Any
     ) -> Reranking:
-        """Return the rules with facts of items by id, dials and a seed, for ``recommend``.
+        """Return the rules with facts of items by id, options and a seed, for ``recommend``.
 
         ``table`` has the fields of each item, such as ``{"a": {"categories": ["drama"], "maker":
-        "acme"}}``; ``sdgar.read_facts`` reads one. The options are those of ``Dials``, and a
-        ``seed``.
+        "acme"}}``; ``sdgar.read_facts`` reads one. The options are those of ``RerankOptions``, and
+        a ``seed``.
 
         >>> sdgar.Rules.none().using({"a": {"categories": ["drama"]}}, diversity=0.3)
         Rules: none
         facts of 1 item · diversity 0.3
         """
-        from sdgar.recommend.rules.reranking import Reranking
-
         return Reranking.of(self, table, **options)
 
     def __bool__(self) -> bool:
-        return bool(self._said.rules)
+        return bool(self._set.rules)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rules) and self._said == other._said
+        return isinstance(other, Rules) and self._set == other._set
 
     def __hash__(self) -> int:
-        return hash(self._said)
+        return hash(self._set)
 
     def _lines(self) -> list[str]:
-        counts: dict[str, int] = {}
-        for rule in self._said.rules:
-            name = type(rule).__name__.lower()
-            name = "bury" if isinstance(rule, Boost) and rule.by < 0 else name
-            counts[name] = counts.get(name, 0) + 1
-        said = ", ".join(f"{count} {name}" for name, count in counts.items())
-        return [f"Rules: {said or 'none'}"]
+        kinds = [kind for kind, _ in self._set.rules]
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        return [f"Rules: {counts or 'none'}"]
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[file.Rule, ...]:
         """The rules as records, kind by kind."""
-        return self._said.rules
+        return tuple(rule for _, rule in self._set.rules)
 
     @property
     def seed(self) -> int | None:
-        """The seed of the rule for exploration; None if there is no such rule."""
+        """The seed of the rule for exploration; None without such a rule."""
         return None if self._exploration is None else self._exploration.seed
 
-    def depth(self, k: int, dials: Dials = NO_DIALS) -> int:
-        """Return how many candidates a list of k wants; pins alone want no more than k."""
+    def depth(self, k: int, options: RerankOptions = NO_OPTIONS) -> int:
+        """Return the number of candidates for a list of k; rules that only pin need k."""
         k = length("k", k)
-        others = any(not isinstance(rule, Pin) for rule in self._said.rules)
-        if not others and dials == NO_DIALS:
+        if options == NO_OPTIONS and len(self._pins) == len(self._set.rules):
             return k
-        return max(self._said.candidates or _LEAST, _TIMES * k)
+        return max(self._set.candidates or _LEAST, _TIMES * k)
 
     def blocked(
-        self, facts: Facts, dials: Dials = NO_DIALS, *, now: float | None = None
+        self, facts: Facts, options: RerankOptions = NO_OPTIONS, *, now: float | None = None
     ) -> NDArray[np.bool_] | None:
-        """Return whether each item may not be listed; None if nothing is left out.
+        """Return whether each item is blocked; None if none is.
 
-        Whoever ranks the catalogue without these items has more candidates that can be listed.
-        ``apply`` leaves them out as well.
+        ``apply`` leaves blocked items out too. To rank without them gives more candidates.
         """
-        blocked_I1 = self._blocked(facts, dials, self._now(now))
+        blocked_I1 = self._blocked(facts, options, self._now(now))
         return None if blocked_I1 is None else blocked_I1[: facts.n_items]
 
     def pinned(self, facts: Facts) -> NDArray[np.int64]:
-        """Return the numbers of the items that the rules pin, ascending."""
-        return pinned_numbers(self._pins, facts)
+        """Return the indices of the known items that the rules pin, ascending."""
+        at = facts.index_of([item for pin in self._pins for item in pin.items])
+        return np.unique(at[at >= 0])
 
     def complaints(self, facts: Facts) -> list[str]:
-        """Say in sentences which items and fields of the rules the facts know nothing of."""
-        named = [item for which in self._whiches() for item in which.items]
+        """Return sentences on the items and fields of the rules that the facts do not have."""
+        named = [item for selector in self._selectors() for item in selector.items]
         named += [item for pin in self._pins for item in pin.items]
-        unknown = [
-            str(item)
-            for item, at in zip(named, facts.numbers_of(named).tolist(), strict=True)
-            if at < 0
-        ]
-        said = []
+        at = facts.index_of(named).tolist()
+        unknown = [str(item) for item, index in zip(named, at, strict=True) if index < 0]
+        found = []
         if unknown:
             shown = ", ".join(unknown[:5]) + (" and others" if len(unknown) > 5 else "")
-            said.append(f"the rules name items that the model does not know: {shown}.")
+            found.append(f"the rules name items that the model does not know: {shown}.")
         known = facts.fields()
         missing = sorted(self._fields() - known)
         if missing:
             has = f"Fields: {', '.join(sorted(known))}." if known else "There are no fields at all."
-            said.append(f"the rules name fields that no item has: {', '.join(missing)}. {has}")
-        return said
+            found.append(f"the rules name fields that no item has: {', '.join(missing)}. {has}")
+        return found
 
-    def _whiches(self) -> list[Which]:
-        return [rule.which for rule in self._said.rules if isinstance(rule, Block | Allow | Boost)]
+    def _selectors(self) -> list[ItemSelector]:
+        return [rule.selector for rule in self._set.of(*_WITH_SELECTOR)]
 
     def _fields(self) -> set[str]:
-        found = {one.field for which in self._whiches() for one in which.conditions}
-        for rule in self._said.rules:
-            if isinstance(rule, Cap | Calibration):
-                found.add(rule.by)
-            if isinstance(rule, Age | Freshness):
-                found.add(rule.field)
-            if isinstance(rule, Diversity) and rule.on == "categories":
-                found.add(CATEGORY)
+        found = {name for selector in self._selectors() for name in selector.fields()}
+        found |= {rule.by for rule in self._set.of("cap", "calibration")}
+        found |= {rule.field for rule in self._set.of("age", "freshness")}
+        if self._diversity is not None and self._diversity.on == "categories":
+            found.add(CATEGORY)
         return found
 
     def apply(
@@ -213,44 +205,45 @@ class Rules(Described):
         scores_N: NDArray[Any],
         k: int,
         facts: Facts,
-        dials: Dials = NO_DIALS,
+        options: RerankOptions = NO_OPTIONS,
         *,
         score_of: ScoreOf | None = None,
         seed: int | None = None,
         history_H: NDArray[Any] | None = None,
         now: float | None = None,
     ) -> Reranked:
-        """Re-rank candidates with their scores into a list of at most k, in any order they come.
+        """Re-rank candidates with their scores, in any order, into a list of at most k.
 
-        Candidates without a finite score, and those with a negative number, are left out. A pinned
-        item that is no candidate is scored by ``score_of``; a score of -inf or NaN leaves it out.
-        ``seed`` is for exploration, ``history_H`` (the numbers of what the user has) for
-        calibration, and ``now`` (seconds since 1970) for ages. The same arguments give the same
-        list.
+        Candidates without a finite score or with a negative index are left out. ``score_of``
+        scores a pinned item that is not a candidate; -inf or NaN leaves it out. ``seed`` is for
+        exploration, ``history_H`` (the indices of the user's items) for calibration, and ``now``
+        (seconds since 1970) for ages. The same arguments give the same list.
         """
         k, now = length("k", k), self._now(now)
         of_kind("facts", facts, Facts, "Make some with Facts(entries).")
-        of_kind("dials", dials, Dials, "Make some with Dials(diversity=0.3).")
-        blocked_I1 = self._blocked(facts, dials, now)
-        items_N, scores_N = _candidates(items_N, scores_N, blocked_I1)
+        of_kind("options", options, RerankOptions, "Make some with RerankOptions(diversity=0.3).")
+        blocked_I1 = self._blocked(facts, options, now)
+        items_N, scores_N = usable_candidates(items_N, scores_N, blocked_I1)
         own = dict(zip(items_N.tolist(), scores_N.tolist(), strict=True))
-        pins = placed(self._pins, k, facts, blocked_I1=blocked_I1, scores=own, score_of=score_of)
+        pins = pinned_entries(
+            self._pins, k, facts, blocked_I1=blocked_I1, scores=own, score_of=score_of
+        )
         pinned = [pin.item for pin in pins.values()]
         notes: Notes = [[] for _ in items_N]
-        z_N = self._changed(items_N, in_spreads(scores_N), facts, dials, notes, seed, now)
+        z_N = self._changed(items_N, standardised(scores_N), facts, options, notes, seed, now)
         free_N = np.flatnonzero(~np.isin(items_N, pinned))
         free_notes = [notes[at] for at in free_N.tolist()]
         history = None if history_H is None else np.asarray(history_H, np.int64)
-        selection = Selection(self._caps, self._varied(dials), self._calibration)
+        selection = Selection(self._caps, self._diversity_with(options), self._calibration)
         chosen = selection.select(
             z_N[free_N], items_N[free_N], k - len(pins), facts, free_notes,
             history_H=history, pinned=pinned,
         )  # fmt: skip
         listed = [
-            Entry(int(items_N[at]), float(scores_N[at]), tuple(notes[at]))
+            ListEntry(int(items_N[at]), float(scores_N[at]), tuple(notes[at]))
             for at in free_N[chosen].tolist()
         ]
-        whole = _with_pins(listed, pins, k)
+        whole = with_pins(listed, pins, k)
         return Reranked(
             np.array([one.item for one in whole], np.int64),
             np.array([one.score for one in whole], np.float64),
@@ -258,16 +251,18 @@ class Rules(Described):
         )
 
     def _now(self, now: float | None) -> float:
-        return self._said.now if self._said.now is not None else time.time() if now is None else now
+        return self._set.now if self._set.now is not None else time.time() if now is None else now
 
-    def _blocked(self, facts: Facts, dials: Dials, now: float) -> NDArray[np.bool_] | None:
-        return blocked_items(self._filters, dials.exclude_categories, facts, now)
+    def _blocked(
+        self, facts: Facts, options: RerankOptions, now: float
+    ) -> NDArray[np.bool_] | None:
+        return blocked_items(self._filters, options.exclude_categories, facts, now)
 
-    def _varied(self, dials: Dials) -> Diversity | None:
-        """Return the rule for diversity, with the dial of the request added to its strength."""
+    def _diversity_with(self, options: RerankOptions) -> DiversityRule | None:
+        """Return the rule for diversity, with the strength of the request added."""
         if self._diversity is None:
-            return Diversity(dials.diversity) if dials.diversity else None
-        strength = min(1.0, self._diversity.strength + dials.diversity)
+            return DiversityRule(options.diversity) if options.diversity else None
+        strength = min(1.0, self._diversity.strength + options.diversity)
         return replace(self._diversity, strength=strength)
 
     def _changed(
@@ -275,15 +270,16 @@ class Rules(Described):
         items_N: NDArray[np.int64],
         z_N: NDArray[np.float64],
         facts: Facts,
-        dials: Dials,
+        options: RerankOptions,
         notes: Notes,
         seed: int | None,
         now: float,
     ) -> NDArray[np.float64]:
-        """Return the scores after all changes, in the order that is fixed."""
-        dial = dials.popularity + (0.0 if self._popularity is None else self._popularity.dial)
-        if dial:
-            z_N = Popularity(max(-1.0, min(1.0, dial))).change(z_N, items_N, facts, notes)
+        """Return the scores after all changes, in their fixed order."""
+        popularity = 0.0 if self._popularity is None else self._popularity.weight
+        popularity = max(-1.0, min(1.0, options.popularity + popularity))
+        if popularity:
+            z_N = PopularityRule(popularity).change(z_N, items_N, facts, notes)
         for boost in self._boosts:
             z_N = boost.change(z_N, items_N, facts, notes)
         if self._freshness is not None:
@@ -293,35 +289,62 @@ class Rules(Described):
         return z_N
 
 
-def _candidates(
-    items_N: NDArray[Any], scores_N: NDArray[Any], blocked_I1: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return those that may be listed, each once: by score, and by number where these are equal."""
-    items_N = np.asarray(items_N, np.int64).reshape(-1)
-    scores_N = np.asarray(scores_N, np.float64).reshape(-1)
-    if len(items_N) != len(scores_N):
+@dataclass(frozen=True, repr=False, eq=False)
+class Reranking(Described):
+    """Rules with facts of items by id, the options of a request, and a seed."""
+
+    rules: Rules
+    """The rules."""
+    table: Mapping[Any, Mapping[str, Any]] | None = None
+    """The fields of items by id, or None."""
+    options: RerankOptions = NO_OPTIONS
+    """The options of the request."""
+    seed: int | None = None
+    """The seed for exploration; None for the seed of the rules."""
+    made: list[tuple[object, Facts]] = field(default_factory=list, init=False)
+    """The last facts, with the model that they were built for."""
+
+    @classmethod
+    def of(
+        cls,
+        rules: Rules,
+        table: Mapping[Any, Mapping[str, Any]] | None = None,
+        *,
+        diversity: float = 0.0,
+        popularity: float = 0.0,
+        exclude_categories: Iterable[str] = (),
+        seed: int | None = None,
+    ) -> Reranking:
+        """Return rules with facts, options and a seed."""
+        of_kind("rules", rules, Rules, "Read some with sdgar.Rules.read(path).")
+        if table is not None and not isinstance(table, Mapping):
+            raise UsageError(
+                "facts must be fields by item id, such as {'a': {'categories': ['drama']}}, got "
+                f"an object of type {type(table).__name__}. Read a file with "
+                "sdgar.read_facts(path).",
+                code="bad_type",
+            )
+        options = RerankOptions(diversity, popularity, exclude_categories)  # type: ignore[arg-type]
+        return cls(rules, table, options, None if seed is None else check_seed(seed))
+
+    @classmethod
+    def from_any(cls, given: object) -> Reranking:
+        """Return a re-ranking from the argument ``rules`` of ``recommend``."""
+        if isinstance(given, Rules):
+            return cls(given)
+        if isinstance(given, Reranking):
+            return given
         raise UsageError(
-            f"there are {len(items_N):,} candidates with {len(scores_N):,} scores. Give each of "
-            "them its score.",
-            code="bad_shape",
+            f"rules must be Rules, got an object of type {type(given).__name__}. Read some with "
+            "sdgar.Rules.read(path), or make some with sdgar.Rules.of(mapping).",
+            code="bad_type",
         )
-    fits_N = (items_N >= 0) & np.isfinite(scores_N)
-    if blocked_I1 is not None:
-        fits_N &= ~blocked_I1[np.clip(items_N, 0, len(blocked_I1) - 1)]
-    items_N, scores_N = items_N[fits_N], scores_N[fits_N]
-    order_N = np.lexsort((items_N, -scores_N))
-    items_N, scores_N = items_N[order_N], scores_N[order_N]
-    first = np.sort(np.unique(items_N, return_index=True)[1])
-    return items_N[first], scores_N[first]
 
-
-def _with_pins(listed: list[Entry], pins: dict[int, Entry], k: int) -> list[Entry]:
-    """Return the list with each pin at its place; the last ones follow where it ends before."""
-    whole: list[Entry] = []
-    rest = iter(listed)
-    for place in range(1, k + 1):
-        one = pins.pop(place, None) or next(rest, None)
-        if one is None:
-            break
-        whole.append(one)
-    return whole + [pins[place] for place in sorted(pins)]
+    def _lines(self) -> list[str]:
+        n = 0 if self.table is None else len(self.table)
+        parts = [] if self.table is None else [f"facts of {n:,} item{'' if n == 1 else 's'}"]
+        options = (("diversity", self.options.diversity), ("popularity", self.options.popularity))
+        parts += [f"{name} {value:g}" for name, value in options if value]
+        if self.options.exclude_categories:
+            parts.append(f"without {', '.join(sorted(self.options.exclude_categories))}")
+        return [*self.rules._lines(), *([" · ".join(parts)] if parts else [])]

@@ -1,36 +1,182 @@
-"""The selection of a list: one candidate after the other, the best of those that caps leave open.
+"""Caps, pins, and the greedy selection of a list.
 
     argmax_i  (1 - λ_d) (1 - λ_c) r_i + λ_d d_i(S) - λ_c KL(p ‖ q̃(S ∪ i))
 
-over the candidates i that no cap has closed, where S is what was selected before, d and λ_d are of
-the rule for diversity, and KL and λ_c of the rule for calibration. r_i is the score after all
+over the candidates i that no cap excludes, where S are the items selected before, d and λ_d belong
+to the rule for diversity, and KL and λ_c to the rule for calibration. r_i is the score after all
 changes, from 0 for the last candidate to 1 for the first. Ties go to the better score of the
-model, and then to the lower number.
+model, and then to the lower index.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.recommend.rules.calibration import Calibration
-from sdgar.recommend.rules.caps import Cap, Counting
+from sdgar.errors import UsageError
 from sdgar.recommend.rules.changes import Notes
-from sdgar.recommend.rules.diversity import Diversity, Term
-from sdgar.recommend.rules.facts import Facts
+from sdgar.recommend.rules.facts import CATEGORY, Facts
+from sdgar.recommend.rules.terms import CalibrationRule, DiversityRule, SelectionTerm
+
+ScoreOf = Callable[[NDArray[np.int64]], NDArray[np.floating]]
+"""Returns the scores of items; -inf for items that may not be listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapRule:
+    """#{ i ∈ L : v ∈ V_i } ≤ at_most for each value v, with V_i the values of item i in a field.
+
+    An item counts for each of its values. An item without a value is not counted.
+    """
+
+    at_most: int
+    """The maximum number of items of each value in a list."""
+    by: str = CATEGORY
+    """The field whose values are counted."""
+    values: tuple[str, ...] = ()
+    """The counted values; empty for all values."""
+    name: str | None = None
+    """The name of the rule."""
+
+    def words(self, value: str) -> str:
+        """Return a short text of the rule for a value."""
+        text = f"at most {self.at_most} of {value}"
+        return f"{text} ({self.name})" if self.name else text
+
+
+class CapCounter:
+    """Counts the listed items, and excludes the candidates that a cap has no place for."""
+
+    def __init__(
+        self, caps: tuple[CapRule, ...], items_N: NDArray[np.int64], facts: Facts, pinned: list[int]
+    ) -> None:
+        self.excluded_by: dict[int, str] = {}
+        """The words of the cap that excludes a candidate, by its position."""
+        self.excluded_N = np.zeros(len(items_N), bool)
+        """Whether a cap excludes a candidate."""
+        self._left: dict[tuple[int, int], int] = {}
+        self._members: dict[tuple[int, int], list[int]] = {}
+        self._keys_N: list[list[tuple[int, int]]] = [[] for _ in items_N]
+        self._words: dict[tuple[int, int], str] = {}
+        for number, cap in enumerate(caps):
+            coded, only = facts.coded(cap.by), set(cap.values)
+            positions = [*enumerate(items_N.tolist()), *((-1, item) for item in pinned)]
+            for at, item in positions:
+                for code in coded.of(item).tolist():
+                    if only and coded.names[code] not in only:
+                        continue
+                    key = number, code
+                    if key not in self._left:
+                        self._left[key] = cap.at_most
+                        self._words[key] = cap.words(coded.names[code])
+                    if at < 0:
+                        self._left[key] -= 1
+                    else:
+                        self._keys_N[at].append(key)
+                        self._members.setdefault(key, []).append(at)
+        for key in self._left:
+            self._exclude_if_full(key)
+
+    def add(self, at: int) -> None:
+        """Count a candidate that was listed."""
+        for key in self._keys_N[at]:
+            self._left[key] -= 1
+            self._exclude_if_full(key)
+
+    def words_of(self, at: int) -> list[str]:
+        """Return the words of all caps that count a candidate."""
+        return [self._words[key] for key in self._keys_N[at]]
+
+    def _exclude_if_full(self, key: tuple[int, int]) -> None:
+        if self._left[key] > 0:
+            return
+        for at in self._members.get(key, []):
+            self.excluded_N[at] = True
+            self.excluded_by.setdefault(at, self._words[key])
+
+
+@dataclass(frozen=True, slots=True)
+class PinRule:
+    """L_{at} = i, and the entries from there on move down by one place.
+
+    Several items have the places at, at + 1, …; if a place is taken, the item has the next free
+    one. A pin after the end of a list has no effect. A list that ends before the place of a pin has
+    the pinned item as its last entry.
+    """
+
+    items: tuple[str | int, ...]
+    """The ids of the items."""
+    at: int = 1
+    """The place of the first of them, counted from 1."""
+    name: str | None = None
+    """The name of the rule."""
+
+    def words(self) -> str:
+        """Return a note that an item is pinned, and by which rule."""
+        return f"pinned: {self.name}" if self.name else "pinned"
+
+
+@dataclass(frozen=True, slots=True)
+class ListEntry:
+    """One entry of a list, pinned or selected."""
+
+    item: int
+    """The index of the item."""
+    score: float
+    """The score of the model; NaN if unknown."""
+    notes: tuple[str, ...]
+    """The notes of the rules that acted on it."""
+
+
+def pinned_entries(
+    pins: tuple[PinRule, ...],
+    k: int,
+    facts: Facts,
+    *,
+    blocked_I1: NDArray[np.bool_] | None,
+    scores: dict[int, float],
+    score_of: ScoreOf | None,
+) -> dict[int, ListEntry]:
+    """Return the pinned items by place; blocked and unknown ones are left out.
+
+    ``score_of`` scores an item that is not a candidate, and leaves it out by the score -inf or NaN.
+    Without ``score_of`` such an item is listed with the score NaN.
+    """
+    found: dict[int, ListEntry] = {}
+    used: set[int] = set()
+    for pin in pins:
+        place = pin.at
+        for item in facts.index_of(pin.items).tolist():
+            while place in found:
+                place += 1
+            if place > k:
+                break
+            blocked = blocked_I1 is not None and blocked_I1[min(item, len(blocked_I1) - 1)]
+            if item < 0 or item in used or blocked:
+                continue
+            score = scores.get(item, np.nan)
+            if item not in scores and score_of is not None:
+                score = float(score_of(np.array([item], np.int64))[0])
+                if not np.isfinite(score):
+                    continue
+            found[place] = ListEntry(item, score, (pin.words(),))
+            used.add(item)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The rules that act while a list is selected."""
 
-    caps: tuple[Cap, ...] = ()
-    """The rules of how many items a value may have."""
-    diversity: Diversity | None = None
+    caps: tuple[CapRule, ...] = ()
+    """The caps."""
+    diversity: DiversityRule | None = None
     """The rule for diversity, if there is one."""
-    calibration: Calibration | None = None
+    calibration: CalibrationRule | None = None
     """The rule for calibration, if there is one."""
 
     def select(
@@ -44,64 +190,67 @@ class Selection:
         history_H: NDArray[np.int64] | None,
         pinned: list[int],
     ) -> list[int]:
-        """Return the places of at most n candidates, in order; caps count the pinned items too."""
+        """Return the positions of at most n candidates, in order; caps count pinned items too."""
         order_N = np.argsort(-z_N, kind="stable")
         items_N, relevance_N = items_N[order_N], _from_0_to_1(z_N[order_N])
-        counting = Counting(self.caps, items_N, facts, pinned)
-        terms, own = self._terms(items_N, facts, history_H)
-        base_N = own * relevance_N
+        counter = CapCounter(self.caps, items_N, facts, pinned)
+        terms, score_weight = self._terms(items_N, facts, history_H)
+        base_N = score_weight * relevance_N
         left_N = np.ones(len(items_N), bool)
         picked: list[int] = []
-        bound: set[str] = set()
-        said: dict[int, list[str]] = {}
+        binding: set[str] = set()
+        new_notes: dict[int, list[str]] = {}
         while len(picked) < n:
-            open_N = left_N & ~counting.closed_N if counting.closed_by else left_N
+            open_N = left_N & ~counter.excluded_N if counter.excluded_by else left_N
             first = int(open_N.argmax()) if len(open_N) else 0
             if not len(open_N) or not open_N[first]:
                 break
-            at = wished = first
+            at = preferred = first
             parts = [weight * term.values() for weight, term, _ in terms]
             if parts:
-                value_N = sum(parts, base_N)  # a new array; those that are taken come last in it
+                value_N = sum(parts, base_N)  # a new array, so that base_N stays as it is
                 value_N[~left_N] = -np.inf
-                at = wished = int(value_N.argmax())
-            if counting.closed_by:
-                wished = int((value_N if parts else np.where(left_N, base_N, -np.inf)).argmax())
+                at = preferred = int(value_N.argmax())
+            if counter.excluded_by:
+                all_N = value_N if parts else np.where(left_N, base_N, -np.inf)
+                preferred = int(all_N.argmax())
                 if parts:
                     at = int(np.where(open_N, value_N, -np.inf).argmax())
-            said[at] = []
-            if wished != at:
-                bound.add(counting.closed_by[wished])
-                said[at].append(f"moved up: {counting.closed_by[wished]}")
+            new_notes[at] = []
+            if preferred != at:
+                binding.add(counter.excluded_by[preferred])
+                new_notes[at].append(f"moved up: {counter.excluded_by[preferred]}")
             if first != at:
                 words = zip(parts, terms, strict=True)
-                said[at] += [word for part_N, (_, _, word) in words if part_N[at] > part_N[first]]
+                new_notes[at] += [
+                    word for part_N, (_, _, word) in words if part_N[at] > part_N[first]
+                ]
             picked.append(at)
             left_N[at] = False
-            counting.add(at)
+            counter.add(at)
             for _, term, _ in terms:
                 term.add(at)
         for at in picked:
-            kept = [f"kept: {words}" for words in counting.words_of(at) if words in bound]
-            notes[int(order_N[at])] += said[at] + kept
+            kept = [f"kept: {words}" for words in counter.words_of(at) if words in binding]
+            notes[int(order_N[at])] += new_notes[at] + kept
         return [int(order_N[at]) for at in picked]
 
     def _terms(
         self, items_N: NDArray[np.int64], facts: Facts, history_H: NDArray[np.int64] | None
-    ) -> tuple[list[tuple[float, Term, str]], float]:
-        """Return the terms with their weights and words, and the weight of the scores."""
-        terms: list[tuple[float, Term, str]] = []
+    ) -> tuple[list[tuple[float, SelectionTerm, str]], float]:
+        """Return the terms with their weights and notes, and the weight of the scores."""
+        terms: list[tuple[float, SelectionTerm, str]] = []
         if self.diversity is not None and self.diversity.strength > 0 and len(items_N):
-            varied = self.diversity.begin(items_N, facts)
-            terms.append((self.diversity.strength, varied, "moved up for diversity"))
+            diversity = self.diversity.begin(items_N, facts)
+            terms.append((self.diversity.strength, diversity, "moved up for diversity"))
         if self.calibration is not None and self.calibration.strength > 0:
-            shared = self.calibration.begin(items_N, history_H, facts)
-            if shared is not None:
-                terms.append((self.calibration.strength, shared, "moved up for calibration"))
-        own = 1.0
+            calibration = self.calibration.begin(items_N, history_H, facts)
+            if calibration is not None:
+                terms.append((self.calibration.strength, calibration, "moved up for calibration"))
+        score_weight = 1.0
         for weight, _, _ in terms:
-            own *= 1 - weight
-        return terms, own
+            score_weight *= 1 - weight
+        return terms, score_weight
 
 
 def _from_0_to_1(z_N: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -110,3 +259,37 @@ def _from_0_to_1(z_N: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.zeros(len(z_N))
     r_N: NDArray[np.float64] = (z_N - z_N.min()) / (z_N.max() - z_N.min())
     return r_N
+
+
+def usable_candidates(
+    items_N: NDArray[Any], scores_N: NDArray[Any], blocked_I1: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the candidates that may be listed, each once, ordered by score and then by index."""
+    items_N = np.asarray(items_N, np.int64).reshape(-1)
+    scores_N = np.asarray(scores_N, np.float64).reshape(-1)
+    if len(items_N) != len(scores_N):
+        raise UsageError(
+            f"there are {len(items_N):,} candidates with {len(scores_N):,} scores. Give one score "
+            "for each candidate.",
+            code="bad_shape",
+        )
+    fits_N = (items_N >= 0) & np.isfinite(scores_N)
+    if blocked_I1 is not None:
+        fits_N &= ~blocked_I1[np.clip(items_N, 0, len(blocked_I1) - 1)]
+    items_N, scores_N = items_N[fits_N], scores_N[fits_N]
+    order_N = np.lexsort((items_N, -scores_N))
+    items_N, scores_N = items_N[order_N], scores_N[order_N]
+    first = np.sort(np.unique(items_N, return_index=True)[1])
+    return items_N[first], scores_N[first]
+
+
+def with_pins(listed: list[ListEntry], pins: dict[int, ListEntry], k: int) -> list[ListEntry]:
+    """Return the list with each pin at its place; further pins follow at the end."""
+    whole: list[ListEntry] = []
+    rest = iter(listed)
+    for place in range(1, k + 1):
+        one = pins.pop(place, None) or next(rest, None)
+        if one is None:
+            break
+        whole.append(one)
+    return whole + [pins[place] for place in sorted(pins)]

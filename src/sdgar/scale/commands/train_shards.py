@@ -64,7 +64,7 @@ def _lead(
     from sdgar.runs.run import loop_of
     from sdgar.scale.needs import gib, gpu_needs
     from sdgar.scale.run import run_shards
-    from sdgar.scale.sharded import OnShards
+    from sdgar.scale.training import OnShards
 
     assert job.shards is not None
     rows = cast("Interactions", shards)

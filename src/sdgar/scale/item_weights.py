@@ -19,21 +19,27 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sdgar.arguments import a_path, of_kind
 from sdgar.errors import DataError
-from sdgar.maths.neighbours import Neighbourhoods, as_matrix
+from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.maths.neighbours_on_threads import OnThreads, Progress, block_of
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
+from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.saved import check_csr
 from sdgar.scale.shards import Shard, Shards
+from sdgar.show import progress as shown_progress
 from sdgar.storage import folders
 from sdgar.storage.mapped import MappedArrays
 from sdgar.storage.whole_files import disk_error
+
+if TYPE_CHECKING:
+    from sdgar.maths.sparse import SparseMatrix
 
 FOLDER = "item-weights"
 """The name of the folder of a model's arrays within the work folder."""
@@ -41,6 +47,34 @@ WeightOf = Callable[[Shard], NDArray[np.float32]]
 """A function that says how much each row of a shard counts."""
 _MADE_OF = "made-of.json"
 _KEPT = ("history.start", "history.item", "speaker.start", "speaker.row", "speaker.weight")
+
+
+def item_weights_from_shards(
+    shards: Shards,
+    rule: Neighbourhoods,
+    weight_of: WeightOf | None = None,
+    *,
+    work: str | Path,
+    memory: int,
+    verbose: bool | None = None,
+) -> LocalItemWeights:
+    """Solve for the weights from rows on disk, on the CPU, in bounded memory.
+
+    The users are those of the shards, one shard after the other. The weights are bit-identical to
+    those of ``LocalItemWeights.solved`` for the same rows in this order. The arrays of the model
+    stay in files in the folder ``work``, mapped into memory; an older model there is replaced.
+
+    ``memory`` is the most bytes that are allocated to solve for the weights. Pages of mapped
+    files, which the system keeps as long as there is room, come on top. ``weight_of`` returns how
+    much each row of a shard counts for the weights.
+    """
+    of_kind("shards", shards, Shards, "Open them with sdgar.Shards.open(folder).")
+    of_kind("memory", memory, int, "Give a number of bytes, such as 4 << 30.")
+    with shown_progress.working("weights between items", verbose=verbose) as shown:
+        matrices = solved(
+            shards, rule, weight_of, work=a_path("work", work), memory=memory, progress=shown
+        )
+    return LocalItemWeights(*matrices)
 
 
 def solved(
@@ -57,7 +91,7 @@ def solved(
     _require_ours(place)
     made_of = json.dumps({"rows": shards.digest, **asdict(rule)}) if weight_of is None else ""
     if (before := _found(place, made_of, shards)) is not None:
-        return as_matrix(before[0], n_items), as_matrix(before[1], n_items)
+        return SparseMatrix.of_rows(before[0], n_items), SparseMatrix.of_rows(before[1], n_items)
     block = block_of(memory, n_items, rule.k)
     try:
         with folders.whole(place, replace=True) as temporary:
@@ -71,7 +105,7 @@ def solved(
     except OSError as error:
         raise disk_error(place, error) from error
     history = Rows(items_of.start_R1, items_of.column_E)
-    return as_matrix(history, n_items), as_matrix(found, n_items)
+    return SparseMatrix.of_rows(history, n_items), SparseMatrix.of_rows(found, n_items)
 
 
 def _require_ours(place: Path) -> None:

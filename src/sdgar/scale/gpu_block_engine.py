@@ -3,8 +3,8 @@
     for each block, in the order of the epoch's shuffle:
         it is computed, while the next one is read and copied there, and the last one copied back
 
-What is computed is what ``blocks.py`` says, by the fused engine of the GPU. Users wait on the GPU,
-in memory or in files until it is their turn, which changes no byte.
+The order of work is that of ``block_engine.py``, by the fused engine of the GPU. Users wait on the
+GPU, in RAM or in files until it is their turn, which changes no bit of the result.
 """
 
 from __future__ import annotations
@@ -12,25 +12,27 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, NotCovered, System
-from sdgar.data.interactions import Interactions
+from sdgar.contracts import Engine, EpochStats, System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu import FusedGpuEngine, room_of
 from sdgar.engines.fused.gpu_room import Most
 from sdgar.engines.fused.gpu_rows import Rows
 from sdgar.machine import cores
-from sdgar.models.factors import Factors
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.scale.blocks import BlockEngine, ForUsers
-from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.slots import Conveyor, Kind, Slot
-from sdgar.scale.users import OnDevice, Users
+from sdgar.scale.block_engine import BlockEngine
+from sdgar.scale.conveyor import Conveyor, Kind, Slot
+from sdgar.scale.new_users import with_new_users
+from sdgar.scale.users import UsersOnDevice
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.models.factors import Factors
 
 Tensors = dict[str, Tensor]
 """Tensors by name, each with a row for every user of a block."""
@@ -56,25 +58,11 @@ class Loaded(NamedTuple):
 class GpuBlockEngine(BlockEngine):
     """Run the epochs of a system over blocks of users, by the fused engine of the GPU."""
 
-    name: ClassVar[str] = FusedGpuEngine.name
-
-    def __init__(
-        self,
-        system: System,
-        first: Interactions,
-        blocks: Blocks,
-        *,
-        seed: int,
-        for_users: ForUsers,
-        users: Users,
-        device: torch.device,
-    ) -> None:
-        """Bring the items of ``system`` to the device; it is started on the rows ``first``."""
-        self._device = device
-        super().__init__(system, first, blocks, seed=seed, for_users=for_users, users=users)
+    name: ClassVar[str] = "fused-gpu-blocks"
+    of_block: ClassVar[type[Engine]] = FusedGpuEngine
+    """The engine that trains one block."""
 
     def _lay_out(self, system: System) -> None:
-        host.require_covered(self.name, self.covers(system, self._device))
         system.discriminator.to(self._device)
         system.sampler.to(self._device)
         users, rows = self.blocks.most()
@@ -88,7 +76,7 @@ class GpuBlockEngine(BlockEngine):
         }
         if weighted:
             kinds["weight_E"] = Kind(rows, (), torch.float32)
-        if not isinstance(self._users, OnDevice):
+        if not isinstance(self._users, UsersOnDevice):
             kinds["user_UD"] = Kind(users, (self._room.dim,), torch.float32)
             for name, table in self._room.moments_of_users(0).items():
                 kinds[name] = Kind(users, table.shape[1:], table.dtype)
@@ -98,16 +86,6 @@ class GpuBlockEngine(BlockEngine):
         self._conveyor: Conveyor[Loaded] = Conveyor(kinds, self._device, threads=cores.threads())
         self.computed = 0.0
         """The seconds for which the last epoch computed the epochs of its blocks."""
-
-    @classmethod
-    def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
-        """Say whether the engine of a block covers the system."""
-        return FusedGpuEngine.covers(system, device)
-
-    @classmethod
-    def deterministic(cls, device: torch.device) -> bool:
-        """Say yes, as the engine of a block does."""
-        return FusedGpuEngine.deterministic(device)
 
     @property
     def waited(self) -> float:
@@ -134,11 +112,11 @@ class GpuBlockEngine(BlockEngine):
 
     def learned_of(self, block: int) -> Factors:
         """Return the vectors of the users of one block, and of items, in memory."""
-        vectors = self._taken(block, "vectors", everybody=True)
+        vectors = self._stored(block, "vectors", all_users=True)
         if vectors is None:
-            system = self._system_of(block, None, None, everybody=True)
+            system = self._system_of(block, None, None, all_users=True)
         else:
-            system = self._with(torch.from_numpy(vectors["user_UD"]), None)
+            system = self._with_users(torch.from_numpy(vectors["user_UD"]), None)
         found = system.discriminator.to(self._device).factors()
         return found.with_tensors({name: table.cpu() for name, table in found.tensors().items()})
 
@@ -153,7 +131,7 @@ class GpuBlockEngine(BlockEngine):
     def _unpack(self) -> None:
         """Do nothing, as the tables of items are those of the model."""
 
-    def _engine(self, block: int, *, everybody: bool = False) -> FusedGpuEngine:  # type: ignore[override]
+    def _engine(self, block: int, *, all_users: bool = False) -> FusedGpuEngine:  # type: ignore[override]
         """Make the engine of a block, with its users as they were put."""
         with closing(self._conveyor.round([block], self._load)) as blocks:
             _, _, loaded = next(blocks)
@@ -166,13 +144,15 @@ class GpuBlockEngine(BlockEngine):
     def _engine_there(self, block: int, loaded: Loaded) -> FusedGpuEngine:
         """Make the engine of a block that has come."""
         vectors, states = loaded.vectors, loaded.states
-        if isinstance(self._users, OnDevice):
+        if isinstance(self._users, UsersOnDevice):
             shards = self.blocks.parts(block)
             vectors, states = (self._users.join(shards, kind) for kind in ("vectors", "states"))
         if vectors is None:
-            system = self._for_users(self._like, loaded.data, seed=self._seed_of(block))
+            system = with_new_users(self._like, loaded.data, seed=self._seed_of(block))
         else:
-            system = self._with(vectors["user_UD"], None if states is None else states["bins_UK"])
+            system = self._with_users(
+                vectors["user_UD"], None if states is None else states["bins_UK"]
+            )
         rows = Rows.there(
             loaded.start_U1, loaded.items_E, loaded.weight_E,
             n_items=loaded.data.n_items, positives=system.positives_per_visit,
@@ -210,16 +190,16 @@ class GpuBlockEngine(BlockEngine):
     ) -> Tensors | None:
         """Put what waits here for the users of a block into its slot; None if nothing does."""
         shards, start_S1 = self.blocks.parts(block), self.blocks.shards.start_S1
-        if isinstance(self._users, OnDevice) or not self._users.has(shards[0], kind):
+        if isinstance(self._users, UsersOnDevice) or not self._users.has(shards[0], kind):
             return None
-        first = self._users.take(shards[0], kind)
+        first = self._users.get(shards[0], kind)
         assert first is not None
         n_users = int(start_S1[shards.stop] - start_S1[shards.start])
         tables = {name: slot.table(name, n_users) for name in first}
 
         def fill(place: tuple[int, slice]) -> None:
             shard, own = place
-            arrays = self._users.take(shard, kind)
+            arrays = self._users.get(shard, kind)
             assert arrays is not None
             for name, (here, _) in tables.items():
                 here.numpy()[own] = arrays[name]
@@ -235,7 +215,7 @@ class GpuBlockEngine(BlockEngine):
         changed = self._refit_epoch == self._epoch or not self._users.has(shards[0], "states")
         if isinstance(sampler, Decomposable) and changed:
             kept["states"] = {"bins_UK": sampler.state_of.bin_RN}
-        if isinstance(self._users, OnDevice):
+        if isinstance(self._users, UsersOnDevice):
             for shard, own in self._places(shards):
                 for kind, tables in kept.items():
                     self._users.keep(shard, kind, {n: table[own] for n, table in tables.items()})

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from sdgar.contracts import System
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
@@ -24,8 +23,11 @@ from sdgar.samplers.decomposable import Decomposable, tables_of_states
 from sdgar.samplers.em import ExpectationMaximization
 from sdgar.samplers.static import Popularity, PopularityMix, Uniform
 
+if TYPE_CHECKING:
+    from sdgar.contracts import System
 
-def for_users(system: System, data: Interactions, *, seed: int) -> System:
+
+def with_new_users(system: System, data: Interactions, *, seed: int) -> System:
     """Return the system for the users of ``data``, who start where the items lead or at random."""
     return replace(
         system,

@@ -1,97 +1,104 @@
-"""Epochs over users in blocks: one block of users at a time is in memory, beside all items.
+"""Epochs over users in blocks: one block of users at a time is in RAM, and all items.
 
     for each block, in the order of the epoch's shuffle:
-        its users are taken, the positives of the block are visited, and its users are put back
+        its users are read, the positives of the block are visited, and its users are stored
 
 A block has vectors of users, sums of squares and states of the generator of its own. Vectors and
 biases of items and the items of the generator's states are shared by all blocks, and so is the
-count of steps. Where users are put, in memory or in files, changes no byte.
+count of steps. Where users are stored, in RAM or in files, changes no bit of the result.
 
 Several workers may run the epochs together. Each has the users of its own shards, and those of one
-machine share the items: the first one tells the others to do what it does.
+machine share the items. The first one sends the others the name of each method that it runs.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
-from sdgar.data.interactions import Interactions
+from sdgar.contracts import Covered, Engine, EpochStats, Health, NotCovered, System
 from sdgar.engines import host
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.cpu_records import items_of
 from sdgar.maths.rng import Permutation, Stream, sort_keys
-from sdgar.models.factors import Factors
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.scale.dealt_cpu import Deal
-from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.shared_items import SharedItems
-from sdgar.scale.users import Arrays, Users, joined, put_apart
+from sdgar.scale.new_users import with_new_users
+from sdgar.scale.shared_engine import Ownership, SharedCpuEngine, SharedItems
+from sdgar.scale.users import Arrays, UserStore, read_users, store_users
 from sdgar.scale.workers import ALONE, Workers
 
-ForUsers = Callable[..., System]
-"""The function (system, data, seed=…) that gives a system for other users, where they start."""
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.models.factors import Factors
+    from sdgar.scale.shards.blocks import Blocks
+
 _CPU = torch.device("cpu")
 
 
-class BlockEngine:
-    """Run the epochs of a system over blocks of users, by the fused engine of the CPU."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedUsers:
+    """The rows that a block engine trains on, and the place for users of other blocks."""
 
-    name: ClassVar[str] = "fused-cpu"
+    first: Interactions
+    """The rows that the system was started on."""
+    blocks: Blocks
+    """The rows of all blocks."""
+    users: UserStore
+    """The place for users between two visits."""
+    workers: Workers = ALONE
+    """The processes that train together."""
+
+
+class BlockEngine:
+    """Run the epochs of a system over blocks of users, each by the fused engine of the CPU."""
+
+    name: ClassVar[str] = "fused-cpu-blocks"
+    of_block: ClassVar[type[Engine]] = FusedCpuEngine
+    """The engine that trains one block."""
 
     def __init__(
-        self,
-        system: System,
-        first: Interactions,
-        blocks: Blocks,
-        *,
-        seed: int,
-        for_users: ForUsers,
-        users: Users,
-        workers: Workers = ALONE,
+        self, system: System, data: BlockedUsers, *, seed: int, device: torch.device
     ) -> None:
-        """Lay out the items of ``system``, which is started on the rows ``first``."""
-        self._like, self._first = system, cast("Interactions | None", first)
-        self.blocks, self._seed = blocks, seed
+        """Lay out the items of a system."""
+        host.require_covered(self.name, self.covers(system, device))
+        self._like, self._first = system, cast("Interactions | None", data.first)
+        self.blocks, self._seed, self._device = data.blocks, seed, device
         """The rows of all blocks."""
-        self._for_users, self._users, self._workers = for_users, users, workers
+        self._users, self._workers = data.users, data.workers
         self._steps_done = 0
         self._drawn: Any = None
         """The tables of items that are drawn from, as the kernels have them; None if they have
         changed."""
         self._shared: SharedItems | None = None
-        """What the workers of a machine have in common, if there are several workers."""
+        """The items that the workers of a machine share, if there are several workers."""
         self._epoch = self._refit_epoch = 0
         """The epoch that runs, and the last one in which states follow the scores."""
         self._lay_out(system)
 
     def _lay_out(self, system: System) -> None:
-        host.require_covered(self.name, self.covers(system, _CPU))
         items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
-        self._shared = (
-            SharedItems(system, items, self._workers) if self._workers.count > 1 else None
-        )
+        if self._workers.count > 1:
+            self._shared = SharedItems(system, items, self._workers)
         self._items = items if self._shared is None else self._shared.items
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
-        """Say whether the engine of a block covers the system."""
-        return FusedCpuEngine.covers(system, device)
+        """Return whether the engine of a block covers the system, and why."""
+        return cls.of_block.covers(system, device)
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
-        """Say yes, as the engine of a block does."""
-        return FusedCpuEngine.deterministic(device)
+        """Return whether the engine of a block is deterministic."""
+        return cls.of_block.deterministic(device)
 
     @property
     def system(self) -> System:
@@ -100,26 +107,25 @@ class BlockEngine:
 
     def run_epoch(self, epoch: int) -> EpochStats:
         """Make one pass over the positives of all blocks, in a fresh order."""
-        self._workers.tell(do="run_epoch", epoch=epoch)
+        self._workers.send(do="run_epoch", epoch=epoch)
         start, found = time.perf_counter(), []
         self._epoch = epoch
         self._forget_first()
         follows = self._refit_epoch == epoch and not self._learns_positives(epoch)
-        with self._together:
+        with self._working():
             for block in self._order(epoch):
-                engine = self._engine(block, everybody=follows)
+                engine = self._engine(block, all_users=follows)
                 if follows:
                     self._follow(engine, epoch, items_too=False)
                 engine.steps_done = self._steps_done
                 found.append(engine.run_epoch(epoch))
                 self._steps_done, self._drawn = engine.steps_done, engine.items_drawn()
-                self._put(block, engine)
+                self._store(block, engine)
                 del engine  # before the next one is made
-            self._workers.meet()  # all users are put
+            self._workers.meet()  # all users are stored
         return host.over_blocks(found, start)
 
-    @property
-    def _together(self) -> AbstractContextManager[None]:
+    def _working(self) -> AbstractContextManager[None]:
         return nullcontext() if self._shared is None else self._shared.working()
 
     def refit(self, epoch: int) -> Health:
@@ -128,82 +134,72 @@ class BlockEngine:
         Before the first epoch, these are the users that the system was started with. The states of
         the others follow when it is their turn.
         """
-        self._workers.tell(do="refit", epoch=epoch)
+        self._workers.send(do="refit", epoch=epoch)
         self._refit_epoch, self._drawn = epoch, None
         health = self._items_follow(epoch)
         if self._shared is not None and self._generator is not None:
-            self._shared.spread_tables(self._generator)
+            self._shared.spread_generator(self._generator)
         return health
 
     def _items_follow(self, epoch: int) -> Health:
         if self._first is None:
-            with self._together:
-                engine = self._engine(self._order(epoch)[-1], everybody=True)
+            with self._working():
+                engine = self._engine(self._order(epoch)[-1], all_users=True)
                 return self._follow(engine, epoch, items_too=True)
         if not self._workers.leads:  # which alone has the users that the system was started with
             return Health()
         engine = self._engine_of(self._like, self._first, self._seed)
         return self._follow(engine, epoch, items_too=True)
 
-    def go_on_with(self, blocks: Blocks) -> None:
-        """Exchange the rows for others of the same users, between two epochs."""
-        self._workers.tell(do="go_on")
+    def continue_with(self, blocks: Blocks) -> None:
+        """Replace the rows by others of the same users, between two epochs."""
+        self._workers.send(do="continue")
         self.blocks = blocks
 
     def learned(self) -> Factors:
-        """Return the vectors of all users, in the order of a load in memory, and of items."""
-        room: NDArray[np.float32] | None = None
+        """Return the vectors of all users, in the order of a load in RAM, and of items."""
+        user_UD: NDArray[np.float32] | None = None
         for block in range(len(self.blocks)):
             model = self.learned_of(block)
-            if room is None:
+            if user_UD is None:
                 shape = int(self.blocks.start_B1[-1]), model.user_UD.shape[1]
-                room = self._users.room("user_UD", shape)
-            room[self.blocks.rank_U(block)] = model.user_UD.numpy()
-        assert room is not None
-        return replace(model, user_UD=torch.from_numpy(room))
+                user_UD = self._users.allocate("user_UD", shape)
+            user_UD[self.blocks.rank_U(block)] = model.user_UD.numpy()
+        assert user_UD is not None
+        return replace(model, user_UD=torch.from_numpy(user_UD))
 
     def learned_of(self, block: int) -> Factors:
         """Return the vectors of the users of one block, and of items."""
-        vectors = self._taken(block, "vectors", everybody=True)
-        return self._system_of(block, vectors, None, everybody=True).discriminator.factors()
+        vectors = self._stored(block, "vectors", all_users=True)
+        return self._system_of(block, vectors, None, all_users=True).discriminator.factors()
 
     def state(self) -> dict[str, Tensor]:
-        """Return what belongs to items, for the first worker; users are where they were put."""
-        self._workers.tell(do="state")
+        """Return what belongs to items, in the first worker; users are where they were stored."""
+        self._workers.send(do="state")
         users = self._users.state()
         self._workers.meet()  # all users are on disk
-        items, y = self._item_state()
         if not self._workers.leads:
             return {}
-        optimizer = {"steps": torch.tensor(self._steps_done), **items, "users": users}
-        return host.StateParts({}, optimizer, y).flat()
-
-    def _item_state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return the tables of all items and what the generator draws from, to the first worker."""
-        if not self._workers.leads:
-            return {}, {}
-        y = {} if self._generator is None else {"y_mass_KI": self._generator.item_of.mass_RN}
-        return self._item_tables(), y
+        generator = self._generator
+        sampler = {} if generator is None else {"y_mass_KI": generator.item_of.mass_RN}
+        optimizer = {"steps": torch.tensor(self._steps_done), "users": users}
+        return host.StateParts({}, optimizer | self._item_tables(), sampler).flat()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what ``state`` returned; workers that follow are given the state."""
-        self._workers.tell(do="load_state")
+        """Restore what ``state`` returned, which the first worker alone has."""
+        self._workers.send(do="load_state")
         of_all = {name: state[f"optimizer.{name}"] for name in ("steps", "users") if state}
         of_all = self._workers.share(of_all)
         self._steps_done, self._drawn = int(of_all["steps"]), None
         if self._steps_done:
             self._forget_first()
         self._users.load_state(of_all["users"])
-        self._load_items(host.StateParts.of(state))
-
-    def _load_items(self, parts: host.StateParts) -> None:
-        """Restore what belongs to items, which the first worker is given."""
         if self._workers.leads:
-            self._take_items(parts)
+            self._load_items(host.StateParts.of(state))
         if self._shared is not None:
             self._shared.spread(self._generator)
 
-    def _take_items(self, parts: host.StateParts) -> None:
+    def _load_items(self, parts: host.StateParts) -> None:
         for name, table in self._item_tables().items():
             table.copy_(parts.optimizer[name])
         self._unpack()
@@ -222,7 +218,7 @@ class BlockEngine:
         return sampler if isinstance(sampler, Decomposable) else None
 
     def _forget_first(self) -> None:
-        """Let go of the users that the system was started with; they come again in their block."""
+        """Drop the users that the system was started with; they come again in their block."""
         self._first, like = None, self._like
         none_UD = torch.empty(0, like.discriminator.item_ID.shape[1])  # type: ignore[attr-defined]
         sampler = like.sampler
@@ -241,71 +237,68 @@ class BlockEngine:
         return int(sort_keys(self._seed, Stream.BLOCKS, 0, np.array([block]))[0])
 
     def _learns_positives(self, epoch: int) -> bool:
-        """Tell whether the generator learns positives in this epoch, and not yet the scores."""
+        """Return whether the generator learns positives in this epoch, and not yet the scores."""
         update = None if self._generator is None else self._generator.update
         return epoch == 1 and getattr(update, "positives", None) is not None
 
-    def _engine(self, block: int, *, everybody: bool = False) -> FusedCpuEngine:
-        """Make the engine of a block, with its users as they were put, maybe with own ones only."""
+    def _engine(self, block: int, *, all_users: bool = False) -> FusedCpuEngine:
+        """Make the engine of a block, with its users as they were stored.
+
+        Without ``all_users`` it may have the users of this worker alone.
+        """
         vectors, states = (
-            self._taken(block, kind, everybody=everybody) for kind in ("vectors", "states")
+            self._stored(block, kind, all_users=all_users) for kind in ("vectors", "states")
         )
         data, seed = self.blocks[block], self._seed_of(block)
-        system = self._system_of(block, vectors, states, everybody=everybody)
-        engine = self._engine_of_block(block, system, data, seed)
+        system = self._system_of(block, vectors, states, all_users=all_users)
+        if self._shared is None:
+            engine = self._engine_of(system, data, seed)
+        else:
+            engine = SharedCpuEngine(
+                system, data, seed=seed, device=_CPU, shared=self._shared,
+                ownership=self._ownership(block),
+            )  # fmt: skip
         for name, table in (vectors or {}).items():
             engine.users()[name][...] = table
         if self._drawn is not None:
             engine.draw_items(self._drawn)
         return engine
 
-    def _engine_of_block(
-        self, block: int, system: System, data: Interactions, seed: int
-    ) -> FusedCpuEngine:
-        """Make the engine of the users of a block, of whom other workers may have some."""
-        if self._shared is None:
-            return self._engine_of(system, data, seed)
-        return self._shared.engine(system, data, seed, self._deal(block))
-
-    def _deal(self, block: int) -> Deal:
-        """Return how the users of a block are shared out."""
+    def _ownership(self, block: int) -> Ownership:
+        """Return which workers have the users of a block."""
         numbers = self.blocks.parts(block)
         start_S1 = self.blocks.shards.start_S1[numbers.start : numbers.stop + 1]
-        return Deal.of(self._workers, numbers, start_S1)
+        return Ownership.of(self._workers, numbers, start_S1)
 
     def _engine_of(self, system: System, data: Interactions, seed: int) -> FusedCpuEngine:
         """Make the engine of some users, with the items of all blocks."""
         return FusedCpuEngine(system, data, seed=seed, device=_CPU, items=self._items)
 
-    def _taken(self, block: int, kind: str, *, everybody: bool) -> Arrays | None:
-        """Return what was put for the users of a block; those of other workers may be missing."""
+    def _stored(self, block: int, kind: str, *, all_users: bool) -> Arrays | None:
+        """Return what was stored for the users of a block; other workers' users may be missing."""
         numbers = self.blocks.parts(block)
-        some = numbers if everybody else self._own(numbers) or numbers
-        return joined(self._users, kind, numbers, some, self.blocks.shards.start_S1)
+        some = numbers if all_users else self._own(numbers) or numbers
+        return read_users(self._users, kind, numbers, some, self.blocks.shards.start_S1)
 
     def _own(self, shards: range) -> list[int]:
         return [shard for shard in shards if self._workers.owns(shard)]
 
     def _system_of(
-        self, block: int, vectors: Arrays | None, states: Arrays | None, *, everybody: bool
+        self, block: int, vectors: Arrays | None, states: Arrays | None, *, all_users: bool
     ) -> System:
-        """Return the system with the users of a block, as they were put or where they start.
+        """Return the system with the users of a block, as they were stored or where they start.
 
-        Without ``everybody`` those of other workers start as if they had no rows.
+        Without ``all_users`` the users of other workers start as if they had no rows.
         """
         if vectors is None:
             numbers = self.blocks.parts(block)
-            only = None if everybody else self._own(numbers)
+            only = None if all_users else self._own(numbers)
             data = self.blocks.rows(numbers.start, numbers.stop, only)
-            return self._started(data, self._seed_of(block))
+            return with_new_users(self._like, data, seed=self._seed_of(block))
         bins_UK = None if states is None else torch.from_numpy(states["bins_UK"])
-        return self._with(torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
+        return self._with_users(torch.from_numpy(vectors["user_UCD"][:, 0]), bins_UK)
 
-    def _started(self, data: Interactions, seed: int) -> System:
-        """Return the system with users where training starts."""
-        return self._for_users(self._like, data, seed=seed)
-
-    def _with(self, user_UD: Tensor, bins_UK: Tensor | None) -> System:
+    def _with_users(self, user_UD: Tensor, bins_UK: Tensor | None) -> System:
         """Return the system with users of these vectors and these tables of states."""
         sampler = self._like.sampler
         if self._generator is not None and bins_UK is not None:
@@ -313,15 +306,15 @@ class BlockEngine:
         discriminator = self._like.discriminator.for_users(user_UD)  # type: ignore[attr-defined]
         return replace(self._like, discriminator=discriminator, sampler=sampler)
 
-    def _put(self, block: int, engine: FusedCpuEngine) -> None:
-        """Put the users of a block back; states only if they have changed."""
+    def _store(self, block: int, engine: FusedCpuEngine) -> None:
+        """Store the users of a block; their states only if they have changed."""
         sampler, numbers = engine.system.sampler, self.blocks.parts(block)
         changed = self._refit_epoch == self._epoch or not self._users.has(numbers[0], "states")
         kept = {"vectors": dict(engine.users())}
         if isinstance(sampler, Decomposable) and changed:
             kept["states"] = {"bins_UK": sampler.state_of.bin_RN.numpy()}
         for kind, arrays in kept.items():
-            put_apart(self._users, kind, numbers, arrays, self.blocks.shards.start_S1)
+            store_users(self._users, kind, numbers, arrays, self.blocks.shards.start_S1)
 
     def _follow(self, engine: Any, epoch: int, *, items_too: bool) -> Health:
         """Let a block's generator follow the scores; its items then become those of all blocks."""
@@ -339,7 +332,7 @@ class BlockEngine:
         return health
 
     def _unpack(self) -> None:
-        """Bring the items back to the model."""
+        """Copy the items back to the model."""
         model = self._like.discriminator
         with torch.no_grad():
             model.item_ID.copy_(torch.from_numpy(self._items.item_ICD[:, 0]))  # type: ignore[attr-defined]

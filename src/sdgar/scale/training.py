@@ -1,8 +1,8 @@
-"""Train on shards: users pass through memory block by block, items stay.
+"""Train on shards: users pass through RAM block by block, items stay.
 
-Validation rows are those of some users, and are set aside as ``protocols`` does with rows in
-memory: they choose the number of epochs, or where that is fixed the weight of the memory half way,
-and are then trained on too.
+Validation rows are those of some users, and are set aside as ``protocols`` does with rows in RAM.
+They choose the number of epochs, or where that is fixed the weight of the item memory half way, and
+are then trained on too.
 """
 
 from __future__ import annotations
@@ -11,41 +11,47 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import torch
 
 from sdgar.data.history import History
-from sdgar.data.interactions import Interactions
 from sdgar.engines.choose import choose_device
 from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.machine.memory import allocated_bytes
-from sdgar.maths.neighbours import as_matrix
-from sdgar.maths.rng import Stream
+from sdgar.maths.rng import Stream, check_seed
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.maths.transposing import Rows
-from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
-from sdgar.models.model import Learned, Model
-from sdgar.scale.blocks import BlockEngine, ForUsers
-from sdgar.scale.gpu_blocks import GpuBlockEngine
-from sdgar.scale.shards import Shards
+from sdgar.samplers.dislikes import share_of
+from sdgar.scale.block_engine import BlockedUsers, BlockEngine
+from sdgar.scale.gpu_block_engine import GpuBlockEngine
+from sdgar.scale.item_weights import item_weights_from_shards
+from sdgar.scale.needs import START_ROWS, gpu_needs
 from sdgar.scale.shards.blocks import Blocks
 from sdgar.scale.shards.held import Held, Without, hold
-from sdgar.scale.users import InMemory, OnDevice, Users
-from sdgar.scale.users_on_disk import UsersOnDisk
+from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER
+from sdgar.show import progress
 from sdgar.training.fit import EpochRecord, FitOptions, Fitted, fit
 from sdgar.training.memory import beside
 from sdgar.training.protocols import Training
-from sdgar.training.trained import Phase, Trained
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.maths.sparse import SparseMatrix
+    from sdgar.models.factors import Factors
+    from sdgar.models.model import Learned, Model
+    from sdgar.scale.shards import Shards
+    from sdgar.systems.learner import Learner
+    from sdgar.training.checkpoints import Checkpoints
+    from sdgar.training.trained import OnPhase, Phase, Trained
 
 _CPU = torch.device("cpu")
 _NOBODY = History(np.zeros(1, np.int64), np.zeros(0, np.int32))
-START_ROWS = 4_000_000
-"""The most rows that the vectors and the generator are started on; of more, the first shards."""
 FEW = 0.001
 """The share of all rows that the memory may do without: it is not solved for anew to have them.
 Neither does a model of one epoch go over all rows again to have them."""
@@ -76,15 +82,15 @@ class OnShards:
     gpu_memory: int | None = None
     """The bytes of a GPU that training there may take; None allows all that are free."""
 
-    def device(self, asked: str) -> torch.device:
+    def device(self, name: str) -> torch.device:
         """Return the device that was asked for; several workers train on CPUs."""
         several = self.workers.count > 1
-        return choose_device("cpu" if several and asked == "auto" else asked)
+        return choose_device("cpu" if several and name == "auto" else name)
 
-    def users(self, name: str, n_shards: int) -> Users:
+    def users(self, name: str, n_shards: int) -> UserStore:
         """Return the place for users of the pass of this name."""
         if self.work is None:
-            return OnDevice() if self.on_gpu else InMemory()
+            return UsersOnDevice() if self.on_gpu else UsersInRam()
         return UsersOnDisk(self.work / f"users-{name}", n_shards, self.workers.owns)
 
 
@@ -125,15 +131,111 @@ def _beside(history: History, weight_II: SparseMatrix | None) -> LocalItemWeight
     if weight_II is None:
         return None
     rows = Rows(history.indptr_U1, history.items_E)
-    return LocalItemWeights(as_matrix(rows, weight_II.n_columns), weight_II)
+    return LocalItemWeights(SparseMatrix.of_rows(rows, weight_II.n_columns), weight_II)
+
+
+LearnerT = TypeVar("LearnerT", bound="Learner")
+
+
+def fit_shards(
+    estimator: LearnerT,
+    shards: Shards,
+    *,
+    together: int = TOGETHER,
+    work: str | Path | None = None,
+    memory: int = 4 << 30,
+    users_on_gpu: bool = False,
+    gpu_memory: int | None = None,
+    verbose: bool | None = None,
+) -> LearnerT:
+    """Train a system on interactions in shards, of which some are in RAM at a time.
+
+    Users of other shards wait in RAM, in a folder (``work``), or on the GPU that trains
+    (``users_on_gpu``). That does not change the model. ``together`` shards are trained at a time.
+    ``memory`` bounds the bytes of RAM for solving for item-item weights, and ``gpu_memory`` those
+    of the GPU.
+
+    >>> data = sdgar.Interactions.from_arrays([1, 1, 2, 2, 3], ["a", "b", "b", "c", "a"])
+    >>> shards = sdgar.Shards.write(data, "some.shards", 2)
+    >>> model = sdgar.fit_shards(sdgar.BPR(dim=2, epochs=3), shards)
+    >>> sorted(model.recommend([3], k=2)["item"])
+    ['b', 'c']
+    """
+    how = OnShards(
+        together=together,
+        work=None if work is None else Path(work),
+        memory=memory,
+        on_gpu=users_on_gpu,
+        gpu_memory=gpu_memory,
+    )
+    train_on_shards(estimator, shards, how, verbose=verbose)
+    return estimator
+
+
+def train_on_shards(
+    estimator: Learner,
+    shards: Shards,
+    how: OnShards,
+    *,
+    on_epoch: OnPhase | None = None,
+    checkpoints: Checkpoints | None = None,
+    verbose: bool | None = None,
+) -> None:
+    """Train a system on shards, as the first of the workers; it keeps the trained model."""
+    if share_of(estimator.sampler.dislikes):
+        raise UsageError(
+            "training on shards draws no dislikes, and sampler__dislikes is "
+            f"{estimator.sampler.dislikes:g}. Set it to 0, or read the events into memory.",
+            code="unused_dislikes",
+        )
+    sharded = ShardedTraining(_training_of(estimator, shards, how, checkpoints), shards, how)
+    require_on_gpu(estimator, shards, how)
+    training = sharded.training
+    with progress.training(
+        estimator.system_name,
+        shards.sizes(),
+        training.options.epochs,
+        metric=training.options.metric,
+        verbose=verbose,
+        on_epoch=on_epoch,
+    ) as training.on_epoch:
+        trained = sharded.run()
+    estimator._keep_trained(trained, sharded.everything, verbose)
+
+
+def follow_on_shards(estimator: Learner, shards: Shards, how: OnShards) -> None:
+    """Do the part of one worker in a training on shards, which the first worker leads."""
+    ShardedTraining(_training_of(estimator, shards, how, None), shards, how).follow()
+
+
+def require_on_gpu(estimator: Learner, shards: Shards, how: OnShards) -> None:
+    """Raise if training takes more memory of the GPU than it may; on a CPU it takes none."""
+    device = how.device(estimator.device)
+    if device.type == "cuda":
+        needs = gpu_needs(estimator, shards, how.together, on_gpu=how.on_gpu)
+        needs.require_within(how.gpu_memory, how.together, device)
+
+
+def _training_of(
+    estimator: Learner, shards: Shards, how: OnShards, checkpoints: Checkpoints | None
+) -> Training:
+    rows = cast("Interactions", shards)  # of which only sizes are read
+    settled = estimator.settled(rows)
+    return Training(
+        recipe=settled,
+        options=settled.fit_options(),
+        seed=check_seed(estimator.seed),
+        engine=estimator.engine,
+        device=how.device(estimator.device),
+        checkpoints=checkpoints,
+        memory=estimator.beside(rows),
+    )
 
 
 class ShardedTraining:
     """Training on shards, with the settings and the log of a ``protocols.Training``."""
 
-    def __init__(
-        self, training: Training, shards: Shards, how: OnShards, for_users: ForUsers
-    ) -> None:
+    def __init__(self, training: Training, shards: Shards, how: OnShards) -> None:
         several = how.workers.count > 1
         if (training.checkpoints is not None or several) and how.work is None:
             raise UsageError(
@@ -141,22 +243,27 @@ class ShardedTraining:
                 "a folder for its users. Set work to one.",
                 code="no_work",
             )
-        self._training, self._shards = training, shards
-        self._how, self._for_users = how, for_users
+        self.training, self._shards, self._how = training, shards, how
+        """The settings and the log."""
         self._require_sound()
 
     @property
     def _on_gpu(self) -> bool:
         """True if blocks are trained by the engine of the GPU."""
-        asked = self._training.engine == GpuBlockEngine.name
-        return asked or self._training.device.type == "cuda"
+        on_gpu = (GpuBlockEngine.name, GpuBlockEngine.of_block.name)
+        return self.training.engine in on_gpu or self.training.device.type == "cuda"
+
+    @property
+    def _kind(self) -> type[BlockEngine]:
+        return GpuBlockEngine if self._on_gpu else BlockEngine
 
     def _require_sound(self) -> None:
-        """Raise if what was asked for does not go together."""
-        kind = GpuBlockEngine if self._on_gpu else BlockEngine
-        if (asked := self._training.engine) not in ("auto", kind.name):
+        """Raise if the settings do not go together."""
+        kind = self._kind
+        if (engine := self.training.engine) not in ("auto", kind.name, kind.of_block.name):
             raise UsageError(
-                f"shards are trained on by {kind.name} here, and engine is {asked}. Leave it out.",
+                f"shards are trained on by {kind.of_block.name} here, and engine is {engine}. "
+                "Leave it out.",
                 code="not_covered",
             )
         if self._on_gpu and self._how.workers.count > 1:
@@ -179,7 +286,7 @@ class ShardedTraining:
 
     def run(self) -> Trained:
         """Choose on validation rows, train on all rows, and return the model of all users."""
-        training, options = self._training, self._training.options
+        training, options = self.training, self.training.options
         valid = self._valid()
         rest = Without(self._shards, valid.rows_E)
         weight_II = self._remember(rest)
@@ -191,7 +298,7 @@ class ShardedTraining:
         chosen = self._pass("choose", engine, first, valid, memory)
         weight, means = training.judged(chosen.model, memory, valid.held_out, valid.seen)
         if joined:
-            engine.go_on_with(Blocks(self._shards, self._how.together))
+            engine.continue_with(Blocks(self._shards, self._how.together))
             kept = self._pass("final", engine, options, after=chosen)
             chosen = kept if kept.log else chosen
         else:
@@ -208,19 +315,19 @@ class ShardedTraining:
         """Do what the first worker tells this one to do, until it says that training is over."""
         rest = Without(self._shards, self._valid().rows_E)
         workers, engine = self._how.workers, None
-        while (told := workers.hear()) != {"do": "end"}:
-            if told["do"] == "engine":
-                everything = bool(told["everything"])
+        while (order := workers.receive()) != {"do": "end"}:
+            if order["do"] == "engine":
+                everything = bool(order["everything"])
                 engine = self._engine(self._shards if everything else rest, everything=everything)
                 continue
             assert engine is not None
-            match told:
+            match order:
                 case {"do": "run_epoch", "epoch": int(epoch)}:
                     self._run_epoch(engine, epoch)
                 case {"do": "refit", "epoch": int(epoch)}:
                     engine.refit(epoch)
-                case {"do": "go_on"}:
-                    engine.go_on_with(Blocks(self._shards, self._how.together))
+                case {"do": "continue"}:
+                    engine.continue_with(Blocks(self._shards, self._how.together))
                 case {"do": "state"}:
                     engine.state()
                 case {"do": "load_state"}:
@@ -233,13 +340,13 @@ class ShardedTraining:
     def _valid(self) -> Held:
         """Set validation rows aside."""
         return hold(
-            self._shards, users=self._training.options.valid_users, share=VALID_SHARE,
-            seed=self._training.seed, stream=Stream.SPLIT_VALID,
+            self._shards, users=self.training.options.valid_users, share=VALID_SHARE,
+            seed=self.training.seed, stream=Stream.SPLIT_VALID,
         )  # fmt: skip
 
     def _remember(self, shards: Shards) -> SparseMatrix | None:
         """Solve for the weights between items, if there is to be a memory."""
-        memory = self._training.memory
+        memory = self.training.memory
         if memory is None:
             return None
         before = time.perf_counter()
@@ -247,10 +354,10 @@ class ShardedTraining:
             found = memory.of(Blocks(shards, shards.n_shards)[0], _CPU)
         else:
             left = room_for_weights(self._how.memory, shards.n_rows, allocated_bytes())
-            found = LocalItemWeights.from_shards(
+            found = item_weights_from_shards(
                 shards, memory.neighbourhoods, work=self._how.work, memory=left
             )
-        self._training.memory_seconds += time.perf_counter() - before
+        self.training.memory_seconds += time.perf_counter() - before
         return found.weight_II
 
     def _engine(self, shards: Shards, *, everything: bool) -> BlockEngine:
@@ -258,8 +365,8 @@ class ShardedTraining:
 
         The first worker does so, and the others are given the items.
         """
-        self._how.workers.tell(do="engine", everything=everything)
-        training, blocks = self._training, Blocks(shards, self._how.together)
+        self._how.workers.send(do="engine", everything=everything)
+        training, blocks = self.training, Blocks(shards, self._how.together)
         before = time.perf_counter()
         enough = int((shards.rows_S.cumsum() <= START_ROWS).sum())
         first = blocks.rows(0, max(1, enough))
@@ -267,19 +374,16 @@ class ShardedTraining:
             first, seed=training.seed, device=training.device, start=self._how.workers.leads
         )
         training.start_seconds += time.perf_counter() - before
-        kind = GpuBlockEngine if self._on_gpu else BlockEngine
+        kind = self._kind
         training.why = kind.covers(system, training.device).why
         training.chosen_engine, training.deterministic = kind.name, True
-        users = self._how.users("final" if everything else "choose", shards.n_shards)
-        if self._on_gpu:
-            return GpuBlockEngine(
-                system, first, blocks, seed=training.seed, for_users=self._for_users, users=users,
-                device=training.device,
-            )  # fmt: skip
-        return BlockEngine(
-            system, first, blocks, seed=training.seed, for_users=self._for_users, users=users,
+        data = BlockedUsers(
+            first=first,
+            blocks=blocks,
+            users=self._how.users("final" if everything else "choose", shards.n_shards),
             workers=self._how.workers,
-        )  # fmt: skip
+        )
+        return kind(system, data, seed=training.seed, device=training.device)
 
     @cores.torch_threads()
     def _pass(
@@ -292,7 +396,7 @@ class ShardedTraining:
         after: Fitted | None = None,
     ) -> Fitted:
         """Run one pass of the loop; looks at validation rows are for their users alone."""
-        training = self._training
+        training = self.training
 
         def tell(epoch: EpochRecord) -> None:
             if training.on_epoch is not None:

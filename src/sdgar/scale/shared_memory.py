@@ -54,7 +54,7 @@ def place() -> str:
     return " ".join([name, *(str(folder.stat().st_dev) for folder in _folders())])
 
 
-class Common:
+class SharedArrays:
     """Arrays that the workers of one machine have in common; a worker alone has them for itself."""
 
     def __init__(self, workers: Workers, shapes: Shapes) -> None:

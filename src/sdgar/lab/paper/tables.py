@@ -1,10 +1,10 @@
-"""Table 2: NDCG@50 of the paper's eight systems, the yardsticks, and SD-Softmax."""
+"""Table 1: the data sets. Table 2: NDCG@50 of the paper's systems and of baselines."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,18 +22,68 @@ from sdgar.lab.paper.chosen import (
     YARDSTICKS,
     settings_of,
 )
-from sdgar.lab.paper.measurements import Measurement, Row, Setting
-from sdgar.lab.paper.sources import TITLES
-from sdgar.lab.paper.training import training, unpacked
+from sdgar.lab.paper.data_sets import PAPER_SIZES, TITLES, is_real, source
+from sdgar.lab.paper.measurements import Experiment, Measurement, Row, Setting, training, unpacked
+from sdgar.lab.paper.sheets import Sheet
 from sdgar.settings import METRIC
+from sdgar.training.trained import OnPhase
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
+def table1_measurements(setting: Setting) -> list[Measurement]:
+    """Return a measurement for each data set; made-up ones have the paper's size, quick or not."""
+
+    def statistics(name: str, _: OnPhase) -> dict[str, Any]:
+        found = source(name, setting.data)
+        both = found.train.merge(found.test)
+        stats = both.stats()
+        return {
+            "users": int(stats["users"]),
+            "items": int(stats["items"]),
+            "interactions": int(stats["interactions"]),
+            "density": stats["density"],
+            "test_rows": len(found.test),
+            "how": found.how,
+        }
+
+    return [
+        Measurement(
+            key={"data": name, "real": is_real(name, setting.data)},
+            measure=partial(statistics, name),
+            seconds=PAPER_SIZES[name][2] / 200_000,
+        )
+        for name in PAPER_SIZES
+    ]
+
+
+def write_table1(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
+    """Write the table as Markdown, JSON and CSV."""
+    sheet.write_rows(rows)
+    head = ["data set", "users", "paper's", "items", "paper's", "interactions", "paper's",
+            "density", "source"]  # fmt: skip
+    cells = []
+    for row in rows:
+        sizes = zip(("users", "items", "interactions"), PAPER_SIZES[row["data"]], strict=True)
+        numbers = [f"{value:,}" for field, said in sizes for value in (row[field], said)]
+        kind = "real, " if row["real"] else ""
+        cells.append(
+            [TITLES[row["data"]], *numbers, f"{row['density']:.3%}", f"{kind}{row['how']}"]
+        )
+    sheet.write_markdown(
+        [
+            sheets.markdown_table(head, cells),
+            "Items are those that occur; the paper's counts of CiteULike and MovieLens are of "
+            "columns, some of which are empty. Made-up sets have the paper's sizes and a like "
+            "concentration on popular items, and nothing else of the real ones.",
+            sheets.made_on(rows),
+        ],
+    )
+
+
 Groups = dict[tuple[str, str, str], list[Row]]
 """The runs by protocol, data set and label."""
-NAME = "table2"
-TITLE = "Table 2: NDCG@50"
 DIM = 32
 OURS = {"sdsoftmax, D = 32": {"dim": DIM}, "sdsoftmax, D = 128": {"dim": 128}}
 OF = "sdgar"
@@ -42,7 +92,7 @@ PROTOCOLS = ("validated", "paper")
 QUICK_DATA, QUICK_EPOCHS = ("citeulike",), 20
 
 
-def measurements(setting: Setting) -> list[Measurement]:
+def table2_measurements(setting: Setting) -> list[Measurement]:
     """Return a measurement for every system with every seed and protocol.
 
     Quick: CiteULike, one seed, 20 epochs at most, and no EASE, whose inverse takes ten minutes.
@@ -85,23 +135,18 @@ def entrants(data: str, *, quick: bool) -> list[tuple[str, str, dict[str, Any]]]
     return found
 
 
-def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
+def write_table2(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
     """Write the values, SD-GAR's improvements with paired tests, and a picture."""
-    sheets.write_rows(
-        [{k: v for k, v in row.items() if k != "per_user"} for row in rows], out, NAME
-    )
+    sheet.write_rows([{k: v for k, v in row.items() if k != "per_user"} for row in rows])
     groups: Groups = defaultdict(list)
     for row in rows:
         groups[row["protocol"], row["data"], row["label"]].append(row)
     sets = list(dict.fromkeys(row["data"] for row in rows))
     paired = _paired(groups)
-    sheets.write_rows(paired, out, f"{NAME}-paired")
+    sheet.write_rows(paired, suffix="-paired")
     real = all(row["real"] for row in rows)
-    sheets.write_markdown(
-        out,
-        NAME,
+    sheet.write_markdown(
         [
-            f"# {TITLE}",
             _values(sets, groups),
             f"validated: epochs chosen on 10 % of the training rows, refit on all, test read once. "
             f"paper protocol: the best test value over epochs 5, 10, …, 75, which is optimistic. "
@@ -116,7 +161,7 @@ def write(rows: Sequence[Row], out: Path, setting: Setting) -> None:
             sheets.made_on(rows),
         ],
     )
-    sheets.write_figure(_figure(sets, groups), out, NAME)
+    sheet.write_figure(_figure(sets, groups))
 
 
 def _paired(groups: Groups) -> list[Row]:
@@ -228,3 +273,7 @@ def _said(label: str, data: str) -> float | None:
 def _report(runs: Sequence[Row]) -> Report:
     per_user_T = np.mean([unpacked(run["per_user"]) for run in runs], axis=0)
     return Report(np.arange(len(per_user_T)), {METRIC: per_user_T}, Counts(**runs[0]["counts"]))
+
+
+TABLE1 = Experiment("table1", "Table 1: the data sets", table1_measurements, write_table1)
+TABLE2 = Experiment("table2", "Table 2: NDCG@50", table2_measurements, write_table2)

@@ -1,0 +1,280 @@
+"""Epochs by several processes on CPUs, which train the same rows together.
+
+A process has the vectors of the users of its own shards. The processes of one machine share the
+tables of items, and the factors of a batch: each scores the visits of its users, and moves some of
+the items. Machines exchange the factors of their visits, from which all of them move their items
+alike; see ``kernels/numba/shared_epoch.py``. The first worker fills the tables of items, and other
+machines receive a copy, so that nothing of them is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sdgar.engines.fused.cpu import FusedCpuEngine
+from sdgar.machine import cores
+from sdgar.samplers.alias import AliasTables
+from sdgar.samplers.decomposable import Decomposable
+from sdgar.scale.shared_memory import SharedArrays
+
+if TYPE_CHECKING:
+    from sdgar.contracts import System
+    from sdgar.data.interactions import Interactions
+    from sdgar.engines.fused.cpu_records import Items
+    from sdgar.kernels.numba.epoch import Scratch
+    from sdgar.scale.workers import Workers
+
+_MODEL_TABLES = ("item_ID", "bias_I")
+_GENERATOR_TABLES = ("bin_KI", "y_IK")
+_FACTORS = ("count_V", "item_e", "slope_e", "u_VD", "loss_V", "effective_V", "answered_V")
+"""The arrays in which the processes of a machine exchange the visits of a batch."""
+_EXTRA_NUMBERS = 4
+"""The numbers that are sent of a visit besides its vector, slopes and items: a count, and three for
+the log."""
+_BATCHES_AT_ONCE = 64
+"""The batches after which a process listens to signals."""
+_THREADS_WORD = 5
+"""The word in which the first process of a machine writes how many threads it has."""
+
+
+class Ownership(NamedTuple):
+    """The shards of an engine, and the process that trains the users of each."""
+
+    workers: Workers
+    """The processes that train together."""
+    start_S1: NDArray[np.int64]
+    """The number of the first user of each shard, in the rows of the engine."""
+    owner_S: NDArray[np.int32]
+    """The number of the process that has the users of each shard."""
+
+    @classmethod
+    def of(cls, workers: Workers, shards: range, start_S1: NDArray[np.int64]) -> Ownership:
+        """Return the owners of shards whose first users have the numbers ``start_S1``."""
+        owner_S = np.array([workers.owner(shard) for shard in shards], np.int32)
+        return cls(workers, start_S1 - start_S1[0], owner_S)
+
+
+class SharedItems:
+    """The tables of items in shared memory: those of kernels, of the model and of the generator."""
+
+    def __init__(self, system: System, items: Items, workers: Workers) -> None:
+        """Give all workers the items of the first one."""
+        self.workers, self.factors = workers, SharedFactors(workers)
+        """The processes that share the tables; and the factors of a batch, which they share too."""
+        model, generator = system.discriminator, _generator_of(system)
+        tables: dict[str, Any] = dict(items.arrays())
+        of_model = {name: getattr(model, name) for name in _MODEL_TABLES}
+        tables |= {name: one.detach().numpy() for name, one in of_model.items() if one is not None}
+        if generator is not None:
+            values = generator.item_of.bin_RN.numpy(), generator.y_IK.numpy()
+            tables |= dict(zip(_GENERATOR_TABLES, values, strict=True))
+        shapes = {name: (table.shape, table.dtype) for name, table in tables.items()}
+        self.shared = SharedArrays(workers, shapes)
+        """The memory that the workers of a machine share."""
+        if workers.leads:
+            for name, array in self.shared.arrays.items():
+                array[...] = tables[name]
+        self.items = items.at(self.shared.arrays)
+        """The tables of items that kernels change."""
+        for name, one in of_model.items():
+            if one is not None:
+                one.data = torch.from_numpy(self.shared.arrays[name])
+        self.spread(generator)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Share the cores of this machine with its other workers, and notice if one is gone."""
+        most = max(1, cores.threads() // self.workers.here)
+        with self.shared.watched(), cores.torch_threads(most):
+            yield
+
+    def spread(self, generator: Decomposable | None) -> None:
+        """Copy the tables of the first worker, and the items of its generator, to all workers."""
+        self._draw_from_shared(generator)
+        self.workers.spread(self.shared.arrays.values())
+
+    def spread_generator(self, generator: Decomposable) -> None:
+        """Copy the items of the first worker's generator to all workers."""
+        self._draw_from_shared(generator)
+        self.workers.spread(self.shared.arrays[name] for name in _GENERATOR_TABLES)
+
+    def _draw_from_shared(self, generator: Decomposable | None) -> None:
+        """Move the items of a generator to the shared memory."""
+        if generator is None:
+            return
+        bin_KI, y_IK = (torch.from_numpy(self.shared.arrays[name]) for name in _GENERATOR_TABLES)
+        if self.workers.leads:
+            bin_KI.copy_(generator.item_of.bin_RN)
+            y_IK.copy_(generator.y_IK)
+        generator.share_items(AliasTables(bin_KI), y_IK)
+
+
+def _generator_of(system: System) -> Decomposable | None:
+    sampler = system.sampler
+    return sampler if isinstance(sampler, Decomposable) else None
+
+
+class SharedFactors:
+    """Shared memory for the factors of a batch; it grows with the batches."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._shared: SharedArrays | None = None
+        self._visits = 0
+        self.compiled = False
+        """True once the processes have the compiled kernels."""
+
+    def in_place_of(self, scratch: Scratch) -> Scratch:
+        """Return the arrays that threads exchange, with factors that all processes see."""
+        if self._shared is None or len(scratch.count_V) > self._visits:
+            arrays = {name: getattr(scratch, name) for name in _FACTORS}
+            shapes = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+            self._shared = SharedArrays(self._workers, shapes)
+            self._visits = len(scratch.count_V)
+        return scratch._replace(**self._shared.arrays)
+
+
+class SharedCpuEngine(FusedCpuEngine):
+    """Run epochs with other processes, of which those of one machine share the tables of items.
+
+    The result is bit-identical to that of ``FusedCpuEngine`` for any number of processes. The
+    vectors of users of other processes stay as they are.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        data: Interactions,
+        *,
+        seed: int,
+        device: torch.device,
+        shared: SharedItems,
+        ownership: Ownership,
+    ) -> None:
+        super().__init__(system, data, seed=seed, device=device, items=shared.items)
+        self._shared, self._ownership = shared, ownership
+        if system.positives_per_visit > 1:
+            edge_S1 = np.searchsorted(self._visits.user_V.numpy(), ownership.start_S1)
+        else:
+            edge_S1 = data.indptr_U1[ownership.start_S1]
+        self._edge_S1 = np.ascontiguousarray(edge_S1, np.int64)
+
+    def _dealt(self) -> Any:
+        """Allocate the record that has the owners of the visits of a batch."""
+        from sdgar.kernels.numba.shared_epoch import Dealt
+
+        workers, batch = self._ownership.workers, self._batch
+        return Dealt(
+            edge_S1=self._edge_S1,
+            owner_S=self._ownership.owner_S,
+            machine_R=np.array(workers.machine_R, np.int32),
+            number=workers.number,
+            visit_V=np.zeros(batch, np.int64),
+            machine_V=np.zeros(batch, np.int32),
+            nth_V=np.zeros(batch, np.int32),
+            count_M=np.zeros(workers.machines, np.int64),
+            own_V=np.zeros(batch, np.int64),
+            place_V=np.zeros(batch, np.int32),
+            count_1=np.zeros(1, np.int64),
+        )
+
+    def _run_batches(self, keys: Any, *args: Any) -> None:
+        """Run all batches; between the halves of one, machines exchange their factors."""
+        from sdgar.kernels.numba import shared_epoch
+        from sdgar.kernels.numba.processes import WORDS
+        from sdgar.kernels.numba.threads import run
+        from sdgar.kernels.records import laid
+
+        workers, batch, words = self._ownership.workers, self._batch, self._shared.shared.words
+        threads = cores.threads()
+        positives, negatives = self.system.positives_per_visit, self.system.n_negatives
+        dim = self._model.user_UD.shape[1]
+        own_T = self._rooms(threads)
+        shared_factors = self._shared.factors
+        scratch, dealt = shared_factors.in_place_of(self._scratch), self._dealt()
+        records = tuple(laid((*args[:-1], scratch, self._scratch, dealt)))
+        if workers.local == 0:
+            words[_THREADS_WORD] = threads
+        lost_1 = np.zeros(1, np.int32)
+
+        def by_all(halves: int, first: int, last: int) -> None:
+            here = workers.here
+            all_threads = here * int(words[_THREADS_WORD])
+            meeting = shared_epoch.Shared(words[:WORDS], here, all_threads, lost_1)
+
+            def part(t: int, of: int, barrier_4: Any) -> None:
+                shared_epoch.shared_epoch(
+                    t, of, barrier_4, halves, first, last, keys, *records, meeting, own_T[t],
+                )  # fmt: skip
+
+            run(part, threads)
+            if lost_1[0]:
+                raise workers.lost("it shared the memory of this machine")
+
+        machines = _BetweenMachines(workers, dim, positives + negatives, batch)
+        if not shared_factors.compiled:
+            if workers.leads:  # the others load what it has compiled, where they share a folder
+                by_all(shared_epoch.SCORE | shared_epoch.MOVE, 0, 0)
+                machines.exchange(0, dealt, scratch)
+            workers.meet()
+            shared_factors.compiled = True
+        step = _BATCHES_AT_ONCE if workers.machines == 1 else 1
+        for first in range(0, self._batches, step):
+            last = min(first + step, self._batches)
+            if workers.machines == 1:
+                by_all(shared_epoch.SCORE | shared_epoch.MOVE, first, last)
+                continue
+            by_all(shared_epoch.SCORE, first, last)
+            if workers.local == 0:
+                visits = min(batch, self._order.n_visits - first * batch)
+                machines.exchange(visits, dealt, scratch)
+            by_all(shared_epoch.MOVE, first, last)
+
+    @torch.no_grad()
+    def _unpack(self) -> None:
+        """Copy the parameters back to the model: own users, and a part of the items."""
+        workers, arrays = self._ownership.workers, self._arrays()
+        self._model.user_UD.copy_(torch.from_numpy(arrays["user_UCD"][:, 0]))
+        edges = [self._model.n_items * (workers.local + one) // workers.here for one in (0, 1)]
+        part = slice(*edges)
+        self._model.item_ID[part] = torch.from_numpy(self._tables.item_ICD[part, 0])
+        if self._model.bias_I is not None:
+            self._model.bias_I[part] = torch.from_numpy(arrays["bias_IC"][part, 0])
+        workers.meet()
+
+
+class _BetweenMachines:
+    """The factors that the first process of each machine sends to the others, and receives."""
+
+    def __init__(self, workers: Workers, dim: int, entries: int, batch: int) -> None:
+        self._workers, self._entries = workers, entries
+        rows = batch if workers.machines > 1 and workers.local == 0 else 0
+        words = dim + 2 * entries + _EXTRA_NUMBERS
+        self._sent = torch.zeros(rows, words, dtype=torch.int32)
+        self._received = torch.zeros(workers.machines * rows, words, dtype=torch.int32)
+
+    def exchange(self, visits: int, dealt: Any, scratch: Any) -> None:
+        """Exchange the factors of the visits of a batch; nothing where there is one machine."""
+        from sdgar.kernels.numba.shared_epoch import pack, unpack
+
+        workers, s = self._workers, self._entries
+        if workers.machines == 1:
+            return
+        pack(visits, s, workers.machine, dealt, scratch, _packed(self._sent))
+        most = int(dealt.count_M.max())
+        if visits:
+            workers.gather(self._sent[:most], self._received[: workers.machines * most])
+        unpack(visits, s, workers.machine, most, dealt, _packed(self._received), scratch)
+
+
+def _packed(words_VW: torch.Tensor) -> Any:
+    from sdgar.kernels.numba.shared_epoch import Packed
+
+    whole_VW = words_VW.numpy()
+    return Packed(whole_VW.view(np.float32), whole_VW)
