@@ -7,7 +7,7 @@ Both engines take turns, one epoch a round, and a ratio is that of their medians
 other programs keep busy ask for one thread: threads of torch wait for each other there, which would
 be counted for the fused engine.
 
-    cml      CML on CiteULike, without and with the covariances between the axes of a batch
+    cml      CML on CiteULike
     fields   systems whose contexts have two fields, user and part of the day, on MovieLens-100K
 """
 
@@ -40,7 +40,7 @@ from sdgar.systems.sdgar import SDGAR
 SMALL = Shape(users=100, items=60, interactions=1_000, concentration=0.3)
 ENGINES = ("fused-cpu", "eager")
 RECIPES: dict[str, dict[str, Learner]] = {
-    "cml": {"CML": CML(), "CML, covariance 1": CML(covariance=1.0)},
+    "cml": {"CML": CML()},
     "fields": {"BPR": BPR(), "SD-GAR": SDGAR()},
 }
 

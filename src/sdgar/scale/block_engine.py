@@ -85,7 +85,7 @@ class BlockEngine:
         self._lay_out(system)
 
     def _lay_out(self, system: System) -> None:
-        items = items_of(system.discriminator, system, system.visits_per_step)  # type: ignore[arg-type]
+        items = items_of(system.discriminator, system)  # type: ignore[arg-type]
         if self._workers.count > 1:
             self._shared = SharedItems(system, items, self._workers)
         self._items = items if self._shared is None else self._shared.items

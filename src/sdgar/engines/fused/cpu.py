@@ -78,7 +78,7 @@ class FusedCpuEngine:
         # Room is made for the batches there are, however large a batch may be.
         self._batch = min(system.visits_per_step, len(self._visits))
         self._order = order_of(self._visits, system, seed, self._batch)
-        self.items = items_of(self._model, system, self._batch) if items is None else items
+        self.items = items_of(self._model, system) if items is None else items
         """The tables of items, with the state of their steps."""
         self._steps = steps_of(self._model, system, self.items)
         self._tables = tables_of(self._model, self.items)

@@ -13,7 +13,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.memory import all_minus_one, packed
-from sdgar.engines.fused.plan import CPU, Beside
+from sdgar.engines.fused.plan import CPU
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.machine.memory import aligned
 from sdgar.maths.rng import Permutation
@@ -123,11 +123,11 @@ def summed(name: str, step: Any) -> dict[str, NDArray[np.float32]]:
     return {name: step.sum_R} if hasattr(step, "sum_R") else {}
 
 
-def items_of(model: Model, system: System, visits: int) -> Items:
-    """Copy the vectors and biases of items, for batches of so many visits."""
+def items_of(model: Model, system: System) -> Items:
+    """Copy the vectors and biases of items."""
     step, bias_step = (CPU.step(system, model.n_items) for _ in range(2))
-    beside = Beside(step.columns, system.l2, visits, entries_of(system, visits))
-    return Items(packed(model.item_ID, step.columns), step, bias_step, CPU.score(system, beside))
+    scores = CPU.score(system, step.columns)
+    return Items(packed(model.item_ID, step.columns), step, bias_step, scores)
 
 
 def steps_of(model: Model, system: System, items: Items) -> Steps:
@@ -146,11 +146,6 @@ def at_rate(steps: Steps, rate: float) -> Steps:
     """Return the same steps with another learning rate."""
     user, item, bias = (step._replace(rate=np.float32(rate)) for step in steps[:3])
     return steps._replace(user=user, item=item, bias=bias)
-
-
-def entries_of(system: System, visits: int) -> int:
-    """Return the number of pairs of a visit and an item."""
-    return visits * (system.positives_per_visit + system.n_negatives)
 
 
 def tables_of(model: Model, items: Items) -> Tables | Summed:
@@ -178,7 +173,7 @@ def scratch_of(model: Model, system: System, visits: int) -> Scratch:
 
     n_rows, dim = model.user_UD.shape
     fields = 1 if model.place_UF is None else model.place_UF.shape[1]
-    entries = entries_of(system, visits)
+    entries = visits * (system.positives_per_visit + system.n_negatives)
     return Scratch(
         place_VF=np.empty((visits, fields), np.int32),
         count_V=np.empty(visits, np.int32),
@@ -208,8 +203,6 @@ def variants_of(system: System) -> str:
         names.append(type(system.sampler.base).__name__)
     if isinstance(system.discriminator, Cosine) and system.discriminator.bias_I is not None:
         names.append("bias")
-    if isinstance(system.discriminator, Metric) and system.l2 > 0:
-        names.append("covariances")
     if getattr(system.discriminator, "place_UF", None) is not None:
         names.append("fields")
     return "-".join(names)

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
-from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
 from sdgar.engines.fused.gpu_records import THETA_LIMIT, Draw
@@ -229,8 +228,6 @@ def _why_not(system: System, device: torch.device) -> str | None:
         return f"its kernels run on a CUDA device, and this is {device.type}"
     if (why := GPU.misfit(system)) is not None:
         return why
-    if isinstance(system.discriminator, Metric) and system.l2 > 0:
-        return "it has no kernel for the covariances of a metric's axes; without them it has"
     if getattr(system.discriminator, "place_UF", None) is not None:
         return "it has no code for contexts that are sums of the vectors of fields"
     if system.seen_elsewhere:

@@ -82,6 +82,8 @@ class Plan:
         if isinstance(system.sampler, WithDislikes) and type(base) not in self.beside_dislikes:
             names = ", ".join(one.__name__ for one in self.beside_dislikes)
             return f"it draws dislikes beside {names} only, not beside {type(base).__name__}"
+        if isinstance(system.discriminator, Metric) and system.l2 > 0:
+            return "it has no code for the covariances of a metric's axes, only for a weight of 0"
         by_factors = isinstance(system.discriminator, MatrixFactorization)
         if system.sampler.uses_scores and not by_factors:
             return "its samplers that look at scores know those of factorization only"
@@ -129,18 +131,6 @@ class Asked(NamedTuple):
     n: int
     seed: np.uint64
     n_items: int
-
-
-class Beside(NamedTuple):
-    """What scores on the CPU are told of beside the model."""
-
-    columns: int
-    """How many numbers a table holds for each parameter."""
-    l2: float
-    visits: int
-    """The visits of a batch."""
-    entries: int
-    """The pairs of a visit and an item of a batch."""
 
 
 def _cpu_uniform(k: Any, sampler: Uniform, asked: Asked) -> Any:
@@ -207,22 +197,19 @@ def _cpu_first_violation(k: Any, sampler: FirstViolation, asked: Asked) -> Any:
     return k.picks.FirstViolation(*asked, candidates=sampler.max_tries, margin=margin)
 
 
-def _cpu_matrix_factorization(k: Any, model: MatrixFactorization, beside: Beside) -> Any:
-    return k.scores.MatrixFactorization(packed(model.bias_I, beside.columns))
+def _cpu_matrix_factorization(k: Any, model: MatrixFactorization, columns: int) -> Any:
+    return k.scores.MatrixFactorization(packed(model.bias_I, columns))
 
 
-def _cpu_metric(k: Any, model: Metric, beside: Beside) -> Any:
-    if beside.l2 == 0:
-        return k.scores.Metric()
-    sizes = len(model.user_UD), *model.item_ID.shape, beside.visits, beside.entries
-    return k.scores.CovariantMetric(k.covariances.room_for(beside.l2, *sizes))
+def _cpu_metric(k: Any, model: Metric, columns: int) -> Any:
+    return k.scores.Metric()
 
 
-def _cpu_cosine(k: Any, model: Cosine, beside: Beside) -> Any:
+def _cpu_cosine(k: Any, model: Cosine, columns: int) -> Any:
     over_tau = np.float32(1 / model.tau)
     if model.bias_I is None:
         return k.scores.Cosine(over_tau)
-    return k.scores.BiasedCosine(over_tau, packed(model.bias_I, beside.columns))
+    return k.scores.BiasedCosine(over_tau, packed(model.bias_I, columns))
 
 
 def _cpu_pairwise_logistic(k: Any, objective: PairwiseLogistic) -> Any:

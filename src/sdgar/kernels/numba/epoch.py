@@ -5,11 +5,10 @@ This is one loop with a draw, a score, a loss and a step plugged in: ``draws.py`
 It is deterministic for any number of threads: a visit is computed by one thread, and a user or an
 item belongs to one share of the rows, whose thread adds up its gradient in the order of the batch
 and then steps it. Gradients are taken at the parameters the batch started with. A batch has two
-parts, with all threads meeting after each, and between them one more if rows pull at each other:
+parts, with all threads meeting after each:
 
     score    some visits at a time: negatives, scores, slopes dl/ds, the gradient of u_c. While
              the cache lines of a block of visits are on their way, other blocks are worked on
-    survey   the covariances between the axes of all vectors of the batch; see ``covariances.py``
     move     shares add up slope · u_c over the entries of an item and step it; then the users
 
 Threads take visits and shares as they get there, so one that lost its core holds up little: some
@@ -42,7 +41,6 @@ from sdgar.kernels.numba.scores import (
     move_item,
     moved_by_slopes_alone,
     score,
-    survey,
 )
 from sdgar.kernels.numba.steps import ask_for_sums, at, rests
 from sdgar.kernels.numba.threads import meet, prefetch_row, run, take
@@ -498,10 +496,6 @@ def epoch(
         )  # fmt: skip
         meet(barrier_4, threads)
         positives = count_up(t, visits, scratch)
-        survey(
-            scores, t, threads, barrier_4, visits, positives, order.positives, proposal.n, tables,
-            scratch,
-        )  # fmt: skip
         steps_before += 1
         taken = _move_all(
             threads, barrier_4, taken, steps_before, positives, order.positives, proposal.n,

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, often, variant
-from sdgar.kernels.numba.covariances import Covariances, look_over, pull
 from sdgar.kernels.numba.math import dot
 from sdgar.kernels.numba.rows import (
     Numbers,
     Row,
-    clear_row,
     muladd,
     row_at,
     scale_row,
@@ -59,13 +57,7 @@ class Metric(NamedTuple):
     """s = 2 u · v - ‖v‖² of points in the unit ball."""
 
 
-class CovariantMetric(NamedTuple):
-    """The same scores, where the covariances between axes are held down."""
-
-    covariances: Covariances
-
-
-Scores = MatrixFactorization | Cosine | BiasedCosine | Metric | CovariantMetric
+Scores = MatrixFactorization | Cosine | BiasedCosine | Metric
 
 
 def score(scores: Any, tables: Any, user: Any, item: Any) -> Any:
@@ -116,22 +108,7 @@ def move_item(
     """
 
 
-def survey(
-    scores: Any, t: Any, threads: Any, barrier_4: Any, visits: Any, positives: Any, p: Any, n: Any,
-    tables: Any, scratch: Any,
-) -> Any:  # fmt: skip
-    """Compute what the rows of a batch ask of each other, before any of them moves."""
-
-
-@variant(survey, MatrixFactorization, Cosine, BiasedCosine, Metric)
-def _nothing_to_survey(
-    scores: Any, t: Any, threads: Any, barrier_4: Any, visits: Any, positives: Any, p: Any, n: Any,
-    tables: Any, scratch: Any,
-) -> Any:  # fmt: skip
-    return None
-
-
-@variant(moved_by_slopes_alone, MatrixFactorization, Cosine, BiasedCosine, CovariantMetric)
+@variant(moved_by_slopes_alone, MatrixFactorization, Cosine, BiasedCosine)
 def _moved_by_more(scores: Any) -> Any:
     """Return no; cosines without biases could say yes, but no loss leaves them without a slope."""
     return False
@@ -149,7 +126,7 @@ def _ask_for_bias(scores: Any, item: Any) -> Any:
     return None
 
 
-@variant(ask_for_bias, Cosine, Metric, CovariantMetric)
+@variant(ask_for_bias, Cosine, Metric)
 def _no_bias(scores: Any, item: Any) -> Any:
     return None
 
@@ -227,30 +204,19 @@ def _turn_item_and_move_bias(
     return None
 
 
-@variant(survey, CovariantMetric)
-def _look_over(
-    scores: Any, t: Any, threads: Any, barrier_4: Any, visits: Any, positives: Any, p: Any, n: Any,
-    tables: Any, scratch: Any,
-) -> Any:  # fmt: skip
-    look_over(
-        scores.covariances, t, threads, barrier_4, visits, positives, p, n, tables, scratch
-    )  # fmt: skip
-    return None
-
-
 @sum_of_places
 def _near(before: Numbers, u: Row, v: Row) -> Numbers:
     """Σ_d (2 u_d - v_d) v_d."""
     return muladd(u + u - v, v, before)
 
 
-@variant(score, Metric, CovariantMetric)
+@variant(score, Metric)
 def _nearness(scores: Any, tables: Any, user: Any, item: Any) -> Any:
     user_UCD, item_ICD = tables.user_UCD, tables.item_ICD
     return _near(row_at(user_UCD, user), row_at(item_ICD, item), user_UCD.shape[2])
 
 
-@variant(factor, Metric, CovariantMetric)
+@variant(factor, Metric)
 def _twice(scores: Any) -> Any:
     return np.float32(2)
 
@@ -282,43 +248,4 @@ def _move_item_in_ball(
 ) -> Any:  # fmt: skip
     move(steps.item, tables.item_ICD, item, g_D, c, u_VD, v, np.float32(-2) * slope)
     _into_ball(tables.item_ICD, item)
-    return None
-
-
-@inner
-def _pulled(
-    covariances: Any, step: Any, table_RCD: Any, touch_R: Any, row: Any, g_D: Any, c: Any,
-    u_VD: Any, v: Any, reg: Any,
-) -> Any:  # fmt: skip
-    """Move a row in the ball by g + c u + reg θ and what the covariances ask of it.
-
-    g_D and the touches of the row are 0 afterwards.
-    """
-    pull(covariances, table_RCD, row, touch_R[row], g_D)
-    touch_R[row] = 0
-    move(step, table_RCD, row, g_D, c, u_VD, v, reg)
-    _into_ball(table_RCD, row)
-    clear_row(g_D.ctypes.data, len(g_D))
-    return None
-
-
-@variant(move_user, CovariantMetric)
-def _move_pulled_user(
-    scores: Any, steps: Any, tables: Any, user: Any, g_D: Any, c: Any, grad_VD: Any, v: Any,
-    reg: Any,
-) -> Any:  # fmt: skip
-    room = scores.covariances
-    _pulled(
-        room, steps.user, tables.user_UCD, room.touch_U, user, g_D, c, grad_VD, v, np.float32(0)
-    )  # fmt: skip
-    return None
-
-
-@variant(move_item, CovariantMetric)
-def _move_pulled_item(
-    scores: Any, steps: Any, tables: Any, item: Any, g_D: Any, c: Any, u_VD: Any, v: Any,
-    slope: Any, reg: Any,
-) -> Any:  # fmt: skip
-    room, reg = scores.covariances, np.float32(-2) * slope
-    _pulled(room, steps.item, tables.item_ICD, room.touch_I, item, g_D, c, u_VD, v, reg)
     return None
