@@ -19,7 +19,6 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +36,14 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.choose import ENGINES
 from sdgar.evaluation import metrics
 from sdgar.evaluation.report import evaluate
-from sdgar.kernels.triton import softmax
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
-from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
 from sdgar.ranking import topk
 from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.health import health
-from sdgar.samplers.softmax_generator import SoftmaxGenerator
 from sdgar.samplers.static import Popularity, Uniform
-from sdgar.systems.irgan import IRGAN
 from sdgar.systems.sdgar import SDGAR
 from sdgar.training.fit import FitOptions, fit
 
@@ -403,26 +398,8 @@ def gowalla(packed: Path | None) -> dict[str, Any]:
         "top_k": wall_ms(lambda: topk.top_k(factors, users_T, k, seen=train.history)),
         "metrics": wall_ms(lambda: metrics.per_user(best.items_TK, held_out, (k,))),
     }
-    found["softmax_draws_ms"] = softmax_draws(train, k)
-    say("Gowalla:", found["refit_ms"], found["evaluate_ms"], found["softmax_draws_ms"])
+    say("Gowalla:", found["refit_ms"], found["evaluate_ms"])
     return found
-
-
-def softmax_draws(train: Interactions, n: int) -> dict[str, float]:
-    """Time n draws of every context from IRGAN's softmax, by blocks and from all scores."""
-    sampler = IRGAN().compose(train, seed=0).sampler.to(DEVICE)
-    assert isinstance(sampler, SoftmaxGenerator)
-    users_U = torch.arange(train.n_users, device=DEVICE)
-    draws = Draws(0, Stream.NEGATIVES, 1, users_U[:, None])
-    words = draws.words(torch.arange(n, device=DEVICE))[:2]
-    ways = {"blocks": partial(sampler.drawn_in_blocks, softmax), "scores": sampler.drawn}
-
-    def all_of(way: Callable[..., object]) -> None:
-        for users_P in sampler.pieces(users_U):
-            place_RN = (users_P - users_P[0])[:, None].expand(-1, n)
-            way(users_P, place_RN, *(word_UN[users_P] for word_UN in words))
-
-    return {name: wall_ms(partial(all_of, way)) for name, way in ways.items()}
 
 
 def main() -> None:

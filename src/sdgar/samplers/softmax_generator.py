@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from sdgar.errors import NumericalError
 from sdgar.maths.optimizers import lean, moments, take_moments
 from sdgar.maths.rng import Draws, Stream
 from sdgar.models.factors import Factors
-from sdgar.samplers.inverse_cdf import BLOCK, MOST_ROWS, Blocks, inverse_cdf, uniforms
+from sdgar.samplers.inverse_cdf import MOST_ROWS, inverse_cdf
 
 if TYPE_CHECKING:
     from sdgar.data.history import History
@@ -121,8 +120,6 @@ class SoftmaxGenerator:
         log_q_BN = torch.zeros(items_BN.shape, device=users_B.device)
         users_C, place_B = torch.unique(users_B, return_inverse=True)
         sorted_B, order_B = place_B.sort(stable=True)
-        kernels = _kernels(users_B.device.type)
-        draw = self.drawn if kernels is None else partial(self.drawn_in_blocks, kernels)
         pieces = self.pieces(users_C)
         firsts = [0, *accumulate(map(len, pieces))]
         bounds = torch.searchsorted(sorted_B, torch.tensor(firsts, device=users_B.device)).tolist()
@@ -131,7 +128,8 @@ class SoftmaxGenerator:
         ):
             rows_R = order_B[start:stop]
             place_RN = (place_B[rows_R] - first)[:, None].expand(-1, n)
-            drawn_RN, drawn_log_q_RN = draw(users_P, place_RN, high_BN[rows_R], low_BN[rows_R])
+            words = high_BN[rows_R], low_BN[rows_R]
+            drawn_RN, drawn_log_q_RN = self.drawn(users_P, place_RN, *words)
             found_RN = accepted_BN[rows_R]
             items_BN[rows_R] = torch.where(found_RN, drawn_RN, items_BN[rows_R])
             log_q_BN[rows_R] = torch.where(found_RN, drawn_log_q_RN, 0.0)
@@ -144,35 +142,6 @@ class SoftmaxGenerator:
         q_PI = self.proposals(users_P)
         drawn_RN = inverse_cdf(q_PI, place_RN, high_RN, low_RN)
         return drawn_RN, q_PI[place_RN, drawn_RN].log()
-
-    @torch.no_grad()
-    def drawn_in_blocks(
-        self, kernels: Any, users_P: Tensor, place_RN: Tensor, high_RN: Tensor, low_RN: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the same without keeping the scores of all items: log Q = s - log Σ_j exp(s_j)."""
-        f = self.model.factors()
-        scores = kernels.Scores(
-            users_P, self._bits(users_P), f.user_UD.contiguous(), f.item_ID.contiguous(), f.bias_I,
-            self.temperature, BLOCK,
-        )  # fmt: skip
-        log_sum_PK = scores.block_sums()
-        log_sum_P1 = log_sum_PK.logsumexp(dim=1, keepdim=True)
-        # Where no item is unknown, nothing that is drawn is used.
-        blocks = Blocks.of((log_sum_PK - log_sum_P1).exp().nan_to_num(0.0))
-        place_R, uniform_R = place_RN.reshape(-1), uniforms(high_RN, low_RN).reshape(-1)
-        item_R, s_R = scores.within(place_R, *blocks.chosen(place_R, uniform_R))
-        log_q_R = (s_R - log_sum_P1[place_R, 0]).float()
-        return item_R.view(place_RN.shape), log_q_R.view(place_RN.shape)
-
-    def _bits(self, users_B: Tensor) -> Tensor:
-        """Return the known positives as bits: bit i mod 32 of word ⌊i / 32⌋ for item i."""
-        n_words = -(-self.n_items // 32)
-        place_R, item_R = self.positives(users_B)
-        bits_BW = torch.zeros(len(users_B) * n_words, dtype=torch.int64, device=users_B.device)
-        # Items of a context differ, so a sum of their bits is all of them.
-        bits_BW.scatter_add_(0, place_R * n_words + item_R // 32, 1 << (item_R % 32))
-        signed_BW = torch.where(bits_BW < 1 << 31, bits_BW, bits_BW - (1 << 32))
-        return signed_BW.int().view(len(users_B), n_words)
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
         """Learn from the rewards of the discriminator; before the first epoch, from positives."""
@@ -217,15 +186,3 @@ class SoftmaxGenerator:
         """Restore the state that ``state`` returned."""
         self.model.load_state_dict({k: v for k, v in state.items() if "." not in k})
         take_moments(self.optimizer, {k: v for k, v in state.items() if "." in k})
-
-
-@cache
-def _kernels(device_type: str) -> Any:
-    """Return the compiled kernels for a GPU; None on other devices, or without their compiler."""
-    if device_type != "cuda":
-        return None
-    try:
-        from sdgar.kernels.triton import softmax
-    except ImportError:
-        return None
-    return softmax
