@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sdgar.data.features import Features as Features
     from sdgar.data.interactions import Interactions as Interactions
     from sdgar.data.readers import read as read
-    from sdgar.data.readers.fact_tables import read_facts as read_facts
-    from sdgar.data.readers.feature_tables import read_features as read_features
+    from sdgar.data.readers.tables import read_facts as read_facts
+    from sdgar.data.readers.tables import read_features as read_features
     from sdgar.data.splits import folds as folds
     from sdgar.data.splits import split as split
     from sdgar.data.synthetic import synthetic as synthetic
@@ -74,8 +74,8 @@ _HOME = {
     "import_factors": "sdgar.exports.factors",
     "load": "sdgar.recommend.recommender",
     "read": "sdgar.data.readers",
-    "read_facts": "sdgar.data.readers.fact_tables",
-    "read_features": "sdgar.data.readers.feature_tables",
+    "read_facts": "sdgar.data.readers.tables",
+    "read_features": "sdgar.data.readers.tables",
     "register_discriminator": "sdgar.parts.register",
     "register_objective": "sdgar.parts.register",
     "register_sampler": "sdgar.parts.register",

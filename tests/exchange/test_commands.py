@@ -69,7 +69,7 @@ def test_import_takes_ids_from_the_file_from_files_or_in_order(events, tmp_path)
 
 
 def test_ids_of_a_file_of_lines_are_integers_where_all_are_written_so(tmp_path):
-    from sdgar.data.readers.id_tables import read_ids
+    from sdgar.data.readers.tables import read_ids
 
     (tmp_path / "ids.txt").write_text("10\n-2\n0\n")
     assert read_ids(tmp_path / "ids.txt").tolist() == [10, -2, 0]

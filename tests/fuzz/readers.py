@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from sdgar.data.features import Features
 from sdgar.data.interactions import Interactions
 from sdgar.data.readers import ReadOptions, read_files
-from sdgar.data.readers.feature_tables import read_features
+from sdgar.data.readers.tables import read_features
 from sdgar.data.tables import events, write_table
 
 from .mutations import mutated, mutated_json

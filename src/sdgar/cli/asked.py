@@ -37,7 +37,7 @@ def asked_for(
     reading: ReadOptions,
 ) -> list[Any] | None:
     """Return the users or contexts to answer; None for all of them, or for new ones."""
-    from sdgar.data.readers.id_tables import read_users
+    from sdgar.data.readers.tables import read_users
 
     names = () if model.fields is None else model.fields.names
     if file is not None:

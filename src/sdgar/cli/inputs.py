@@ -158,11 +158,11 @@ def read_features(
     max_uncompressed: int | None = None,
 ) -> Features | None:
     """Read a table of features, and say for how many ids of the events it has a row."""
-    from sdgar.data.readers import feature_tables
+    from sdgar.data.readers import tables
 
     if file is None:
         return None
-    features = feature_tables.read_features(file, kinds=kinds, max_uncompressed=max_uncompressed)
+    features = tables.read_features(file, kinds=kinds, max_uncompressed=max_uncompressed)
     met = int((features.ids.index_of(ids.tolist()) >= 0).sum())
     if not met:
         raise UsageError(

@@ -58,7 +58,7 @@ class Wanted:
         overwrite: bool,
     ) -> Wanted:
         """Check the options and read the tables."""
-        from sdgar.data.readers.fact_tables import read_facts
+        from sdgar.data.readers.tables import read_facts
 
         names = options.named_metrics(metrics)
         groups = [one for text in by or () for one in text.split(",")]

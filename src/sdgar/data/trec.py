@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sdgar.data.read_options import ReadOptions
-from sdgar.data.readers.whole_text import text_of
+from sdgar.data.readers.tables import text_of
 from sdgar.errors import DataError
 from sdgar.storage.whole_files import disk_error, replacing
 

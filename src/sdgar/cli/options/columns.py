@@ -240,7 +240,7 @@ def reading_of(
 def names_of(table: Path | None, column: str | None) -> dict[str, str] | None:
     """Read what items are called, if a table says it."""
     from sdgar.data.readers import ReadOptions
-    from sdgar.data.readers.id_tables import read_names
+    from sdgar.data.readers.tables import read_names
 
     if table is None:
         if column is not None:

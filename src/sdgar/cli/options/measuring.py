@@ -152,7 +152,7 @@ def metrics_and_facts(
             "diversity@10,calibration@10.",
             code="unused_option",
         )
-    from sdgar.data.readers.fact_tables import read_facts
+    from sdgar.data.readers.tables import read_facts
 
     facts = None if table is None else read_facts(table)
     return None if names is None else tuple(names), facts

@@ -86,7 +86,7 @@ def rules_of(
             "--exclude-category needs --item-facts TABLE, which says the categories of items.",
             code="missing_option",
         )
-    from sdgar.data.readers.fact_tables import read_facts
+    from sdgar.data.readers.tables import read_facts
     from sdgar.recommend.rules import Rules
 
     rules = Rules.none() if path is None else Rules.read(path)

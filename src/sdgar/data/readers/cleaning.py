@@ -15,8 +15,7 @@ from sdgar.data.account import RowAccount
 from sdgar.data.ids import MAX_BYTES
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Table
-from sdgar.data.readers.columns import FIELD, Columns, threshold_required
-from sdgar.data.readers.known_names import Role
+from sdgar.data.readers.columns import FIELD, Columns, Role, threshold_required
 from sdgar.data.readers.problems import MAX_PLACES, BadRows, Place, ProblemLog
 from sdgar.data.readers.times import TimeForm, parse_times
 from sdgar.errors import DataError

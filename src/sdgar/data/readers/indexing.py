@@ -15,11 +15,10 @@ from sdgar.data import contexts
 from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, ReadOptions
-from sdgar.data.readers.chunks import Table
+from sdgar.data.readers.chunks import Table, spelled_integers
 from sdgar.data.readers.cleaning import account_of, judged
 from sdgar.data.readers.columns import FIELD, Columns
 from sdgar.data.readers.problems import ProblemLog
-from sdgar.data.readers.spelling import spelled_integers
 from sdgar.data.unliked import Unliked
 from sdgar.maths.order import near_span, ranked
 

@@ -1,4 +1,4 @@
-"""Read whole numbers from delimited text; see ``data/readers/regular.py``.
+"""Read whole numbers from delimited text; see ``data/readers/delimited.py``.
 
 A number counts if it is spelled as Python would: "7" and "-7", but none of "007", "+7" and "-0".
 Written again, it gives the same text.

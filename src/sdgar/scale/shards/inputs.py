@@ -11,9 +11,8 @@ from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk
 from sdgar.data.readers.columns import Columns, resolve
 from sdgar.data.readers.files import SourceFile, find_files, reading
-from sdgar.data.readers.partitions import with_folders
 from sdgar.data.readers.problems import ProblemLog
-from sdgar.data.readers.sources import Source, opened
+from sdgar.data.readers.sources import Source, opened, with_folders
 from sdgar.data.sources import is_source
 from sdgar.errors import UsageError
 from sdgar.storage import remote

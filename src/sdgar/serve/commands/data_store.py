@@ -101,7 +101,7 @@ def copy(
 
 
 def _import(screen: Screen, file: Path, store: Address, side: Side, id_column: str | None) -> None:
-    from sdgar.data.readers.entry_tables import read_entries
+    from sdgar.serve.entry_tables import read_entries
     from sdgar.serve.store import Database
     from sdgar.serve.store.entries import put_table
 

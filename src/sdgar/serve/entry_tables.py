@@ -10,10 +10,8 @@ from typing import Any
 import polars as pl
 
 from sdgar.data.read_options import ReadOptions
-from sdgar.data.readers.columns import column_of
-from sdgar.data.readers.feature_tables import whole_table
-from sdgar.data.readers.id_tables import require_ids
-from sdgar.data.readers.known_names import squash
+from sdgar.data.readers.columns import column_of, squash
+from sdgar.data.readers.tables import require_ids, whole_table
 from sdgar.errors import DataError, UsageError
 from sdgar.serve.store.records import Entry, Side
 
