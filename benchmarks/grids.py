@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sdgar.lab.paper.chosen import REAL, YARDSTICKS, settings_of
+from sdgar.lab.paper.chosen import BASELINES, REAL, settings_of
 from sdgar.lab.paper.chosen import SYSTEMS as PAPERS
 from sdgar.systems.names import SYSTEMS
 
@@ -111,7 +111,7 @@ def table2() -> list[Job]:
     """24 settings for each learned system, 8 to 24 for a yardstick, on the paper's three sets."""
     jobs = []
     for data, (system, space) in itertools.product(REAL, SPACES.items()):
-        epochs = {} if system in YARDSTICKS else {"epochs": MOST_EPOCHS.get(system, 300)}
+        epochs = {} if system in BASELINES else {"epochs": MOST_EPOCHS.get(system, 300)}
         jobs += [job(data, system, 0, "valid", **chosen, **epochs) for chosen in product(space)]
     return jobs
 

@@ -105,7 +105,7 @@ def test_users_without_a_list_are_missed_and_others_left_out(tmp_path):
     ("metrics", "words"),
     [
         (["ndcg@2"], "ndcg@2 needs lists of 2 items, and the longest of the run has 1"),
-        (["novelty@1"], "looks at what users had before"),
+        (["novelty@1"], "needs the histories of users"),
         (["diversity@1"], "there is no table of items"),
     ],
 )

@@ -72,9 +72,9 @@ def test_the_weight_can_be_chosen_on_a_part_of_the_training_rows(models, part):
     assert found.model.model.first is models["ials"].recommender_.model
 
 
-def test_a_sum_does_not_say_how_to_train_it_again(models, part):
+def test_a_sum_has_no_settings_to_be_trained_with_again(models, part):
     both = sdgar.blend(models["ials"], models["near"], weight=1.0).model
-    with pytest.raises(UsageError, match="does not say how to train it again"):
+    with pytest.raises(UsageError, match="has no settings to train it with again"):
         sdgar.blend(both, models["near"], train=part.train)
 
 

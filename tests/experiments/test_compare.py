@@ -271,7 +271,7 @@ def test_runs_with_settings_that_a_longer_search_has_changed_are_refused(
 
 def test_a_signal_ends_the_comparison_and_keeps_what_is_finished(conditions, tmp_path):
     watch = Listening()
-    with pytest.raises(StoppedError, match="the same command goes on") as stopped:
+    with pytest.raises(StoppedError, match="the same command resumes") as stopped:
         compare(
             candidates(), conditions, out=tmp_path, watch=watch,
             stop=lambda: SIGTERM if "bpr seed 1" in watch.begun else None,

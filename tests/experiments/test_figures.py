@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from sdgar.cli.app import app
 from sdgar.runs.figures import (
-    LEAST_LOOKS,
+    LEAST_EVALUATIONS,
     draw_run,
     draw_training,
     first_pass,
@@ -70,7 +70,7 @@ def test_a_run_is_drawn_if_its_looks_make_a_curve(tmp_path, monkeypatch):
     log = [("choose", EpochRecord(e, 1 / e, 0.1, metric=0.1, best=e == 1)) for e in (1, 2, 3)]
     log += [("final", EpochRecord(1, 1.0, 0.1))]
     how = {"title": "t", "metric": "ndcg@50", "rows": "validation"}
-    assert len(log) - 1 == LEAST_LOOKS
+    assert len(log) - 1 == LEAST_EVALUATIONS
     assert draw_run(log[1:], tmp_path / "few.png", **how) is None
     assert draw_run(log, tmp_path / "a.png", **how) == tmp_path / "a.png"
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

@@ -10,7 +10,7 @@ from sdgar.cli.app import app
 from sdgar.data.interactions import Interactions
 from sdgar.errors import UsageError
 from sdgar.parts.register import DISCRIMINATORS, OBJECTIVES, SAMPLERS
-from sdgar.runs.job import Job, Rows, interrupted, made_up
+from sdgar.runs.job import Job, Rows, interrupted, synthetic_job
 from sdgar.runs.workspace import Workspace
 from sdgar.systems import part_names
 from sdgar.systems.bpr import BPR
@@ -26,7 +26,7 @@ def rows() -> Interactions:
 
 def job() -> Job:
     estimator = BPR(dim=4, epochs=2, early_stopping=False)
-    return replace(made_up(estimator, seed=3, overwrite=False), files=["/x/events.csv"])
+    return replace(synthetic_job(estimator, seed=3, overwrite=False), files=["/x/events.csv"])
 
 
 def test_a_job_comes_back_from_the_folder_of_its_run(tmp_path):
@@ -50,7 +50,7 @@ def test_a_setting_that_the_system_does_not_have_is_not_dropped():
 
 
 def test_a_job_trains_measures_and_saves(tmp_path):
-    made = made_up(BPR(dim=4, epochs=2, early_stopping=False), seed=0, overwrite=False)
+    made = synthetic_job(BPR(dim=4, epochs=2, early_stopping=False), seed=0, overwrite=False)
     result = made.run(made.estimator(), Rows(train=rows()), tmp_path / "run")
     assert result.summary["epochs"] == 2
     assert (tmp_path / "run" / "manifest.json").exists()

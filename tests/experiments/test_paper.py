@@ -88,7 +88,7 @@ def test_table1_counts_what_is_there_and_says_what_is_made_up(made):
     assert [rows[name]["real"] for name in ("amazon", "echonest")] == [False, False]
     text = (made[0] / "table1.md").read_text()
     assert "| CiteULike | 60 | 7,947 | 80 | 25,975 | 900 | 134,860 |" in text
-    assert "made up, split by the paper's rule" in text
+    assert "synthetic, split by the paper's rule" in text
 
 
 def test_table2_has_every_system_and_sound_numbers(made):
@@ -189,7 +189,7 @@ SEARCHES = Path(__file__).parents[2] / "benchmarks" / "reports" / "table2"
 def test_the_settings_are_the_best_of_the_search_on_validation_rows(data):
     lines = (SEARCHES / f"{data}-search.jsonl").read_text().splitlines()
     runs = [run for run in map(json.loads, lines) if "error" not in run]
-    for system in (*chosen.SYSTEMS, *chosen.YARDSTICKS):
+    for system in (*chosen.SYSTEMS, *chosen.BASELINES):
         best = max((r for r in runs if r["system"] == system), key=lambda run: run["valid"])
         found, expected = (
             SYSTEMS[system](**settings).get_params() | {"epochs": None}

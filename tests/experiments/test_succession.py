@@ -247,7 +247,7 @@ def test_an_interrupted_night_goes_on_to_the_same_model_but_not_from_another(
             night(out, load(other), resume=True)
         night(out, load(monday), resume=True)
         assert (out / "model.safetensors").read_bytes() == whole
-    with pytest.raises(UsageError, match="goes on from a model in a folder"):
+    with pytest.raises(UsageError, match="continues from a model in a folder"):
         night(tmp_path / "unsaved", BPR(**SHORT).fit(data[known_E]).recommender_)
 
 

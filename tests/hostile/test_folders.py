@@ -418,11 +418,9 @@ def saved(folder: Path) -> Path:
     return artifact.save(a_model(text=False), folder / "model")
 
 
-def without_seal(folder: Path) -> dict[str, Any]:
-    """A manifest as it was before there were seals."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["seal"], manifest["attachments"], manifest["fold_in"]
-    return manifest
+def resealed(table: dict[str, Any]) -> str:
+    """A table as text, with the seal that it should have."""
+    return json.dumps(folders.sealed({k: v for k, v in table.items() if k != "seal"}))
 
 
 def loaded(change: Callable[[Path], object]) -> Act:
@@ -454,13 +452,14 @@ def manifest_text(change: Callable[[str], str]) -> Act:
     return loaded(edit)
 
 
-def old_manifest(**changes: Any) -> Act:
-    """An edited manifest that has no seal."""
-    return loaded(
-        lambda target: (target / "manifest.json").write_text(
-            json.dumps(without_seal(target) | changes)
-        )
-    )
+def resealed_manifest(**changes: Any) -> Act:
+    """An edited manifest with the right seal."""
+
+    def edit(target: Path) -> None:
+        path = target / "manifest.json"
+        path.write_text(resealed(json.loads(path.read_text()) | changes))
+
+    return loaded(edit)
 
 
 def mixed_up(side: str, order: list[int]) -> Act:
@@ -527,18 +526,17 @@ READ = [
         mixed_up("items", [5, 4, 3, 2, 1, 0]),
     ),
     Case("item ids occur twice", 4, ("twice",), mixed_up("items", [0, 0, 2, 3, 4, 5])),
-    Case("there should be 10^12 users", 4, ("indptr_U1",), old_manifest(sizes=MANY)),
+    Case("there should be 10^12 users", 4, ("indptr_U1",), resealed_manifest(sizes=MANY)),
     Case(
         "there should be 10^12 dims",
         4,
         ("user_UD",),
-        old_manifest(sizes=MANY | {"users": 5, "dim": 10**12}),
+        resealed_manifest(sizes=MANY | {"users": 5, "dim": 10**12}),
     ),
-    Case("a size is text", 4, ("a size",), old_manifest(sizes=MANY | {"more": "x"})),
-    Case("a size is negative", 4, ("a size",), old_manifest(sizes=MANY | {"dim": -1})),
-    Case("fields have no names", 4, ("context",), old_manifest(about={"context": []})),
-    Case("fields are a number", 4, ("context",), old_manifest(about={"context": 5})),
-    Case("an old manifest has more in it", 4, ("no seal",), old_manifest(more=1)),
+    Case("a size is text", 4, ("a size",), resealed_manifest(sizes=MANY | {"more": "x"})),
+    Case("a size is negative", 4, ("a size",), resealed_manifest(sizes=MANY | {"dim": -1})),
+    Case("fields have no names", 4, ("context",), resealed_manifest(about={"context": []})),
+    Case("fields are a number", 4, ("context",), resealed_manifest(about={"context": 5})),
     Case("a network has 10^4 blocks", 4, ("parameters",), network(blocks=10**4)),
     Case("a network has 10^9 blocks", 4, ("parameters",), network(blocks=10**9)),
     Case("a network has 10^4 dims", 4, ("are not saved",), network(dim=10**4)),
@@ -553,12 +551,6 @@ READ = [
 @table(READ)
 def test_a_model_that_is_not_what_was_saved_is_refused_at_once(case, tmp_path):
     check(case, tmp_path)
-
-
-def test_a_model_from_before_there_were_seals_is_loaded(tmp_path):
-    target = saved(tmp_path)
-    (target / "manifest.json").write_text(json.dumps(without_seal(target)))
-    assert same(artifact.load(target), a_model(text=False))
 
 
 def test_a_seal_does_not_depend_on_how_a_manifest_is_laid_out(tmp_path):
@@ -618,9 +610,7 @@ def test_no_edit_of_a_manifest_ends_in_a_traceback(tmp_path):
         if "seal" in edited:
             with pytest.raises(ArtifactError):
                 artifact.load(target)
-        path.write_text(
-            json.dumps(folders.sealed({k: v for k, v in edited.items() if k != "seal"}))
-        )
+        path.write_text(resealed(edited))
         with suppress(ArtifactError):
             Recommender(artifact.load(target)).recommend(k=1)
         n += 1
@@ -658,14 +648,13 @@ def resumed(change: Callable[[Path], object]) -> Act:
     return act
 
 
-def old_run(change: Callable[[dict[str, Any]], object]) -> Act:
-    """An edited run.json that has no seal."""
+def resealed_run(change: Callable[[dict[str, Any]], object]) -> Act:
+    """An edited run.json with the right seal."""
 
     def edit(partial: Path) -> None:
         described = json.loads((partial / "run.json").read_text())
-        del described["seal"]
         change(described)
-        (partial / "run.json").write_text(json.dumps(described))
+        (partial / "run.json").write_text(resealed(described))
 
     return resumed(edit)
 
@@ -720,17 +709,21 @@ RUNS = [
         for name, (make, says) in THINGS.items()
     ),
     *(Case(f"{name} is a pipe", 4, (name,), reopened(name)) for name in ("lock", "log.jsonl")),
-    Case("a command is missing", 4, ("began with",), old_run(lambda d: d.pop("command"))),
-    Case("a command is text", 4, ("began with",), old_run(lambda d: d.update(command="x"))),
-    Case("a run has no number", 4, ("began with",), old_run(lambda d: d.update(run_id=5))),
-    Case("files are a number", 4, ("'files'",), old_run(lambda d: d["command"].update(files=5))),
-    Case("lengths are text", 4, ("'ks'",), old_run(lambda d: d["command"].update(ks="10"))),
-    Case("a setting is unknown", 4, ("'more'",), old_run(lambda d: d["command"].update(more=1))),
+    Case("a command is missing", 4, ("run began",), resealed_run(lambda d: d.pop("command"))),
+    Case("a command is text", 4, ("run began",), resealed_run(lambda d: d.update(command="x"))),
+    Case("a run has no number", 4, ("run began",), resealed_run(lambda d: d.update(run_id=5))),
+    Case(
+        "files are a number", 4, ("'files'",), resealed_run(lambda d: d["command"].update(files=5))
+    ),
+    Case("lengths are text", 4, ("'ks'",), resealed_run(lambda d: d["command"].update(ks="10"))),
+    Case(
+        "a setting is unknown", 4, ("'more'",), resealed_run(lambda d: d["command"].update(more=1))
+    ),
     Case(
         "a column is a list",
         4,
         ("'user'",),
-        old_run(lambda d: d["command"]["reading"].update(user=[1])),
+        resealed_run(lambda d: d["command"]["reading"].update(user=[1])),
     ),
 ]
 
@@ -739,16 +732,6 @@ RUNS = [
 def test_a_run_that_is_not_as_it_was_left_is_refused_and_kept(case, tmp_path):
     check(case, tmp_path)
     assert (tmp_path / "run.partial").is_dir()
-
-
-def test_a_run_from_before_there_were_seals_can_go_on(tmp_path):
-    out = a_run(tmp_path)
-    path = tmp_path / "run.partial" / "run.json"
-    described = json.loads(path.read_text())
-    seal = described.pop("seal")
-    path.write_text(json.dumps(described))
-    assert workspace.read_run(out) == described
-    assert len(seal) == 64
 
 
 def test_no_edit_of_a_run_ends_in_a_traceback(tmp_path):
@@ -762,7 +745,7 @@ def test_no_edit_of_a_run_ends_in_a_traceback(tmp_path):
         if "seal" in edited:
             with pytest.raises(ArtifactError):
                 workspace.read_run(out)
-        path.write_text(json.dumps({k: v for k, v in edited.items() if k != "seal"}))
+        path.write_text(resealed(edited))
         with suppress(SdgarError):
             command = workspace.read_run(out)["command"]
             job = folders.read_record(path, Job, command)
@@ -812,7 +795,7 @@ def a_comparison(folder: Path) -> tuple[Path, Callable[[], Done]]:
     return out / "results.jsonl", lambda: sdgar(*words)
 
 
-def test_a_changed_digit_of_a_result_is_noticed_and_a_line_without_a_seal_counts(tmp_path):
+def test_a_changed_digit_of_a_result_is_noticed(tmp_path):
     path, again = a_comparison(tmp_path)
     line = json.loads(path.read_text())
     line["run"]["seconds"] += 1
@@ -820,16 +803,15 @@ def test_a_changed_digit_of_a_result_is_noticed_and_a_line_without_a_seal_counts
     done = again()
     assert done.returncode == 4
     assert "results.jsonl is damaged: it does not fit its seal" in done.stderr
-    del line["seal"]
-    path.write_text(json.dumps(line) + "\n")
+    path.write_text(resealed(line) + "\n")
     assert again().returncode == 0
 
 
 def test_no_edit_of_a_result_ends_in_a_traceback(tmp_path):
     path, _ = a_comparison(tmp_path)
     good = json.loads(path.read_text())
-    for edited in edits({name: value for name, value in good.items() if name != "seal"}):
-        path.write_text(json.dumps(edited) + "\n")
+    for edited in edits(good):
+        path.write_text(resealed(edited) + "\n")
         with suppress(SdgarError), Results(path.parent, overwrite=False) as results:
             found = results.find(("popular", None, 0), good["identity"])
             assert found is None or isinstance(found.metrics, dict)
@@ -848,9 +830,8 @@ def test_a_measurement_of_the_paper_that_was_edited_is_refused(tmp_path, name):
     with pytest.raises(folders.DamagedError, match="seal"):
         measured()
     line = json.loads(path.read_text())
-    del line["seal"]
-    path.write_text(json.dumps(line) + "\n")
+    path.write_text(resealed(line) + "\n")
     assert measured()[0]["value"] == 0.35
-    path.write_text(json.dumps(line | {name: "x"}) + "\n")
+    path.write_text(resealed(line | {name: "x"}) + "\n")
     with pytest.raises(folders.DamagedError, match="does not describe a measurement"):
         measured()

@@ -332,7 +332,7 @@ def test_pieces_of_the_paper_are_named_in_words_and_say_what_is_left():
     key = {"data": "citeulike", "real": False, "system": "bpr", "seed": 0, "protocol": "validated",
            "settings": {}, "label": "bpr"}  # fmt: skip
     piece = Measurement(key=key, measure=lambda _: {}, seconds=60.0)
-    assert piece.label == "citeulike, made up, bpr, seed 0, protocol validated"
+    assert piece.label == "citeulike, synthetic, bpr, seed 0, protocol validated"
     timed = {"system": "sdgar", "users": 1250, "device": "cpu", "like": "amazon"}
     said = Measurement(key=timed, measure=lambda _: {}, seconds=1.0).label
     assert said == "sdgar, 1,250 users, on cpu, the shape of amazon"

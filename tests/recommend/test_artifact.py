@@ -86,14 +86,6 @@ def test_what_is_saved_is_what_is_loaded(tmp_path, text, dim):
     assert same(artifact.load(artifact.save(model, tmp_path / "model")), model)
 
 
-def test_a_model_from_before_there_were_other_kinds_is_loaded(saved):
-    manifest = json.loads((saved / "manifest.json").read_text())
-    assert manifest.pop("model") == "factors"
-    del manifest["seal"], manifest["attachments"], manifest["fold_in"]
-    (saved / "manifest.json").write_text(json.dumps(manifest))
-    assert same(artifact.load(saved), a_model())
-
-
 def test_a_kind_of_model_that_nobody_knows_is_refused(saved):
     edit_manifest(saved, model="a forest")
     with pytest.raises(ArtifactError, match="no model is of the kind 'a forest'"):

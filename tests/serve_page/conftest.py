@@ -15,7 +15,7 @@ import pytest
 
 import sdgar
 from sdgar.data.synthetic import Shape, generate
-from sdgar.runs.job import Rows, made_up
+from sdgar.runs.job import Rows, synthetic_job
 from sdgar.systems.sdsoftmax import SDSoftmax
 
 pytest.importorskip("fastapi", reason='the server needs the extra: pip install "sdgar[serve]"')
@@ -66,7 +66,7 @@ def page_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     train, test = sdgar.split(data, seed=1)
     system = SDSoftmax(dim=8, epochs=4, item_memory=4.0, seed=0)
     rows = Rows(train=train, test=test, everything=data)
-    made_up(system, seed=0, overwrite=True).run(system, rows, folder / "run")
+    synthetic_job(system, seed=0, overwrite=True).run(system, rows, folder / "run")
     store = f"sqlite:///{folder / 'store.db'}"
     with Database.open(store) as database:
         fill(database, sdgar.load(folder / "run"))

@@ -192,7 +192,7 @@ def test_epochs_after_the_last_checkpoint_are_run_again_to_the_same_model(data, 
     assert not train_crashing(5, BPR(**QUICK), data, out, checkpoint_every=1e6)
     assert not list((tmp_path / "run.partial").glob("checkpoint-*"))
     told: list[str] = []
-    train(BPR(**QUICK), data, out, resume=True, tell=told.append)
+    train(BPR(**QUICK), data, out, resume=True, notify=told.append)
     assert told == ["there is no checkpoint yet: starting with the first epoch"]
     assert told_by(out / "log.jsonl") == epochs
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
@@ -298,7 +298,7 @@ def test_a_disk_that_fails_in_the_middle_ends_the_run_loudly_and_it_can_go_on(
     monkeypatch.undo()
     monkeypatch.setattr(protocols, "PAPER_EPOCHS", 10)
     told: list[str] = []
-    train(BPR(**QUICK), data, out, resume=True, tell=told.append)
+    train(BPR(**QUICK), data, out, resume=True, notify=told.append)
     assert told == ["going on after epoch 2 of pass 'choose'"]
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
 
@@ -311,7 +311,7 @@ def test_a_damaged_checkpoint_costs_an_epoch_not_the_run(data, unbroken, tmp_pat
     flipped[-7] ^= 1
     state.write_bytes(bytes(flipped))
     told: list[str] = []
-    train(BPR(**QUICK), data, out, resume=True, tell=told.append)
+    train(BPR(**QUICK), data, out, resume=True, notify=told.append)
     assert "checkpoint-000004/state.safetensors is damaged: its SHA-256" in told[0]
     assert told[1] == "going on after epoch 3 of pass 'choose'"
     assert (out / MODEL).read_bytes() == (unbroken["bpr", "validated"] / MODEL).read_bytes()
@@ -557,12 +557,12 @@ def test_a_command_that_was_edited_meanwhile_is_noticed(events, tmp_path, capfd)
     file.write_text(json.dumps(described))
     assert sdgar("train", "--resume", out) == 4
     assert "does not fit its seal" in capfd.readouterr().err
-    del described["seal"]  # as if it had been written before there were seals
-    file.write_text(json.dumps(described))
+    del described["seal"]
+    file.write_text(json.dumps(folders.sealed(described)))
     assert sdgar("train", "--resume", out) == 4
     assert "dim was 8, is now 7" in capfd.readouterr().err
     described["command"]["colour"] = "blue"
-    file.write_text(json.dumps(described))
+    file.write_text(json.dumps(folders.sealed(described)))
     assert sdgar("train", "--resume", out) == 4
     assert "run.json is damaged" in capfd.readouterr().err
 

@@ -36,7 +36,7 @@ def demo(
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import PRESETS, generate
     from sdgar.runs.figures import draw_training, first_pass
-    from sdgar.runs.job import Rows, made_up
+    from sdgar.runs.job import Rows, synthetic_job
     from sdgar.systems.sdsoftmax import SDSoftmax
 
     screen = Screen(as_json=as_json)
@@ -49,7 +49,7 @@ def demo(
     )
     train, test = split_off(screen, data, None, seed)
     estimator = SDSoftmax(seed=seed)
-    job = made_up(estimator, seed=seed, overwrite=overwrite)
+    job = synthetic_job(estimator, seed=seed, overwrite=overwrite)
     rows = Rows(train=train, test=test, everything=data)
     with training(screen, estimator.fit_options()) as on_epoch:
         result = job.run(estimator, rows, out, on_epoch=on_epoch)

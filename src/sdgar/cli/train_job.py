@@ -49,6 +49,6 @@ def _train(
     with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
         result = job.run(
             estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
-            tell=lambda note: screen.say("resume", note),
+            notify=lambda note: screen.say("resume", note),
         )  # fmt: skip
     tell_finished(screen, job, out, result, explain=explain)

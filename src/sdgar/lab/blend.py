@@ -55,9 +55,9 @@ def blend(
     weight: float | None = None,
     metric: str = METRIC,
 ) -> Blend:
-    """Add a second model to a first one; both were trained on the same users and items.
+    """Add the scores of two models that were trained on the same users and items.
 
-    The weight is ``weight``, or it is chosen on rows that both models have not learned from: on
+    The weight is ``weight``, or it is chosen on rows that neither model was trained on: on
     ``valid``, or on a tenth of ``train``. With ``train`` both systems are trained once more on the
     other nine tenths, only to choose the weight.
 
@@ -81,15 +81,17 @@ def blend(
         )
     users = 0
     if weight is None:
-        judged, rows = ((first, second), valid) if train is None else _trained(first, second, train)
+        measured, rows = (
+            ((first, second), valid) if train is None else _trained(first, second, train)
+        )
         assert rows is not None
-        held_out = HeldOut.of(rows, judged[0])
-        seen = judged[0].history
+        held_out = HeldOut.of(rows, measured[0])
+        seen = measured[0].history
         warn_of_known(held_out, seen)
         users = len(held_out.users_T)
-        unit = _spread(judged[0]) / _spread(judged[1])
+        unit = _spread(measured[0]) / _spread(measured[1])
         weights = [multiple * unit for multiple in MULTIPLES]
-        models = judged[0].model, judged[1].model
+        models = measured[0].model, measured[1].model
         weight = choose_weight(*models, weights, held_out, seen, metric)
         if weight == 0:
             raise UsageError(
@@ -108,7 +110,7 @@ def _require_alike(first: Recommender, second: Recommender) -> None:
     ):
         if not np.array_equal(one.values, other.values):
             raise UsageError(
-                f"the two models know different {what}: {len(one):,} and {len(other):,}. Train "
+                f"the two models have different {what}: {len(one):,} and {len(other):,}. Train "
                 "both on the same events.",
                 code="other_data",
             )
@@ -128,7 +130,7 @@ def _trained(
     for model in (first, second):
         if "hyper_parameters" not in model.about:
             raise UsageError(
-                f"a model of system {model.about.get('system')!r} does not say how to train it "
+                f"a model of system {model.about.get('system')!r} has no settings to train it with "
                 "again. Choose the weight on validation rows (valid), or give it (weight).",
                 code="no_weight",
             )
@@ -150,7 +152,7 @@ def _spread(model: Recommender) -> float:
 
 
 def _added(first: Recommender, second: Recommender, weight: float) -> Recommender:
-    """Make the model of both, which says what it is made of."""
+    """Return the sum as a model whose description names both parts."""
     made_of = {
         name: {key: model.about.get(key) for key in ("system", "hyper_parameters")}
         for name, model in (("first", first), ("second", second))

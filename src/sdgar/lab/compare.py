@@ -4,7 +4,7 @@
     OUT/studies/*.jsonl    the searches
     OUT/compare.json, .csv, .md, .png
 
-An interrupted comparison goes on with the same call: finished runs are read from the lines, not
+An interrupted comparison resumes with the same call: finished runs are read from the lines, not
 trained again. A line that was made with other data or settings is refused, never mixed in.
 """
 
@@ -73,7 +73,8 @@ def compare(
 
     With ``trials``, each system's settings are first searched on validation rows, all with the
     same number of trials; of several folds, on the training rows of the first. A system that fails
-    is reported with its reason; the others go on. With ``out`` everything is kept there.
+    is reported with its reason; the others are still compared. With ``out`` everything is kept
+    there.
     """
     _require_distinct(candidates, against)
     if conditions.trials is not None:
@@ -84,7 +85,7 @@ def compare(
     entrants = Entrants()
     with Results(out, overwrite=overwrite) as results:
         for candidate in candidates:
-            # Early, and all of them: what a search may change is looked at when it is over.
+            # Before any training. What a search may change is checked after the search.
             free = candidate.searched if conditions.trials is not None else ()
             for number, fold in enumerate(conditions.folds):
                 for seed in candidate.seeds(conditions.seeds):
@@ -219,7 +220,7 @@ def _require_distinct(candidates: Sequence[Candidate], against: str | None) -> N
     if not names:
         raise UsageError("a comparison needs systems, got none. Name some: --systems bpr,sdgar.")
     if against is not None and against not in names:
-        raise unknown_name("system to hold the others against", against, names)
+        raise unknown_name("system to compare the others with", against, names)
 
 
 def _name(system: str, seed: int | None, number: int, conditions: Conditions) -> str:
@@ -245,7 +246,7 @@ class Entrant:
 
 @dataclass(slots=True)
 class Entrants:
-    """All systems of a comparison, those that were measured and those that failed."""
+    """The measured and the failed systems of a comparison."""
 
     finished: dict[str, Entrant] = field(default_factory=dict)
     """The measured systems by name."""

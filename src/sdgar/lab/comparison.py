@@ -18,19 +18,19 @@ from sdgar.lab.tune import Tuned
 
 TEST = (
     "± is the standard deviation over seeds. p is two-sided, of the sign-flip test over users of "
-    "the difference between the two systems' means over seeds; it is not corrected for looking "
-    "at several systems."
+    "the difference between the two systems' means over seeds; it is not corrected for "
+    "comparing several systems."
 )
 ONE_SEED = (
-    "With one seed p speaks of these runs only: it is two-sided, of the sign-flip test over users, "
-    "and says nothing of how far another seed of either system would move the difference. Run "
-    "three seeds or more before you believe a small one."
+    "With one seed p is about these runs only: it is two-sided, of the sign-flip test over users. "
+    "Another seed of either system may move the difference, and p does not include that. Run "
+    "three seeds or more before you trust a small difference."
 )
 COLD = " among cold"
 """Ends the name of a metric that was measured among cold items alone."""
 _OVER_FOLDS = (
-    "All values are means over {} folds, which weigh alike; in the test a user of several folds "
-    "counts once, with all of them."
+    "All values are means over {} folds, which have equal weight; in the test a user of several "
+    "folds counts once, with all of them."
 )
 
 
@@ -57,11 +57,11 @@ class Measured:
     best_epoch: int | None
     """The epoch that was kept; None for a system without epochs."""
     seconds: float
-    """The seconds of training, with the looks at validation rows."""
+    """The seconds of training, with the evaluations on validation rows."""
     fold: int = 0
     """The number of the split that the model was trained and measured on, from 0."""
     users: list[str | int] | None = None
-    """The ids of the test users, which tell them apart in several folds; None with one split."""
+    """The ids of the test users, which identify them across folds; None with one split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All systems on the same rows, the best first, and those that failed."""
+    """The table of a comparison: systems on the same rows, the best first, then failed ones."""
 
     metric: str
     """The metric that systems are sorted by."""
@@ -145,7 +145,7 @@ class Comparison:
     folds: tuple[str, ...] = ("given",)
     """The rules by which the test rows of each fold were split off."""
     shown: tuple[str, ...] = ()
-    """The metrics that the table shows beside the one that systems are sorted by."""
+    """The metrics that the table shows after the one that systems are sorted by."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -190,7 +190,7 @@ class Comparison:
 
     @property
     def how_sure(self) -> str:
-        """Say what ± and p mean in this table."""
+        """The meaning of ± and p in this table."""
         said = TEST if len(self.seeds) > 1 else ONE_SEED
         return f"{_OVER_FOLDS.format(len(self.folds))} {said}" if len(self.folds) > 1 else said
 
@@ -207,8 +207,8 @@ class Comparison:
         return [found[fold] for fold in sorted(found)]
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """The metrics of the table beside the main one, which comes first among cold items too."""
+    def further_metrics(self) -> tuple[str, ...]:
+        """The metrics of the table after the main one; first the main one among cold items."""
         cold = self.metric + COLD
         has_cold = any(cold in standing.means for standing in self.standings)
         return (*([cold] if has_cold else []), *self.shown)
@@ -216,7 +216,7 @@ class Comparison:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the head and the rows of the table for people."""
         p = "p" if len(self.seeds) > 1 else "p of these runs"
-        head = ["system", self.metric, f"vs {self.against}", p, *self.beside]
+        head = ["system", self.metric, f"vs {self.against}", p, *self.further_metrics]
         head += ["seconds", "engine", "settings"]
         rows = [
             [
@@ -224,7 +224,7 @@ class Comparison:
                 mean_and_sd(standing, self.metric),
                 "" if standing.versus is None else f"{standing.versus.difference:+.4f}",
                 "" if standing.versus is None else p_in_words(standing.versus.sign_flip_p),
-                *(mean_and_sd(standing, name) for name in self.beside),
+                *(mean_and_sd(standing, name) for name in self.further_metrics),
                 f"{standing.seconds:.1f}",
                 standing.engine,
                 standing.settings,

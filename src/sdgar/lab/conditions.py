@@ -51,13 +51,13 @@ class Conditions:
     epochs and settings are chosen as each system has it, and systems are sorted by the first metric
     of accuracy among ``metrics``, or by NDCG on the longest lists."""
     metrics: tuple[str, ...] | None = None
-    """The names of the metrics that are measured and shown, beside the one systems are sorted by;
-    None measures all of accuracy."""
+    """The names of the metrics that are measured and shown, with the one that systems are sorted
+    by; None measures all of accuracy."""
     facts: Mapping[Any, Mapping[str, Any]] | None = None
-    """The fields of items by id, for metrics that look at a column; None without a table."""
+    """The fields of items by id, for metrics that need a column; None without a table."""
 
     def __post_init__(self) -> None:
-        """Raise if the conditions allow no fair comparison."""
+        """Raise if the comparison would not be fair."""
         if self.protocol not in PROTOCOLS:
             raise unknown_name("protocol", self.protocol, PROTOCOLS)
         if not self.seeds:
@@ -77,10 +77,10 @@ class Conditions:
             )
         if self.metric is not None:
             check_metric(self.metric)
-        self._require_one_yardstick()
+        self._require_comparable_items()
 
-    def _require_one_yardstick(self) -> None:
-        """Refuse to compare items by the vectors of each system: these are not the same ones."""
+    def _require_comparable_items(self) -> None:
+        """Raise if items would be compared by vectors, which differ between systems."""
         for name in self.metrics or ():
             if split_name(name)[:2] == ("diversity", None) and self.facts is None:
                 raise UsageError(
@@ -106,16 +106,16 @@ class Conditions:
         """
         if self.metrics is None:
             return None
-        asked = asked_metrics(self.metrics, self.ks)
+        metrics = asked_metrics(self.metrics, self.ks)
         names = [
             (one._replace(by=one.by or CATEGORY) if one.kind == "diversity" else one).name
-            for one in asked
+            for one in metrics
         ]
         return tuple(dict.fromkeys((self.sorted_by, *names)))
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The metrics that the table shows beside the one that systems are sorted by."""
+        """The metrics that the table shows after the one that systems are sorted by."""
         return tuple(name for name in self.measured or () if name != self.sorted_by)
 
     def evaluate(self, estimator: Estimator, fold: Split) -> Report:
@@ -147,14 +147,14 @@ class Conditions:
         return tuple(dict.fromkeys((*self.ks, check_metric(self.sorted_by)[1])))
 
     def ready(self, estimator: Estimator, seed: int | None) -> Estimator:
-        """Make a fresh estimator with this seed and the metric, as far as it has them."""
+        """Return a new estimator with this seed and metric, if it has these settings."""
         own = estimator.get_params()
         wanted = {"seed": seed, "early_stopping__metric": self.metric}
         given = {name: value for name, value in wanted.items() if value is not None}
         return with_settings(estimator, {k: v for k, v in given.items() if k in own})
 
     def identity_of(self, estimator: Estimator, fold: Split) -> Identity:
-        """Collect what must be the same for a finished run to count again."""
+        """Return what must be the same for a finished run to be used again."""
         identity = identity_of(
             estimator, fold.train, fold.held_out, self.valid, self.protocol, self.lists,
             fold.histories,
@@ -173,7 +173,7 @@ def _fingerprint(facts: Mapping[Any, Mapping[str, Any]]) -> str:
 
 
 def _common(one: Interactions, other: Interactions) -> bool:
-    """Tell whether two sets of rows have a pair in common."""
+    """Return whether two sets of rows have a pair in common."""
     users_E = other.users.index_of(one.users.values)[one.users_E]
     items_E = other.items.index_of(one.items.values)[one.items_E]
     known = (users_E >= 0) & (items_E >= 0)

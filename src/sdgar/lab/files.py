@@ -69,7 +69,7 @@ def draw_comparison(comparison: Comparison, path: Path) -> Path:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """Draw each system's mean and its runs; beside them the differences to one system.
+    """Return a figure of each system's mean and runs, and of the differences to one system.
 
     Intervals are 95 % over users. Users differ from one another far more than systems do, so the
     intervals of two values can overlap where that of their paired difference is far from 0.
@@ -104,11 +104,11 @@ def latex(comparison: Comparison) -> str:
     It has what the printed table has: the main metric with its 95 % interval over users, the
     difference to the system that others are compared with, and the p of the paired test.
     """
-    metrics = (comparison.metric, *comparison.beside)
+    metrics = (comparison.metric, *comparison.further_metrics)
     p = "$p$" if len(comparison.seeds) > 1 else "$p$ of these runs"
     head = [
         "system", escaped(comparison.metric), "95\\,\\% interval",
-        f"vs {escaped(str(comparison.against))}", p, *map(escaped, comparison.beside),
+        f"vs {escaped(str(comparison.against))}", p, *map(escaped, comparison.further_metrics),
     ]  # fmt: skip
     best = {metric: best_of(comparison.standings, metric) for metric in metrics}
     rows = [_row(standing, comparison, best) for standing in comparison.standings]
@@ -143,7 +143,7 @@ def best_of(standings: Sequence[Standing], metric: str) -> float | None:
 
 
 def escaped(text: str) -> str:
-    """Return a text as LaTeX takes it."""
+    """Return a text with the special characters of LaTeX escaped."""
     return "".join(_SIGNS.get(letter) or _SPECIAL.get(letter, letter) for letter in text)
 
 
@@ -155,7 +155,7 @@ def _row(standing: Standing, comparison: Comparison, best: dict[str, float | Non
         f"[{standing.low:.4f}, {standing.high:.4f}]",
         "" if versus is None else f"${versus.difference:+.4f}$",
         "" if versus is None else escaped(p_in_words(versus.sign_flip_p)),
-        *(_cell(standing, metric, best) for metric in comparison.beside),
+        *(_cell(standing, metric, best) for metric in comparison.further_metrics),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The finished runs of a comparison, so that an interrupted one goes on where it was.
+"""The finished runs of a comparison, so that an interrupted one can resume.
 
 OUT/results.jsonl      one sealed line a run, with what must be the same for it to count
 OUT/studies/*.jsonl    the searches before the runs
@@ -24,8 +24,6 @@ FORMAT = "sdgar-result 1"
 Which = tuple[str, int | None, int]
 """The system, the seed and the fold of a run, by which it is known."""
 _RESULTS, _STUDIES = "results.jsonl", "studies"
-_UNSEALED = ("format", "identity", "run")
-"""The entries of a line from before there were seals."""
 
 
 class Results:
@@ -39,7 +37,6 @@ class Results:
             format=FORMAT,
             what="a list of results",
             key_of=self._which,
-            unsealed=_UNSEALED,
             empty=overwrite,
         )
 
@@ -83,18 +80,18 @@ class Results:
             self._ledger.add({"identity": as_json(identity), "run": asdict(run)})
 
     def _which(self, line: Line) -> Which:
-        """Say which run a line is of, if it describes one."""
+        """Return the run that a line describes."""
         if not isinstance(line.get("identity"), dict):
-            raise DamagedError(self._path, "a line does not say what its run was made with")
+            raise DamagedError(self._path, "a line has no description of its run")
         run = read_record(self._path, Measured, line.get("run"))
         return run.system, run.seed, run.fold
 
     @property
     def kept(self) -> str:
-        """Say what is kept if the comparison is interrupted."""
+        """What is kept if the comparison is interrupted, as a sentence."""
         if self.out is None:
             return "Nothing was kept; --out DIR keeps what is finished."
-        return f"What is finished is kept in {self.out}; the same command goes on."
+        return f"What is finished is kept in {self.out}; the same command resumes."
 
     def study_of(self, system: str) -> Path | None:
         """Return the file of a search; None if nothing is kept."""

@@ -1,14 +1,14 @@
-"""A search over settings by Optuna that goes on after an interruption to the same trials.
+"""A search over settings by Optuna that resumes after an interruption with the same trials.
 
 The n-th proposal depends on the seed, on n and on what came of the trials before it, and on
-nothing else: a sampler is made anew for each, its seed addressed by (seed, stream, n). The first
+nothing else: a new sampler is made for each, its seed addressed by (seed, stream, n). The first
 proposal is the defaults. If the grid of all choices is no larger than the number of trials it is
 walked in a random order, else the tree-structured Parzen estimator proposes.
 
-A study can be a file: Optuna's journal, JSON lines. Beside an SQLite file it needs no SQLAlchemy
+A study can be a file: Optuna's journal, JSON lines. Unlike an SQLite file it needs no SQLAlchemy
 at run time, people can read it, and a crash can harm at most its last line, which is cut off
-(``lines.locked``). It has two weak points, both met here: Optuna writes on behind a torn line, and
-waits half a minute for a lock that a killed process has left.
+(``lines.locked``). It has two weak points, both handled here: Optuna writes on behind a torn line,
+and waits half a minute for a lock that a killed process has left.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Study:
         if self._walks or n == 0:
             before = [tried.settings for tried in done]
             untried = [settings for settings in self._grid if settings not in before]
-            # One that is waiting was put there for this very turn, before a crash.
+            # A waiting trial was added for this turn before a crash.
             if not self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
                 self._study.enqueue_trial(untried[0])
         else:
@@ -208,7 +208,7 @@ class Study:
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
         stack.enter_context(lines.locked(path, mark=MARK, what=_WHAT, empty=self._overwrite))
-        # Held by nobody else, so a lock of Optuna's that is there belongs to no one alive.
+        # We hold the file, so a lock of Optuna that is there was left by a killed process.
         Path(f"{path}.lock").unlink(missing_ok=True)
         try:
             storage = JournalStorage(JournalFileBackend(str(path)))
@@ -220,7 +220,7 @@ class Study:
 
 
 class Proposal:
-    """Settings to try; the proposal is told their result once."""
+    """Settings to try; their result is reported once."""
 
     def __init__(self, study: optuna.Study, trial: optuna.Trial, number: int) -> None:
         self._study = study
@@ -229,7 +229,7 @@ class Proposal:
         self.settings = rounded(trial.params)
 
     def look(self, epoch: int, value: float) -> None:
-        """Report a look at the validation rows; raise if the trial is to be given up."""
+        """Report a value on the validation rows; raise if the trial is to be given up."""
         self._trial.report(value, epoch)
         if self._trial.should_prune():
             raise PrunedError
@@ -295,7 +295,7 @@ def _distributions(space: Space) -> dict[str, Any]:
 
 
 def rounded(settings: dict[str, Any]) -> dict[str, Any]:
-    """Round to three digits, which is all that a search can know, and can be typed again."""
+    """Round to three digits, as a search is no more precise, and they can be typed again."""
     return {
         name: float(f"{value:.3g}") if isinstance(value, float) else value
         for name, value in settings.items()

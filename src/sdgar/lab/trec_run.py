@@ -1,4 +1,4 @@
-"""Lists that another system made, measured by the same code as those of a model."""
+"""Measure ranked lists of another system by the same code as a model's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sdgar.settings import KS
 _OF_TRAINING = (
     "popularity", "popular", "tail", "novelty", "serendipity", "calibration", "new_hit", "cold_hit",
 )  # fmt: skip
-"""The metrics that look at what users had before."""
+"""The metrics that need the histories of users."""
 
 
 def evaluate_run(
@@ -40,11 +40,11 @@ def evaluate_run(
     train: Interactions | None = None,
     facts: Mapping[Any, Mapping[str, Any]] | None = None,
 ) -> Report:
-    r"""Measure the lists of a run of TREC by the relevant items of a file of qrels.
+    r"""Measure ranked lists of a TREC run by the relevant items of a qrels file.
 
-    Every user with a relevant item counts; one without a list has found nothing. Without ``train``
-    the catalogue is what occurs in the two files, and metrics that look at histories cannot be
-    computed. The options are those of ``Recommender.evaluate``.
+    Every user with a relevant item counts; a user without a list has found nothing. Without
+    ``train`` the catalogue is what occurs in the two files, and metrics that need histories cannot
+    be computed. The options of ``Recommender.evaluate`` are allowed.
 
     >>> from pathlib import Path
     >>> _ = Path("run.txt").write_text("ann Q0 a 1 2.5 x\nann Q0 b 2 1.5 x\n")
@@ -56,14 +56,14 @@ def evaluate_run(
     longest = max(map(len, lists.values()))
     if ks is None:
         ks = [k for k in KS if k <= longest] or [longest]
-    asked = metrics_of(metrics, ks)
-    _require(asked, longest, train)
+    wanted_metrics = metrics_of(metrics, ks)
+    _require(wanted_metrics, longest, train)
     listed = {item for items in lists.values() for item in items}
     known_items = set() if train is None else set(map(str, train.items.values.tolist()))
     wanted = {item for items in relevant.values() for item in items}
     items = _ids(listed | known_items if train is not None else listed | wanted)
     users = _ids(relevant)
-    k = max(metric.k for metric in asked)
+    k = max(metric.k for metric in wanted_metrics)
     items_TK = np.full((len(users), k), -1, np.int64)
     for t, user in enumerate(users.values.tolist()):
         found = items.index_of(lists.get(user, [])[:k])
@@ -82,7 +82,7 @@ def evaluate_run(
     others = len(lists.keys() - relevant.keys())
     how = (
         f"Lists of the run {Path(run).name}, by score and then by rank; mean over {len(users):,} "
-        f"users with relevant items in {Path(qrels).name}, of whom {missed:,} have no list and "
+        f"users with relevant items in {Path(qrels).name}, of which {missed:,} have no list and "
         f"count as missed; {others:,} other lists are left out; the catalogue is {len(items):,} "
         f"items."
     )
@@ -90,12 +90,12 @@ def evaluate_run(
         items=len(items), users=len(users), rows=len(held_out.items_E), unknown_users=0,
         unknown_user_rows=0, cold_items=held_out.cold_items, cold_item_rows=held_out.cold_item_rows,
     )  # fmt: skip
-    report = report_of(Ranked(items_TK, held_out, known, asked), counts, how)
+    report = report_of(Ranked(items_TK, held_out, known, wanted_metrics), counts, how)
     return replace(report, ids={"user": users.values})
 
 
-def _require(asked: Sequence[Metric], longest: int, train: Interactions | None) -> None:
-    for metric in asked:
+def _require(metrics: Sequence[Metric], longest: int, train: Interactions | None) -> None:
+    for metric in metrics:
         if metric.k > longest:
             raise UsageError(
                 f"{metric.name} needs lists of {metric.k:,} items, and the longest of the run has "
@@ -104,7 +104,7 @@ def _require(asked: Sequence[Metric], longest: int, train: Interactions | None) 
             )
         if metric.kind in _OF_TRAINING and train is None:
             raise UsageError(
-                f"{metric.name} looks at what users had before. Give the training events with "
+                f"{metric.name} needs the histories of users. Give the training events with "
                 "--train FILE (train=… in Python).",
                 code="nothing_to_go_by",
             )
@@ -115,7 +115,7 @@ def _ids(texts: Iterable[str]) -> Ids:
 
 
 def _held_out(relevant: dict[str, set[str]], users: Ids, items: Ids) -> HeldOut:
-    """Give the relevant items by number; those outside the catalogue come after all others."""
+    """Return the relevant items by number; items outside the catalogue come after all others."""
     wanted = sorted({item for found in relevant.values() for item in found})
     number = dict(zip(wanted, items.index_of(wanted).tolist(), strict=True))
     cold = [item for item, at in number.items() if at < 0]

@@ -32,7 +32,7 @@ from sdgar.systems.spaces import RATES, Space
 from sdgar.training.fit import EpochRecord
 from sdgar.training.trained import Phase
 
-_LOOKS_BEFORE_PRUNING = 3
+_EVALUATIONS_BEFORE_PRUNING = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +90,9 @@ def tune(
 
     The validation metric is ``metric``, or else that of ``base``; it chooses the epochs too.
     The first trial is ``base`` as it is. Without ``valid``, 10 % of the rows are set aside for
-    all trials. A trial is given up early if its looks at the validation rows fall behind the
+    all trials. A trial is given up early if its values on the validation rows fall behind the
     median of those before it. With ``study`` the search is kept in a file; the same call then
-    goes on where it was interrupted, and one with more ``trials`` adds to them.
+    resumes where it was interrupted, and one with more ``trials`` adds to them.
     """
     at_least("trials", trials, 1)
     require_optuna()
@@ -104,7 +104,7 @@ def tune(
     _, k = check_metric(metric)
     space = searched_of(base, fixed)
     if not space:
-        rest = " beside those that were given" if fixed else ""
+        rest = " other than the given ones" if fixed else ""
         raise UsageError(
             f"{base.system_name} has no settings to search{rest}. Train it: sdgar train.",
             code="nothing_to_tune",
@@ -119,13 +119,13 @@ def tune(
     looks = params.get("early_stopping__every", 1)
     kept = "Nothing was kept; --study FILE keeps a search."
     if study is not None:
-        kept = f"All trials but this one are kept in {study}; the same command goes on."
+        kept = f"All trials but this one are kept in {study}; the same command resumes."
     with Study(
         space,
         first,
         trials=trials,
         seed=seed,
-        warmup=_LOOKS_BEFORE_PRUNING * looks,
+        warmup=_EVALUATIONS_BEFORE_PRUNING * looks,
         identity=identity,
         path=study,
         overwrite=overwrite,
@@ -158,7 +158,7 @@ def tune(
 
 
 def searched_of(base: Estimator, fixed: Collection[str]) -> Space:
-    """Return the settings of an estimator that a search would try, without those that are fixed."""
+    """Return the settings of an estimator that a search would try, without the fixed ones."""
     space = {name: values for name, values in base.searched.items() if name not in fixed}
     if space.get("learning_rate") in RATES.values() and isinstance(base, Learner):
         optimizer, _ = base.step()
@@ -181,7 +181,7 @@ def _try(
     stop: Stop,
     kept: str,
 ) -> None:
-    """Train with the proposed settings and say what came of it."""
+    """Train with the proposed settings and record the result."""
     start = time.perf_counter()
     estimator = with_settings(base, proposal.settings)
     loop = loop_of(estimator.settled(train)) or at_once()
@@ -210,7 +210,7 @@ def _try(
 
 
 def _sentence(system: str, tried: Tried) -> str:
-    """Say in one line what came of a trial."""
+    """Return the result of a trial as one line."""
     result = tried.state if tried.value is None else f"{tried.value:.4f}"
     settings = " ".join(f"{name}={value}" for name, value in tried.settings.items())
     return f"{system} {tried.number:>3}  {result:>8}  {tried.seconds:6.1f} s  {settings}"

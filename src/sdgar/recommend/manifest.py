@@ -19,8 +19,6 @@ FILES = (MODEL, IDS, HISTORY)
 """The files of tensors of a saved model."""
 RULE = "fold_in"
 """The entry of a manifest that says how new users are folded in; earlier models lack it."""
-_UNSEALED = ("format", "format_version", "model", "sizes", "ids", "files", "about")
-"""The entries that a manifest could hold before there were seals."""
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -55,7 +53,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
             code="format_version",
         )
-    folders.require_sealed(path, manifest, _UNSEALED)
+    folders.require_sealed(path, manifest)
     # Models that were saved before there were others say nothing: they have factors.
     kind = KINDS.get(str(manifest.setdefault("model", Factors.kind)))
     if kind is None:

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
 
 
-LEAST_LOOKS = 3
-"""The least number of looks at held-out rows that make a curve."""
+LEAST_EVALUATIONS = 3
+"""The least number of evaluations that make a curve."""
 
 
 def draw_run(
     log: Sequence[tuple[Phase, EpochRecord]], path: Path, *, title: str, metric: str, rows: str
 ) -> Path | None:
-    """Draw the pass that chose the epoch beside the log of a run that is saved.
+    """Draw the pass that chose the epoch, next to the log of a saved run.
 
-    Nothing is drawn if there were too few looks, matplotlib is not installed, or the disk refuses:
-    the run is whole without its picture.
+    Nothing is drawn if there were too few evaluations, matplotlib is not installed, or the disk
+    refuses: the run is whole without its picture.
     """
     chosen = first_pass(log)
-    if sum(record.metric is not None for record in chosen) < LEAST_LOOKS:
+    if sum(record.metric is not None for record in chosen) < LEAST_EVALUATIONS:
         return None
     try:
         training_figure(chosen, title=title, metric=metric, rows=rows).savefig(path)
@@ -41,7 +41,7 @@ def draw_run(
 
 
 def first_pass(log: Sequence[tuple[Phase, EpochRecord]]) -> list[EpochRecord]:
-    """Return the epochs that looked at held-out rows, and those that go on with all rows."""
+    """Return the epochs with held-out rows, and the epochs that continue with all rows."""
     chosen = [record for phase, record in log if phase == "choose"]
     final = [record for phase, record in log if phase == "final"]
     goes_on = chosen and final and final[0].epoch == chosen[-1].epoch + 1
@@ -69,12 +69,12 @@ def training_figure(
     popular: float | None = None,
     rows: str = "validation",
 ) -> Figure:
-    """Draw the metric of every look above the loss of every epoch, and where the best one is.
+    """Return a figure with the metric, above the loss of every epoch; the best epoch is marked.
 
-    If epochs follow the last look, they are those that go on with all rows.
+    Epochs after the last evaluation are trained on all rows.
 
     Each axis shows the range in which its line moves. ``popular`` is the same metric of most
-    popular on the same rows: a line on a strip of its own, as it is mostly far below.
+    popular on the same rows: a line on a separate strip, as it is mostly far below.
     """
     looks = [(r.epoch, r.metric) for r in log if r.metric is not None]
     chosen = max((r.epoch for r in log if r.best), default=None)

@@ -1,4 +1,4 @@
-"""A run with everything decided: what ``sdgar train`` was told, as JSON and back."""
+"""A run with everything decided: the options of ``sdgar train``, as JSON and back."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Rows:
     """The interactions of one run, and what each part of them is for."""
 
     train: Interactions
-    """The rows that the measured model learns from."""
+    """The rows that the measured model is trained on."""
     test: Interactions | None = None
     """The rows that the model is measured on; None measures nothing."""
     valid: Interactions | None = None
     """The rows that the epoch is chosen on; None sets some of the training rows aside."""
     everything: Interactions | None = None
-    """The rows that the saved model learns from; None saves the measured model."""
+    """The rows that the saved model is trained on; None saves the measured model."""
     histories: Interactions | None = None
-    """The rows from which test users are folded in; None if the model knows the test users."""
+    """The rows from which test users are folded in; None if training has the test users."""
     before: Recommender | None = None
-    """The model that training goes on from; None begins anew."""
+    """The model that training continues from; None starts from scratch."""
     counted: dict[str, Any] = field(default_factory=dict)
     """The options of reading that say which rows count, as far as they are not the usual ones."""
 
@@ -50,7 +50,7 @@ class Job:
     """A run with everything decided, as RUN.partial/run.json keeps it for ``--resume``."""
 
     files: list[str]
-    """The absolute paths of the files of events; empty if the events were made up."""
+    """The absolute paths of the files of events; empty if the events are synthetic."""
     test: list[str]
     """The absolute paths of the files of test events; empty if they are split off."""
     valid: list[str]
@@ -64,9 +64,9 @@ class Job:
     seed: int
     """The seed by which test rows are split off."""
     engine: str
-    """The engine that was asked for."""
+    """The requested engine."""
     device: str
-    """The device that was asked for."""
+    """The requested device."""
     protocol: str
     """The way in which the number of epochs is chosen: validated or paper."""
     split: str | None
@@ -82,18 +82,18 @@ class Job:
     item_features: str | None = None
     """The absolute path of a table of items' features; None if there is none."""
     feature_kinds: dict[str, str] = field(default_factory=dict)
-    """The kinds of columns of items' features, where they are not what they look like."""
+    """The kinds of columns of items' features, where the guess would be wrong."""
     metric: str | None = None
     """The metric that epochs are chosen by, which also leads the report; None is that of the
     system."""
     keep: str = "measured"
     """The model that is saved: the measured one, or with ``all`` one trained on all rows."""
     earlier: str | None = None
-    """The absolute path of the model that training goes on from; None begins anew."""
+    """The absolute path of the model that training continues from; None starts from scratch."""
     vanished: str = "keep"
     """Whether rows that the earlier model has and the files lack are kept, or with ``drop`` not."""
     replace_if: str = "always"
-    """The condition under which the model takes the place of the earlier one."""
+    """The condition under which the model replaces the earlier one."""
     shards: dict[str, int] | None = None
     """How training on shards goes: memory, together and test_users; None for files of events."""
 
@@ -115,7 +115,7 @@ class Job:
         resume: bool = False,
         on_epoch: OnPhase | None = None,
         stop: Stop = never,
-        tell: Callable[[str], None] = _LOGGER.info,
+        notify: Callable[[str], None] = _LOGGER.info,
     ) -> RunResult:
         """Train the estimator of this job on its rows, measure it and save it in ``out``.
 
@@ -135,7 +135,7 @@ class Job:
             checkpoint_every=self.checkpoint_every,
             stop=stop,
             command=asdict(self) if self.files else None,
-            tell=tell,
+            notify=notify,
             everything=rows.everything,
             histories=rows.histories,
             before=rows.before,
@@ -144,8 +144,8 @@ class Job:
         )
 
 
-def made_up(estimator: Estimator, *, seed: int, overwrite: bool) -> Job:
-    """Return the job of training an estimator on events that were made up."""
+def synthetic_job(estimator: Estimator, *, seed: int, overwrite: bool) -> Job:
+    """Return the job of training an estimator on synthetic events."""
     return Job(
         files=[],
         test=[],
@@ -166,15 +166,15 @@ def made_up(estimator: Estimator, *, seed: int, overwrite: bool) -> Job:
 
 
 def interrupted(out: Path) -> Job:
-    """Read what an interrupted run was told to do."""
-    told = read_run(out)["command"]
+    """Return the job of an interrupted run."""
+    command = read_run(out)["command"]
     path = partial_of(out) / "run.json"
-    if told is None:
+    if command is None:
         raise UsageError(
-            f"the run in {partial_of(out)} was not started by `sdgar train`. Go on with it as it "
+            f"the run in {partial_of(out)} was not started by `sdgar train`. Continue it as it "
             "was started, or start over with --overwrite.",
             code="not_a_command",
         )
-    job = read_record(path, Job, told)
+    job = read_record(path, Job, command)
     read_record(path, ReadOptions, job.reading)
     return job

@@ -1,4 +1,4 @@
-"""One run from interactions to a saved, measured model, beside the most-popular yardstick."""
+"""Run a training: from interactions to a saved model, measured and compared with most-popular."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from sdgar.training.protocols import paper_options
 from sdgar.training.trained import OnPhase, Phase
 
 Stop = Callable[[], Signals | None]
-"""A function that returns the signal that asks for an end; None while there is none."""
+"""A function that returns the signal that requests the end; None while there is none."""
 
 
 class Watch(Protocol):
-    """A watcher is told of one piece of work after the other, such as a trial or a run."""
+    """A watcher of pieces of work, such as trials or runs, one after the other."""
 
     def begin(self, what: str, loop: FitOptions) -> OnPhase:
         """Take note that a piece of work begins; return the function to call after each epoch."""
@@ -62,19 +62,19 @@ def at_once(epochs: int = 1) -> FitOptions:
 
 
 def never() -> Signals | None:
-    """Return None, as no signal asks for an end."""
+    """Return None, as no signal requests the end."""
     return None
 
 
 def require_going(stop: Stop, kept: str) -> None:
-    """Raise if a signal asks for an end; ``kept`` says what is not lost and how to go on."""
+    """Raise if a signal requests the end; ``kept`` is what is not lost, and how to resume."""
     signal = stop()
     if signal is not None:
         raise StoppedError(f"stopped by {signal.name}. {kept}", signal=signal)
 
 
 def stoppable(hear: OnPhase, stop: Stop, kept: str) -> OnPhase:
-    """Pass every epoch on, then let a signal that has come end the training."""
+    """Return a function that passes every epoch on, then ends the training if a signal came."""
 
     def on_epoch(phase: Phase, epoch: EpochRecord) -> None:
         hear(phase, epoch)
@@ -104,7 +104,7 @@ class RunResult:
     succession: Succession | None = None
     """The comparison with the earlier model; None if there is none, or nothing was measured."""
     refusal: str | None = None
-    """The reason why the model was not saved in the place of the earlier one; None if it was."""
+    """The reason why the model did not replace the earlier one; None if it did."""
     cold: Report | None = None
     """The report among cold items alone; None if there are none with test rows."""
 
@@ -124,7 +124,7 @@ def run(
     checkpoint_every: float = CHECKPOINT_SECONDS,
     stop: Callable[[], Signals | None] = lambda: None,
     command: Mapping[str, Any] | None = None,
-    tell: Callable[[str], None] = _LOGGER.info,
+    notify: Callable[[str], None] = _LOGGER.info,
     everything: Interactions | None = None,
     histories: Interactions | None = None,
     before: Recommender | None = None,
@@ -134,21 +134,21 @@ def run(
     """Train by a protocol, read the test rows once, save.
 
     What is saved is the model that was measured; or, if ``everything`` is given, one that was then
-    trained as long on these rows, the test rows among them: the one to put into use.
+    trained as long on these rows, test rows included: the one to put into use.
 
     While it trains, the run is kept in OUT.partial: every ``checkpoint_every`` seconds, at the end
     of a pass if a minute has gone by, and when ``stop`` names a signal, which ends the run after
-    the current epoch with ``StoppedError``. ``resume`` goes on from there, with the same data and
-    settings, to the very model that an unbroken run gives. ``command`` is what
+    the current epoch with ``StoppedError``. ``resume`` continues from there, with the same data and
+    settings, to the model of an uninterrupted run. ``command`` is what
     ``sdgar train --resume`` will read.
 
     With ``histories`` the test users are new to the model, and folded in from these rows.
 
-    With ``before`` training goes on from that model, and both are measured on the test rows. A new
-    one that is not as good as ``replace_if`` asks is not saved, and what was there stays.
+    With ``before`` training continues from that model, and both are measured on the test rows. The
+    new one is not saved if it does not meet ``replace_if``, and the old one stays.
 
     The manifest keeps ``counted``, the options of reading that say which rows count, for the next
-    model that goes on from this one.
+    model that continues from this one.
     """
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
@@ -185,7 +185,7 @@ def run(
                 else "run(..., resume=True)",
             )
             for note in checkpoints.resume() if resume else ():
-                tell(note)
+                notify(note)
         if before is None:
             fit_by(protocol, estimator, train, test, valid, watch, checkpoints)
         else:
@@ -241,7 +241,7 @@ def identity_of(
     ks: Sequence[int],
     histories: Interactions | None = None,
 ) -> dict[str, Any]:
-    """Collect what must be the same for a run to go on to the same bytes, by names people know."""
+    """Return what must be the same for a run to resume to a bit-identical model, by name."""
     settings = estimator.plain_params()
     if "device" in settings:
         settings["device"] = choose_device(settings["device"]).type
@@ -276,7 +276,7 @@ def require_folding(estimators: Sequence[Estimator], protocol: str) -> None:
 
 
 def check_settings(estimator: Estimator, protocol: str = "validated") -> None:
-    """Raise if parts or settings are wrong, as far as can be told before a long read of data."""
+    """Raise if parts or settings are wrong, as far as is known before a long read of data."""
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
     loop_of(estimator, protocol)
@@ -284,7 +284,7 @@ def check_settings(estimator: Estimator, protocol: str = "validated") -> None:
 
 
 def loop_of(estimator: Estimator, protocol: str = "validated") -> FitOptions | None:
-    """Return how long an estimator trains and when it looks; None if it has no epochs."""
+    """Return how long an estimator trains and when it evaluates; None if it has no epochs."""
     options = estimator.fit_options()
     return paper_options(options) if options is not None and protocol == "paper" else options
 
@@ -324,7 +324,7 @@ def summary_of(
     popular: Report | None,
     protocol: str,
 ) -> dict[str, Any]:
-    """Say how a model was trained and what it reached, as ``sdgar train --json`` prints it."""
+    """Return how a model was trained and what it reached, as ``sdgar train --json`` prints it."""
     trained = estimator.trained_
     summary: dict[str, Any] = {
         "system": estimator.system_name,

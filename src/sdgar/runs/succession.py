@@ -1,7 +1,7 @@
-"""A new model beside the one it would replace: both measured on rows that neither has seen.
+"""Compare a new model with the one it would replace, on rows that neither has seen.
 
-The earlier model answers as a server answers with it: users who have done something since are
-folded in from all that they have before the test rows. Users whom one of both does not know are
+The earlier model answers as a server does with it: users with newer events are folded in from all
+of their events before the test rows. Users that one of them cannot rank for are
 left out for both. The difference is taken in pairs over users.
 """
 
@@ -25,15 +25,15 @@ from sdgar.recommend.recommender import Recommender
 from sdgar.systems.base import Estimator
 
 REPLACE_IF = ("always", "not-worse", "better")
-"""The conditions under which a new model takes the place of the earlier one."""
+"""The conditions under which a new model replaces the earlier one."""
 NEW = "new"
-"""The rule of a split that holds out the newest of those rows that the earlier model lacks."""
+"""The rule of a split that holds out the newest rows that the earlier model was not trained on."""
 _SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """What a new model is worth beside the one it would replace."""
+    """A new model compared with the one it would replace."""
 
     earlier: Report
     """The report of the earlier model."""
@@ -42,10 +42,10 @@ class Succession:
     paired: Paired
     """The difference, new - earlier, over users."""
     left_out: int
-    """The number of users of the test rows whom one of both models does not know."""
+    """The number of test users that are unknown to one of the models."""
 
     def refusal(self, replace_if: str) -> str | None:
-        """Say why the new model does not take the place of the earlier one; None if it does."""
+        """Return why the new model does not replace the earlier one; None if it does."""
         found = self.paired
         said = (
             f"{found.metric} is {found.mean_a:.4f} after {found.mean_b:.4f}, and the 95 % interval "
@@ -89,10 +89,10 @@ def compared(
     earlier = informed(before, train)
     mine, theirs = (set(measured_users(test, one).tolist()) for one in (model, earlier))
     both = test.users.index_of(sorted(mine & theirs))
-    rows = test.subset(np.isin(test.users_E, both), "users whom one model does not know")
+    rows = test.subset(np.isin(test.users_E, both), "users unknown to one model")
     if not len(rows):
         raise DataError(
-            "no user of the test rows is known to both models, so they cannot be compared. Give "
+            "no user of the test rows is in both models, so they cannot be compared. Give "
             "more rows, or say --split none, which measures nothing.",
             code="no_common_users",
         )
@@ -103,16 +103,16 @@ def compared(
 
 
 def informed(before: Recommender, rows: Interactions) -> Recommender:
-    """Return the earlier model with what users have done since, as far as it can take that in."""
+    """Return the earlier model with the newer events of users, as far as it can use them."""
     if not before.abilities["fold_in"]:
         known_U = before.users.index_of(rows.users.values) >= 0
-        rows = rows.subset(known_U[rows.users_E], "users whom the earlier model does not know")
+        rows = rows.subset(known_U[rows.users_E], "users unknown to the earlier model")
     bare = replace(rows, weight_E=None)
     return before.update(bare, skip_unknown=True)
 
 
 def newest(data: Interactions, before: Recommender, rule: str = NEW, *, seed: int = 0) -> Split:
-    """Hold out the newest half of those rows that the earlier model has not seen.
+    """Hold out the newest half of the rows that the earlier model has not seen.
 
     ``new:0.3`` holds out another share. Rows of one moment stay together; without times, rows are
     held out at random.
@@ -122,8 +122,8 @@ def newest(data: Interactions, before: Recommender, rule: str = NEW, *, seed: in
     n = int(unseen_E.sum())
     if n < 2:
         raise DataError(
-            f"the earlier model knows all but {n} of the {len(data):,} rows, so there is nothing "
-            "new to be measured on. Give newer rows, or say --split none.",
+            f"the earlier model was trained on all but {n} of the {len(data):,} rows, so there is "
+            "nothing new to be measured on. Give newer rows, or say --split none.",
             code="nothing_new",
         )
     if data.time_E is None:
@@ -169,31 +169,31 @@ def require_succession(
     protocol: str,
     replace_if: str,
 ) -> None:
-    """Raise, before anything is trained, if an estimator cannot go on from an earlier model."""
+    """Raise, before anything is trained, if an estimator cannot continue from an earlier model."""
     require_condition(replace_if, measures=test is not None)
     if not before.version:
         raise UsageError(
-            "a run goes on from a model in a folder, so that it can be resumed. Save the model, "
+            "a run continues from a model in a folder, so that it can be resumed. Save the model, "
             "and load it with sdgar.load(path).",
             code="not_saved",
         )
     if protocol == "paper":
         raise UsageError(
-            "the paper's protocol begins at random, and cannot go on from an earlier model. Leave "
-            "one of them out.",
+            "the paper's protocol begins at random, and cannot continue from an earlier model. "
+            "Leave one of them out.",
             code="cannot_go_on",
         )
     estimator.require_goes_on()
 
 
 def _share_of(rule: str) -> float:
-    told = rule.partition(":")[2]
+    share_text = rule.partition(":")[2]
     try:
-        share = float(told) if told else _SHARE
+        share = float(share_text) if share_text else _SHARE
     except ValueError:
         share = 0.0
     if not 0 < share < 1:
         raise UsageError(
-            f"the held-out share must lie between 0 and 1, got {told!r}.", code="bad_share"
+            f"the held-out share must lie between 0 and 1, got {share_text!r}.", code="bad_share"
         )
     return share

@@ -1,13 +1,13 @@
 """The folder RUN.partial holds a run in progress; it is removed when RUN is complete.
 
-    run.json        the command, and what must be the same for it to go on, sealed
+    run.json        the command, and what must be the same to resume it, sealed
     lock            held by the process that trains
     log.jsonl       one line an epoch
     checkpoint-*    see ``training.checkpoint_file``
-    work/           what does not fit in memory, if the run is on shards
+    work/           what does not fit in RAM, if the run is on shards
 
 RUN itself exists only once the model in it is whole. A run that fails before its first epoch
-leaves nothing; one that ends later without a model leaves RUN.partial, to go on from. Where RUN is
+leaves nothing; one that ends later without a model leaves RUN.partial, to resume from. Where RUN is
 a link, both folders lie where it leads. Files that others put into RUN.partial are left there.
 """
 
@@ -40,10 +40,8 @@ FORMAT = "sdgar-run"
 FORMAT_VERSION = 1
 _RUN, _LOCK, _LOG = "run.json", "lock", "log.jsonl"
 WORK = "work"
-"""The name of the folder for what a run keeps in files because it does not fit in memory."""
+"""The name of the folder for what a run keeps in files because it does not fit in RAM."""
 _RUN_ID = "run_id"
-_UNSEALED = ("format", "format_version", _RUN_ID, "command", "identity")
-"""The entries that run.json could have before it was sealed by a checksum."""
 
 
 class Workspace:
@@ -87,7 +85,7 @@ class Workspace:
                 _tidy(self.folder)
 
     def record(self, phase: Phase, epoch: EpochRecord) -> None:
-        """Add a line to the log, begun anew with the first: a run is always told from its start."""
+        """Add a line to the log. The first starts a new log: a resumed run records all epochs."""
         line = json.dumps({"phase": phase, **epoch.as_dict()}) + "\n"
         with (
             _writing(self.folder),
@@ -164,7 +162,7 @@ def require_free(out: Path, *, overwrite: bool) -> None:
     with _writing(folder), _take_lock(folder):
         if not overwrite:
             raise UsageError(
-                f"{folder} holds an interrupted run. Go on with it: "
+                f"{folder} holds an interrupted run. Resume it: "
                 f"{command('sdgar', 'train', '--resume', out)}; or start over with --overwrite.",
                 code="out_interrupted",
             )
@@ -173,14 +171,14 @@ def require_free(out: Path, *, overwrite: bool) -> None:
 
 
 def read_run(out: Path) -> dict[str, Any]:
-    """Return what an interrupted run says of itself; raise if it is finished, or not there."""
+    """Return the description of an interrupted run; raise if it is finished, or not there."""
     folder = partial_of(out)
     path = folder / _RUN
     if not (path.exists() or path.is_symlink()):
         if (out / folders.MANIFEST).exists():
             raise _finished(out)
         raise UsageError(
-            f"there is no interrupted run to go on with at {folder}. Start one with: "
+            f"there is no interrupted run to resume at {folder}. Start one with: "
             f"{command('sdgar', 'train', 'FILES', '--out', out)}",
             code="nothing_to_resume",
         )
@@ -190,16 +188,16 @@ def read_run(out: Path) -> dict[str, Any]:
     if described.get("format_version") != FORMAT_VERSION:
         raise ArtifactError(
             f"{folder} has format version {described.get('format_version')!r}, this sdgar reads "
-            f"{FORMAT_VERSION}. Go on with the sdgar that wrote it, or start over with "
+            f"{FORMAT_VERSION}. Use the sdgar that wrote it, or start over with "
             "--overwrite.",
             code="format_version",
         )
-    folders.require_sealed(path, described, _UNSEALED)
+    folders.require_sealed(path, described)
     match described:
         case {"run_id": str(run_id), "identity": dict(), "command": dict() | None}:
             pass
         case _:
-            raise folders.DamagedError(path, "it does not say what the run began with")
+            raise folders.DamagedError(path, "it does not describe how the run began")
     if _saved_run_id(out) == run_id:
         # Killed after the model was saved, before this folder was removed.
         with _writing(folder), _take_lock(folder):
@@ -209,7 +207,7 @@ def read_run(out: Path) -> dict[str, Any]:
 
 
 def _foreign(folder: Path) -> list[str]:
-    """Return the files that somebody else put into the folder of a run."""
+    """Return the files in the folder of a run that are not part of it."""
     return sorted(
         entry.name
         for entry in folder.iterdir()
@@ -245,7 +243,7 @@ def _writing(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # someone else was quicker
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
             raise _busy(place, "") from error
         raise ResourceError(
             f"cannot write to {place}: [Errno {error.errno}] {error.strerror}.", code="unwritable"
@@ -253,7 +251,7 @@ def _writing(place: Path) -> Iterator[None]:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what is not needed any more; a disk that refuses takes nothing from the result.
+    """Remove what is not needed any more; an error of the disk does not matter then.
 
     Files of others stay where they are.
     """
@@ -268,7 +266,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _saved_run_id(out: Path) -> object:
-    """Return which run made the model that is there; None if that cannot be told."""
+    """Return which run made the model that is there; None if it is unknown."""
     try:
         return read_manifest(out)["about"].get(_RUN_ID)
     except ArtifactError:
@@ -285,17 +283,17 @@ def _busy(folder: Path, holder: str) -> UsageError:
 
 def _finished(out: Path) -> UsageError:
     return UsageError(
-        f"the run {out} is finished; there is nothing to go on with. Use it: "
+        f"the run {out} is finished; there is nothing to resume. Use it: "
         f"{command('sdgar', 'recommend', out, '--all')}",
         code="finished",
     )
 
 
 def unfinished(out: Path) -> dict[str, Any]:
-    """Return how far an unfinished run has come, and the command that goes on with it."""
-    told = read_run(out)
+    """Return how far an unfinished run has come, and the command that resumes it."""
+    description = read_run(out)
     folder = partial_of(out)
-    job = table(told["command"])
+    job = table(description["command"])
     log = _log(folder / "log.jsonl")
     kept = sorted(path.name for path in folder.glob("checkpoint-*"))
     last = log[-1] if log else {}
@@ -303,10 +301,10 @@ def unfinished(out: Path) -> dict[str, Any]:
     return {
         "run": str(folder),
         "finished": False,
-        "system": table(told["identity"]).get("system"),
+        "system": table(description["identity"]).get("system"),
         "settings": table(job.get("settings")),
         "files": job.get("files"),
-        "created_by": f"sdgar {table(told['identity']).get('sdgar version')}",
+        "created_by": f"sdgar {table(description['identity']).get('sdgar version')}",
         "phase": last.get("phase"),
         "epoch": last.get("epoch", 0),
         "loss": last.get("loss"),

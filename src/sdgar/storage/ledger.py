@@ -24,7 +24,7 @@ class Ledger(Generic[Key]):
     """The lines of a file by their keys; without a path, lines are kept in memory only.
 
     ``key_of`` says what tells one line from another, and raises if a line does not describe a
-    finished piece of work. ``unsealed`` are the entries of lines from before there were seals.
+    finished piece of work.
     """
 
     def __init__(
@@ -34,14 +34,12 @@ class Ledger(Generic[Key]):
         format: str,
         what: str,
         key_of: Callable[[Line], Key],
-        unsealed: tuple[str, ...] = (),
         empty: bool = False,
     ) -> None:
         self.path = path
         self._format = format
         self._what = what
         self._key_of = key_of
-        self._unsealed = unsealed
         self._empty = empty
         self._stack = ExitStack()
         self._file: IO[bytes] | None = None
@@ -59,7 +57,7 @@ class Ledger(Generic[Key]):
             for line in lines.read(self._file, self.path):
                 if line.get("format") != self._format:
                     raise DamagedError(self.path, f"a line is not of the format {self._format!r}")
-                require_sealed(self.path, line, self._unsealed)
+                require_sealed(self.path, line)
                 self._lines[self._key_of(line)] = line
             self._stack = opening.pop_all()
         return self

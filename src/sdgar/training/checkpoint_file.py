@@ -33,8 +33,6 @@ FORMAT = "sdgar-checkpoint"
 FORMAT_VERSION = 1
 """The version of the format that is written and read."""
 _STATE, _LOOP = "state.safetensors", "loop.json"
-_UNSEALED = ("format", "files")
-"""The entries of a manifest that was written before there were seals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ def _files_of(folder: Path) -> dict[str, Any]:
     """Return the size and digest of each file, from the manifest of a checkpoint."""
     path = folder / folders.MANIFEST
     manifest = folders.read_table(path)
-    folders.require_sealed(path, manifest, _UNSEALED)
+    folders.require_sealed(path, manifest)
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise folders.DamagedError(path, "it has no table 'files'")

@@ -54,7 +54,7 @@ def compare(
 
     Settings are searched on validation rows alone (--tune), with the first seed; the test rows
     are read once for each run. With several folds the table has means over all of them. With
-    --out the same command goes on after an interruption. A system that fails is a row with its
+    --out the same command resumes after an interruption. A system that fails is a row with its
     reason, and the exit code is that of the first of them.
     """
     from sdgar.data import splits
@@ -128,7 +128,7 @@ def compare(
 
 def _report(screen: Screen, context: typer.Context, found: Comparison, *, explain: bool) -> None:
     head, rows = found.table()
-    # The last columns are words, which would leave the numbers no room on a narrow screen.
+    # The last columns are words, which would leave no space for the numbers on a narrow screen.
     screen.table(head[:-2], [row[:-2] for row in rows])
     for standing in found.standings:
         said = [standing.engine, standing.settings or "defaults"]

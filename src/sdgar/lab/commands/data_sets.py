@@ -1,4 +1,4 @@
-"""``sdgar data prepare``, ``download``, ``synthetic``: the paper's data sets, and made-up ones."""
+"""``sdgar data prepare``, ``download``, ``synthetic``: the paper's data, and synthetic data."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def synthetic(
     screen.say(
         "saved",
         f"{out}: {stats['users']:,} users · {stats['items']:,} items · "
-        f"{stats['interactions']:,} interactions, made up, seed {seed}",
+        f"{stats['interactions']:,} interactions, synthetic, seed {seed}",
     )
     screen.say("next", command("sdgar", "train", out, "--out", "RUN"))
     screen.result(stats | {"out": str(out)})

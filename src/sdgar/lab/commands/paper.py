@@ -30,7 +30,7 @@ def paper(
             "--data",
             help="Read the real data sets (citeulike-t, gowalla, movielens-10m) here, each with "
             "train.parquet and test.parquet, or interactions.parquet; or of NAME.npz. Others are "
-            "made up.",
+            "synthetic.",
         ),
     ] = None,
     quick: Annotated[
@@ -42,7 +42,7 @@ def paper(
 ) -> None:
     """Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it.
 
-    What is measured is kept in OUT/NAME.jsonl; the same command goes on after an interruption.
+    What is measured is kept in OUT/NAME.jsonl; the same command resumes after an interruption.
     """
     from sdgar.lab import paper as experiments
 
@@ -51,7 +51,7 @@ def paper(
     if data is not None and not data.is_dir():
         raise UsageError(
             f"--data {data} is not a folder. Give the folder that holds the folders of the data "
-            "sets, or leave it out to have all of them made up.",
+            "sets, or leave it out to use synthetic data for all of them.",
             code="no_such_folder",
         )
     setting = experiments.Setting(data=data, quick=quick, device=device, seeds=all_seeds)

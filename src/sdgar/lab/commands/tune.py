@@ -36,7 +36,7 @@ def tune(
 
     Test rows play no part: without --test they are first split off as `sdgar train` does, and
     left alone. Trials that fall behind the median of earlier ones are given up. The same seed
-    gives the same trials. With --study the same command goes on after an interruption, and one
+    gives the same trials. With --study the same command resumes after an interruption, and one
     with more --trials adds to them.
     """
     from sdgar.data.held_out import HeldOut

@@ -62,7 +62,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     """Remarks for people who prepare the data set."""
     citation: str
-    """The publication that asks to be cited."""
+    """The publication to cite."""
     terms: str
     """The terms of use."""
 

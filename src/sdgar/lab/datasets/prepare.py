@@ -74,7 +74,7 @@ def prepare(name: str, raw: Path, *, allow_bad_rows: bool = False) -> Prepared:
 
 
 def write_prepared(prepared: Prepared, out_dir: Path, *, overwrite: bool = False) -> Path:
-    """Write ``interactions.parquet`` and ``dataset.json`` to a folder of their own; return it.
+    """Write ``interactions.parquet`` and ``dataset.json`` to a new folder; return it.
 
     ``dataset.json`` is written last, so that the interactions are whole if it exists.
     """

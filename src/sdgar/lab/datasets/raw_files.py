@@ -25,7 +25,7 @@ from sdgar.storage.folders import NotAFileError, open_file
 from sdgar.storage.whole_files import disk_error
 
 MAX_UNPACKED_BYTES = 8 << 30
-"""The most bytes that a file may unpack to: more than twice those of Echonest, the largest one."""
+"""The most bytes that a file may unpack to: twice the size of Echonest, the largest."""
 MAX_LINE_BYTES = 1 << 20
 _BLOCK_BYTES = 16 << 20
 _BROKEN = (

@@ -6,7 +6,7 @@ from typing import Any
 
 SYSTEMS = ("bpr", "aobpr", "warp", "cml", "dns", "irgan", "sa", "sdgar")
 """The systems of the paper's table, in its order."""
-YARDSTICKS = ("popular", "item-knn", "ials", "ease")
+BASELINES = ("popular", "item-knn", "ials", "ease")
 
 _IRGAN = {
     "sampler__pretrain_rate": 0.01,

@@ -50,7 +50,7 @@ def write_trend(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
         best = int(values.mean(axis=0).argmax())
         cells.append([label, f"{values.mean(axis=0)[0]:.4f}", f"{values.mean(axis=0)[-1]:.4f}",
                       f"{values.mean(axis=0)[best]:.4f} at {int(epochs[best])}"])  # fmt: skip
-    title = TITLES[data] + ("" if rows[0]["real"] else " (made up)")
+    title = TITLES[data] + ("" if rows[0]["real"] else " (synthetic)")
     axes.set(xlabel="epoch", ylabel="NDCG@50, test rows", title=f"{title}, D = {DIM}")
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, ncols=len(TREND_SYSTEMS), loc="lower right")

@@ -1,4 +1,4 @@
-"""The paper's five data sets: the real ones if a folder has them, or made up in their shape."""
+"""The paper's five data sets: real if a folder has them, else synthetic of the same shape."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Source:
     test: Interactions
     """The test rows."""
     real: bool
-    """Whether the data is real; if not, it is made up in the same shape."""
+    """Whether the data is real; if not, it is synthetic, of the same shape."""
     how: str
     """The rule by which test rows were split off."""
 
     @property
     def title(self) -> str:
         """The name of the data set for people."""
-        return TITLES[self.name] + ("" if self.real else " (made up)")
+        return TITLES[self.name] + ("" if self.real else " (synthetic)")
 
 
 def is_real(name: str, data: Path | None) -> bool:
@@ -74,7 +74,7 @@ def source(name: str, data: Path | None) -> Source:
     folder = _folder(name, data)
     if folder is None:
         train, test = splits.per_user(synthetic(name), seed=0)
-        return Source(name, train, test, real=False, how="made up, split by the paper's rule")
+        return Source(name, train, test, real=False, how="synthetic, split by the paper's rule")
     from sdgar.data.readers import read
 
     if (folder / "test.parquet").exists():

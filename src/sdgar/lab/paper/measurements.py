@@ -3,9 +3,9 @@
     OUT/NAME.jsonl    one sealed line a measurement: what it is (its key), what came out, and on
                       what machine it was made
 
-A line counts for a measurement whose key is the same, so an interrupted experiment goes on with the
-same command, and a changed setting is another measurement. If the device belongs to the key, what
-other devices left in the file is shown beside.
+A line counts for a measurement with the same key. So an interrupted experiment resumes with the
+same command, and a changed setting is another measurement. If the device belongs to the key, lines
+of other devices are shown too.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from sdgar.lab.paper.sheets import Sheet
 
 FORMAT = "sdgar-paper 1"
-_UNSEALED = ("format", "key", "values", "seconds", "made_on")
-"""The entries of a line from before there were seals."""
 
 Row = dict[str, Any]
 """The key of a measurement and its values, side by side."""
@@ -53,10 +51,10 @@ class Setting:
     """The setting of all experiments: data, size, device and seeds."""
 
     data: Path | None = None
-    """The folder of the real data sets; those that are not in it are made up in their shape. None
-    makes up all."""
+    """The folder of the real data sets; missing ones are replaced by synthetic data of their shape.
+    None replaces all."""
     quick: bool = False
-    """Whether experiments are smaller in every way, as each of them says."""
+    """Whether experiments are smaller in every way, as each of them documents."""
     device: str = "auto"
     """The device that computes: auto, cpu or cuda."""
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -74,7 +72,7 @@ class Measurement:
     key: dict[str, Any]
     """The entries that say what is measured, by which its line is found again."""
     measure: Callable[[OnPhase], dict[str, Any]]
-    """The function that measures; it is told of epochs."""
+    """The function that measures; it calls its argument after every epoch."""
     seconds: float
     """The seconds that the measurement takes on two cores, roughly."""
     epochs: int = 1
@@ -103,7 +101,7 @@ class Experiment:
 
 @dataclass(slots=True)
 class Pace:
-    """Guess how long the rest will take, by the measurements so far."""
+    """An estimate of the remaining time, from the measurements so far."""
 
     guessed: float
     """The seconds of the measurements that are left, by guesses made beforehand."""
@@ -121,7 +119,7 @@ class Pace:
 
     @property
     def sentence(self) -> str:
-        """Say what is left, in words."""
+        """The remaining time in words."""
         if not self.tried or self.guessed < 1e-9:
             return ""
         minutes = self.guessed * self.taken / self.tried / 60
@@ -137,12 +135,12 @@ def measured(
     stop: Stop,
     pace: Pace | None = None,
 ) -> list[Row]:
-    """Return the rows of all measurements, then those of other devices.
+    """Return the rows of all measurements, then the rows of other devices.
 
     What was measured before is read from the file and not measured again.
     """
     pace = pace or Pace(sum(one.seconds for one in wanted))
-    kept = f"What is finished is kept in {path}; the same command goes on."
+    kept = f"What is finished is kept in {path}; the same command resumes."
     with ledger(path) as kept_lines:
         for one in wanted:
             line = kept_lines.find(_name(one.key))
@@ -180,12 +178,11 @@ def ledger(path: Path) -> Ledger[str]:
         format=FORMAT,
         what="measurements of sdgar paper",
         key_of=key_of,
-        unsealed=_UNSEALED,
     )
 
 
 def is_kept(found: Ledger[str], one: Measurement) -> bool:
-    """Tell whether a measurement has a line already."""
+    """Return whether a measurement has a line already."""
     return found.find(_name(one.key)) is not None
 
 
@@ -202,7 +199,7 @@ def measured_line(one: Measurement, device: str, hear: OnPhase) -> dict[str, Any
 
 
 def made_on(device: str) -> dict[str, Any]:
-    """Say on what machine and by what version a measurement is made."""
+    """Return the machine and the version that make a measurement."""
     kind = choose_device(device).type
     return {
         "sdgar": __version__,
@@ -213,12 +210,12 @@ def made_on(device: str) -> dict[str, Any]:
 
 
 def _said(name: str, value: Any) -> str:
-    """Say one value of a key as people do."""
+    """Return one value of a key in words."""
     match name, value:
         case (_, None | dict()) | ("real", True):
             return ""
         case "real", _:
-            return "made up"
+            return "synthetic"
         case "users" | "items" | "interactions", _:
             return f"{value:,} {name}"
         case "seed", _:
@@ -261,7 +258,7 @@ def training(
 ) -> Measurement:
     """Return a measurement that trains by the protocol and reads the test rows once.
 
-    Models are compared as the paper has them, without a memory beside their vectors. With ``users``
+    Models are compared as in the paper, without an item memory. With ``users``
     the metric of each user is kept too; ``more`` goes into the key.
     """
     common = {"seed": seed, "device": setting.device, "item_memory": 0.0}

@@ -40,7 +40,7 @@ DIM, STATES, SAMPLES = 32, 64, 64
 ROUNDS = 3
 """The number of epochs whose median is taken, after one that warms up."""
 LONG = 60.0
-"""The seconds from which on a first epoch is the only one: warming up is nothing beside it."""
+"""The seconds from which on a first epoch is the only one: warming up is negligible then."""
 _IRGAN_PAIRS_A_SECOND = 3e7
 """The pairs of context and item that IRGAN scores in a second on two cores, roughly."""
 
@@ -56,7 +56,7 @@ def recipe_of(system: str) -> Recipe:
 
 
 def cost(system: str, shape: Shape, setting: Setting, **more: object) -> Measurement:
-    """Return the measurement of D's epoch and of G's update on made-up data of a shape."""
+    """Return the measurement of D's epoch and of G's update on synthetic data of a shape."""
     pairs = shape.users * shape.items
     return Measurement(
         key={
@@ -194,11 +194,12 @@ def write_times(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
     head = ["shape", "device", "part", "SD-GAR, s", "IRGAN, s", "ratio",
             "ratio with SD-GAR's steps", "the paper's ratio"]  # fmt: skip
     note = (
-        "Made-up data of the data set's shape, D = 32, one negative a positive, K = 64, 64 samples "
-        "for the generators' updates; medians of three rounds, or one round where it takes over a "
-        "minute. IRGAN's softmax is exact, in blocks on the same device, once a context. *Ratio "
-        "with SD-GAR's steps*: IRGAN's draws alone with the epoch of SD-GAR added, over the epoch "
-        "of SD-GAR, that is if IRGAN's steps were as fast: what the drawing itself costs."
+        "Synthetic data of the data set's shape, D = 32, one negative a positive, K = 64, 64 "
+        "samples for the generators' updates; medians of three rounds, or one round where it "
+        "takes over a minute. IRGAN's softmax is exact, in blocks on the same device, once a "
+        "context. *Ratio with SD-GAR's steps*: IRGAN's draws alone with the epoch of SD-GAR "
+        "added, over the epoch of SD-GAR, that is if IRGAN's steps were as fast: what the drawing "
+        "itself costs."
     )
     if setting.quick:
         note += " Quick: a fortieth of users, items and interactions, where the ratio is smaller."
@@ -305,7 +306,7 @@ def write_items(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
     head = ["device", "part", "system", *(f"s at M = {m:,}" for m in shown), "exponent of M",
             "straight line, s", "R²"]  # fmt: skip
     note = (
-        f"Made-up data, {rows[0]['interactions']:,} positives of {rows[0]['users']:,} users at "
+        f"Synthetic data, {rows[0]['interactions']:,} positives of {rows[0]['users']:,} users at "
         "every size; D = 32, one negative a positive. Exponent: fitted to the logarithms of all "
         "points of a line; straight line: by least squares. What does not grow with M (contexts, "
         "steps, launches) makes an exponent smaller than 1 where growth is linear."

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""The colours of Okabe and Ito, which colour-blind readers can tell apart."""
+"""The colours of Okabe and Ito, which colour-blind readers can distinguish."""
 MARKS = "os^Dv<>"
 
 
@@ -35,7 +35,7 @@ class Sheet:
     """The heading of the table."""
 
     def write_rows(self, rows: Sequence[Row], *, suffix: str = "") -> None:
-        """Write all rows as JSON, and as CSV those of their values that fit a cell."""
+        """Write all rows as JSON, and as CSV the values that fit a cell."""
         self._write(f"{suffix}.json", json.dumps(list(rows), indent=1, allow_nan=False) + "\n")
         plain = [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in rows]
         columns = list(dict.fromkeys(key for row in plain for key in row))
@@ -111,7 +111,7 @@ def by_device(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def made_on(rows: Sequence[Row]) -> str:
-    """Say which machines the rows come from."""
+    """Return a sentence with the machines that the rows come from."""
     machines = dict.fromkeys(
         f"{m['device']}, {m['threads']} threads, torch {m['torch']}, sdgar {m['sdgar']}"
         for m in (row["made_on"] for row in rows)

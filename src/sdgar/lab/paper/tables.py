@@ -14,12 +14,12 @@ from sdgar.evaluation.paired import compare
 from sdgar.evaluation.report import Report
 from sdgar.lab.paper import sheets
 from sdgar.lab.paper.chosen import (
+    BASELINES,
     MOST_EPOCHS,
     NAMES,
     PAPER,
     REAL,
     SYSTEMS,
-    YARDSTICKS,
     settings_of,
 )
 from sdgar.lab.paper.data_sets import PAPER_SIZES, TITLES, is_real, source
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def table1_measurements(setting: Setting) -> list[Measurement]:
-    """Return a measurement for each data set; made-up ones have the paper's size, quick or not."""
+    """Return a measurement for each data set; synthetic ones always have the paper's size."""
 
     def statistics(name: str, _: OnPhase) -> dict[str, Any]:
         found = source(name, setting.data)
@@ -74,8 +74,8 @@ def write_table1(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
     sheet.write_markdown(
         [
             sheets.markdown_table(head, cells),
-            "Items are those that occur; the paper's counts of CiteULike and MovieLens are of "
-            "columns, some of which are empty. Made-up sets have the paper's sizes and a like "
+            "Only items that occur are counted; the paper's counts of CiteULike and MovieLens are "
+            "of columns, some of which are empty. Synthetic sets have the paper's sizes and a like "
             "concentration on popular items, and nothing else of the real ones.",
             sheets.made_on(rows),
         ],
@@ -100,9 +100,9 @@ def table2_measurements(setting: Setting) -> list[Measurement]:
     made = []
     for data in QUICK_DATA if setting.quick else REAL:
         for label, system, settings in entrants(data, quick=setting.quick):
-            yardstick = system in YARDSTICKS
-            protocols = PROTOCOLS[:1] if setting.quick or yardstick else PROTOCOLS
-            seeds = setting.seeds[:1] if setting.quick or yardstick else setting.seeds
+            baseline = system in BASELINES
+            protocols = PROTOCOLS[:1] if setting.quick or baseline else PROTOCOLS
+            seeds = setting.seeds[:1] if setting.quick or baseline else setting.seeds
             made += [
                 training(system, data, seed, protocol, settings, setting, users=True, label=label)
                 for protocol in protocols
@@ -125,7 +125,7 @@ def entrants(data: str, *, quick: bool) -> list[tuple[str, str, dict[str, Any]]]
         (label, "sdsoftmax", settings_of("sdsoftmax", data) | own | {"epochs": most})
         for label, own in OURS.items()
     ]
-    for system in YARDSTICKS:
+    for system in BASELINES:
         if quick and system == "ease":
             continue
         settings = dict(settings_of(system, data))
@@ -151,7 +151,11 @@ def write_table2(rows: Sequence[Row], sheet: Sheet, setting: Setting) -> None:
             f"validated: epochs chosen on 10 % of the training rows, refit on all, test read once. "
             f"paper protocol: the best test value over epochs 5, 10, …, 75, which is optimistic. "
             f"D = {DIM} where nothing else is said; ± standard deviation over seeds."
-            + ("" if real else " **Made-up data: the numbers say nothing about the paper's.**")
+            + (
+                ""
+                if real
+                else " **Synthetic data: the numbers cannot be compared with the paper's.**"
+            )
             + (" Quick: one seed, at most 20 epochs, no EASE." if setting.quick else ""),
             "## SD-GAR's improvement over each",
             _improvements(sets, groups, paired),

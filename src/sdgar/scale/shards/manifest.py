@@ -216,7 +216,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
             f"{folder} has format version {version!r}, this sdgar reads {FORMAT_VERSION}. {cure}",
             code="format_version",
         )
-    folders.require_sealed(path, table, unsealed=())
+    folders.require_sealed(path, table)
     return table
 
 

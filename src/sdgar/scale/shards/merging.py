@@ -173,7 +173,7 @@ def write_stage(
 def read_stage(place: Path) -> Stage:
     """Return what is known of a shard whose rows are merged."""
     about = folders.read_table(place / _ABOUT, finite=False)
-    folders.require_sealed(place / _ABOUT, about, unsealed=())
+    folders.require_sealed(place / _ABOUT, about)
     return Stage(
         about["users"],
         about["rows"],

@@ -181,7 +181,7 @@ def read_run(folder: Path) -> Run:
     """Return what is known of a run that is written."""
     path = folder / _ABOUT
     about = folders.read_table(path)
-    folders.require_sealed(path, about, unsealed=())
+    folders.require_sealed(path, about)
     verdicts = {
         int(at): Verdict(**{**found, "places": tuple(Place(**p) for p in found["places"])})
         for at, found in about["verdicts"].items()

@@ -139,7 +139,7 @@ class Workplace:
         if not path.exists():
             return None
         table = folders.read_table(path)
-        folders.require_sealed(path, table, unsealed=())
+        folders.require_sealed(path, table)
         table.pop(folders.SEAL)
         return table
 

@@ -15,7 +15,7 @@ import math
 import os
 import stat
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -74,18 +74,13 @@ def sealed(table: Mapping[str, Any]) -> dict[str, Any]:
     return {**table, SEAL: _seal_of(table)}
 
 
-def require_sealed(path: Path, table: dict[str, Any], unsealed: Collection[str]) -> None:
-    """Raise if something in a table was changed after it was sealed.
-
-    A table that was written before there were seals has none, and may hold only the keys
-    ``unsealed``: so a seal whose own name is damaged does not pass for no seal.
-    """
+def require_sealed(path: Path, table: dict[str, Any]) -> None:
+    """Raise if something in a table was changed after it was sealed."""
     rest = {name: value for name, value in table.items() if name != SEAL}
-    if SEAL in table:
-        if table[SEAL] != _seal_of(rest):
-            raise DamagedError(path, "it does not fit its seal, so something in it was changed")
-    elif unknown := sorted(set(table) - set(unsealed)):
-        raise DamagedError(path, f"it has an entry {unknown[0]!r} and no seal")
+    if SEAL not in table:
+        raise DamagedError(path, "it has no seal")
+    if table[SEAL] != _seal_of(rest):
+        raise DamagedError(path, "it does not fit its seal, so something in it was changed")
 
 
 def _seal_of(table: Mapping[str, Any]) -> str:
