@@ -203,7 +203,7 @@ def test_a_bug_is_told_without_its_secrets(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(client.state.service, "_best", broken)
+    monkeypatch.setattr(client.state.service, "_lists", broken)
     answer = client("POST", "/v1/recommend", {"users": [client_user(client)]})
     assert (answer.status_code, answer.json()["code"]) == (500, "bug")
     assert "secret" not in answer.text

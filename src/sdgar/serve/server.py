@@ -24,13 +24,12 @@ from sdgar.serve.activity import ImpressionLog, RecentEvents
 from sdgar.serve.app import build
 from sdgar.serve.background import BackgroundTasks, PeriodicTask
 from sdgar.serve.batches import Batches
-from sdgar.serve.catalogue import Catalogue
+from sdgar.serve.catalogue import EntryCache
 from sdgar.serve.coordinator import SwapCoordinator
-from sdgar.serve.house import House
 from sdgar.serve.limits import BoundedHttpProtocol, RequestLimits
 from sdgar.serve.metrics import ServiceMetrics
 from sdgar.serve.routes.common import ServerState
-from sdgar.serve.service import Service, answered
+from sdgar.serve.service import Service, answer_batch
 from sdgar.serve.swap import ModelSource, ServedModels, is_model
 from sdgar.serve.variants import MAIN
 
@@ -126,16 +125,16 @@ def state_from(settings: ServerSettings) -> ServerState:
         for name, (folder, share) in settings.models.items()
     }
     models = ServedModels(sources, canary=settings.canary)
-    catalogue, metrics = Catalogue(database), ServiceMetrics()
+    metrics = ServiceMetrics()
     recent = RecentEvents(lambda user: [] if database is None else database.events_of(user, 1000))
     impressions = ImpressionLog(database, on=settings.impressions)
     rules = Rules.none() if settings.rules is None else Rules.read(Path(settings.rules))
+    catalogue = EntryCache(database, rules)
     if rules:
         for complaint in rules.complaints(catalogue.facts_of(models.current.first.snapshot)):
             log.warning("%s", complaint)
-    batches = Batches(answered, on_batch=metrics.batch_of)
-    house = House(rules, catalogue)
-    service = Service(models, catalogue, recent, batches, impressions, house)
+    batches = Batches(answer_batch, on_batch=metrics.batch_of)
+    service = Service(models, catalogue, recent, batches, impressions, rules)
     access = Access(needed=needed)
     access.update(keys)
     state = ServerState(service, access, metrics, settings.limits, models.reload, database)

@@ -1,326 +1,275 @@
-"""From a request to its answer: what the routes of the API call, without anything of HTTP."""
+"""From a request to its answer: what the routes of the API call, without anything of HTTP.
+
+A request for lists becomes queries, which the computing thread answers by one call into the
+library, and the ranked items become JSON by one function.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Awaitable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdgar.errors import UsageError
-from sdgar.recommend.rules import RerankOptions
+from sdgar.recommend.rules import Reranking, RerankOptions, Rules
+from sdgar.recommend.unknown import index_of
 from sdgar.serve import schemas
 from sdgar.serve.activity import ImpressionLog, RecentEvents
 from sdgar.serve.batches import Batches
-from sdgar.serve.catalogue import Blocked, Catalogue
-from sdgar.serve.house import House
-from sdgar.serve.snapshot import Best, Snapshot
-from sdgar.serve.swap import ServedModels
-from sdgar.serve.told import (
-    Listed,
-    by_variant,
-    details,
-    ids_of,
-    in_order,
-    nothing_known,
-    numbers_of,
-    own_id,
-    popular_of,
-    required,
-    told,
-    unknown_of,
-    without,
+from sdgar.serve.catalogue import EntryCache
+from sdgar.serve.queries import (
+    BlockedItems,
+    ListOptions,
+    Query,
+    RankedItems,
+    context_query,
+    explained_items,
+    history_query,
+    rank,
+    unblocked,
+    user_query,
 )
+from sdgar.serve.render import details_of, entries_as_json, unknown_ids
+from sdgar.serve.snapshot import Snapshot
+from sdgar.serve.swap import ServedModels
 from sdgar.serve.variants import Variant
-from sdgar.serve.whom import Whom, by_history, by_user
 
 if TYPE_CHECKING:
     from sdgar.serve.store import Entry
 
-_MOST_DEPTH = 3_000
-"""A list is taken from at most so many best items before the rest is filtered out here."""
-
-
-_NO_DIALS = RerankOptions()
+_MOST_MORE = 3_000
+"""The maximum number of further similar items that are looked up because some are blocked."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Questions of one kind can be answered together."""
+class BatchKind:
+    """Queries of one kind can be answered together."""
 
     snapshot: Snapshot
     """The model that answers."""
-    form: str
-    """Whether a question is the number of a user, a history, or a function to call."""
-    unseen: bool = True
-    """Whether what a user has is left out."""
-    blocked: Blocked | None = None
-    """The items that are left out for everyone."""
+    options: ListOptions | None = None
+    """The options of ranked lists; None for a function to call."""
 
 
-def answered(kind: Any, questions: Sequence[Any]) -> Sequence[Any]:
-    """Answer questions of one kind, in the thread that computes."""
-    if kind.form == "call":
-        return [call() for call in questions]
-    n = max(depth for _, depth in questions)
-    who = [one for one, _ in questions]
-    blocked_I = None if kind.blocked is None else kind.blocked.blocked_I
-    best = kind.snapshot.best_of_users if kind.form == "users" else kind.snapshot.best_of_histories
-    found: list[Best] = best(who, n, blocked_I, unseen=kind.unseen)
-    return found
+def answer_batch(kind: Any, queries: Sequence[Any]) -> Sequence[Any]:
+    """Return the answers to queries of one kind; called in the computing thread.
+
+    A query is a list of ``Query``, those of one request, or a function.
+    """
+    if kind.options is None:
+        return [call() for call in queries]
+    found = iter(rank(kind.snapshot, kind.options, [one for query in queries for one in query]))
+    return [[next(found) for _ in query] for query in queries]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One list of a request: who it is for, and the query for it."""
+
+    variant: Variant
+    head: dict[str, Any]
+    """The user, or the context, as the answer names it."""
+    query: Query
 
 
 class Service:
-    """All that the API answers, on models that may be swapped while it answers."""
+    """All answers of the API, on models that may be swapped meanwhile."""
 
     def __init__(
         self,
         models: ServedModels,
-        catalogue: Catalogue,
+        catalogue: EntryCache,
         recent: RecentEvents,
         batches: Batches,
         impressions: ImpressionLog,
-        house: House,
+        rules: Rules,
     ) -> None:
         self.models, self.catalogue, self.recent = models, catalogue, recent
-        self.batches, self.impressions, self.house = batches, impressions, house
+        self.batches, self.impressions, self._rules = batches, impressions, rules
 
     async def recommend(
-        self, asked: schemas.ForUsers | schemas.ForHistories | schemas.ForContexts
+        self, body: schemas.ForUsers | schemas.ForHistories | schemas.ForContexts
     ) -> dict[str, Any]:
         """Return the lists of users, histories or contexts; all by the models of this moment."""
-        request = secrets.token_hex(8)
+        id = secrets.token_hex(8)
+        first = self.models.current.first.snapshot
+        unknown: dict[str, list[Any]] = {"users": [], "items": []}
+        requests = list(self._requests(id, body, unknown))
+        found: dict[int, dict[str, Any]] = {}
+        for variant in dict.fromkeys(one.variant for one in requests):
+            places = [at for at, one in enumerate(requests) if one.variant is variant]
+            some = [requests[at] for at in places]
+            found |= zip(places, await self._lists(variant, some, body), strict=True)
+        lists = [found[at] for at in range(len(requests))]
+        self.impressions.add(id, lists)
+        if not isinstance(body, schemas.ForContexts):
+            named = [*(body.items or ()), *(body.exclude or ())]
+            unknown["items"] += unknown_ids(first.model.items, named)
+        unknown["items"] = list(dict.fromkeys(unknown["items"]))
+        return {"request": id, "lists": lists, "unknown": unknown}
+
+    def _requests(
+        self, id: str, body: schemas.Wishes, unknown: dict[str, list[Any]]
+    ) -> Iterable[_Request]:
+        """Yield the lists of a request; unknown ids are added to ``unknown``."""
         variants = self.models.current
-        unknown_users: list[Any] = []
-        unknown_items: list[Any] = []
-        tasks: list[Awaitable[dict[str, Any]]] = []
-        if isinstance(asked, schemas.ForUsers):
-            for name, of_variant in by_variant(variants, asked.users, asked.variant).items():
-                variant = variants.by_name[name]
-                numbers = variant.snapshot.users_of(of_variant)
-                for user, at in zip(of_variant, numbers, strict=True):
-                    whom = by_user(variant.snapshot, at, self.recent.of(str(user)))
-                    if whom.basis == "popular":
-                        unknown_users.append(user)
-                    tasks.append(self._list(variant, own_id(variant, user, at), whom, asked))
-        elif isinstance(asked, schemas.ForHistories):
-            for history in asked.histories:
-                whose = request if history.id is None else str(history.id)
-                variant = variants.of(whose, asked.variant)
-                whom, unknown = by_history(variant.snapshot, history.items)
-                unknown_items += unknown
-                tasks.append(self._list(variant, history.id, whom, asked))
-        else:
-            return await self._in_contexts(request, asked)
-        lists = [await tasks[0]] if len(tasks) == 1 else await asyncio.gather(*tasks)
-        if isinstance(asked, schemas.ForUsers):
-            lists = in_order(lists, asked.users)
-        self.impressions.add(request, lists)
-        snapshot = variants.first.snapshot
-        unknown_items += unknown_of(snapshot, [*(asked.items or ()), *(asked.exclude or ())])
-        unknown_told = {"users": unknown_users, "items": list(dict.fromkeys(unknown_items))}
-        return {"request": request, "lists": lists, "unknown": unknown_told}
+        if isinstance(body, schemas.ForUsers):
+            for user in body.users:
+                variant = variants.of(str(user), body.variant)
+                snapshot = variant.snapshot
+                (at,) = snapshot.users_of([user])
+                query = user_query(snapshot, at, self.recent.of(str(user)))
+                if query.basis == "popular":
+                    unknown["users"].append(user)
+                yield _Request(variant, {"user": snapshot.user_id(at, user)}, query)
+        elif isinstance(body, schemas.ForHistories):
+            for history in body.histories:
+                variant = variants.of(id if history.id is None else str(history.id), body.variant)
+                query, missing = history_query(variant.snapshot, history.items)
+                unknown["items"] += missing
+                yield _Request(variant, {"user": history.id}, query)
+        elif isinstance(body, schemas.ForContexts):
+            if body.reasons or body.diversity or body.popularity:
+                raise UsageError(
+                    "lists for contexts do not support reasons, diversity and popularity yet. "
+                    "Leave these out, or query users.",
+                    code="not_for_contexts",
+                )
+            for context in body.contexts:
+                variant = variants.of(str(context.get("user", "")), body.variant)
+                head = {"user": context.get("user"), "context": context}
+                yield _Request(variant, head, context_query(variant.snapshot, context))
 
-    async def _list(
-        self, variant: Variant, user: Any, whom: Whom, asked: schemas.Wishes
-    ) -> dict[str, Any]:
-        """Make one list."""
+    async def _lists(
+        self, variant: Variant, requests: Sequence[_Request], body: schemas.Wishes
+    ) -> list[dict[str, Any]]:
+        """Return the lists of one variant as JSON."""
         snapshot = variant.snapshot
-        out = whom.disliked | (whom.known if asked.exclude_seen else frozenset())
-        out |= frozenset(numbers_of(snapshot, asked.exclude or ()))
-        dials = _NO_DIALS
-        if asked.diversity or asked.popularity or asked.exclude_categories:
-            out_of = frozenset(asked.exclude_categories or ())
-            dials = RerankOptions(asked.diversity, asked.popularity, out_of)
+        rules = not isinstance(body, schemas.ForContexts)
+        options = await self._options(snapshot, body, rules=rules)
+        queries = [one.query for one in requests]
+        found: list[RankedItems] = await self.batches.ask(BatchKind(snapshot, options), queries)
+        ids, entries = await self._names(snapshot, found, details=body.details)
+        return [
+            {
+                **one.head,
+                "items": entries_as_json(snapshot, ranked, own, entries),
+                "short": len(ranked.items) < body.k,
+                "basis": one.query.basis,
+                "model": snapshot.version,
+                "variant": variant.name,
+            }
+            for one, ranked, own in zip(requests, found, ids, strict=True)
+        ]
 
-        async def candidates(depth: int) -> Listed:
-            return without(await self._best(snapshot, whom, asked, out, depth), out, depth)
-
-        if self.house.acts(dials):
-            own = snapshot.model.known.of(whom.user).tolist() if whom.basis == "model" else ()
-            never = out | frozenset(own if asked.exclude_seen else ())
-            listed = await self.house.ranked(
-                snapshot, whom, asked.k, dials, never, candidates, self.call
-            )
-        else:
-            listed = await candidates(asked.k)
-        entries: dict[str, Entry] = {}
-        if asked.details:
-            entries = await self.catalogue.entries(ids_of(snapshot, listed.items))
-        because = await self._because(snapshot, whom, listed.items, asked.reasons)
-        if asked.details and because is not None:
-            named = [str(one["item"]) for reasons in because for one in reasons]
-            entries |= await self.catalogue.entries(named)
-        return {
-            "user": user,
-            "items": told(snapshot, listed, because, entries if asked.details else None),
-            "short": len(listed.items) < asked.k,
-            "basis": whom.basis,
-            "model": snapshot.version,
-            "variant": variant.name,
-        }
-
-    async def _best(
-        self, snapshot: Snapshot, whom: Whom, asked: schemas.Wishes, out: frozenset[int], depth: int
-    ) -> Best:
-        """Return more than enough of the best items."""
-        blocked = await self.house.blocked(snapshot)
-        if asked.items is not None or asked.exclude_categories or len(out) > _MOST_DEPTH:
-            blocked = await self._blocked(snapshot, asked, blocked, out)
-        depth += len(out) if len(out) <= _MOST_DEPTH else 0
-        if whom.basis == "popular":
-            return popular_of(snapshot, depth, blocked)
-        if whom.basis == "model":
-            kind = Kind(snapshot, "users", asked.exclude_seen, blocked)
-            found: Best = await self.batches.ask(kind, (whom.user, depth))
-        else:
-            kind = Kind(snapshot, "histories", asked.exclude_seen, blocked)
-            found = await self.batches.ask(kind, (whom.history, depth))
-        return found
-
-    async def _blocked(
-        self, snapshot: Snapshot, asked: schemas.Wishes, hidden: Blocked, out: frozenset[int]
-    ) -> Blocked:
-        """Return what may not be listed because of the request, and what is hidden anyway."""
-        n_items = len(snapshot.model.items)
-        blocked_I = np.zeros(n_items, bool)
-        if asked.items is not None:
-            blocked_I[:] = True
-            blocked_I[numbers_of(snapshot, asked.items)] = False
-        if asked.exclude_categories:
-            blocked_I[await self.catalogue.in_categories(snapshot, asked.exclude_categories)] = True
-        if hidden.blocked_I is not None:
-            blocked_I |= hidden.blocked_I
-        blocked_I[list(out)] = True
-        return Blocked(blocked_I)
-
-    async def _because(
-        self, snapshot: Snapshot, whom: Whom, items: list[int], most: int
-    ) -> list[list[dict[str, Any]]] | None:
-        """Return the reasons for each entry; none for a list of what is popular."""
-        if not most:
-            return None
-        if whom.basis == "popular" or not items:
-            return [[] for _ in items]
-        who = whom.user if whom.basis == "model" else whom.history
-        items_B = np.array(items, np.int64)
-        found = await self.call(snapshot, lambda: snapshot.reasons(who, items_B, most))
-        return [one["because"] for one in found.dicts()]
-
-    async def call(self, snapshot: Snapshot, function: Any) -> Any:
-        """Call a function in the thread that computes."""
-        return await self.batches.ask(Kind(snapshot, "call"), function)
-
-    async def _in_contexts(self, request: str, asked: schemas.ForContexts) -> dict[str, Any]:
-        """Return lists for contexts of several fields, as the library gives them."""
-        if asked.reasons or asked.diversity or asked.popularity:
-            raise UsageError(
-                "lists for contexts have no reasons, diversity and popularity yet. Leave these "
-                "out, or ask for users.",
-                code="not_for_contexts",
-            )
-        lists = []
-        for context in asked.contexts:
-            variant = self.models.current.of(str(context.get("user", "")), asked.variant)
-            snapshot = variant.snapshot
-            hidden = await self.house.blocked(snapshot)
-            out = frozenset(numbers_of(snapshot, asked.exclude or ()))
-            blocked = await self._blocked(snapshot, asked, hidden, out)
-            found = await self.call(snapshot, lambda c=context, s=snapshot, b=blocked: s.in_context(
-                c, asked.k, b.blocked_I, unseen=asked.exclude_seen))  # fmt: skip
-            best, basis = found
-            listed = Listed(best.items_K.tolist(), best.scores_K.tolist())
-            entries = {}
-            if asked.details:
-                entries = await self.catalogue.entries(ids_of(snapshot, listed.items))
-            items = told(snapshot, listed, None, entries if asked.details else None)
-            lists.append(
-                {
-                    "user": context.get("user"),
-                    "context": context,
-                    "items": items,
-                    "short": len(items) < asked.k,
-                    "basis": basis,
-                    "model": snapshot.version,
-                    "variant": variant.name,
-                }
-            )
-        self.impressions.add(request, lists)
-        return {"request": request, "lists": lists, "unknown": {"users": [], "items": []}}
-
-    async def similar(self, asked: schemas.Similar) -> dict[str, Any]:
-        """Return the items that are like each of some items."""
-        snapshot = self.models.current.first.snapshot
-        hidden = (await self.house.blocked(snapshot)).blocked_I
-        more = 0 if hidden is None else int(min(hidden.sum(), _MOST_DEPTH))
-
-        def find() -> list[tuple[Best, bool]]:
-            return snapshot.like(asked.items, asked.k + more, asked.by, hidden)
-
-        found = await self.call(snapshot, find)
-        entries: dict[str, Entry] = {}
-        if asked.details:
-            numbers = [n for best, _ in found for n in best.items_K[: asked.k].tolist()]
-            entries = await self.catalogue.entries(ids_of(snapshot, numbers))
-        lists = []
-        for item, (best, known) in zip(asked.items, found, strict=True):
-            cut = Listed(best.items_K[: asked.k].tolist(), best.scores_K[: asked.k].tolist())
-            similar = told(snapshot, cut, None, entries if asked.details else None)
-            basis = "model" if known else "unknown"
-            lists.append(
-                {"item": item, "similar": similar, "short": len(similar) < asked.k, "basis": basis}
-            )
-        by = snapshot.model.similar_by("item", asked.by)
-        return {"lists": lists, "by": by, "model": snapshot.version}
-
-    async def explain(self, asked: schemas.WhyUser | schemas.WhyHistory) -> dict[str, Any]:
-        """Return the reasons of scores, which add up."""
-        if isinstance(asked, schemas.WhyUser):
-            user: Any = asked.user
-            variant = self.models.current.of(str(user))
-            snapshot = variant.snapshot
-            (at,) = snapshot.users_of([user])
-            user = own_id(variant, user, at)
-            whom = by_user(snapshot, at, self.recent.of(str(user)))
-        else:
-            user, snapshot = None, self.models.current.first.snapshot
-            whom, _ = by_history(snapshot, asked.history)
-        if whom.basis == "popular":
-            raise nothing_known()
-        if asked.items is not None:
-            items = list(dict.fromkeys(required(snapshot, asked.items)))
-        else:
-            wishes = schemas.Wishes(k=asked.k)
-            best = await self._best(snapshot, whom, wishes, whom.known | whom.disliked, asked.k)
-            items = without(best, whom.known | whom.disliked, asked.k).items
-        who = whom.user if whom.basis == "model" else whom.history
-        items_B = np.array(items, np.int64)
-        found = await self.call(snapshot, lambda: snapshot.reasons(who, items_B, asked.reasons))
-        told_items = found.dicts()
-        if asked.details:
-            ids = [str(one["item"]) for e in told_items for one in (e, *e["because"])]
-            entries = await self.catalogue.entries(ids)
-            for one in (one for e in told_items for one in (e, *e["because"])):
-                one.update(details(entries.get(str(one["item"]))))
-        return {
-            "user": user, "items": told_items, "model": snapshot.version, "basis": whom.basis,
-        }  # fmt: skip
-
-    async def popular(self, k: int, category: str | None) -> dict[str, Any]:
-        """Return what most people have."""
-        snapshot = self.models.current.first.snapshot
-        blocked = await self.house.blocked(snapshot)
-        if category is not None:
-            among = await self.catalogue.in_categories(snapshot, [category])
-            blocked_I = np.ones(len(snapshot.model.items), bool)
-            blocked_I[among] = False
+    async def _options(
+        self, snapshot: Snapshot, body: schemas.Wishes, *, rules: bool = True
+    ) -> ListOptions:
+        """Return the options of the lists of a request."""
+        blocked = await self.catalogue.blocked(snapshot)
+        if body.items is not None or body.exclude or body.exclude_categories:
+            blocked_I = snapshot.blocked(body.exclude or ())
             if blocked.blocked_I is not None:
                 blocked_I |= blocked.blocked_I
-            blocked = Blocked(blocked_I)
-        best = popular_of(snapshot, k, blocked)
-        listed = Listed(best.items_K.tolist(), best.scores_K.tolist())
-        entries = await self.catalogue.entries(ids_of(snapshot, listed.items))
-        return {"items": told(snapshot, listed, None, entries)}
+            if body.items is not None:
+                blocked_I |= ~snapshot.blocked(body.items)
+            if body.exclude_categories:
+                in_I = await self.catalogue.in_categories(snapshot, body.exclude_categories)
+                blocked_I[in_I] = True
+            blocked = BlockedItems(blocked_I)
+        reranking = facts = None
+        if rules and (self._rules or body.diversity or body.popularity):
+            excluded = frozenset(body.exclude_categories or ())
+            own = RerankOptions(body.diversity, body.popularity, excluded)
+            reranking = Reranking(self._rules, options=own)
+            facts = await self.catalogue.facts(snapshot)
+        return ListOptions(body.k, body.exclude_seen, blocked, body.reasons, reranking, facts)
+
+    async def _names(
+        self, snapshot: Snapshot, found: Sequence[RankedItems], *, details: bool
+    ) -> tuple[list[list[Any]], dict[str, Entry] | None]:
+        """Return the ids of the items of each list, and the entries of all of them."""
+        ids = [snapshot.item_ids(one.items) for one in found]
+        if not details:
+            return ids, None
+        named = [str(item) for own in ids for item in own]
+        because = [reasons for one in found for reasons in one.because or ()]
+        named += [str(reason["item"]) for reasons in because for reason in reasons]
+        return ids, await self.catalogue.entries(named)
+
+    async def call(self, snapshot: Snapshot, function: Callable[[], Any]) -> Any:
+        """Return the result of a function that is called in the computing thread."""
+        return await self.batches.ask(BatchKind(snapshot), function)
+
+    async def similar(self, body: schemas.Similar) -> dict[str, Any]:
+        """Return the items that are similar to each of some items."""
+        snapshot = self.models.current.first.snapshot
+        model = snapshot.model
+        blocked_I = (await self.catalogue.blocked(snapshot)).blocked_I
+        by = model.similar_by("item", body.by)
+        index_T = model.items.index_of(body.items)
+        known = [item for item, at in zip(body.items, index_T, strict=True) if at >= 0]
+        more = 0 if blocked_I is None else int(min(blocked_I.sum(), _MOST_MORE))
+        found: list[RankedItems] = []
+        if known:
+            lists = await self.call(
+                snapshot, lambda: model.similar_lists("item", known, body.k + more, by=body.by)
+            )
+            found = unblocked(lists, blocked_I, body.k)
+        ids, entries = await self._names(snapshot, found, details=body.details)
+        rows = iter(zip(found, ids, strict=True))
+        answers = []
+        for item, at in zip(body.items, index_T.tolist(), strict=True):
+            one, own = next(rows) if at >= 0 else (RankedItems([], []), [])
+            similar = entries_as_json(snapshot, one, own, entries)
+            basis = "model" if at >= 0 else "unknown"
+            short = len(similar) < body.k
+            answers.append({"item": item, "similar": similar, "short": short, "basis": basis})
+        return {"lists": answers, "by": by, "model": snapshot.version}
+
+    async def explain(self, body: schemas.WhyUser | schemas.WhyHistory) -> dict[str, Any]:
+        """Return the contributions of the history's items to scores; they add up."""
+        if isinstance(body, schemas.WhyUser):
+            snapshot = self.models.current.of(str(body.user)).snapshot
+            (at,) = snapshot.users_of([body.user])
+            user = snapshot.user_id(at, body.user)
+            query = user_query(snapshot, at, self.recent.of(str(user)))
+        else:
+            user, snapshot = None, self.models.current.first.snapshot
+            query, _ = history_query(snapshot, body.history)
+        if query.basis == "popular":
+            raise UsageError(
+                "the model knows nothing of this user, so there are no reasons. Give a history.",
+                code="unknown_user",
+            )
+        items: list[int] | None = None
+        if body.items is not None:
+            at_T = index_of(snapshot.model.items, list(body.items), "item", "error")
+            items = list(dict.fromkeys(at_T.tolist()))
+        options = await self._options(snapshot, schemas.Wishes(k=body.k), rules=False)
+        found = await self.call(
+            snapshot, lambda: explained_items(snapshot, options, query, items, body.reasons)
+        )
+        if body.details:
+            shown = [one for entry in found for one in (entry, *entry["because"])]
+            entries = await self.catalogue.entries(str(one["item"]) for one in shown)
+            for one in shown:
+                one.update(details_of(entries.get(str(one["item"]))))
+        return {"user": user, "items": found, "model": snapshot.version, "basis": query.basis}
+
+    async def popular(self, k: int, category: str | None) -> dict[str, Any]:
+        """Return the most popular items, of all or of one category."""
+        snapshot = self.models.current.first.snapshot
+        options = await self._options(snapshot, schemas.Wishes(k=k), rules=False)
+        if category is not None:
+            blocked_I = np.ones(len(snapshot.model.items), bool)
+            blocked_I[await self.catalogue.in_categories(snapshot, [category])] = False
+            if options.blocked.blocked_I is not None:
+                blocked_I |= options.blocked.blocked_I
+            options = ListOptions(k, blocked=BlockedItems(blocked_I))
+        found = await self.batches.ask(BatchKind(snapshot, options), [Query("popular")])
+        (own,), entries = await self._names(snapshot, found, details=True)
+        return {"items": entries_as_json(snapshot, found[0], own, entries)}

@@ -12,8 +12,8 @@ from fastapi.responses import Response
 from sdgar.errors import UsageError
 from sdgar.serve import schemas
 from sdgar.serve.activity import is_negative
+from sdgar.serve.render import details_of, model_ids
 from sdgar.serve.routes.common import ServerState, answer, router, state_of
-from sdgar.serve.told import details, own_ids
 
 if TYPE_CHECKING:
     from sdgar.data.ids import Ids
@@ -35,7 +35,7 @@ def _ids_of(state: ServerState, side: Side) -> Ids:
 
 
 def _told(own: Any, entry: Entry | None, *, known: bool, events: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": own, **details(entry), "features": {}, "hidden": False}
+    found: dict[str, Any] = {"id": own, **details_of(entry), "features": {}, "hidden": False}
     if entry is not None:
         found |= {"features": dict(entry.features), "hidden": entry.hidden}
     return found | {"known": known, "events": events}
@@ -90,7 +90,7 @@ async def _search(
     if state.database is not None:
         entries = await asyncio.to_thread(state.database.search, side, query, limit, category)
         index_T = ids.index_of([entry.id for entry in entries])
-        own = own_ids(ids, [entry.id for entry in entries])
+        own = model_ids(ids, [entry.id for entry in entries])
         for entry, at, one in zip(entries, index_T, own, strict=True):
             found[entry.id] = _told(one, entry, known=bool(at >= 0))
     if category is None and len(found) < limit:
@@ -190,13 +190,13 @@ async def history(
     if state.database is not None:
         events = await asyncio.to_thread(state.database.events_of, user, 1000)
         for event, own in zip(
-            events, own_ids(model.items, [event.item for event in events]), strict=True
+            events, model_ids(model.items, [event.item for event in events]), strict=True
         ):
             told.pop(event.item, None)
             if not is_negative(event):
                 told[event.item] = {"item": own, "from": "feedback"}
     shown = list(told.values())[-limit:]
     entries = await state.service.catalogue.entries(str(one["item"]) for one in shown)
-    items = [one | details(entries.get(str(one["item"]))) for one in shown]
+    items = [one | details_of(entries.get(str(one["item"]))) for one in shown]
     own_user = model.users.at(np.array([at])).tolist()[0] if at >= 0 else user
     return answer({"user": own_user, "items": items, "total": len(told), "known": at >= 0})

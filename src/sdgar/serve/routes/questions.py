@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from pydantic import Discriminator, Tag
 
 from sdgar.serve import schemas
+from sdgar.serve.render import details_of, model_ids
 from sdgar.serve.routes.common import answer, router, state_of
-from sdgar.serve.told import details, own_ids
 
 routes = router(role="read", tags=["questions"])
 
@@ -101,11 +101,11 @@ async def latest(request: Request, k: Most = 10, category: Category = None) -> R
     found = await asyncio.to_thread(state.database.latest, k, category)
     entries = await state.service.catalogue.entries(raw for raw, _ in found)
     items = state.service.models.current.first.snapshot.model.items
-    own = own_ids(items, [raw for raw, _ in found])
+    own = model_ids(items, [raw for raw, _ in found])
     return answer(
         {
             "items": [
-                {"item": item, "score": when, "rank": place, **details(entries.get(raw))}
+                {"item": item, "score": when, "rank": place, **details_of(entries.get(raw))}
                 for place, (item, (raw, when)) in enumerate(zip(own, found, strict=True), 1)
             ]
         }

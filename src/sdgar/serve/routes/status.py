@@ -48,7 +48,7 @@ def _about(snapshot: Snapshot) -> dict[str, Any]:
         "protocol": facts["protocol"],
         "curve": snapshot.curve,
         "generator": facts["generator"],
-        "index": snapshot.index_facts,
+        "index": snapshot.finder_facts,
         "concentration": snapshot.concentration,
         "created_by": facts["created_by"],
         "trained_at": facts["written"],
