@@ -120,7 +120,7 @@ def matrix_of(shards: Shards) -> Any:
 
 def ours(args: Any, folder: Path, run: Path) -> dict[str, Any]:
     """Train on the shards by the command, and read what the run says of itself."""
-    words = ["train", str(folder), "--out", str(run), "--memory", args.memory, "--overwrite"]
+    words = ["train", str(folder), "--out", str(run), "--ram", args.memory, "--overwrite"]
     words += ["--test-users", str(args.test_users), "--json", "--set", f"dim={args.dim}"]
     for setting in args.set:
         words += ["--set", setting]

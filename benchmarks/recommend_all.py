@@ -6,7 +6,7 @@
 A model is made up and saved: unit vectors of users and items with dim numbers, small biases, the
 histories of all users, and 50 weights of each item to others. Or RUN is a model that was trained,
 such as one that ``sharded_training.py --keep RUN`` has left. ``sdgar recommend RUN --sample N
---parts FOLDER --memory 4GiB`` is run on it by each number of workers, and the memory of all its
+--parts FOLDER --ram 4GiB`` is run on it by each number of workers, and the memory of all its
 processes is looked at every 50 ms: what they have allocated, and pages of mapped files, apart. The
 lists of all numbers of workers must be the same. A list costs the seconds of cores that its run
 took more than a run of 64 lists, which has to load the model as well; what a million lists would
@@ -75,7 +75,7 @@ def make_model(place: Path, n_users: int, n_items: int, dim: int, each: int) -> 
 def measured(run: Path, place: Path, args: Any, workers: int, sample: int) -> dict[str, Any]:
     """Run the command once; return its seconds, its memory, and the digest of its lists."""
     words = ["recommend", str(run), "--sample", str(sample), "--parts", str(place), "-k", "10"]
-    words += ["--workers", str(workers), "--memory", args.memory, "--json"]
+    words += ["--workers", str(workers), "--ram", args.memory, "--json"]
     threads = max(1, (os.cpu_count() or 1) // workers)
     asked = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     start, before = time.perf_counter(), _children_seconds()

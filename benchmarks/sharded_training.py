@@ -44,7 +44,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
     folder, run = work / "data.shards", work / "run"
     if not folder.exists():
         make_direct(folder, *sizes.values(), n_shards)
-    words = ["train", str(folder), "--out", str(run), "--memory", args.memory, "--overwrite"]
+    words = ["train", str(folder), "--out", str(run), "--ram", args.memory, "--overwrite"]
     words += ["--test-users", str(args.test_users), "--json"]
     for setting in (f"dim={args.dim}", f"epochs={args.epochs}", *args.set):
         words += ["--set", setting]

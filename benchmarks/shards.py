@@ -259,7 +259,7 @@ def measure(args: Any, work: Path) -> dict[str, Any]:
         found["make"] = watched(_itself("make", **sizes, work=work), quick=args.quick)
     found["event_bytes"] = bytes_in(events)
     shard = [sys.executable, "-m", "sdgar", "data", "shard", str(events), "--out", str(out)]
-    shard += ["--memory", args.memory, "--overwrite", "--json"]
+    shard += ["--ram", args.memory, "--overwrite", "--json"]
     found["shard"] = watched(shard, quick=args.quick)
     found["shard_bytes"] = bytes_in(out)
     shards = Shards.open(out)

@@ -14,13 +14,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sdgar.cli import main, options
+from sdgar.cli import main
 from sdgar.cli.commands import command_of, registered
-from sdgar.cli.doctor import _engines
+from sdgar.cli.options.training import DEFAULT_SYSTEM
+from sdgar.cli.systems import _engines
 from sdgar.contracts import Covered, NotCovered
 from sdgar.data.synthetic import Shape, generate
 from sdgar.engines.eager import EagerEngine
-from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.parts.register import SAMPLERS
 from sdgar.recommend.recommender import load
@@ -306,7 +306,7 @@ def test_doctor_asks_engines_for_the_default_system_and_for_sdgar():
 
         @staticmethod
         def covers(system, device):
-            if system.name == options.DEFAULT_SYSTEM:
+            if system.name == DEFAULT_SYSTEM:
                 return NotCovered("it has no cosines")
             return Covered("it has all parts")
 
@@ -380,7 +380,7 @@ def test_the_papers_data_sets_have_their_published_sizes(
 
 
 def test_help_names_every_system():
-    shown = sdgar("train", "--help").stdout.split("What to train:")[1].split(".")[0]
+    shown = sdgar("train", "--help").stdout.split("The system to train:")[1].split(".")[0]
     words = {word.strip("│ \n") for word in shown.replace("\n", " ").split(",")}
     assert words == set(SYSTEMS)
 
@@ -414,7 +414,7 @@ def test_help_imports_nothing_heavy(words):
     imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     heavy = {"torch", "numpy", "polars", "numba", "scipy", "matplotlib", "rich"}
     assert not {name.partition(".")[0] for name in imported} & heavy
-    assert ("sdgar.cli.options" in imported) == ("train" in words)
+    assert ("sdgar.cli.options.training" in imported) == ("train" in words)
 
 
 @pytest.mark.parametrize("name", [name for name in registered() if ":" not in name])
@@ -664,11 +664,11 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
     shown = sdgar("recommend", run, "--user", user, "--context", f"daypart={part}").stdout
     assert "daypart" in shown
     for more, said in (
-        ((), "say --context daypart=… too"),
+        ((), "add --context daypart=…"),
         (("--context", "daypart=noon", "--fallback", "error"), "knows no daypart 'noon'"),
         (("--context", "daypart"), "takes FIELD=VALUE"),
         (("--context", f"daypart={part}", "--context", "daypart=night"), "said already"),
-        (("--context", "user=x", "--context", f"daypart={part}"), "said already, by --user"),
+        (("--context", "user=x", "--context", f"daypart={part}"), "given already, by --user"),
     ):
         done = sdgar("recommend", run, "--user", user, *more)
         assert done.returncode == 2
@@ -677,14 +677,18 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
     assert result_of(done)["users"] > 0
 
 
-def test_fast_and_thorough_say_what_is_trained():
-
-    assert options.effort_of("bpr", {"system"}, fast=False, thorough=False) == "bpr"
-    assert options.effort_of("sdsoftmax", {"fast"}, fast=True, thorough=False) == "quick"
-    assert options.effort_of("sdsoftmax", {"thorough"}, fast=False, thorough=True) == "sdsoftmax"
-    for given, fast in (({"system"}, True), ({"thorough"}, True), ({"sampler"}, False)):
-        with pytest.raises(UsageError, match="Leave one of them out"):
-            options.effort_of("sdsoftmax", given, fast=fast, thorough=True)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--fast", "--system", "bpr"),
+        ("--fast", "--thorough"),
+        ("--thorough", "--sampler", "uniform"),
+    ],
+)
+def test_two_choices_of_what_is_trained_are_refused(events, words):
+    done = sdgar("train", events / "events.csv", "--out", events / "never", *words)
+    assert done.returncode == 2
+    assert "Leave one of them out" in done.stderr
 
 
 def test_the_bar_of_a_training_knows_the_epochs_that_a_rule_decides():

@@ -190,7 +190,7 @@ def test_options_that_contradict_each_other_are_refused(files, monday, tmp_path)
     for more, said in {
         ("--vanished", "drop"): "--vanished has a meaning only with --from",
         ("--replace-if", "better"): "--replace-if has a meaning only with --from",
-        ("--from", monday, "--system", "ease"): "which is bpr, and --system says ease",
+        ("--from", monday, "--system", "ease"): "which is bpr, and --system is ease",
         ("--from", monday, "--fast"): "leave --fast out",
         ("--from", monday, "--protocol", "paper"): "leave --protocol out",
         ("--from", monday, "--split", "time"): "rows that the earlier model was trained on",

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sdgar
-from sdgar.cli import asked
+from sdgar.cli import query
 from sdgar.data.ids import Ids
 from sdgar.errors import ArtifactError, ResourceError, UsageError
 from sdgar.ranking import sweep
@@ -185,8 +185,8 @@ def test_what_goes_wrong_leaves_no_folder(saved, tmp_path, monkeypatch):
 
 def test_a_model_that_is_too_large_to_be_read_is_mapped(saved):
     size = sum(file.stat().st_size for file in saved.glob("*.safetensors"))
-    assert asked.load_within(saved, 4 * size).model.second.weight_II.column_E.dtype == torch.int64
-    small = asked.load_within(saved, 4 * size - 1)
+    assert query.load_within(saved, 4 * size).model.second.weight_II.column_E.dtype == torch.int64
+    small = query.load_within(saved, 4 * size - 1)
     assert small.model.second.weight_II.column_E.dtype == torch.int32
 
 
@@ -195,7 +195,7 @@ def test_lists_that_take_too_much_memory_are_refused_before_they_are_made(saved)
     require_within(4 << 30, model, 40, 10)
     with pytest.raises(ResourceError, match=r"the lists of 40 users take about .* MiB of memory"):
         require_within(300 << 20, model, 40, 10)
-    assert run("recommend", saved, "--all", "--memory", "300MiB") == 5
+    assert run("recommend", saved, "--all", "--ram", "300MiB") == 5
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_options_that_do_not_go_together_are_refused(saved, words, said):
 
 def test_a_sample_is_always_the_same(saved):
     model = sdgar.load(saved)
-    assert asked.drawn(model, 5) == asked.drawn(model, 5)
-    assert asked.drawn(model, 40) == model.users.values.tolist()
+    assert query._drawn(model, 5) == query._drawn(model, 5)
+    assert query._drawn(model, 40) == model.users.values.tolist()
     with pytest.raises(UsageError):
-        asked.drawn(model, -1)
+        query._drawn(model, -1)

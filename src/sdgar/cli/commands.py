@@ -43,43 +43,46 @@ COMMANDS: Table = {
     ),
     "add-items": (
         "Add new items to a saved model, by their events, their features, or both.",
-        "sdgar.cli.add_items:add_items",
+        "sdgar.cli.saved_models:add_items",
     ),
     "recommend": (
         "Recommend items that a user does not have yet.",
         "sdgar.cli.recommend:recommend",
     ),
     "explain": (
-        "Say which items of a user's history speak for each item, and how much.",
+        "Show how much each item of a user's history contributes to each recommendation.",
         "sdgar.cli.explain:explain",
     ),
     "similar": (
         "Find the items most similar to an item, or the users most similar to a user.",
-        "sdgar.cli.similar:similar",
+        "sdgar.cli.explain:similar",
     ),
     "export": (
         "Write a model for other programs: tables, arrays, an index, a graph, or SQL.",
-        "sdgar.cli.export:export",
+        "sdgar.cli.saved_models:export",
     ),
     "import": (
         "Make a model of vectors that implicit or another library has learned.",
-        "sdgar.cli.import_:import_",
+        "sdgar.cli.saved_models:import_",
     ),
-    "info": ("Say what a saved model is, after verifying its files.", "sdgar.cli.info:info"),
+    "info": (
+        "Describe a saved model, after verifying its files.",
+        "sdgar.cli.info:info",
+    ),
     "data": ("Look at data, prepare it, make it up, move it in and out of a store.", None),
     "data stats": (
         "Print the columns of the paper's Table 1 for one data set in one or several files.",
-        "sdgar.cli.data_files:stats",
+        "sdgar.cli.data:stats",
     ),
     "data split": (
         "Write train.parquet and test.parquet, so that several runs share one split.",
-        "sdgar.cli.data_files:split",
+        "sdgar.cli.data:split",
     ),
     "systems": (
         "Show the systems there are; with a name, its settings and what it can do.",
         "sdgar.cli.systems:systems",
     ),
-    "doctor": ("Show versions, devices, engines and what is missing.", "sdgar.cli.doctor:doctor"),
+    "doctor": ("Show versions, devices, engines and what is missing.", "sdgar.cli.systems:doctor"),
 }
 """The commands that need none of ``sdgar.serve``, ``sdgar.scale`` and ``sdgar.lab``."""
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.answers import show
 from sdgar.cli.bars import training
+from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import split_off
+from sdgar.cli.options.groups import grouped_with
+from sdgar.cli.options.shared import Explain, Json, Overwrite, Seed
 from sdgar.cli.reports import tell_report
 from sdgar.show.printed import command
 
@@ -20,18 +23,17 @@ if TYPE_CHECKING:
     from sdgar.systems.sdsoftmax import SDSoftmax
 
 
+@grouped_with(extensions_of("demo"))
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Write the results here.")] = Path("runs/demo"),
-    seed: options.Seed = 0,
-    overwrite: options.Overwrite = False,
-    explain: options.Explain = False,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Then serve the model, with made-up names and pictures.")
-    ] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Serve on this port.")] = (
-        8000
-    ),
-    as_json: options.Json = False,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="RUN", help="Write the results here.")
+    ] = Path("runs/demo"),
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    explain: Explain = False,
+    as_json: Json = False,
+    *,
+    extended: Mapping[Any, Any],
 ) -> None:
     """Make data, train, compare with most-popular, save, draw, recommend."""
     from sdgar.data.synthetic import PRESETS, generate
@@ -71,26 +73,11 @@ def demo(
     screen.say("next", command("sdgar", "recommend", out, "--user", some, "-k", 10))
     screen.say("next", command("sdgar", "similar", out, "--item", first))
     screen.say("next", command("sdgar", "train", "your-events.csv", "--out", "runs/mine"))
-    screen.say("next", command("sdgar", "demo", "--serve", "--overwrite") + "   opens a page on it")
+    for extension in extended:
+        screen.say("next", extension.next_command())
     screen.result(result.summary | {"out": str(out), "recommendations": lists.dicts()})
-    if serve:
-        _serve(screen, out, port)
-
-
-def _serve(screen: Screen, out: Path, port: int) -> None:
-    """Give the items names and pictures in a store beside the model, and serve both."""
-    from sdgar.serve.commands import serve as served
-
-    store = f"sqlite:///{out.with_name(f'{out.name}-store.db')}"
-    served.require_extra()
-    from sdgar.recommend.recommender import load
-    from sdgar.serve.demo_entries import fill
-    from sdgar.serve.store import Database
-
-    with Database.open(store) as database:
-        filled = fill(database, load(out))
-    screen.say("store", f"{store}: made-up names and pictures of {filled:,} items")
-    served.serve(out, store=store, port=port)
+    for extension, options in extended.items():
+        extension.after_demo(screen, out, options)
 
 
 def _popular_on_validation(train: Interactions, estimator: SDSoftmax) -> float:

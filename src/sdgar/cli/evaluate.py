@@ -2,100 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
-from sdgar.cli.measured import Wanted, write_trec
-from sdgar.cli.reports import tell_effect, tell_loaded, tell_report
+from sdgar.cli.measured import Measurement, write_trec
+from sdgar.cli.options.groups import first_page, given, grouped_with
+from sdgar.cli.options.recommending import GroupOptions, RuleOptions, TrecOptions
+from sdgar.cli.options.shared import Explain, Json, Ks, Overwrite, events
+from sdgar.cli.options.values import require_new, saved_folder
+from sdgar.cli.reports import (
+    tell_effect,
+    tell_loaded,
+    tell_report,
+)
+from sdgar.data.read_options import USER, ReadOptions
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
-    from sdgar.data.readers import ReadOptions
     from sdgar.recommend.recommender import Recommender
 
 
-@options.reads_files
+@first_page(
+    "--test", "--train", "--histories", "--k", "--metrics", "--by", "--per-user", "--rules",
+    "--item-facts", "--overwrite", "--explain-metrics", "--json", "--user-column", "--item-column",
+    "--min-rating",
+)  # fmt: skip
+@grouped_with(extensions_of("evaluate"))
 def evaluate(
     context: typer.Context,
-    run: options.MaybeRunFolder = None,
-    test: Annotated[
-        list[Any] | None,
-        typer.Option(
-            "--test", metavar=options.PATH, parser=options.source, help="Measure on these events."
-        ),
+    saved: Annotated[
+        Path | None,
+        typer.Argument(metavar="RUN", parser=saved_folder, help="The folder of a saved model."),
     ] = None,
+    test: Annotated[list[Any] | None, events("--test", "Measure on these events.")] = None,
     train: Annotated[
         list[Any] | None,
-        typer.Option(
-            "--train",
-            metavar=options.PATH,
-            parser=options.source,
-            help="Leave these events out of lists; default: the model's own.",
-        ),
+        events("--train", "Do not recommend items of these events; default: the model's own."),
     ] = None,
     histories: Annotated[
         list[Any] | None,
-        typer.Option(
-            "--histories",
-            metavar=options.PATH,
-            parser=options.source,
-            help="Fold in test users who are new to the model from these events.",
-        ),
+        events("--histories", "Fold in test users who are new to the model from these events."),
     ] = None,
-    ks: options.Ks = None,
-    metrics: options.Metrics = None,
-    by: options.By = None,
-    user_facts: options.UserFacts = None,
-    per_user: options.PerUser = None,
-    foreign: options.ForeignRun = None,
-    qrels: options.Qrels = None,
-    write_run: options.WriteRun = None,
-    write_qrels: options.WriteQrels = None,
-    rules: options.RulesFile = None,
-    item_facts: options.ItemFacts = None,
-    diversity: options.DiversityDial = 0.0,
-    popularity: options.PopularityDial = 0.0,
-    exclude_category: options.ExcludeCategory = None,
-    overwrite: options.Overwrite = False,
-    explain: options.Explain = False,
-    as_json: options.Json = False,
-    reading: options.Reading = None,
+    ks: Ks = None,
+    *,
+    metrics: GroupOptions,
+    trec: TrecOptions,
+    rules: RuleOptions,
+    overwrite: Overwrite = False,
+    explain: Explain = False,
+    as_json: Json = False,
+    reading: ReadOptions,
+    extended: Mapping[Any, Any],
 ) -> None:
     """Rank all items for every test user and compare with the test events.
 
     With --run and --qrels, measure the lists of another system instead.
     """
     screen = Screen(as_json=as_json)
-    wanted = Wanted.of(
-        metrics, by, user_facts, item_facts, per_user, ks=ks, explain=explain, overwrite=overwrite
-    )
-    if foreign is not None or qrels is not None:
-        (measure_run,) = extensions_of("evaluate")
-        measure_run(screen, options.given(context), foreign, qrels, train, reading, wanted)
-        return
-    if run is None or not test:
+    wanted = Measurement.of(metrics, rules.item_facts, ks=ks, explain=explain, overwrite=overwrite)
+    for other, options in extended.items():
+        if other.claims(options):
+            other.measure(screen, given(context), options, train, reading, wanted)
+            return
+    if saved is None or not test:
         raise UsageError(
             "name a saved model and its test events: sdgar evaluate RUN --test FILE. Or measure "
             "lists of another system: sdgar evaluate --run FILE --qrels FILE.",
             code="missing_option",
         )
-    for file in (write_run, write_qrels):
-        if file is not None:
-            options.require_new(file, overwrite=overwrite)
+    for file in (trec.write_run, trec.write_qrels):
+        require_new(file, overwrite=overwrite)
     from sdgar.recommend.effect import as_dict, effect_of
     from sdgar.recommend.recommender import load, most_popular
 
-    reranking = options.rules_of(
-        rules, item_facts, diversity, popularity, exclude_category,
-        facts_for_metrics=wanted.facts_are_read,
-    )  # fmt: skip
-    model = load(run)
+    reranking = rules.read(facts_for_metrics=wanted.items is not None)
+    model = load(saved)
     reading = _as_trained(context, model, reading)
     held_out = _read(screen, "test", test, reading)
     seen = _read(screen, "train", train, reading) if train else None
@@ -103,7 +91,7 @@ def evaluate(
     report, popular = (
         one.evaluate(
             held_out, seen=seen, ks=wanted.ks, histories=known, metrics=wanted.metrics,
-            **wanted.beside(model),
+            **wanted.inputs(model),
         )
         for one in (model, most_popular(model))
     )  # fmt: skip
@@ -119,10 +107,10 @@ def evaluate(
         )  # fmt: skip
         tell_effect(screen, effect)
     wanted.write(screen, report)
-    write_trec(screen, report, held_out, write_run, write_qrels)
+    write_trec(screen, report, held_out, trec.write_run, trec.write_qrels)
     screen.result(
         {
-            "run": str(run),
+            "run": str(saved),
             "system": system,
             "test": report.means(),
             "intervals": report.intervals(),
@@ -139,10 +127,8 @@ def evaluate(
 
 def _as_trained(context: typer.Context, model: Recommender, reading: ReadOptions) -> ReadOptions:
     """Return how to read events for a model, whose contexts may have several fields."""
-    from sdgar.data.read_options import USER
-
     fields = tuple(model.about.get("context", reading.context))
-    if "fields" in options.given(context) and reading.context != fields:
+    if "context" in given(context) and reading.context != fields:
         raise UsageError(
             f"--context {','.join(reading.context)} is not what a context of this model is: "
             f"{','.join(fields)}. Leave it out.",

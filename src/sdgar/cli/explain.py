@@ -1,57 +1,99 @@
-"""``sdgar explain``: the items of a history that speak most for each recommendation."""
+"""``sdgar explain`` and ``similar``: reasons for recommendations, and nearest items or users."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli import asked, options
+from sdgar.cli.answers import show
 from sdgar.cli.console import Screen
+from sdgar.cli.options.groups import grouped
+from sdgar.cli.options.shared import Json, NameOptions, RunFolder
+from sdgar.cli.options.values import number
+from sdgar.cli.query import contexts_of, new_users
 from sdgar.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdgar.models.model import Side
 
 _NOTES = {
     "by_weights": "Shares by weights between items are exact.",
-    "by_vectors": "Shares by vectors say how close an item of the history is to both the user and "
+    "by_vectors": "Shares by vectors are how close an item of the history is to both the user and "
     "the item.",
 }
 """The kinds of shares, and what each of them means."""
+_BY = {
+    "vectors": "cosines of vectors",
+    "weights": "weights between items: how much having one of them adds to the score of the other",
+}
+"""The kinds of similarity, in words for people."""
 
 
+@grouped
 def explain(
-    run: options.RunFolder,
-    user: Annotated[str | None, typer.Option("--user", help="Explain it for this user.")] = None,
-    fields: options.Fields = None,
+    run: RunFolder,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="ID", help="Explain it for this user.")
+    ] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--context",
+            metavar="FIELD=VALUE",
+            help="Set another field of the context, such as daypart=evening; repeatable.",
+        ),
+    ] = None,
     history: Annotated[
-        str | None, typer.Option("--history", help="Explain it for a new user with items a,b,c.")
+        str | None,
+        typer.Option(
+            "--history", metavar="ITEM,ITEM,…", help="Explain it for a new user with these items."
+        ),
     ] = None,
     item: Annotated[
         list[str] | None,
-        typer.Option("--item", help="Explain this item instead of the best ones; repeatable."),
+        typer.Option(
+            "--item",
+            metavar="ID",
+            help="Explain this item instead of the best ones; repeatable.",
+        ),
     ] = None,
-    k: options.ItemsEach = 5,
-    reasons: options.HowManyReasons = 3,
-    names: options.Names = None,
-    name_column: options.NameColumn = None,
-    as_json: options.Json = False,
+    k: Annotated[
+        int,
+        typer.Option(
+            "-k", parser=number("-k", int), metavar="INTEGER", help="Explain so many items."
+        ),
+    ] = 5,
+    reasons: Annotated[
+        int,
+        typer.Option(
+            "--reasons",
+            parser=number("--reasons", int),
+            metavar="INTEGER",
+            help="Name so many items of the history for each item.",
+        ),
+    ] = 3,
+    *,
+    names: NameOptions,
+    as_json: Json = False,
 ) -> None:
-    """Say which items of a user's history speak for each item, and how much."""
+    """Show how much each item of a user's history contributes to each recommendation."""
     from sdgar.recommend.recommender import load
 
     if (user is None) == (history is None):
         raise UsageError("say either --user ID or --history ITEM,ITEM,….", code="whom")
     screen = Screen(as_json=as_json)
     model = load(run)
-    titles = options.names_of(names, name_column)
-    whom: Any = None if user is None else asked.contexts_of([user], fields)[0]
-    new = None if history is None else asked.named([history])["new"]
-    found = model.explain_reasons(whom, item, history=new, k=k, reasons=reasons).dicts(titles)
+    titles = names.read()
+    query: Any = None if user is None else contexts_of([user], context)[0]
+    new = None if history is None else new_users([history])["new"]
+    found = model.explain_reasons(query, item, history=new, k=k, reasons=reasons).dicts(titles)
     kinds = [k for k in _NOTES if any(r[k] for one in found for r in one["because"])]
     shown = kinds if len(kinds) > 1 else []  # one kind alone is the whole share
     for one in found:
-        screen.say("item", f"{_said(one)}, score {one['score']:.4f}, because of")
+        screen.say("item", f"{_name(one)}, score {one['score']:.4f}, because of")
         rows = [
-            (_said(r), f"{r['share']:+.4f}", *(f"{r[kind]:+.4f}" for kind in shown))
+            (_name(r), f"{r['share']:+.4f}", *(f"{r[kind]:+.4f}" for kind in shown))
             for r in one["because"]
         ]
         rows.append(("(all the rest)", f"{one['rest']:+.4f}", *("" for _ in shown)))
@@ -61,6 +103,59 @@ def explain(
     screen.result({"run": str(run), "explained": found})
 
 
-def _said(one: dict[str, Any]) -> str:
+def _name(one: dict[str, Any]) -> str:
     """Return the name of an item, or its id if there are no names."""
     return str(one.get("name", one["item"]))
+
+
+@grouped
+def similar(
+    run: RunFolder,
+    item: Annotated[
+        list[str] | None,
+        typer.Option("--item", metavar="ID", help="Find items similar to this one; repeatable."),
+    ] = None,
+    user: Annotated[
+        list[str] | None,
+        typer.Option("--user", metavar="ID", help="Find users similar to this one; repeatable."),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="auto|vectors|weights",
+            help="Compare vectors, or weights between items.",
+        ),
+    ] = "auto",
+    k: Annotated[
+        int,
+        typer.Option("-k", parser=number("-k", int), metavar="INTEGER", help="Show so many."),
+    ] = 10,
+    fallback: Annotated[
+        str,
+        typer.Option(
+            "--fallback",
+            metavar="mark|skip|error",
+            help="What becomes of unknown ids: they are marked, skipped, or an error.",
+        ),
+    ] = "mark",
+    *,
+    names: NameOptions,
+    as_json: Json = False,
+) -> None:
+    """Find the items most similar to an item, or the users most similar to a user."""
+    from sdgar.recommend.recommender import load
+
+    if bool(item) == bool(user):
+        raise UsageError("say either --item ID or --user ID (repeatable).", code="whom")
+    if user and names.names is not None:
+        raise UsageError("--names are names of items, and goes with --item.", code="unused_option")
+    screen = Screen(as_json=as_json)
+    model = load(run)
+    titles = names.read()
+    side: Side = "user" if user else "item"
+    lists = model.similar_lists(side, user or item or [], k, by=by, fallback=fallback)
+    show(screen, lists, ["like"], titles)
+    found = str(model.similar_by(side, by))
+    screen.say("by", _BY[found])
+    screen.result({"run": str(run), "k": k, "by": found, "similar": lists.dicts(titles)})

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.options.shared import Json, RunFolder
 from sdgar.settings import METRIC
 
 _PARTIAL = ".partial"
 
 
-def info(run: options.RunFolder, as_json: options.Json = False) -> None:
-    """Say what a saved model is, after verifying its files.
+def info(run: RunFolder, as_json: Json = False) -> None:
+    """Describe a saved model, after verifying its files.
 
     RUN.partial, or RUN while there is no model in it yet, is an unfinished run: how far it has
     come, and how to go on with it.

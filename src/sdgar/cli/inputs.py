@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.options.values import source
 from sdgar.cli.reports import tell_loaded, tell_split
 from sdgar.errors import UsageError
 from sdgar.storage import remote
@@ -131,7 +131,7 @@ def split_off(screen: Screen, data: Interactions, rule: str | None, seed: int) -
 
 
 def _sources(files: list[str]) -> list[Path | EventSource]:
-    return [options.source(file) for file in files]
+    return [source(file) for file in files]
 
 
 def _with_features(screen: Screen, job: Job, data: Interactions) -> Interactions:

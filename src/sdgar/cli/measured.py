@@ -1,4 +1,4 @@
-"""What `sdgar evaluate` is to measure beside accuracy, and what it writes of it."""
+"""What `sdgar evaluate` measures, and what it writes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.options.recommending import GroupOptions, compares_items
+from sdgar.cli.options.shared import lengths_of
+from sdgar.cli.options.values import require_new_table
 from sdgar.cli.reports import tell_cold, tell_groups
 from sdgar.errors import UsageError
 
@@ -24,68 +26,60 @@ Table = Mapping[str | int, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The metrics, groups and tables that a command was asked for."""
+class Measurement:
+    """The metrics, groups and tables of one call of `sdgar evaluate`."""
 
     ks: tuple[int, ...]
     """The lengths of lists, for metrics that name none."""
     ks_given: bool
     """Whether the lengths of lists were written out."""
     metrics: list[str] | None
-    """The names of the metrics; None for all of accuracy."""
+    """The names of the metrics; None for all metrics of accuracy."""
     by: list[str]
     """What metrics are grouped by."""
     users: Table | None
     """The fields of users; None without a table."""
     items: Table | None
-    """The fields of items; None without a table that metrics look at."""
+    """The fields of items; None without a table that metrics use."""
     per_user: Path | None
-    """The file for the metrics of each user; None if nobody wants it."""
+    """The file for the metrics of each user; None writes none."""
     explain: bool
     """Whether the meanings of metrics are shown."""
 
     @classmethod
     def of(
         cls,
-        metrics: list[str] | None,
-        by: list[str] | None,
-        user_facts: Path | None,
+        options: GroupOptions,
         item_facts: Path | None,
-        per_user: Path | None,
         *,
         ks: list[str] | None,
         explain: bool,
         overwrite: bool,
-    ) -> Wanted:
+    ) -> Measurement:
         """Check the options and read the tables."""
         from sdgar.data.readers.tables import read_facts
 
-        names = options.named_metrics(metrics)
-        groups = [one for text in by or () for one in text.split(",")]
+        names = options.names()
+        groups = [one for text in options.by or () for one in text.split(",")]
         columns = [one for one in groups if one not in ("activity", "popularity")]
-        if user_facts is not None and not columns:
+        if options.user_facts is not None and not columns:
             raise UsageError("--user-facts goes with --by COLUMN.", code="unused_option")
-        if per_user is not None:
-            options.require_new_table(per_user, overwrite=overwrite)
-        reads_items = item_facts is not None and bool(columns or options.by_column(names))
+        require_new_table(options.per_user, overwrite=overwrite)
+        reads_items = item_facts is not None and bool(columns or compares_items(names))
+        users = options.user_facts
         return cls(
-            ks=options.lists_of(ks),
+            ks=lengths_of(ks),
             ks_given=ks is not None,
             metrics=names,
             by=groups,
-            users=None if user_facts is None else read_facts(user_facts, side="user"),
+            users=None if users is None else read_facts(users, side="user"),
             items=read_facts(item_facts) if item_facts is not None and reads_items else None,
-            per_user=per_user,
+            per_user=options.per_user,
             explain=explain,
         )
 
-    @property
-    def facts_are_read(self) -> bool:
-        """Whether metrics or groups look at the table of items."""
-        return self.items is not None
-
-    def beside(self, model: Recommender) -> Beside:
-        """Return what metrics need beside a model; its vectors are those of its yardstick too."""
+    def inputs(self, model: Recommender) -> Beside:
+        """Return what metrics compare items by: facts, and vectors of the model."""
         from sdgar.models.vectors import item_vectors
 
         return {"facts": self.items, "vectors": item_vectors(model.model)}
@@ -97,7 +91,7 @@ class Wanted:
         test: Interactions,
         histories: Interactions | None,
     ) -> dict[str, Any]:
-        """Show accuracy among cold items alone, if some have test rows, and return it for JSON."""
+        """Print accuracy among cold items alone, if some have test rows; return it for JSON."""
         from sdgar.recommend.measuring import among_cold
 
         found = among_cold(model, test, ks=self.ks, histories=histories, metrics=self.metrics)
@@ -108,7 +102,7 @@ class Wanted:
         return {"among_cold": {**asdict(found.counts), "test": means, "intervals": intervals}}
 
     def groups(self, screen: Screen, report: Report) -> dict[str, Any]:
-        """Show metrics for all groups, and return them for JSON."""
+        """Print metrics for all groups, and return them for JSON."""
         told = {}
         for what in self.by:
             groups = report.by(what, users=self.users, items=self.items)
@@ -124,7 +118,7 @@ class Wanted:
         return {"by": told} if told else {}
 
     def write(self, screen: Screen, report: Report) -> None:
-        """Write the metrics of each user, if that is wanted."""
+        """Write the metrics of each user, if a file is named for them."""
         if self.per_user is None:
             return
         from sdgar.data.tables import write_table
@@ -137,7 +131,7 @@ class Wanted:
 def write_trec(
     screen: Screen, report: Report, test: Interactions, run: Path | None, qrels: Path | None
 ) -> None:
-    """Write the measured lists and what they were to find as files of TREC, if that is wanted."""
+    """Write the measured recommendations and the test events as files of TREC, if wanted."""
     from sdgar.data import trec
 
     if run is not None:

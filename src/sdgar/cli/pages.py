@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -30,7 +31,22 @@ def shown_as(**more: Any) -> dict[str, Any]:
 
 
 class Command(TyperCommand):
-    """A command whose options are listed in the panels that they name."""
+    """A command whose options are listed in the panels that they name.
+
+    If its function names the options of the first page, ``--help-all`` lists the others too.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.first_page: frozenset[str] | None = getattr(self.callback, "first_page", None)
+        for parameter in self.params:
+            if parameter.metavar is None:
+                parameter.metavar = _metavar(parameter)
+
+    def is_listed(self, parameter: Any) -> bool:
+        """Return whether the page lists a parameter."""
+        always = parameter.param_type_name == "argument" or parameter.opts[0].startswith("--help")
+        return self.first_page is None or always or bool(self.first_page & set(parameter.opts))
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option --help, which shows the page as ``show`` does."""
@@ -38,7 +54,7 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a list of parameters for each panel, arguments first."""
-        _write_panels(self, ctx, formatter)
+        _write_panels(self, ctx, formatter, self.is_listed)
 
 
 class Commands(TyperGroup):
@@ -64,7 +80,7 @@ class Commands(TyperGroup):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options of the group, and then its commands."""
-        _write_panels(self, ctx, formatter)
+        _write_panels(self, ctx, formatter, lambda parameter: True)
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             panels.setdefault(self.panel_of(ctx, name), []).append((name, self.line_of(ctx, name)))
@@ -98,12 +114,24 @@ def _showing(option: Any) -> Any:
     return option
 
 
-def _write_panels(command: Any, ctx: Any, formatter: Any) -> None:
+def _metavar(parameter: Any) -> str | None:
+    """Return the word for the value of a parameter, so that no Python type is shown."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.name).upper()
+    if parameter.is_flag or parameter.count:
+        return None
+    return str(parameter.opts[-1]).strip("-").upper()
+
+
+def _write_panels(command: Any, ctx: Any, formatter: Any, is_listed: Callable[[Any], bool]) -> None:
     panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    for parameter in command.get_params(ctx):
+    for parameter in filter(is_listed, command.get_params(ctx)):
         record = parameter.get_help_record(ctx)
         if record is not None:
-            plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            is_argument = parameter.param_type_name == "argument"
+            if is_argument:  # without the Python type that Typer adds
+                record = (parameter.metavar, record[1])
+            plain = "Arguments" if is_argument else "Options"
             panel = getattr(parameter, "rich_help_panel", None) or plain
             panels.setdefault(panel, []).append(record)
     for title, records in panels.items():

@@ -1,24 +1,53 @@
-"""``sdgar systems``: what can be trained, and what its settings mean."""
+"""``sdgar systems`` and ``sdgar doctor``: what can be trained, and what this machine has."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import platform
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli import options
+from sdgar._version import __version__
 from sdgar.cli.console import Screen
+from sdgar.cli.options.shared import Json
+from sdgar.cli.options.training import DEFAULT_SYSTEM
 from sdgar.systems.names import SYSTEMS
+
+if TYPE_CHECKING:
+    from sdgar.contracts import System
+    from sdgar.machine.cores import Cores
 
 _NAMES = 15
 """The width of the column of names in the list of systems."""
+_CORE = ("torch", "numpy", "scipy", "numba", "polars", "safetensors", "typer", "rich")
+_EXTRAS = {
+    "plot": "matplotlib",
+    "tune": "optuna",
+    "ann": "faiss",
+    "serve": "psycopg",
+    "export": "onnx",
+    "data": "pooch",
+    "remote": "s3fs",
+}
+"""The extras of the package, and the module that each brings."""
+_WORDS = {
+    "str": "text",
+    "int": "integer",
+    "float": "number",
+    "bool": "True or False",
+    "None": "none",
+}
+"""What the types of settings are called in a table for people."""
 
 
 def systems(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Show this one; without it, all.")
     ] = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show the systems there are; with a name, its settings and what it can do."""
     from sdgar.systems.description import described
@@ -28,7 +57,7 @@ def systems(
         all_of_them = SYSTEMS.titles()
         for system, summary in all_of_them.items():
             screen.lines(f"{system:<{_NAMES}}{summary}", further=_NAMES)
-        screen.say("next", f"sdgar systems {options.DEFAULT_SYSTEM}")
+        screen.say("next", f"sdgar systems {DEFAULT_SYSTEM}")
         screen.result({"systems": all_of_them})
         return
     found = described(name)
@@ -43,10 +72,100 @@ def systems(
     for setting in found["settings"]:
         search = f"; a search tries {setting['search']}" if setting["search"] else ""
         screen.line(
-            f"{setting['name']}: {setting['kind']} = {setting['default']!r}{search}", "cyan"
+            f"{setting['name']}: {_in_words(setting['kind'])} = {setting['default']!r}{search}",
+            "cyan",
         )
         screen.lines(f"    {setting['meaning']}", further=4)
     screen.line("")
     for what, answer in found["can"].items():
         screen.lines(f"{what}: {answer}", further=4)
     screen.result(found)
+
+
+def _in_words(kind: str) -> str:
+    """Return the type of a setting in words, as ``integer or none`` for ``int | None``."""
+    choices = re.sub(r"Literal\[(.*?)\]", lambda found: found[1].replace(",", " |"), kind)
+    words = [one.strip().strip("'\"") for one in choices.split("|")]
+    return " or ".join(_WORDS.get(word, word) for word in words)
+
+
+def doctor(as_json: Json = False) -> None:
+    """Show versions, devices, engines and what is missing."""
+    import torch
+
+    from sdgar.engines.choose import ENGINES
+    from sdgar.machine import cores
+
+    screen = Screen(as_json=as_json)
+    cpu = cores.found()
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    found: dict[str, Any] = {
+        "sdgar": __version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cores": cpu.machine,
+        "affinity": cpu.affinity,
+        "quota": cpu.quota,
+        "threads": cpu.threads,
+        "threads_why": cpu.why,
+        "gpu": gpu,
+        "packages": {name: _version(name) for name in _CORE},
+        "extras": {e: find_spec(module) is not None for e, module in _EXTRAS.items()},
+        "engines": _engines(ENGINES),
+    }
+    screen.say("sdgar", f"{found['sdgar']} on Python {found['python']}, {found['machine']}")
+    screen.say("cpu", _cpu(cpu))
+    screen.say("gpu", gpu or "none found: training on the CPU")
+    screen.say("core", " · ".join(f"{n} {v or 'MISSING'}" for n, v in found["packages"].items()))
+    for extra, there in found["extras"].items():
+        text = "ok" if there else f'missing (pip install "sdgar[{extra}]")'
+        screen.say("extra", f"{extra} {text}")
+    for name, why in found["engines"].items():
+        screen.say("engine", f"{name}: {why}")
+    screen.result(found)
+
+
+def _cpu(cpu: Cores) -> str:
+    """Say how many cores there are, what bounds their use, and how many threads are used."""
+    quota = "no quota" if cpu.quota is None else f"a quota of {cpu.quota:g}"
+    may = f"{cpu.machine} cores, of which this process may run on {cpu.affinity}, with {quota}"
+    return f"{may}; {cpu.threads} threads used ({cpu.why})"
+
+
+def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
+    """Ask each engine whether it runs the default system and SD-GAR on a device that is here."""
+    from sdgar.data.interactions import Interactions
+    from sdgar.systems.sdgar import SDGAR
+    from sdgar.systems.sdsoftmax import SDSoftmax
+
+    two = Interactions.from_arrays(["a", "b"], ["x", "y"])
+    systems = [
+        kind(dim=4, states=2).compose(two, seed=0, start=False) for kind in (SDSoftmax, SDGAR)
+    ]
+    said = {}
+    for name, engine in engines.items():
+        answers = [_answer(engine, system) for system in systems]
+        each = [f"{s.name} {answer}" for s, answer in zip(systems, answers, strict=True)]
+        said[name] = answers[0] if len(set(answers)) == 1 else "; ".join(each)
+    return said
+
+
+def _answer(engine: Any, system: System) -> str:
+    """Say whether an engine runs a system on a device that is here, and why or why not."""
+    import torch
+
+    from sdgar.contracts import Covered
+
+    devices = ["cuda", "cpu"] if torch.cuda.is_available() else ["cpu"]
+    answers = [engine.covers(system, torch.device(device)) for device in devices]
+    ready = [answer for answer in answers if isinstance(answer, Covered)]
+    return f"ready ({ready[0].why})" if ready else f"not here ({answers[0].why})"
+
+
+def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -2,63 +2,132 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.ahead import Ahead
+from sdgar.cli.bars import training as training_bar
+from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
-from sdgar.cli.inputs import absolute, bounded
-from sdgar.cli.to_train import counted_as_before, interrupted_job, system_to_train, to_go_on_with
-from sdgar.cli.train_job import train_job
+from sdgar.cli.finished import tell_earlier, tell_finished
+from sdgar.cli.inputs import absolute, bounded, read_rows
+from sdgar.cli.options.groups import Extension, first_page, given, grouped_with
+from sdgar.cli.options.shared import (
+    Explain,
+    Json,
+    Ks,
+    Overwrite,
+    lengths_of,
+    require_one_split,
+    require_one_test,
+)
+from sdgar.cli.options.training import (
+    ContinuationOptions,
+    FeatureOptions,
+    HeldOutOptions,
+    PartOptions,
+    SystemOptions,
+    TrainingOptions,
+    require_heeded,
+)
+from sdgar.cli.options.values import number, run_folder, source
+from sdgar.cli.reports import tell_system
+from sdgar.cli.signals import HeldBack
+from sdgar.cli.train_choices import WITH_RESUME, SystemChoice, interrupted_job, read_as_before
+from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
-from sdgar.scale.commands.workers import follows
-from sdgar.settings import CHECKPOINT_SECONDS, TEST_USERS, TOGETHER
+from sdgar.settings import CHECKPOINT_SECONDS
 from sdgar.storage import remote
 
+if TYPE_CHECKING:
+    from sdgar.runs.job import Job
+    from sdgar.systems.base import Estimator
 
-@options.reads_files
+
+class OtherTraining(Extension, Protocol):
+    """An extension ``train:…``, which trains on inputs of another kind than files of events."""
+
+    unused: Sequence[str]
+    """The options of ``sdgar train`` that it does not use."""
+
+    def claims(self, files: Sequence[Any]) -> bool:
+        """Return whether these inputs are of its kind."""
+
+    def claims_job(self, job: Job) -> bool:
+        """Return whether an interrupted run was its own."""
+
+    def follows(self) -> bool:
+        """Return whether another process leads this one, and writes the model."""
+
+    def started_again(self) -> bool:
+        """Return whether this process replaces one that has failed."""
+
+    def of_job(self, options: Any) -> dict[str, int]:
+        """Return its options as a job keeps them."""
+
+    def train(
+        self, screen: Screen, job: Job, estimator: Estimator, out: Path, options: Any, *,
+        resume: bool, verbose: bool, explain: bool,
+    ) -> None:  # fmt: skip
+        """Run the job, and print the result."""
+
+
+@first_page(
+    "--out", "--system", "--fast", "--thorough", "--set", "--test", "--split", "--metric", "--k",
+    "--seed", "--item-features", "--from", "--resume", "--overwrite", "--json", "--user-column",
+    "--item-column", "--min-rating",
+)  # fmt: skip
+@grouped_with(extensions_of("train"))
 def train(
     context: typer.Context,
-    files: options.MaybeTrain = None,
-    out: options.RunPlace = None,
-    test: options.Test = None,
-    valid: options.Valid = None,
-    system: options.System = options.DEFAULT_SYSTEM,
-    fast: options.Fast = False,
-    thorough: options.Thorough = False,
-    discriminator: options.Discriminator = None,
-    sampler: options.Sampler = None,
-    objective: options.Objective = None,
-    user_features: options.UserFeatures = None,
-    item_features: options.ItemFeatures = None,
-    feature_kinds: options.FeatureKinds = None,
-    seed: options.Seed = 0,
-    protocol: options.Protocol = "validated",
-    split: options.Split = None,
-    keep: options.Keep = None,
-    engine: options.Engine = "auto",
-    device: options.Device = "auto",
-    settings: options.Settings = None,
-    dislikes: options.Dislikes = False,
-    metric: options.Metric = None,
-    ks: options.Ks = None,
-    earlier: options.From = None,
-    vanished: options.Vanished = "keep",
-    replace_if: options.ReplaceIf = "always",
-    memory: options.Memory = "4GiB",
-    together: options.Together = TOGETHER,
-    test_users: options.TestUsers = TEST_USERS,
-    workers: options.WorkerCount = 1,
-    gpu_memory: options.GpuMemory = None,
-    resume: options.Resume = None,
-    checkpoint_every: options.CheckpointEvery = CHECKPOINT_SECONDS,
-    overwrite: options.Overwrite = False,
-    explain: options.Explain = False,
-    verbose: options.Verbose = False,
-    as_json: options.Json = False,
-    reading: options.Reading = None,
+    files: Annotated[
+        list[Any] | None,
+        typer.Argument(
+            metavar="TRAIN",
+            parser=source,
+            help="Train on these files of events, or on a store: sqlite:///FILE.db, postgresql://…",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", parser=run_folder, metavar="RUN", help="Save the model here."),
+    ] = None,
+    *,
+    system: SystemOptions,
+    held_out: HeldOutOptions,
+    training: TrainingOptions,
+    ks: Ks = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            "--resume", parser=run_folder, metavar="RUN", help="Resume the interrupted run of RUN."
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        float,
+        typer.Option(
+            "--checkpoint-every",
+            parser=number("--checkpoint-every", float),
+            metavar="SECONDS",
+            help="Write a checkpoint every so many seconds; 0 writes one each epoch.",
+        ),
+    ] = CHECKPOINT_SECONDS,
+    overwrite: Overwrite = False,
+    explain: Explain = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Print diagnostics of the sampler with each validation."),
+    ] = False,
+    as_json: Json = False,
+    continuation: ContinuationOptions,
+    parts: PartOptions,
+    features: FeatureOptions,
+    reading: ReadOptions,
+    extended: Mapping[OtherTraining, Any],
 ) -> None:
     """Train a model on files of (user, item) events and measure it.
 
@@ -69,80 +138,140 @@ def train(
     --fast gives a good model in seconds, and --thorough takes several times as long for the last
     percent.
 
-    --from RUN goes on from the model of yesterday: known users and items keep their vectors, new
+    --from RUN continues from the model of yesterday: known users and items keep their vectors, new
     ones are folded in, and a few epochs follow. Both models are measured on the newest rows that
-    RUN has not seen. Without --out the new model takes the place of RUN.
+    RUN has not seen. Without --out the new model replaces RUN.
 
-    A folder that `sdgar data shard` wrote is trained on within --memory, however large it is, by
-    one process or several (--workers, or torchrun).
+    A folder that `sdgar data shard` wrote is trained on within --ram, however large it is, by one
+    process or several (--workers, or torchrun).
 
     The run is kept in RUN.partial while it trains. SIGTERM and Ctrl-C end it after the current
-    epoch, and `sdgar train --resume RUN` goes on to the same model, also after a crash.
+    epoch, and `sdgar train --resume RUN` resumes to the same model, also after a crash.
     """
     # Before imports that take seconds.
-    ahead = Ahead("quick" if fast else system, engine, device)
+    ahead = Ahead("quick" if system.fast else system.system, training.engine, training.device)
     context.call_on_close(ahead.end)
 
     from sdgar.evaluation.metrics import check_metric
     from sdgar.runs.job import Job
     from sdgar.runs.run import check_settings
-    from sdgar.runs.workspace import require_free
+    from sdgar.runs.workspace import partial_of, require_free
     from sdgar.systems.checks import require_looks_at_features
 
-    screen, given = Screen(as_json=as_json), options.given(context)
-    resume, given = to_go_on_with(resume, out, given)
+    screen, written = Screen(as_json=as_json), given(context)
+    restarted = any(other.started_again() for other in extended)
+    if restarted and out is not None and partial_of(out).exists():
+        # Workers that torchrun has started again resume the run that they had begun.
+        resume, written = out, {k: word for k, word in written.items() if k in WITH_RESUME}
     if resume is not None:
-        job = interrupted_job(resume, given)
-        options.require_for_shards(given, sharded=job.shards is not None)
-        if "checkpoint_every" in given:
+        job = interrupted_job(resume, written)
+        if "checkpoint_every" in written:
             job = replace(job, checkpoint_every=checkpoint_every)
         job = replace(job, overwrite=job.overwrite or overwrite)
-        train_job(
-            screen, job, job.estimator(), resume, verbose, explain, workers, ahead,
-            resume=True,
-        )  # fmt: skip
+        other = next((other for other in extended if other.claims_job(job)), None)
+        _require_used(written, other, extended)
+        with ahead.compiling(job):
+            if other is None:
+                _train(screen, job, job.estimator(), resume, verbose, explain, resume=True)
+            else:
+                other.train(
+                    screen, job, job.estimator(), resume, extended[other], resume=True,
+                    verbose=verbose, explain=explain,
+                )  # fmt: skip
         return
+    earlier = continuation.earlier
     if out is None and earlier is not None:
         out, overwrite = earlier, True
     if not files or out is None:
         raise UsageError(
             "sdgar train needs files of events and --out RUN, or --from RUN to replace it; or "
-            "--resume RUN, to go on with an interrupted run.",
+            "--resume RUN, to resume an interrupted run.",
             code="missing_argument",
         )
-    if not follows():  # the first worker looks, and then writes there
+    if not any(other.follows() for other in extended):  # the leading process checks and writes
         remote.require_absent(out, overwrite=overwrite)
         require_free(out, overwrite=overwrite)
-    folder = options.shards_among(files)
-    options.require_for_shards(given, sharded=folder is not None)
-    options.require_one_test(test, split)
-    options.require_one_split(split, "sdgar train", "measures on")
-    lists = options.lists_of(ks)
+    other = next((other for other in extended if other.claims(files)), None)
+    _require_used(written, other, extended)
+    require_one_test(held_out.test, held_out.split)
+    require_one_split(held_out.split, "sdgar train", "measures on")
+    lengths, metric = lengths_of(ks), training.metric
     if metric is not None:
-        lists = tuple(dict.fromkeys((*lists, check_metric(metric)[1])))
-    estimator, own = system_to_train(context.params, given)
-    options.require_heeded(given, [estimator], protocol=protocol, settings=own)
-    options.require_draws(screen, dislikes, [estimator])
-    require_looks_at_features(estimator, of_users=bool(user_features), of_items=bool(item_features))
-    kept = options.kept_rows(keep, test, split, protocol)
-    check_settings(estimator, protocol)
-    files, test, valid = map(bounded, (files, test, valid))
-    reading, as_before = counted_as_before(reading, earlier, given)
+        lengths = tuple(dict.fromkeys((*lengths, check_metric(metric)[1])))
+    estimator, own = SystemChoice(
+        system=system, parts=parts, training=training, held_out=held_out,
+        continuation=continuation, given=written,
+    ).estimator()  # fmt: skip
+    require_heeded(written, [estimator], protocol=held_out.protocol, settings=own)
+    training.require_draws(screen, [estimator])
+    users, items = features.user_features, features.item_features
+    require_looks_at_features(estimator, of_users=bool(users), of_items=bool(items))
+    kept = held_out.kept_rows()
+    check_settings(estimator, held_out.protocol)
+    inputs = tuple(map(bounded, (files, held_out.test, held_out.valid)))
+    reading, as_before = read_as_before(reading, earlier, written)
     if as_before is not None:
         screen.say("reading", as_before)
     job = Job(
-        files=absolute(files), test=absolute(test), valid=absolute(valid),
+        files=absolute(inputs[0]), test=absolute(inputs[1]), valid=absolute(inputs[2]),
         reading=asdict(reading), system=estimator.system_name, settings=estimator.plain_params(),
-        seed=seed, engine=engine, device=device, protocol=protocol, split=split, ks=list(lists),
-        overwrite=overwrite, checkpoint_every=checkpoint_every,
-        user_features=str(user_features.absolute()) if user_features else None,
-        item_features=str(item_features.absolute()) if item_features else None,
-        feature_kinds=options.kinds_of(feature_kinds, item_features), metric=metric, keep=kept,
-        earlier=str(earlier.absolute()) if earlier else None,
-        vanished=vanished, replace_if=replace_if,
-        shards=options.of_shards(folder, memory, together, test_users, gpu_memory),
+        seed=training.seed, engine=training.engine, device=training.device,
+        protocol=held_out.protocol, split=held_out.split, ks=list(lengths), overwrite=overwrite,
+        checkpoint_every=checkpoint_every, user_features=_absolute(users),
+        item_features=_absolute(items), feature_kinds=features.kinds(), metric=metric, keep=kept,
+        earlier=_absolute(earlier), vanished=continuation.vanished,
+        replace_if=continuation.replace_if,
+        shards=None if other is None else other.of_job(extended[other]),
     )  # fmt: skip
-    train_job(
-        screen, job, estimator, out, verbose, explain, workers, ahead,
-        inputs=(files, test, valid),
-    )  # fmt: skip
+    with ahead.compiling(job):
+        if other is None:
+            _train(screen, job, estimator, out, verbose, explain, inputs=inputs)
+        else:
+            other.train(
+                screen, job, estimator, out, extended[other], resume=False, verbose=verbose,
+                explain=explain,
+            )  # fmt: skip
+
+
+def _absolute(path: Path | None) -> str | None:
+    return str(path.absolute()) if path else None
+
+
+def _require_used(
+    written: Mapping[str, str], claimed: OtherTraining | None, extended: Mapping[OtherTraining, Any]
+) -> None:
+    """Refuse options of other kinds of inputs, and those that this kind does not use."""
+    from sdgar.cli.options.groups import options_of
+
+    unused = [] if claimed is None else list(claimed.unused)
+    for other in extended:
+        if other is not claimed:
+            unused += [one.parameter for one in options_of(other.options)]
+    for name in unused:
+        if name in written:
+            inputs = "files of events" if claimed is None else "shards"
+            raise UsageError(
+                f"{written[name]} has no meaning for {inputs}. Leave it out.",
+                code="unused_option",
+            )
+
+
+def _train(
+    screen: Screen, job: Job, estimator: Estimator, out: Path, verbose: bool, explain: bool, *,
+    resume: bool = False, inputs: Sequence[Any] = (),
+) -> None:  # fmt: skip
+    """Read the rows of a job, train and measure, and print the result."""
+    from sdgar.runs.run import loop_of
+
+    rows = read_rows(screen, job, *inputs)
+    tell_system(screen, estimator, rows.train)
+    loop = loop_of(estimator.settled(rows.train), job.protocol)
+    if rows.before is not None:
+        tell_earlier(screen, job, estimator, rows.before)
+        loop = estimator.settled(rows.train).further_options()
+    with HeldBack() as stop, training_bar(screen, loop, verbose=verbose) as on_epoch:
+        result = job.run(
+            estimator, rows, out, resume=resume, on_epoch=on_epoch, stop=stop,
+            notify=lambda note: screen.say("resume", note),
+        )  # fmt: skip
+    tell_finished(screen, job, out, result, explain=explain)

@@ -40,7 +40,7 @@ def require_within(memory: int, model: Recommender, n_users: int, k: int) -> Non
     if needed > memory:
         raise ResourceError(
             f"the lists of {n_users:,} users take about {needed / 2**20:,.0f} MiB of memory, and "
-            f"--memory allows {memory / 2**20:,.0f}. Allow more, or set OMP_NUM_THREADS to fewer "
+            f"--ram allows {memory / 2**20:,.0f}. Allow more, or set OMP_NUM_THREADS to fewer "
             "threads.",
             code="out_of_memory",
         )

@@ -79,7 +79,7 @@ class RamNeeds:
         )
         raise ResourceError(
             f"{system} needs {gib(self.items)} for {shards.n_items:,} items and "
-            f"{gib(self.block)} for the users of {together} shards, and --memory allows "
+            f"{gib(self.block)} for the users of {together} shards, and --ram allows "
             f"{gib(limit)}. {cure}, or allow more memory.",
             code="out_of_memory",
         )

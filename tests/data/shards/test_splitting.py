@@ -86,5 +86,5 @@ def test_the_commands_shard_describe_and_split(tmp_path):
     again = command("data", "shard", tmp_path / "t.csv", "--out", folder)
     assert again.returncode == 2
     assert "exists" in again.stderr
-    bad = command("data", "shard", tmp_path / "t.csv", "--out", tmp_path / "x", "--memory", "much")
-    assert "--memory must be a number of bytes" in bad.stderr
+    bad = command("data", "shard", tmp_path / "t.csv", "--out", tmp_path / "x", "--ram", "much")
+    assert "--ram must be a number of bytes" in bad.stderr

@@ -15,7 +15,7 @@ COMMANDS = {
     ),
     "evaluate:run": (
         "Measure ranked lists of another system, from files of TREC.",
-        "sdgar.lab.commands.trec_run:measure_run",
+        "sdgar.lab.commands.trec_run:RUN",
     ),
     "paper": (
         "Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it.",
@@ -26,7 +26,7 @@ COMMANDS = {
         "sdgar.lab.commands.data_sets:prepare",
     ),
     "data download": (
-        "Fetch the raw file of one of the paper's data sets; verified, resumed if interrupted.",
+        "Fetch the raw file of one of the paper's data sets; verified by its digest.",
         "sdgar.lab.commands.data_sets:download",
     ),
     "data synthetic": (

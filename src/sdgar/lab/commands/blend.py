@@ -1,4 +1,4 @@
-"""``sdgar blend``: add two saved models up, with a weight that validation rows choose."""
+"""``sdgar blend``: add two saved models, with a weight that validation rows choose."""
 
 from __future__ import annotations
 
@@ -7,43 +7,39 @@ from typing import Annotated, Any
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.options.groups import grouped
+from sdgar.cli.options.shared import Json, Overwrite, events
 from sdgar.cli.reports import tell_loaded
+from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
 from sdgar.settings import METRIC
 
 
-@options.reads_files
+@grouped
 def blend(
     first: Annotated[Path, typer.Argument(metavar="RUN_A", help="The model whose scores stay.")],
     second: Annotated[Path, typer.Argument(metavar="RUN_B", help="The model that is added.")],
-    out: Annotated[Path, typer.Option("--out", help="Save the sum as this folder.")],
+    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="Save the sum as this folder.")],
     valid: Annotated[
         list[Any] | None,
-        typer.Option(
-            "--valid",
-            metavar=options.PATH,
-            parser=options.source,
-            help="Choose the weight on events that both have not learned.",
-        ),
+        events("--valid", "Choose the weight on events that neither was trained on."),
     ] = None,
     train: Annotated[
         list[Any] | None,
-        typer.Option(
-            "--train",
-            metavar=options.PATH,
-            parser=options.source,
-            help="Choose it on a tenth of these events; both systems train on the rest for it.",
-        ),
+        events("--train", "Choose it on a tenth of these; both systems train on the rest for it."),
     ] = None,
     gamma: Annotated[
-        float | None, typer.Option("--gamma", help="Take this weight instead of choosing one.")
+        float | None,
+        typer.Option("--gamma", metavar="NUMBER", help="Use this weight instead of choosing one."),
     ] = None,
-    metric: options.Metric = None,
-    overwrite: options.Overwrite = False,
-    as_json: options.Json = False,
-    reading: options.Reading = None,
+    metric: Annotated[
+        str, typer.Option("--metric", metavar="KIND@K", help="Choose the weight by this metric.")
+    ] = METRIC,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Add the scores of two models of the same events: the sum is a model like any other."""
     from sdgar.data.readers import read_files
@@ -66,7 +62,7 @@ def blend(
         rows = loaded.interactions
     found = added(
         one, other, rows if valid else None, train=rows if train else None, weight=gamma,
-        metric=metric or METRIC,
+        metric=metric,
     )  # fmt: skip
     how = f"chosen on {found.chosen_on:,} users" if found.chosen_on else "as given"
     screen.say("weight", f"{found.weight:.4g} times the scores of {second}, {how}")

@@ -2,53 +2,156 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events, read_features
+from sdgar.cli.options.groups import first_page, given, grouped
+from sdgar.cli.options.recommending import MetricOptions, metrics_and_facts
+from sdgar.cli.options.shared import (
+    Explain,
+    ItemFeatureOptions,
+    Json,
+    Ks,
+    Overwrite,
+    events,
+    lengths_of,
+    require_one_test,
+)
+from sdgar.cli.options.training import (
+    METRIC_SETTING,
+    TrainingOptions,
+    require_heeded,
+    settings_of,
+)
+from sdgar.cli.options.values import (
+    folder_for_files,
+    new_file,
+    number,
+    require_new,
+    require_new_table,
+)
 from sdgar.cli.reports import tell_left_out, tell_measured, tell_split
 from sdgar.cli.signals import HeldBack
-from sdgar.cli.train_line import train_line
+from sdgar.data.read_options import ReadOptions
 from sdgar.errors import UsageError
+from sdgar.lab.commands.shared import SPLIT, Train, Valid, seeds_from, train_line
 
 if TYPE_CHECKING:
     from sdgar.lab.comparison import Comparison
 
 
-@options.reads_files
+@first_page(
+    "--systems", "--test", "--split", "--seeds", "--seed", "--tune", "--against", "--out",
+    "--metric", "--k", "--set", "--overwrite", "--json", "--user-column", "--item-column",
+    "--min-rating",
+)  # fmt: skip
+@grouped
 def compare(
     context: typer.Context,
-    files: options.Train,
-    test: options.Test = None,
-    valid: options.Valid = None,
-    systems: options.Systems = "popular,bpr,sdgar,sdsoftmax",
-    seeds: options.Seeds = 3,
-    seed: options.Seed = 0,
-    trials: options.Tune = None,
-    against: options.Against = None,
-    out: options.Folder = None,
-    protocol: options.Protocol = "validated",
-    split: options.Folds = None,
-    engine: options.Engine = "auto",
-    device: options.Device = "auto",
-    settings: options.OfSystems = None,
-    dislikes: options.Dislikes = False,
-    item_features: options.ItemFeatures = None,
-    feature_kinds: options.FeatureKinds = None,
-    metric: options.Metric = None,
-    ks: options.Ks = None,
-    metrics: options.Metrics = None,
-    item_facts: options.MetricFacts = None,
-    latex: options.Latex = None,
-    csv: options.Csv = None,
-    overwrite: options.Overwrite = False,
-    explain: options.Explain = False,
-    as_json: options.Json = False,
-    reading: options.Reading = None,
+    files: Train,
+    test: Annotated[list[Any] | None, events("--test", "Measure on these held-out events.")] = None,
+    valid: Valid = None,
+    systems: Annotated[
+        str, typer.Option("--systems", metavar="NAME,NAME…", help="Compare these systems.")
+    ] = "popular,bpr,sdgar,sdsoftmax",
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            parser=number("--seeds", int),
+            metavar="INTEGER",
+            help="Run each system with so many seeds, from --seed upwards.",
+        ),
+    ] = 3,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--tune",
+            parser=number("--tune", int),
+            metavar="TRIALS",
+            help="First tune each system, with so many trials.",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="NAME",
+            help="Compare the others with this system; the default is the best one.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            parser=folder_for_files,
+            metavar="FOLDER",
+            help="Keep everything in this folder, and resume from it.",
+        ),
+    ] = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            "--protocol",
+            metavar="validated|paper",
+            help="Choose epochs on validation rows (validated), or on test rows (paper).",
+        ),
+    ] = "validated",
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            metavar="RULE",
+            help=f"{SPLIT}, or several folds: windows:7d:3 (three windows of 7 days), folds:5.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[SYSTEM.]KEY=VALUE",
+            help="Set a hyper-parameter of one system, or of all that have it; repeatable.",
+        ),
+    ] = None,
+    ks: Ks = None,
+    latex: Annotated[
+        Path | None,
+        typer.Option(
+            "--latex", parser=new_file, metavar="FILE", help="Write the table here as LaTeX."
+        ),
+    ] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            "--csv",
+            parser=new_file,
+            metavar="FILE",
+            help="Write the table with all metrics to this .csv file.",
+        ),
+    ] = None,
+    item_facts: Annotated[
+        Path | None,
+        typer.Option(
+            "--item-facts",
+            metavar="TABLE",
+            help="Read the columns that metrics such as diversity:genres@10 compare items by from "
+            "this table: the id, categories as a|b, and columns of other fields.",
+            rich_help_panel="Metrics",
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    explain: Explain = False,
+    as_json: Json = False,
+    *,
+    training: TrainingOptions,
+    features: ItemFeatureOptions,
+    metrics: MetricOptions,
+    reading: ReadOptions,
 ) -> None:
     """Compare systems on the same rows, with the same seeds, and by a paired test over users.
 
@@ -71,39 +174,41 @@ def compare(
         raise UsageError(
             "a comparison needs test rows. Give --test, or another --split.", code="no_test"
         )
-    options.require_one_test(test, split)
-    all_seeds = options.seeds_of(seed, seeds)
-    common = {"engine": engine, "device": device, **options.drawn_dislikes(dislikes)}
-    own = options.settings_of(settings, {*common, "seed", "early_stopping__metric"})
+    require_one_test(test, split)
+    all_seeds = seeds_from(training.seed, seeds)
+    common = {
+        "engine": training.engine,
+        "device": training.device,
+        **training.negatives(),
+    }
+    own = settings_of(settings, {*common, "seed", METRIC_SETTING})
     candidates = candidates_of(systems, own, common)
     estimators = [candidate.estimator for candidate in candidates]
-    options.require_heeded(
-        options.given(context), estimators, protocol=protocol, settings=own,
+    require_heeded(
+        given(context), estimators, protocol=protocol, settings=own,
         valid_is_searched=trials is not None, metric_is_searched=True,
     )  # fmt: skip
-    options.require_draws(screen, dislikes, estimators)
+    training.require_draws(screen, estimators)
+    metric = training.metric
     if metric is not None:
         check_metric(metric)
-    kinds = options.kinds_of(feature_kinds, item_features)
-    names, facts = options.metrics_and_facts(metrics, item_facts)
-    for file in (latex, csv):
-        if file is not None:
-            options.require_new(file, overwrite=overwrite)
-    if csv is not None:
-        options.require_new_table(csv, overwrite=overwrite)
+    kinds = features.kinds()
+    names, facts = metrics_and_facts(metrics.names(), item_facts)
+    require_new(latex, overwrite=overwrite)
+    require_new_table(csv, overwrite=overwrite)
     data, reading = read_events(screen, "data", files, reading)
-    items = read_features(screen, "item", item_features, data.items.values, kinds)
+    items = read_features(screen, "item", features.item_features, data.items.values, kinds)
     data = data if items is None else data.with_features(None, items)
     if test:
         folds = [splits.Split(data, read_events(screen, "test", test, reading)[0], "given")]
     else:
-        folds = list(splits.folds(data, split or splits.default_rule(data), seed=seed))
+        folds = list(splits.folds(data, split or splits.default_rule(data), seed=training.seed))
         for parts in folds:
             tell_split(screen, parts)
     conditions = Conditions(
         folds=tuple(folds),
         valid=read_events(screen, "valid", valid, reading)[0] if valid else None,
-        protocol=protocol, ks=options.lists_of(ks), seeds=all_seeds, trials=trials, metric=metric,
+        protocol=protocol, ks=lengths_of(ks), seeds=all_seeds, trials=trials, metric=metric,
         metrics=names, facts=facts,
     )  # fmt: skip
     with HeldBack() as stop, work(screen, comparing.pieces(candidates, conditions)) as watch:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.options.shared import Json, Overwrite, Seed
+from sdgar.cli.options.values import folder_for_files, new_file, require_new_table
 from sdgar.show.printed import command
 
 _SHORT = {"movielens": "movielens-10m"}
@@ -24,14 +25,20 @@ def prepare(
         Path,
         typer.Option(
             "--out",
-            parser=options.folder_for_files,
+            parser=folder_for_files,
             metavar="FOLDER",
             help="Write interactions.parquet into this folder.",
         ),
     ],
-    allow_bad_rows: options.AllowBadRows = False,
-    overwrite: options.Overwrite = False,
-    as_json: options.Json = False,
+    allow_bad_rows: Annotated[
+        bool,
+        typer.Option(
+            "--allow-bad-rows",
+            help="Leave malformed rows out and count them, instead of refusing the file.",
+        ),
+    ] = False,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
 ) -> None:
     """Prepare one of the paper's data sets from its raw file, as the paper does."""
     from sdgar.lab.datasets import prepare as preparing
@@ -64,7 +71,7 @@ def download(
         Path,
         typer.Option(
             "--out",
-            parser=options.folder_for_files,
+            parser=folder_for_files,
             metavar="FOLDER",
             help="Put the raw file into this folder.",
         ),
@@ -73,7 +80,7 @@ def download(
     sha256: Annotated[
         str | None, typer.Option("--sha256", help="Check that the file has this digest.")
     ] = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Fetch the raw file of one of the paper's data sets; verified by its digest."""
     from sdgar.lab import datasets
@@ -101,20 +108,20 @@ def synthetic(
         typer.Option(
             "-o",
             "--out",
-            parser=options.new_file,
+            parser=new_file,
             metavar="FILE",
             help="Write this .parquet, .csv, .tsv or .jsonl file.",
         ),
     ],
-    seed: options.Seed = 0,
-    overwrite: options.Overwrite = False,
-    as_json: options.Json = False,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
 ) -> None:
     """Make up events with the size and skew of a known data set."""
     from sdgar.data.synthetic import synthetic as make
     from sdgar.data.tables import events, write_table
 
-    options.require_new_table(out, overwrite=overwrite)
+    require_new_table(out, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     data = make(preset, seed=seed)
     write_table(events(data), out)

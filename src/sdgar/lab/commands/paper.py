@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
+from sdgar.cli.options.shared import Json
+from sdgar.cli.options.values import folder_for_files, number
 from sdgar.cli.signals import HeldBack
 from sdgar.errors import UsageError
+from sdgar.lab.commands.shared import seeds_from
 
 if TYPE_CHECKING:
     from sdgar.lab.paper.measurements import Measurement
@@ -23,7 +25,15 @@ def paper(
         str,
         typer.Argument(help="Name one: table1, table2, trend, time, items, sensitivity, or all."),
     ],
-    out: options.Place,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            parser=folder_for_files,
+            metavar="FOLDER",
+            help="Keep everything in this folder, and resume from it.",
+        ),
+    ],
     data: Annotated[
         Path | None,
         typer.Option(
@@ -36,9 +46,19 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure less, in minutes on two cores.")
     ] = False,
-    seeds: options.SeedsFromZero = 3,
-    device: options.Device = "auto",
-    as_json: options.Json = False,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            parser=number("--seeds", int),
+            metavar="INTEGER",
+            help="Run each system with so many seeds, from 0 upwards.",
+        ),
+    ] = 3,
+    device: Annotated[
+        str, typer.Option("--device", help="The device that computes: auto, cpu or cuda.")
+    ] = "auto",
+    as_json: Json = False,
 ) -> None:
     """Regenerate a table or a figure of the paper: data first, then Markdown and PNG from it.
 
@@ -47,7 +67,7 @@ def paper(
     from sdgar.lab import paper as experiments
 
     screen = Screen(as_json=as_json)
-    all_seeds = options.seeds_of(0, seeds)
+    all_seeds = seeds_from(0, seeds)
     if data is not None and not data.is_dir():
         raise UsageError(
             f"--data {data} is not a folder. Give the folder that holds the folders of the data "

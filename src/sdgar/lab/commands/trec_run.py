@@ -1,67 +1,94 @@
-"""The part of `sdgar evaluate` that measures lists of another system."""
+"""``sdgar evaluate --run``: measure recommendations of another system, from files of TREC."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events
-from sdgar.cli.measured import Wanted
+from sdgar.cli.options.groups import As
 from sdgar.cli.reports import tell_main, tell_measured, tell_metrics
 from sdgar.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdgar.data.readers import ReadOptions
+    from sdgar.cli.measured import Measurement
+    from sdgar.data.read_options import ReadOptions
 
 _OF_MODELS = (
-    "run", "test", "histories", "rules", "diversity", "popularity", "exclude_category", "write_run",
-    "write_qrels",
+    "saved", "test", "histories", "rules", "diversity", "popularity", "exclude_category",
+    "write_run", "write_qrels",
 )  # fmt: skip
-"""Parameters that only the measurement of a model looks at."""
+"""Options that only the measurement of a model uses."""
 
 
-def measure_run(
-    screen: Screen,
-    given: Mapping[str, str],
-    run: Path | None,
-    qrels: Path | None,
-    train: list[Any] | None,
-    reading: ReadOptions,
-    wanted: Wanted,
-) -> None:
-    """Measure a run of TREC by qrels, and say what was found."""
-    from sdgar.lab.trec_run import evaluate_run
+@dataclass(frozen=True, kw_only=True)
+class TrecRunOptions:
+    """The recommendations of another system, and what they are compared with."""
 
-    if run is None or qrels is None:
-        raise UsageError("--run and --qrels go together: give both.", code="missing_option")
-    unused = ["RUN" if name == "run" else given[name] for name in _OF_MODELS if name in given]
-    if unused:
-        raise UsageError(
-            f"{', '.join(unused)} is about a model, and --run names lists that are made already. "
-            "Leave one of them out.",
-            code="unused_option",
+    panel: ClassVar[str] = "Files of TREC"
+
+    foreign: Annotated[Path | None, As("--run", "FILE")] = None
+    """Measure the recommendations of this run instead of those of a model."""
+    qrels: Path | None = None
+    """The relevant items of the users of --run."""
+
+
+class MeasureTrecRun:
+    """Measures a run of TREC by qrels."""
+
+    options: ClassVar[type] = TrecRunOptions
+
+    def claims(self, options: TrecRunOptions) -> bool:
+        """Return whether a run is measured, and no model."""
+        return options.foreign is not None or options.qrels is not None
+
+    def measure(
+        self,
+        screen: Screen,
+        written: Mapping[str, str],
+        options: TrecRunOptions,
+        train: list[Any] | None,
+        reading: ReadOptions,
+        wanted: Measurement,
+    ) -> None:
+        """Measure the run, and print the result."""
+        from sdgar.lab.trec_run import evaluate_run
+
+        run, qrels = options.foreign, options.qrels
+        if run is None or qrels is None:
+            raise UsageError("--run and --qrels go together: give both.", code="missing_option")
+        unused = [written[name] for name in _OF_MODELS if name in written]
+        if unused:
+            raise UsageError(
+                f"{', '.join(unused)} is about a model, and --run names lists that are made "
+                "already. Leave one of them out.",
+                code="unused_option",
+            )
+        trained = read_events(screen, "train", train, reading)[0] if train else None
+        report = evaluate_run(
+            run, qrels, ks=wanted.ks if wanted.ks_given else None, metrics=wanted.metrics,
+            train=trained, facts=wanted.items,
+        )  # fmt: skip
+        tell_metrics(screen, report)
+        tell_main(screen, report, None, run.name)
+        tell_measured(screen, report.definition, list(report.means()), explain=wanted.explain)
+        groups = wanted.groups(screen, report)
+        wanted.write(screen, report)
+        screen.result(
+            {
+                "run": str(run),
+                "qrels": str(qrels),
+                "test": report.means(),
+                "intervals": report.intervals(),
+                "counts": asdict(report.counts),
+                "definition": report.definition,
+                **groups,
+            }
         )
-    trained = read_events(screen, "train", train, reading)[0] if train else None
-    report = evaluate_run(
-        run, qrels, ks=wanted.ks if wanted.ks_given else None, metrics=wanted.metrics,
-        train=trained, facts=wanted.items,
-    )  # fmt: skip
-    tell_metrics(screen, report)
-    tell_main(screen, report, None, run.name)
-    tell_measured(screen, report.definition, list(report.means()), explain=wanted.explain)
-    groups = wanted.groups(screen, report)
-    wanted.write(screen, report)
-    screen.result(
-        {
-            "run": str(run),
-            "qrels": str(qrels),
-            "test": report.means(),
-            "intervals": report.intervals(),
-            "counts": asdict(report.counts),
-            "definition": report.definition,
-            **groups,
-        }
-    )
+
+
+RUN = MeasureTrecRun()
+"""The extension ``evaluate:run``."""

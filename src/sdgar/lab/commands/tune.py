@@ -2,35 +2,83 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.bars import work
 from sdgar.cli.console import Screen
 from sdgar.cli.inputs import read_events, split_off
+from sdgar.cli.options.groups import first_page, given, grouped
+from sdgar.cli.options.shared import Json, Overwrite, events, require_one_split, require_one_test
+from sdgar.cli.options.training import (
+    DEFAULT_SYSTEM,
+    METRIC_SETTING,
+    TrainingOptions,
+    require_heeded,
+    settings_of,
+)
+from sdgar.cli.options.values import new_file, number
 from sdgar.cli.signals import HeldBack
-from sdgar.cli.train_line import train_line
+from sdgar.data.read_options import ReadOptions
+from sdgar.lab.commands.shared import SPLIT, Train, Valid, train_line
 
 
-@options.reads_files
+@first_page(
+    "--system", "--trials", "--test", "--split", "--study", "--metric", "--seed", "--set",
+    "--overwrite", "--json", "--user-column", "--item-column", "--min-rating",
+)  # fmt: skip
+@grouped
 def tune(
     context: typer.Context,
-    files: options.Train,
-    system: options.Tuned = options.DEFAULT_SYSTEM,
-    trials: options.Trials = 20,
-    test: options.Elsewhere = None,
-    valid: options.Valid = None,
-    split: options.Split = None,
-    study: options.Study = None,
-    dislikes: options.Dislikes = False,
-    metric: options.Metric = None,
-    seed: options.Seed = 0,
-    engine: options.Engine = "auto",
-    device: options.Device = "auto",
-    settings: options.Fixed = None,
-    overwrite: options.Overwrite = False,
-    as_json: options.Json = False,
-    reading: options.Reading = None,
+    files: Train,
+    system: Annotated[
+        str, typer.Option("--system", metavar="NAME", help="Tune this system; see sdgar systems.")
+    ] = DEFAULT_SYSTEM,
+    trials: Annotated[
+        int,
+        typer.Option(
+            "--trials",
+            parser=number("--trials", int),
+            metavar="INTEGER",
+            help="Try so many settings; the first are the defaults.",
+        ),
+    ] = 20,
+    test: Annotated[
+        list[Any] | None,
+        events(
+            "--test",
+            "Files of test events, so that none are split off; they are only read to check that "
+            "none of them is a training row.",
+        ),
+    ] = None,
+    valid: Valid = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="RULE", help=f"{SPLIT}, none.")
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            "--study",
+            parser=new_file,
+            metavar="FILE",
+            help="Keep the search in this file, and resume it.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Fix a hyper-parameter, so that it is not searched; repeatable.",
+        ),
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    *,
+    training: TrainingOptions,
+    reading: ReadOptions,
 ) -> None:
     """Search a system's settings for the best --metric on validation rows.
 
@@ -49,16 +97,17 @@ def tune(
 
     require_optuna()
     screen = Screen(as_json=as_json)
-    common = {"seed": seed, "engine": engine, "device": device}
-    common |= options.drawn_dislikes(dislikes)
-    fixed = options.settings_of(settings, {*common, "early_stopping__metric"})
+    seed, metric = training.seed, training.metric
+    common = {"seed": seed, "engine": training.engine, "device": training.device}
+    common |= training.negatives()
+    fixed = settings_of(settings, {*common, METRIC_SETTING})
     if metric is not None:
         check_metric(metric)
     base = make(system, fixed, common=common)
-    options.require_draws(screen, dislikes, [base])
-    options.require_one_test(test, split)
-    options.require_one_split(split, "sdgar tune", "searches with")
-    options.require_heeded(options.given(context), [base], metric_is_searched=True)
+    training.require_draws(screen, [base])
+    require_one_test(test, split)
+    require_one_split(split, "sdgar tune", "searches with")
+    require_heeded(given(context), [base], metric_is_searched=True)
     check_settings(base)
     data, reading = read_events(screen, "data", files, reading)
     if test:

@@ -1,13 +1,16 @@
 """The commands for shards and for several processes."""
 
 COMMANDS = {
+    "train:shards": ("Train on a folder of shards.", "sdgar.scale.commands.training:SHARDS"),
+    "recommend:parts": ("Rank by several processes.", "sdgar.scale.commands.parts:PARTS"),
+    "data split:shards": ("Split a folder of shards.", "sdgar.scale.commands.shards:SPLIT"),
     "data shard": (
-        "Write events of any size as shards of users, in bounded memory.",
-        "sdgar.scale.commands.data_shards:shard",
+        "Write events of any size as shards of users, in bounded RAM.",
+        "sdgar.scale.commands.shards:shard",
     ),
     "data info": (
         "Say what a folder of shards holds, after a check that its files are there.",
-        "sdgar.scale.commands.data_shards:info",
+        "sdgar.scale.commands.shards:info",
     ),
 }
 """The table of the entry point ``scale`` of the group ``sdgar.commands``."""

@@ -29,7 +29,7 @@ class Limits:
         """Raise if there is too little memory for anything."""
         if self.memory < _LEAST_MEMORY:
             raise UsageError(
-                f"--memory must be at least 256MiB, got {self.memory:,} bytes.", code="bad_option"
+                f"--ram must be at least 256MiB, got {self.memory:,} bytes.", code="bad_option"
             )
 
     @property
@@ -53,7 +53,7 @@ class Limits:
         if needed > self.memory:
             wanted = -(-n_shards * needed // self.memory) + 1
             raise ResourceError(
-                f"a shard of {rows:,} rows needs {needed / 2**30:.1f} GiB of memory, and --memory "
+                f"a shard of {rows:,} rows needs {needed / 2**30:.1f} GiB of memory, and --ram "
                 f"allows {self.memory / 2**30:.1f}. Make more shards, such as --shards {wanted}, "
                 "or allow more memory.",
                 code="out_of_memory",

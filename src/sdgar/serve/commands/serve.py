@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.options.shared import Json
 from sdgar.errors import ResourceError, UsageError
+from sdgar.show.printed import command
 
 if TYPE_CHECKING:
     from sdgar.serve.server import ServerSettings
@@ -95,7 +97,7 @@ def serve(
     log_requests: Annotated[
         bool, typer.Option("--log-requests", help="Log each request, without ids and keys.")
     ] = False,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Answer over HTTP: recommendations, similar items, reasons, feedback, and a page.
 
@@ -183,3 +185,42 @@ def _tell(screen: Screen, settings: ServerSettings, port: int) -> None:
         screen.say("store", "none: feedback, names and keys need --store sqlite:///store.db")
     screen.result({"address": address, "workers": settings.workers})
     sys.stdout.flush()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoPageOptions:
+    """Options of a demo that is served."""
+
+    serve: bool = False
+    """Then serve the model, with synthetic names and pictures."""
+    port: int = 8000
+    """Serve on this port."""
+
+
+class DemoPage:
+    """Serves the model of ``sdgar demo``."""
+
+    options: ClassVar[type] = DemoPageOptions
+
+    def next_command(self) -> str:
+        """Return the command that opens the page."""
+        return command("sdgar", "demo", "--serve", "--overwrite") + "   opens a page on it"
+
+    def after_demo(self, screen: Screen, out: Path, options: DemoPageOptions) -> None:
+        """Write names and pictures of the items into a store next to the model; serve both."""
+        if not options.serve:
+            return
+        store = f"sqlite:///{out.with_name(f'{out.name}-store.db')}"
+        require_extra()
+        from sdgar.recommend.recommender import load
+        from sdgar.serve.demo_entries import fill
+        from sdgar.serve.store import Database
+
+        with Database.open(store) as database:
+            filled = fill(database, load(out))
+        screen.say("store", f"{store}: synthetic names and pictures of {filled:,} items")
+        serve(out, store=store, port=options.port)
+
+
+DEMO = DemoPage()
+"""The extension ``demo:serve``."""

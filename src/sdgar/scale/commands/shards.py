@@ -1,14 +1,18 @@
-"""``sdgar data shard`` and ``info``: rows on disk in shards, for data larger than memory."""
+"""``sdgar data shard``, ``info`` and ``split``: rows in shards on disk, when RAM is too small."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdgar.cli import options
 from sdgar.cli.console import Screen
+from sdgar.cli.options.groups import grouped
+from sdgar.cli.options.shared import Json, Overwrite
+from sdgar.cli.options.values import bytes_of, fetched, folder_for_files
+from sdgar.data.read_options import ReadOptions
 from sdgar.storage import remote
 
 if TYPE_CHECKING:
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
 _STEPS = {
     "survey": "looking at all rows",
-    "runs": "judging rows",
+    "runs": "checking rows",
     "items": "numbering items",
     "shards": "merging shards",
     "ranks": "numbering users",
@@ -24,12 +28,12 @@ _STEPS = {
 }
 
 
-@options.reads_files
+@grouped
 def shard(
     events: Annotated[
         list[str],
         typer.Argument(
-            metavar="EVENTS…",
+            metavar="EVENTS",
             help="Read these files of events, patterns such as 'logs/*.csv', or folders, also "
             "those with columns in their names, as day=2024-03-01, and those at addresses such as "
             "s3://BUCKET/PATH.",
@@ -39,7 +43,7 @@ def shard(
         Path,
         typer.Option(
             "--out",
-            parser=options.folder_for_files,
+            parser=folder_for_files,
             metavar="FOLDER",
             help="Write the shards into this folder, which is whole or absent.",
         ),
@@ -52,17 +56,16 @@ def shard(
             help="Make so many shards; the default is one for each million rows that are read.",
         ),
     ] = None,
-    memory: Annotated[
+    ram: Annotated[
         str,
-        typer.Option(
-            "--memory", metavar="BYTES", help="Use at most so much memory, as 4GiB or 800MiB."
-        ),
+        typer.Option("--ram", metavar="BYTES", help="Use at most this much RAM, as 800MiB."),
     ] = "4GiB",
-    overwrite: options.Overwrite = False,
-    as_json: options.Json = False,
-    reading: options.Reading = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
-    """Write events of any size as shards of users, in bounded memory.
+    """Write events of any size as shards of users, in bounded RAM.
 
     Ids, duplicates and bad rows are treated as in every other command. If this is interrupted, the
     same command goes on where it was.
@@ -70,7 +73,7 @@ def shard(
     from sdgar.scale.shards.build import shard_files
     from sdgar.scale.shards.limits import Limits
 
-    limits = Limits(memory=options.bytes_of("--memory", memory))
+    limits = Limits(memory=bytes_of("--ram")(ram))
     screen = Screen(as_json=as_json)
     remote.require_absent(out, overwrite=overwrite)
     with screen.bar() as bar:
@@ -101,14 +104,12 @@ def shard(
 def info(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="FOLDER", parser=options.fetched, help="Look at this folder of shards."
-        ),
+        typer.Argument(metavar="FOLDER", parser=fetched, help="Look at this folder of shards."),
     ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Read all files, and compare their SHA-256.")
     ] = False,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Say what a folder of shards holds, after a check that its files are there."""
     from sdgar.scale.shards import Shards
@@ -157,3 +158,42 @@ def _facts(shards: Shards) -> dict[str, Any]:
         "digest": shards.digest,
         "about": shards.described.about,
     }
+
+
+class SplitShards:
+    """Splits a folder of shards into two."""
+
+    def claims(self, files: Sequence[Any]) -> bool:
+        """Return whether the input is one folder of shards."""
+        from sdgar.scale.shards.manifest import is_shards
+
+        return len(files) == 1 and isinstance(files[0], Path) and is_shards(files[0])
+
+    def split(
+        self,
+        folder: Path,
+        out: Path,
+        rule: str | None,
+        *,
+        share: float | None,
+        seed: int,
+        overwrite: bool,
+        as_json: bool,
+    ) -> None:
+        """Write train.shards and test.shards."""
+        from sdgar.scale.shards import Shards
+        from sdgar.scale.shards.splitting import split_shards
+
+        screen = Screen(as_json=as_json)
+        shards = Shards.open(folder)
+        screen.say("data", f"{folder}: {shards.sizes()}")
+        parts = split_shards(shards, out, rule, seed=seed, share=share, overwrite=overwrite)
+        for part in (parts.train, parts.held_out):
+            screen.say("saved", f"{remote.seen_as(part.folder)}: {part.sizes()}")
+        screen.say("split", parts.how)
+        sizes = {"train": len(parts.train), "test": len(parts.held_out)}
+        screen.result(sizes | {"how": parts.how, "out": remote.deliver(out)})
+
+
+SPLIT = SplitShards()
+"""The extension ``data split:shards``."""

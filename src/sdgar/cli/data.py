@@ -1,4 +1,4 @@
-"""``sdgar data stats`` and ``split``: look at files of events, and hold some rows out."""
+"""``sdgar data stats`` and ``split``: describe files of events, and hold some rows out."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
-from sdgar.cli import options
+from sdgar.cli.commands import extensions_of
 from sdgar.cli.console import Screen
+from sdgar.cli.options.groups import grouped
+from sdgar.cli.options.shared import Files, Json, Overwrite, Seed, require_one_split
+from sdgar.cli.options.values import folder_for_files, number, require_new
 from sdgar.cli.reports import tell_loaded
+from sdgar.data.read_options import ReadOptions
 from sdgar.show.printed import command
 from sdgar.storage import remote
 
 
-@options.reads_files
-def stats(
-    files: options.Files,
-    as_json: options.Json = False,
-    reading: options.Reading = None,
-) -> None:
+@grouped
+def stats(files: Files, as_json: Json = False, *, reading: ReadOptions) -> None:
     """Print the columns of the paper's Table 1 for one data set in one or several files."""
     from sdgar.data.readers import read_files
 
@@ -42,14 +42,14 @@ def stats(
     screen.result(found | {"rows": loaded.interactions.account.as_dict()})
 
 
-@options.reads_files
+@grouped
 def split(
-    files: options.Files,
+    files: Files,
     out: Annotated[
         Path,
         typer.Option(
             "--out",
-            parser=options.folder_for_files,
+            parser=folder_for_files,
             metavar="FOLDER",
             help="Write train.parquet and test.parquet into this folder.",
         ),
@@ -58,24 +58,25 @@ def split(
         str | None,
         typer.Option(
             "--rule",
-            help="Split by a rule: time (default with a time column), paper, "
-            "leave-last-out, date:2024-03-01, "
-            "users:0.1.",
+            metavar="RULE",
+            help="Split by a rule: time (default with a time column), paper, leave-last-out, "
+            "date:2024-03-01, users:0.1.",
         ),
     ] = None,
     share: Annotated[
         float | None,
         typer.Option(
             "--share",
-            parser=options.number("--share", float),
+            parser=number("--share", float),
             metavar="NUMBER",
             help="Hold this share out; the default is that of the rule.",
         ),
     ] = None,
-    seed: options.Seed = 0,
-    overwrite: options.Overwrite = False,
-    as_json: options.Json = False,
-    reading: options.Reading = None,
+    seed: Seed = 0,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Write train.parquet and test.parquet, so that several runs share one split.
 
@@ -86,18 +87,18 @@ def split(
     from sdgar.data.readers import read_files
     from sdgar.data.splits import split as hold_out
     from sdgar.data.tables import events, write_tables
-    from sdgar.scale.shards.manifest import is_shards
 
-    options.require_one_split(rule, "sdgar data split", "writes")
+    require_one_split(rule, "sdgar data split", "writes")
     remote.require_absent(out, overwrite=overwrite)
-    if len(files) == 1 and isinstance(files[0], Path) and is_shards(files[0]):
-        _split_shards(
-            files[0], out, rule, share=share, seed=seed, overwrite=overwrite, json=as_json
-        )
-        return
+    for other in extensions_of("data split"):
+        if other.claims(files):
+            other.split(
+                files[0], out, rule, share=share, seed=seed, overwrite=overwrite, as_json=as_json
+            )
+            return
     targets = [out / f"{name}.parquet" for name in ("train", "test", "histories")]
     for target in targets:
-        options.require_new(target, overwrite=overwrite)
+        require_new(target, overwrite=overwrite)
     screen = Screen(as_json=as_json)
     loaded = read_files(files, reading)
     tell_loaded(screen, "data", loaded, ", ".join(file.name for file in files))
@@ -122,29 +123,4 @@ def split(
         words = ("sdgar", "evaluate", "RUN", "--test", test, "--histories", histories)
         screen.say("next", command(*words))
     sizes = {name.stem: len(rows) for name, rows in written.items()}
-    screen.result(sizes | {"how": parts.how, "out": remote.deliver(out)})
-
-
-def _split_shards(
-    folder: Path,
-    out: Path,
-    rule: str | None,
-    *,
-    share: float | None,
-    seed: int,
-    overwrite: bool,
-    json: bool,
-) -> None:
-    """Split shards into shards."""
-    from sdgar.scale.shards import Shards
-    from sdgar.scale.shards.splitting import split_shards
-
-    screen = Screen(as_json=json)
-    shards = Shards.open(folder)
-    screen.say("data", f"{folder}: {shards.sizes()}")
-    parts = split_shards(shards, out, rule, seed=seed, share=share, overwrite=overwrite)
-    for part in (parts.train, parts.held_out):
-        screen.say("saved", f"{remote.seen_as(part.folder)}: {part.sizes()}")
-    screen.say("split", parts.how)
-    sizes = {"train": len(parts.train), "test": len(parts.held_out)}
     screen.result(sizes | {"how": parts.how, "out": remote.deliver(out)})

@@ -1,0 +1,179 @@
+"""``sdgar train`` on a folder of shards."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+
+from sdgar.cli.bars import training
+from sdgar.cli.console import Screen
+from sdgar.cli.finished import tell_finished
+from sdgar.cli.options.groups import As
+from sdgar.cli.options.values import bytes_of
+from sdgar.cli.reports import tell_system
+from sdgar.cli.signals import HeldBack
+from sdgar.errors import UsageError
+from sdgar.scale.commands import workers
+from sdgar.settings import TEST_USERS, TOGETHER
+
+if TYPE_CHECKING:
+    from sdgar.data.interactions import Interactions
+    from sdgar.runs.job import Job
+    from sdgar.scale.shards import Shards
+    from sdgar.scale.workers import Workers
+    from sdgar.systems.base import Estimator
+    from sdgar.systems.learner import Learner
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardOptions:
+    """Options of a training on shards."""
+
+    panel: ClassVar[str] = "Shards"
+
+    ram: Annotated[int, As(metavar="BYTES", parse=bytes_of("--ram"))] = 4 << 30
+    """Train on shards within this much RAM, as 4GiB or 800MiB; default: 4GiB."""
+    together: int = TOGETHER
+    """Hold the users of so many shards in RAM at once; the model depends on this number."""
+    test_users: int = TEST_USERS
+    """Measure a model that is trained on shards on the rows of so many users."""
+    workers: int = 1
+    """Train on shards by so many processes of this machine; for several machines, start the command
+    with torchrun instead."""
+    gpu_memory: Annotated[int | None, As(metavar="BYTES", parse=bytes_of("--gpu-memory"))] = None
+    """Train on shards within this much memory of the GPU, as 16GiB; default: all that is free."""
+
+
+class TrainOnShards:
+    """Trains on a folder of shards, which stands alone among the inputs."""
+
+    options: ClassVar[type] = ShardOptions
+    unused: Sequence[str] = (
+        "test", "valid", "split", "keep", "from", "vanished", "replace_if", "user_features",
+        "item_features", "feature_kinds", "dislikes",
+    )  # fmt: skip
+
+    def claims(self, files: Sequence[Any]) -> bool:
+        """Return whether the inputs are a folder of shards; refuse one among others."""
+        from sdgar.scale.shards import is_shards
+
+        found = [file for file in files if isinstance(file, Path) and is_shards(file)]
+        if found and len(files) > 1:
+            raise UsageError(
+                f"{found[0]} is a folder of shards, which stands alone. Shard all events together: "
+                "sdgar data shard EVENTS… --out FOLDER.",
+                code="several_inputs",
+            )
+        return bool(found)
+
+    def claims_job(self, job: Job) -> bool:
+        """Return whether an interrupted run trains on shards."""
+        return job.shards is not None
+
+    def follows(self) -> bool:
+        """Return whether another process leads this one, and writes the model."""
+        return workers.follows()
+
+    def started_again(self) -> bool:
+        """Return whether torchrun has started this process again after a failure."""
+        return workers.started_again()
+
+    def of_job(self, options: ShardOptions) -> dict[str, int]:
+        """Return the options as a job keeps them."""
+        found = {"together": options.together, "test_users": options.test_users}
+        found["memory"] = options.ram
+        if options.gpu_memory is not None:
+            found["gpu_memory"] = options.gpu_memory
+        return found
+
+    def train(
+        self, screen: Screen, job: Job, estimator: Estimator, out: Path, options: ShardOptions, *,
+        resume: bool, verbose: bool, explain: bool,
+    ) -> None:  # fmt: skip
+        """Run a job on its folder of shards, and print the result."""
+        from sdgar.scale.shards import Shards
+        from sdgar.systems.learner import Learner
+
+        if not isinstance(estimator, Learner):
+            raise UsageError(
+                f"{estimator.system_name} cannot be trained on shards. Train sdsoftmax, sdgar or "
+                "bpr, or read the events into RAM.",
+                code="not_by_blocks",
+            )
+        assert job.shards is not None
+        shards = Shards.open(job.files[0])
+        with workers.several(options.workers) as together:
+            if together.count > 1 and "gpu_memory" in job.shards:
+                raise UsageError(
+                    f"--gpu-memory has no meaning for {together.count} workers, which train on "
+                    "CPUs. Leave it out.",
+                    code="unused_option",
+                )
+            if together.leads:
+                _lead(
+                    screen, job, estimator, shards, out, verbose, explain, together,
+                    resume=resume,
+                )  # fmt: skip
+            else:
+                _follow(job, estimator, shards, out, together)
+
+
+SHARDS = TrainOnShards()
+"""The extension ``train:shards``."""
+
+
+def _lead(
+    screen: Screen, job: Job, estimator: Learner, shards: Shards, out: Path, verbose: bool,
+    explain: bool, workers: Workers, *, resume: bool,
+) -> None:  # fmt: skip
+    """Train, alone or as the first of several workers."""
+    from sdgar.runs.run import loop_of
+    from sdgar.scale.needs import gib, gpu_needs
+    from sdgar.scale.run import run_shards
+    from sdgar.scale.training import OnShards
+
+    assert job.shards is not None
+    rows = cast("Interactions", shards)
+    screen.say("data", f"{Path(job.files[0]).name}: {shards.sizes()}")
+    tell_system(screen, estimator, rows)
+    _show_memory(screen, estimator, shards, job.shards["together"], workers)
+    if OnShards(workers=workers).device(estimator.device).type == "cuda":
+        gpu = gpu_needs(estimator, shards, job.shards["together"])
+        screen.say("GPU", f"{gib(gpu.total)}: {gpu.sentence()}")
+    loop = loop_of(estimator.settled(rows), job.protocol)
+    with HeldBack() as stop, training(screen, loop, verbose=verbose) as on_epoch:
+        result = run_shards(
+            estimator, shards, out=out, overwrite=job.overwrite, ks=tuple(job.ks),
+            on_epoch=on_epoch, resume=resume, checkpoint_every=job.checkpoint_every, stop=stop,
+            command=asdict(job), tell=lambda note: screen.say("resume", note), workers=workers,
+            **job.shards,
+        )  # fmt: skip
+    tell_finished(screen, job, out, result, explain=explain)
+
+
+def _follow(job: Job, estimator: Learner, shards: Shards, out: Path, workers: Workers) -> None:
+    """Do the part of a worker that is led by the first, which alone listens to signals."""
+    from sdgar.scale.run import follow_run
+
+    assert job.shards is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    follow_run(estimator, shards, out=out, workers=workers, ks=tuple(job.ks), **job.shards)
+
+
+def _show_memory(
+    screen: Screen, estimator: Learner, shards: Shards, together: int, workers: Workers
+) -> None:
+    """Show the RAM that training takes."""
+    from sdgar.scale.needs import gib
+    from sdgar.scale.run import needs_of
+
+    needs = needs_of(estimator, shards, together)
+    several = workers.count > 1
+    shared = " that workers of a machine share" if several else ""
+    each = f" in each of {workers.count} workers" if several else ""
+    items, block = gib(needs.items), gib(needs.block)
+    screen.say("memory", f"{items} for items{shared}, and {block} for the users of a block{each}")
