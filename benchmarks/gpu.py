@@ -39,9 +39,9 @@ from sdgar.evaluation.report import evaluate
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.objectives import Logistic, PairwiseLogistic, WeightedLogistic
 from sdgar.ranking import topk
-from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Frozen
 from sdgar.samplers.health import health
 from sdgar.samplers.static import Popularity, Uniform
 from sdgar.systems.sdgar import SDGAR

@@ -22,9 +22,9 @@ from sdgar.errors import UsageError
 from sdgar.maths.rng import Draws, Stream
 from sdgar.objectives import WeightedLogistic
 from sdgar.samplers import sampled_sums as module
-from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Frozen
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Popularity, Uniform
 from sdgar.systems.sdgar import SDGAR

@@ -14,10 +14,9 @@ from scipy import stats
 from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.ablations import Scrambled
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
-from sdgar.samplers.generator import Update
+from sdgar.samplers.generator import Scrambled, Update
 from sdgar.samplers.nearest_items import NearestItems
 from sdgar.samplers.policy_gradient import PolicyGradient
 from sdgar.samplers.rank_by_factor import RankByFactor

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import normalize
 from torch.testing import assert_close
 
-from sdgar.discriminators.picked import picked_cosines, picked_products, picked_values
+from sdgar.discriminators.vectors import picked_cosines, picked_products, picked_values
 
 
 @pytest.mark.parametrize("cosine", [False, True])

@@ -11,8 +11,7 @@ from sdgar.data.held_out import HeldOut
 from sdgar.data.interactions import Interactions
 from sdgar.data.splits import per_user
 from sdgar.data.synthetic import synthetic
-from sdgar.discriminators.cosine import Cosine
-from sdgar.discriminators.start import start
+from sdgar.discriminators.cosine import Cosine, start
 from sdgar.evaluation.report import evaluate
 
 

@@ -17,7 +17,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.fused import gpu_room
+from sdgar.engines.fused import gpu_tables as gpu_room
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.engines.visits import Visits

@@ -10,7 +10,7 @@ import torch
 
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.together import Together
+from sdgar.engines.visits import Together
 from sdgar.systems.composed import Composed
 
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from sdgar.engines.torch_optimizers import torch_optimizer
+from sdgar.engines.eager import torch_optimizer
 from sdgar.maths import optimizers
 
 ROW_WISE = {

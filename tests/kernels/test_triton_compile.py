@@ -22,7 +22,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
-from sdgar.engines.fused import gpu, gpu_room
+from sdgar.engines.fused import gpu, gpu_tables as gpu_room
 from sdgar.kernels.triton import draws, epoch, mixtures, picks, softmax
 from sdgar.objectives import (
     PairwiseLogistic,
@@ -32,7 +32,7 @@ from sdgar.objectives import (
     WeightedLogistic,
 )
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
-from sdgar.samplers.ablations import Frozen
+from sdgar.samplers.generator import Frozen
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.score_aware import FirstViolation, HardestOf

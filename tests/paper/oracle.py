@@ -13,9 +13,9 @@ from torch.nn.functional import softplus
 
 from sdgar.contracts import Negatives
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Frozen
 
 
 @dataclass

@@ -17,9 +17,9 @@ from torch.testing import assert_close
 from sdgar.engines.eager import EagerEngine
 from sdgar.maths.rng import Stream, uniform
 from sdgar.samplers import sampled_sums as module
-from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Frozen
 from sdgar.systems.sdgar import SDGAR
 from sdgar.training.fit import FitOptions, fit
 

@@ -8,9 +8,9 @@ from torch.testing import assert_close
 
 from sdgar.errors import UsageError
 from sdgar.samplers import sampled_sums as module
-from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Frozen
 from sdgar.samplers.mixtures import log_average
 
 

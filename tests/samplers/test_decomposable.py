@@ -9,10 +9,10 @@ from torch.testing import assert_close
 
 from sdgar.data.interactions import Interactions
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.ablations import Frozen, Scrambled
 from sdgar.samplers.alias import AliasTables
 from sdgar.samplers.closed_form import ClosedForm
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Frozen, Scrambled
 from sdgar.samplers.reject import MAX_TRIES, KnownItems
 
 CPU = torch.device("cpu")

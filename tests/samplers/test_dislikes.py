@@ -12,9 +12,9 @@ from sdgar.data.interactions import Interactions
 from sdgar.engines.fused import plan
 from sdgar.errors import DataError, UsageError
 from sdgar.maths.rng import Draws, Stream
-from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.dislikes import WithDislikes
+from sdgar.samplers.generator import Frozen
 from sdgar.samplers.reject import KnownItems
 from sdgar.samplers.static import Popularity, Uniform
 

@@ -13,9 +13,9 @@ from torch.testing import assert_close
 from sdgar.data.history import History
 from sdgar.errors import UsageError
 from sdgar.samplers import em
-from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.em import ExpectationMaximization, step
+from sdgar.samplers.generator import Frozen
 
 USERS, ITEMS, STATES = 6, 9, 3
 

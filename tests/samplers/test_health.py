@@ -7,8 +7,8 @@ import torch
 from torch.nn.functional import softplus
 
 from sdgar.contracts import Health
-from sdgar.samplers.ablations import Frozen
 from sdgar.samplers.decomposable import Decomposable
+from sdgar.samplers.generator import Frozen
 from sdgar.samplers.health import Target, health
 
 USERS, ITEMS, STATES = 40, 60, 8

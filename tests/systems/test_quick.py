@@ -7,8 +7,7 @@ import pytest
 import torch
 
 import sdgar
-from sdgar.discriminators.cosine import Cosine
-from sdgar.discriminators.start import start
+from sdgar.discriminators.cosine import Cosine, start
 from sdgar.errors import UsageError
 from sdgar.models.factors import Factors
 from sdgar.models.sum import Sum

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from sdgar.discriminators.picked import picked_values
-from sdgar.discriminators.vectors import Picks, Vectors
+from sdgar.discriminators.vectors import Picks, Vectors, picked_values
 from sdgar.errors import UsageError
 from sdgar.maths.sparse import SparseMatrix
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from sdgar.contracts import Covered, EpochStats, Health, Negatives, NotCovered, System
 from sdgar.engines import host
-from sdgar.engines.together import Together
-from sdgar.engines.torch_optimizers import torch_optimizer
-from sdgar.engines.visits import Visits
+from sdgar.engines.visits import Together, Visits
+from sdgar.maths import optimizers
 from sdgar.maths.optimizers import moments, take_moments
 from sdgar.maths.rng import Draws, Stream, torch_seed
 from sdgar.samplers.reject import KnownItems
 
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
+
 
 _DRAWS_AHEAD = 1 << 22
 """The number of negatives that are drawn at once. It is large because a sampler may have work to do
@@ -159,3 +160,90 @@ class EagerEngine:
         self._model.load_state_dict(parts.model)
         take_moments(self._optimizer, parts.optimizer)
         self._system.sampler.load_state(parts.sampler)
+
+
+def torch_optimizer(
+    record: optimizers.Optimizer, parameters: list[Parameter]
+) -> torch.optim.Optimizer:
+    """Return the torch optimiser that takes the steps that the record describes."""
+    match record:
+        case optimizers.LazyAdam():
+            return LazyAdam(parameters, record)
+        case optimizers.RowAdagrad():
+            return RowAdagrad(parameters, record)
+        case optimizers.Adam(learning_rate=rate, beta1=beta1, beta2=beta2, epsilon=epsilon):
+            return optimizers.lean(torch.optim.Adam)(
+                parameters, lr=rate, betas=(beta1, beta2), eps=epsilon, fused=True
+            )
+        case optimizers.SGD(learning_rate=rate):
+            return optimizers.lean(torch.optim.SGD)(parameters, lr=rate)
+    msg = f"no torch optimiser for {record}"
+    raise AssertionError(msg)
+
+
+@optimizers.lean
+class _RowWise(torch.optim.Optimizer):
+    """An optimiser that moves the rows a sparse gradient names, and all rows by a dense one."""
+
+    def __init__(self, parameters: list[Parameter], rate: float) -> None:
+        super().__init__(parameters, {"lr": rate})
+
+    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor, rate: float) -> None:
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Take one step of every parameter that has a gradient."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                grad = parameter.grad
+                if grad is None:
+                    continue
+                if grad.is_sparse:
+                    grad = grad.coalesce()
+                    rows_R, grad = grad.indices()[0], grad.values()
+                else:
+                    rows_R = torch.arange(len(grad), device=grad.device)
+                self._move(parameter, rows_R, grad, group["lr"])
+
+
+class LazyAdam(_RowWise):
+    """The optimiser that the record ``optimizers.LazyAdam`` describes."""
+
+    def __init__(self, parameters: list[Parameter], record: optimizers.LazyAdam) -> None:
+        super().__init__(parameters, record.learning_rate)
+        self._record = record
+        for parameter in parameters:
+            self.state[parameter] = {
+                "step": torch.zeros((), dtype=torch.int64),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+
+    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor, rate: float) -> None:
+        beta1, beta2 = self._record.beta1, self._record.beta2
+        state: dict[str, Any] = self.state[parameter]
+        state["step"] += 1
+        t = int(state["step"])
+        m = beta1 * state["exp_avg"][rows_R] + (1 - beta1) * grad
+        v = beta2 * state["exp_avg_sq"][rows_R] + (1 - beta2) * grad.square()
+        state["exp_avg"][rows_R], state["exp_avg_sq"][rows_R] = m, v
+        spread = (v / (1 - beta2**t)).sqrt() + self._record.epsilon
+        parameter[rows_R] -= rate / (1 - beta1**t) * m / spread
+
+
+class RowAdagrad(_RowWise):
+    """The optimiser that the record ``optimizers.RowAdagrad`` describes."""
+
+    def __init__(self, parameters: list[Parameter], record: optimizers.RowAdagrad) -> None:
+        super().__init__(parameters, record.learning_rate)
+        self._record = record
+        for parameter in parameters:
+            self.state[parameter] = {"sum": parameter.new_zeros(len(parameter))}
+
+    def _move(self, parameter: Parameter, rows_R: Tensor, grad: Tensor, rate: float) -> None:
+        sum_R = self.state[parameter]["sum"]
+        sum_R[rows_R] += grad.square().reshape(len(grad), -1).mean(dim=1)
+        spread_R = sum_R[rows_R].sqrt() + self._record.epsilon
+        spread = spread_R.reshape(-1, *(1,) * (grad.ndim - 1))
+        parameter[rows_R] -= rate * grad / spread

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from sdgar.arguments import at_least
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.cosine import Cosine, start
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.lightgcn import LightGCN
 from sdgar.discriminators.metric import Metric
 from sdgar.discriminators.sequence import Sequence
-from sdgar.discriminators.start import start
 from sdgar.discriminators.two_tower import TwoTower
 from sdgar.parts.register import Ingredients, register_discriminator
 from sdgar.parts.rules import temperature_of

@@ -14,11 +14,10 @@ from sdgar.contracts import Sampler
 from sdgar.errors import UsageError
 from sdgar.objectives import WeightedLogistic
 from sdgar.parts.register import Ingredients, register_sampler
-from sdgar.samplers.ablations import Frozen, Scrambled
 from sdgar.samplers.closed_form import Calibration, ClosedForm, Integrand, Target
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.samplers.em import ExpectationMaximization
-from sdgar.samplers.generator import Update
+from sdgar.samplers.generator import Frozen, Scrambled, Update
 from sdgar.samplers.nearest_items import NearestItems
 from sdgar.samplers.rank_by_factor import RankByFactor
 from sdgar.samplers.score_aware import FirstViolation, HardestOf

@@ -21,8 +21,7 @@ from torch import Tensor
 from sdgar.contracts import Engine, EpochStats, System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu import FusedGpuEngine, room_of
-from sdgar.engines.fused.gpu_room import Most
-from sdgar.engines.fused.gpu_rows import Rows
+from sdgar.engines.fused.gpu_tables import Most, Rows
 from sdgar.machine import cores
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.scale.block_engine import BlockEngine

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sdgar.data.interactions import Interactions
-from sdgar.discriminators.cosine import Cosine
+from sdgar.discriminators.cosine import Cosine, directions
 from sdgar.discriminators.factorization import MatrixFactorization
-from sdgar.discriminators.start import directions
 from sdgar.errors import UsageError
 from sdgar.maths.rng import Stream, uniform_line
 from sdgar.samplers.decomposable import Decomposable, tables_of_states

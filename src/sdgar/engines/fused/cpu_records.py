@@ -12,8 +12,8 @@ from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
-from sdgar.engines.fused.memory import all_minus_one, packed
 from sdgar.engines.fused.plan import CPU
+from sdgar.engines.fused.records import all_minus_one, packed
 from sdgar.engines.visits import STRIDES, Visits
 from sdgar.machine.memory import aligned
 from sdgar.maths.rng import Permutation

@@ -17,10 +17,9 @@ from torch import Tensor
 from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
-from sdgar.engines.fused.gpu_records import THETA_LIMIT, Draw
-from sdgar.engines.fused.gpu_room import Model, Most, Room
-from sdgar.engines.fused.gpu_rows import Rows
+from sdgar.engines.fused.gpu_tables import Model, Most, Room, Rows
 from sdgar.engines.fused.plan import GPU
+from sdgar.engines.fused.records import THETA_LIMIT, Draw
 from sdgar.maths.optimizers import LazyAdam
 from sdgar.maths.rng import Permutation, Stream, tail
 

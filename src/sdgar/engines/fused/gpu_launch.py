@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from sdgar.engines.fused.gpu_records import THETA_LIMIT, Draw, Loss, Pick, Scores, Step
-from sdgar.engines.fused.gpu_room import Room, power
+from sdgar.engines.fused.gpu_tables import Room, power
+from sdgar.engines.fused.records import THETA_LIMIT, Draw, Loss, Pick, Scores, Step
 from sdgar.maths.rng import Permutation
 
 if TYPE_CHECKING:
-    from sdgar.engines.fused.gpu_rows import Rows
+    from sdgar.engines.fused.gpu_tables import Rows
 
 
 def draw_chunk(

@@ -23,8 +23,7 @@ from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines import host
-from sdgar.engines.fused.gpu_records import Draw, Loss, Pick, Scores, Step
-from sdgar.engines.fused.memory import lined_up, packed
+from sdgar.engines.fused.records import Draw, Loss, Pick, Scores, Step, lined_up, packed
 from sdgar.machine.memory import aligned
 from sdgar.maths.optimizers import SGD, LazyAdam, RowAdagrad
 from sdgar.maths.rng import Stream, tail

@@ -1,14 +1,14 @@
-"""The records that the GPU's kernels read of the parts of a system.
-
-``kind`` is one of the constants of a module of ``kernels/triton``; the defaults are for kinds that
-do not read a field.
-"""
+"""Records that the GPU kernels read, and tables that the CPU kernels read."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
+
+from sdgar.machine.memory import aligned, is_aligned
 
 THETA_LIMIT = 64.0
 """The size beyond which a parameter has diverged; integer sums of gradients are scaled by it."""
@@ -106,3 +106,31 @@ class Step(NamedTuple):
     """The moments that are kept beside the parameters: first, second."""
     one_a_row: bool = False
     """Whether a row of parameters has one number of each moment, and not one for each."""
+
+
+def lined_up(tensor: Tensor) -> NDArray[Any]:
+    """Return the numbers of a tensor that nobody changes, from where a cache line starts.
+
+    They are copied only if they do not lie so already.
+    """
+    array = tensor.numpy()
+    if is_aligned(array):
+        return array
+    copy = aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+def packed(parameter: Tensor, columns: int) -> NDArray[np.float32]:
+    """Copy a parameter into column 0 of a table; the other columns are moments, and begin at 0."""
+    rows = parameter.detach().numpy()
+    table = aligned((len(rows), columns, *rows.shape[1:]))
+    table[:, 0], table[:, 1:] = rows, 0
+    return table
+
+
+def all_minus_one(n: int) -> NDArray[np.int32]:
+    """Allocate n places that point to nothing yet."""
+    table = aligned((n,), np.int32)
+    table[:] = -1
+    return table
