@@ -70,9 +70,9 @@ def closure(*modules: str) -> dict[str, int]:
                 "sdgar.discriminators.factorization",
             ],
             47,  # to become 40
-            5_303,  # to become 5,000
+            5_350,  # to become 5,000
         ),
-        (["sdgar.systems.bpr"], 207, 27_288),  # to become 120 and 15,000
+        (["sdgar.systems.bpr"], 200, 27_400),  # to become 120 and 15,000
     ],
     ids=["the eager engine", "the parts of the paper", "BPR"],
 )
