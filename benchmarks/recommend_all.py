@@ -33,8 +33,8 @@ import sdgar
 from common import command_without, machine, options_of, write_report
 from sdgar.data.history import History
 from sdgar.data.ids import Ids
+from sdgar.maths.rows import Rows
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.maths.transposing import Rows
 from sdgar.models.factors import Factors
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.sum import Sum

@@ -16,9 +16,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.kernels.numba import threads
-from sdgar.machine import cores, others
-from sdgar.machine.others import Free, Use, use, worth
+from sdgar.machine import cores, threads
+from sdgar.machine.cores import CoreUse, FreeCores, core_use, worth_threads
 
 
 @given(
@@ -26,18 +25,22 @@ from sdgar.machine.others import Free, Use, use, worth
 )
 def test_free_cores_are_those_that_others_left(of_others, own, n, t):
     start = time.perf_counter() - 1e4
-    later = Use(n, start + t, 5.0 + (of_others + own) * t, 1.0 + own * t)
-    uses = iter([Use(n, start, 5.0, 1.0), later])
-    free = Free(lambda: next(uses))
+    later = CoreUse(n, start + t, 5.0 + (of_others + own) * t, 1.0 + own * t)
+    uses = iter([CoreUse(n, start, 5.0, 1.0), later])
+    free = FreeCores(lambda: next(uses))
     assert free.look() == pytest.approx(n - of_others, abs=1e-6)
 
 
 def test_what_was_seen_long_ago_says_nothing_of_now():
     start = time.perf_counter() - 1e4
     uses = iter(
-        [Use(2, start, 0.0, 0.0), Use(2, start + 9, 18.0, 0.0), Use(2, start + 9.2, 18.2, 0.0)]
+        [
+            CoreUse(2, start, 0.0, 0.0),
+            CoreUse(2, start + 9, 18.0, 0.0),
+            CoreUse(2, start + 9.2, 18.2, 0.0),
+        ]
     )
-    free = Free(lambda: next(uses))
+    free = FreeCores(lambda: next(uses))
     assert free.look() == 2
     assert free.look() == pytest.approx(1)
 
@@ -45,36 +48,37 @@ def test_what_was_seen_long_ago_says_nothing_of_now():
 def test_within_a_window_nothing_is_read():
     reads = itertools.count()
 
-    def read() -> Use:
-        return Use(2, time.perf_counter(), 3.0 * next(reads), 0.0)
+    def read() -> CoreUse:
+        return CoreUse(2, time.perf_counter(), 3.0 * next(reads), 0.0)
 
-    free = Free(read)
+    free = FreeCores(read)
     assert {free.look() for _ in range(100)} == {2}
     assert next(reads) == 1
 
 
 def test_where_nothing_is_known_all_cores_are_free():
-    assert worth(Free(lambda: None).look(), 7) == 7
+    assert worth_threads(FreeCores(lambda: None).look(), 7) == 7
 
 
 def test_a_process_that_was_forked_begins_to_count_anew():
     start = time.perf_counter() - 1e4
     seen = [(start, 0.0, 50.0), (start + 0.2, 0.0, 1.0), (start + 0.6, 0.9, 1.5)]
-    uses = iter([Use(4, *one) for one in seen])
-    free = Free(lambda: next(uses))
+    uses = iter([CoreUse(4, *one) for one in seen])
+    free = FreeCores(lambda: next(uses))
     assert [free.look(), free.look()] == [4, pytest.approx(3)]
 
 
 def test_one_thread_goes_on_however_busy_the_cores_are():
-    assert [worth(free, 8) for free in (-3.0, 0.0, 1.4, 1.5, 7.6, 99.0)] == [1, 1, 1, 2, 8, 8]
+    found = [worth_threads(free, 8) for free in (-3.0, 0.0, 1.4, 1.5, 7.6, 99.0)]
+    assert found == [1, 1, 1, 2, 8, 8]
 
 
-def stat(tmp_path, monkeypatch, text: str) -> Use | None:
+def stat(tmp_path, monkeypatch, text: str) -> CoreUse | None:
     (tmp_path / "stat").write_text(text)
-    monkeypatch.setattr(others, "_STAT", tmp_path / "stat")
-    monkeypatch.setattr(others.os, "sched_getaffinity", lambda _: {0, 10}, raising=False)
-    monkeypatch.setattr(others.os, "sysconf", lambda _: 100)
-    return use()
+    monkeypatch.setattr(cores, "_STAT", tmp_path / "stat")
+    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {0, 10}, raising=False)
+    monkeypatch.setattr(cores.os, "sysconf", lambda _: 100)
+    return core_use()
 
 
 def test_only_own_cores_and_normal_work_count(tmp_path, monkeypatch):
@@ -100,9 +104,9 @@ def test_counts_that_cannot_be_read_are_no_counts(tmp_path, monkeypatch, text):
     assert stat(tmp_path, monkeypatch, text) is None
 
 
-@pytest.mark.skipif(use() is None, reason="this system does not count what its cores do")
+@pytest.mark.skipif(core_use() is None, reason="this system does not count what its cores do")
 def test_a_busy_neighbour_is_noticed_and_this_process_is_not():
-    free, n = Free(use), len(cores.os.sched_getaffinity(0))
+    free, n = FreeCores(core_use), len(cores.os.sched_getaffinity(0))
     count = "while True: sum(range(1000))"
     neighbours = [subprocess.Popen([sys.executable, "-S", "-c", count]) for _ in range(n)]
     try:

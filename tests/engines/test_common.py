@@ -9,7 +9,7 @@ import pytest
 
 from sdgar.errors import ResourceError
 from sdgar.kernels.compiled import outer
-from sdgar.kernels.numba.processes import ALARM, WORDS, meet_all
+from sdgar.kernels.numba.shared_epoch import ALARM, WORDS, meet_all
 from sdgar.kernels.numba.threads import take
 from sdgar.scale import shared_memory as common
 from sdgar.scale.workers import Workers

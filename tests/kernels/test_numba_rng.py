@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sdgar.kernels.numba import rng as numba_rng
-from sdgar.kernels.numba import wide_words
+from sdgar.kernels.numba import rng as wide_words
 from sdgar.maths import rng
 from sdgar.maths.rng import Draws, Permutation, Stream, index_and_fraction
 

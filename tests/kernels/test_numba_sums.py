@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdgar.kernels.compiled import outer
+from sdgar.kernels.numba.least_squares import add_rows
 from sdgar.kernels.numba.rows import WIDTH, row_at
-from sdgar.kernels.numba.sums import add_rows
 
 
 @outer

@@ -14,6 +14,7 @@ import torch
 from numba.core.errors import TypingError
 
 from sdgar.kernels.numba import threads as numba_threads
+from sdgar.machine.threads import share
 
 NAPPING = numba_threads._meeting(numba_threads._nap, numba_threads._let_nap)
 """The barrier of systems on which a thread cannot be woken."""
@@ -132,7 +133,7 @@ def test_every_row_is_taken_once_whoever_takes_it(rows, numbers, monkeypatch):
     def kernel(first, last, step):
         count_R[first:last] += step
 
-    numba_threads.share(kernel, rows, numbers, 2)
+    share(kernel, rows, numbers, 2)
     assert count_R.tolist() == [2] * rows
 
 
@@ -149,7 +150,7 @@ def test_a_thread_that_is_held_up_keeps_others_from_no_part_but_its_own(monkeypa
         if first == 0:
             assert rest_done.wait(20)
 
-    numba_threads.share(kernel, 160, 10**6)
+    share(kernel, 160, 10**6)
     assert sorted(taken) == list(range(0, 160, 10))
 
 
@@ -162,7 +163,7 @@ def test_an_error_in_a_part_reaches_the_caller(monkeypatch):
             raise ValueError("told")
 
     with pytest.raises(ValueError, match="told"):
-        numba_threads.share(kernel, 100, 10**6)
+        share(kernel, 100, 10**6)
 
 
 def test_every_thread_is_called_once_with_its_number():

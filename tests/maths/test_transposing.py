@@ -7,9 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.maths.places import InMemory
+from sdgar.maths.rows import InMemory, Rows, transposed
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.maths.transposing import Rows, transposed
 
 
 @given(

@@ -18,8 +18,7 @@ import sdgar
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, NumericalError, ResourceError, UsageError
 from sdgar.machine import cores
-from sdgar.maths.neighbours import Neighbourhoods
-from sdgar.maths.neighbours_on_threads import least_memory
+from sdgar.maths.neighbours import Neighbourhoods, least_memory
 from sdgar.maths.sparse import SparseMatrix
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.scale import item_weights as from_shards
@@ -86,8 +85,8 @@ def test_any_limit_gives_the_bytes_of_the_solution_in_memory(tmp_path_factory, s
     wanted = LocalItemWeights.solved(data, rule, data.weight_E if weighted else None, device=CPU)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cores, "threads", lambda: threads)
-        patch.setattr("sdgar.kernels.numba.threads._WORTH_THREADS", 0)
-        patch.setattr("sdgar.maths.neighbours_on_threads._LEAST", 1)
+        patch.setattr("sdgar.machine.threads._WORTH_THREADS", 0)
+        patch.setattr("sdgar.maths.neighbours._LEAST", 1)
         memory = least_memory(shards.n_items, k) + more
         own = weight_of if weighted else None
         found = item_weights_from_shards(shards, rule, own, work=folder, memory=memory)

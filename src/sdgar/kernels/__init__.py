@@ -1,1 +1,1 @@
-"""Compiled code for the CPU and the GPU; it imports nothing of the other rooms."""
+"""Compiled code for the CPU and the GPU; of the other packages it imports only ``machine``."""

@@ -3,7 +3,13 @@
 A process may run on fewer cores than the machine has: its affinity names the cores, a container's
 quota bounds the CPU seconds a second, and OMP_NUM_THREADS or ``torch.set_num_threads`` say what
 the user wants. The least of them counts, and ``torch.get_num_threads`` alone knows no quota. Work
-that many threads share also looks at how many cores other processes leave; see ``others.py``.
+that many threads share also looks at how many cores other processes leave::
+
+    free cores = cores - (CPU seconds of all processes - those of this one) / seconds
+
+Threads that wait for each other are no faster than the slowest of them, so a thread without a core
+of its own makes all of them slower. Linux counts what every core does; processes of low priority
+and waits for disks count as free. On other systems nothing is known, and all cores count as free.
 
 Nothing here imports torch by itself: large files are read by many threads and without it.
 """
@@ -15,16 +21,16 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from sdgar.machine.others import Free, use, worth
-
-_free = Free(use)
 _asked: ContextVar[int | None] = ContextVar("asked", default=None)
 """The number of threads that were asked for, while torch is limited to fewer."""
 
@@ -79,7 +85,7 @@ def threads() -> int:
 
 def threads_now(most: int) -> int:
     """Return how many of so many threads have a core now; other processes may want the cores."""
-    return worth(_free.look(), most) if most > 1 else 1
+    return worth_threads(_free.look(), most) if most > 1 else 1
 
 
 def _cores(machine: int, affinity: int) -> Cores:
@@ -132,11 +138,17 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def _openmp() -> ctypes.CDLL | None:
-    """Return the OpenMP library of torch's Arm builds; others do what torch was told."""
-    import torch
+    """Return the OpenMP library that torch's Arm builds have loaded, or None for other builds.
 
-    path = Path(torch.__file__).with_name("lib") / "libgomp.so.1"
-    return ctypes.CDLL(str(path)) if path.exists() else None
+    Other builds of torch load it under a name of their own, and need no such limit.
+    """
+    loaded_already = getattr(os, "RTLD_NOLOAD", 0)
+    if not loaded_already:
+        return None
+    try:
+        return ctypes.CDLL("libgomp.so.1", mode=loaded_already)
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -234,3 +246,88 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
     except (OSError, ValueError):  # no such file, no right to read it, or no possible name
         return ""
+
+
+_STAT = Path("/proc/stat")
+_WINDOW = 0.1
+"""The least seconds that are judged: cores are counted in hundredths of a second."""
+_LONG_AGO = 0.5
+"""Seconds after which what was seen says nothing of now: who used the cores then may be gone."""
+_TAKES = (0, 2, 5, 6)
+"""The columns of what a core does for processes of normal priority and for interrupts: user,
+system, irq, softirq. What other machines on the same hardware take is left out: it makes a thread
+slower, but leaving a core alone would not give it back."""
+
+
+class CoreUse(NamedTuple):
+    """What was used of some cores: the CPU seconds of all processes and of this one, by a clock."""
+
+    cores: int
+    clock: float
+    everyone: float
+    own: float
+
+
+class FreeCores:
+    """The cores that others left of late; ``look`` costs nothing between two windows.
+
+    After a long time without a look all cores count as free, until the next window ends.
+    """
+
+    def __init__(self, use: Callable[[], CoreUse | None]) -> None:
+        self._use, self._lock = use, threading.Lock()
+        self._before = use()
+        self._others = 0.0
+
+    def look(self) -> float:
+        """Return how many cores are free; without a bound where nothing is known."""
+        before = self._before
+        if before is None:
+            return math.inf
+        if time.perf_counter() - before.clock >= _WINDOW and self._lock.acquire(blocking=False):
+            try:
+                self._update()
+            finally:
+                self._lock.release()
+        return before.cores - self._others
+
+    def _update(self) -> None:
+        now, before = self._use(), self._before
+        self._before = now
+        if now is None or before is None or now.own < before.own:  # a process that was forked
+            return
+        if now.clock - before.clock > _LONG_AGO:
+            self._others = 0.0
+        elif now.clock > before.clock:
+            used = (now.everyone - before.everyone) - (now.own - before.own)
+            self._others = max(0.0, used / (now.clock - before.clock))
+
+
+def core_use() -> CoreUse | None:
+    """Return what was used so far of the cores that this process may run on; None if unknown."""
+    try:
+        with _STAT.open("rb") as file:
+            rows = [line.split() for line in file if line.startswith(b"cpu")]
+        ours = {b"cpu%d" % core for core in os.sched_getaffinity(0)}
+        taken = [sum(int(row[1 + column]) for column in _TAKES) for row in rows if row[0] in ours]
+        seconds = sum(taken) / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):
+        return None
+    if len(taken) < len(ours):
+        return None
+    return CoreUse(len(ours), time.perf_counter(), seconds, time.process_time())
+
+
+def worth_threads(free: float, most: int) -> int:
+    """Return how many threads have a core of their own, out of ``most``; at least one.
+
+    A thread that has its core for most of the time counts.
+
+    >>> from sdgar.machine.cores import worth_threads
+    >>> [worth_threads(free, 2) for free in (0.6, 1.0, 1.4, 1.6, 1.95)]
+    [1, 1, 1, 2, 2]
+    """
+    return max(1, math.floor(min(most, free + 0.5)))
+
+
+_free = FreeCores(core_use)

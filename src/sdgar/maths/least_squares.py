@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 from sdgar.errors import NumericalError, exhausted
 from sdgar.kernels.optional import kernels_of
 from sdgar.machine import cores
+from sdgar.machine.threads import share
 from sdgar.maths.sparse import SparseMatrix
 
 # Numbers in the largest array of a block of rows.
@@ -147,7 +148,7 @@ def _by_rows(
         kernels.improve(first, last, *arrays, *given)
 
     numbers = (1 + steps) * dim * (len(known.column_E) + dim * known.n_rows)
-    kernels.share(part, known.n_rows, numbers)
+    share(part, known.n_rows, numbers)
     return u_RD
 
 

@@ -38,7 +38,7 @@ Words = tuple[Array, Array, Array, Array]
 
 _MANY = 1 << 17
 """The number of rows from which on Numba computes the words faster."""
-_kernels = partial(kernels_of, "words")
+_kernels = partial(kernels_of, "rng")
 
 
 class Stream(IntEnum):
@@ -265,7 +265,7 @@ def _by_blocks(fill: Callable[[int, int], None], n_rows: int, numbers: int) -> N
         for first in range(0, n_rows, _BLOCK):
             fill(first, min(first + _BLOCK, n_rows))
     else:
-        from sdgar.kernels.numba.threads import share
+        from sdgar.machine.threads import share
 
         share(fill, n_rows, numbers, at_once=_BLOCK)
 

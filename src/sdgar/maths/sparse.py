@@ -18,18 +18,19 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
 from sdgar.kernels.optional import kernels_of
+from sdgar.machine.threads import share
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from sdgar.maths.transposing import Rows
+    from sdgar.maths.rows import Rows
 
 # Terms x_rj y_jc of a sparse product that are held at once, some 50 bytes each.
 _TERMS_ON_CPU, _TERMS_ON_GPU = 1 << 20, 1 << 24
 _DOTS = 1 << 20
 """The most entries whose two vectors are in memory at once."""
 _kernels = partial(kernels_of, "mixtures")
-_products = partial(kernels_of, "products")
+_products = partial(kernels_of, "sparse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ class SparseMatrix:
             )
             start_C1, met_E = other.start_R1, self.column_E
             numbers = int((start_C1[met_E + 1] - start_C1[met_E]).sum())
-            kernels.share(
+            share(
                 kernels.add_product, self.n_rows, numbers, *arrays, np.float32(scale),
                 out_RC.numpy(),
             )  # fmt: skip

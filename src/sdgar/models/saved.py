@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sdgar.maths.rows import Rows
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.maths.transposing import Rows
 from sdgar.storage.folders import DamagedError, Tensors
 
 if TYPE_CHECKING:

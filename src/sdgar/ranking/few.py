@@ -40,8 +40,8 @@ def scores_of_few(
 
     They lie in room that the next call of this thread may use again.
     """
-    from sdgar.kernels.numba.few import BLOCK, FOUR, add_memory, score_blocks
-    from sdgar.kernels.numba.threads import share
+    from sdgar.kernels.numba.topk import BLOCK, FOUR, add_memory, score_blocks
+    from sdgar.machine.threads import share
 
     factors, n = parts.factors, len(users_B)
     u_BD, v_ID, bias_I = (t.detach() for t in (factors.user_UD, factors.item_ID, factors.bias_I))

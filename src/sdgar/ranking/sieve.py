@@ -103,7 +103,7 @@ class Sieve(Finder):
         blocked_I: NDArray[np.bool_] | None,
     ) -> TopK | None:
         from sdgar.kernels.numba.sieve import BLOCK, best, in_integers, integer_products
-        from sdgar.kernels.numba.threads import share
+        from sdgar.machine.threads import share
 
         n, (n_items, dim) = len(users_T), self._q_ID.shape
         u_BD, p_BD = np.empty((n, dim), np.float32), np.empty((n, dim), np.int8)

@@ -100,7 +100,7 @@ class Sweep(Finder):
     ) -> TopK | None:
         from sdgar.kernels.numba.sieve import in_integers
         from sdgar.kernels.numba.sweep import TILE, sweep
-        from sdgar.kernels.numba.threads import share
+        from sdgar.machine.threads import share
 
         (n_items, width), dim = self._table.q_ID.shape, self._v_ID.shape[1]
         c_P, q_PD, rest, longest = self._table

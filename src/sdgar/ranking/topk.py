@@ -224,7 +224,7 @@ class _OnThreads:
         self, kernel: Callable[..., int], rows: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Give items and scores, best first, ``rows`` users at a time in every thread."""
-        from sdgar.kernels.numba.threads import share
+        from sdgar.machine.threads import share
 
         bad: list[tuple[int, int]] = []
 
@@ -261,7 +261,7 @@ class _OnThreads:
 
     def _rank_parts(self, parts: Parts, block: slice) -> int:
         """Rank one block of a model of vectors, and of a memory beside them, each row at once."""
-        from sdgar.kernels.numba.finish import finish_rows
+        from sdgar.kernels.numba.topk import finish_rows
 
         users_B = self._users_T[block]
         factors = parts.factors

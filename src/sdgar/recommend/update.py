@@ -18,8 +18,8 @@ from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
+from sdgar.maths.rows import Rows
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.maths.transposing import Rows
 from sdgar.models.by_history import HistoryScores
 from sdgar.models.fold_in import NewContexts
 from sdgar.models.model import Model

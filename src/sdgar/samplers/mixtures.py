@@ -73,7 +73,7 @@ def on_threads(
     if chunks == 1 or device.type != "cpu" or _kernels("cpu") is None:
         part(0, chunks)
         return
-    from sdgar.kernels.numba.threads import share
+    from sdgar.machine.threads import share
 
     with cores.torch_aside():
         share(part, chunks, numbers, at_once=1)

@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 
 from sdgar.arguments import a_path, of_kind
 from sdgar.errors import DataError
-from sdgar.maths.neighbours import Neighbourhoods
-from sdgar.maths.neighbours_on_threads import OnThreads, Progress, block_of
+from sdgar.maths.neighbours import Neighbourhoods, OnThreads, Progress, block_of
+from sdgar.maths.rows import Rows
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.maths.transposing import Rows
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.models.saved import check_csr
 from sdgar.scale.shards import Shard, Shards

@@ -187,7 +187,7 @@ class SharedCpuEngine(FusedCpuEngine):
     def _run_batches(self, keys: Any, *args: Any) -> None:
         """Run all batches; between the halves of one, machines exchange their factors."""
         from sdgar.kernels.numba import shared_epoch
-        from sdgar.kernels.numba.processes import WORDS
+        from sdgar.kernels.numba.shared_epoch import WORDS
         from sdgar.kernels.numba.threads import run
         from sdgar.kernels.records import laid
 

@@ -22,8 +22,8 @@ from sdgar.errors import UsageError
 from sdgar.machine import cores
 from sdgar.machine.memory import allocated_bytes
 from sdgar.maths.rng import Stream, check_seed
+from sdgar.maths.rows import Rows
 from sdgar.maths.sparse import SparseMatrix
-from sdgar.maths.transposing import Rows
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.samplers.dislikes import share_of
 from sdgar.scale.block_engine import BlockedUsers, BlockEngine

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba.threads import share
+from sdgar.machine.threads import share
 
 
 def quantize(weight_RN: Tensor, top_R1: Tensor, scale: float, bits: int) -> Tensor:

@@ -22,9 +22,6 @@ import numpy as np
 
 from sdgar.kernels.compiled import inner, outer, summing
 from sdgar.kernels.numba.math import exp_negative
-from sdgar.kernels.numba.threads import share
-
-__all__ = ["attend", "share", "slopes"]
 
 
 @summing

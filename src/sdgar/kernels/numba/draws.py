@@ -13,7 +13,6 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, variant
-from sdgar.kernels.numba.choice import chosen, quotient, reciprocal
 from sdgar.kernels.numba.known import (
     ask_whether_known,
     is_among,
@@ -21,10 +20,10 @@ from sdgar.kernels.numba.known import (
     near_nth_unknown,
     nth_unknown_near,
 )
-from sdgar.kernels.numba.rng import index_and_fraction, words
+from sdgar.kernels.numba.math import chosen, quotient, reciprocal
+from sdgar.kernels.numba.rng import index_and_fraction, words, words_of_all
 from sdgar.kernels.numba.rows import dot_rows, row_at
 from sdgar.kernels.numba.threads import prefetch, prefetch_row
-from sdgar.kernels.numba.wide_words import words_of_all
 
 MAX_TRIES = 16
 AHEAD = 6

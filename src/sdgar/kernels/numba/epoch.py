@@ -27,11 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer, variant
-from sdgar.kernels.numba.choice import chosen, quotient, reciprocal
 from sdgar.kernels.numba.contexts import add_up, ask_for, hand_down, move_row
 from sdgar.kernels.numba.draws import Bins, Drawn, continue_draws, start_draws
 from sdgar.kernels.numba.losses import Scored, few_slopes, gradient, weigh
-from sdgar.kernels.numba.owners import owns
+from sdgar.kernels.numba.math import chosen, quotient, reciprocal
 from sdgar.kernels.numba.picks import pick, propose
 from sdgar.kernels.numba.rng import permuted
 from sdgar.kernels.numba.rows import add_row, clear_row, row_at, scale_row
@@ -52,6 +51,21 @@ from sdgar.kernels.numba.visits import (
     find_rows,
 )
 from sdgar.kernels.records import Laid
+
+_SPREAD, _LOW, _HALF = np.uint64(0x9E3779B1), np.uint64(0xFFFFFFFF), np.uint64(32)
+_LINE = np.uint64(4)
+
+
+@inner
+def owns(own: Any, shares: Any, row: Any) -> Any:
+    """Return whether a row belongs to share ``own`` of so many shares.
+
+    Rows go together 16 at a time, into the share of 2^32 that a multiple of their number lies in:
+    two threads never write to one cache line of a table with one number a row.
+    """
+    place = ((np.uint64(row) >> _LINE) * _SPREAD) & _LOW
+    return np.int64(place * np.uint64(shares) >> _HALF) == own
+
 
 _BLOCK = 96
 """The rows of a block of visits: those of all blocks under way fit in the caches of a core."""

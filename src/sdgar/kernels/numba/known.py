@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.kernels.compiled import inner, outer
-from sdgar.kernels.numba.choice import chosen
+from sdgar.kernels.numba.math import chosen
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.threads import prefetch
 

@@ -1,7 +1,13 @@
-"""Arithmetic in float32 without calls, so that loops over negatives become vectors."""
+"""Arithmetic without calls, branches or divisions, so that loops become vectors.
+
+A processor continues with a guess of which way a branch will go, and discards that work where the
+guess was wrong. What depends on random draws cannot be guessed: ``chosen`` computes both ways and
+selects one of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,3 +80,35 @@ def softplus_and_sigmoid(s: Any) -> Any:
 def dot(user_UCD: Any, item_ICD: Any, user: Any, item: Any) -> Any:
     """u_c · v_i, from tables whose rows begin with the parameters."""
     return dot_rows(row_at(user_UCD, user), row_at(item_ICD, item), user_UCD.shape[2])
+
+
+_ONE, _HALF = np.uint64(1), np.uint64(32)
+
+
+@intrinsic
+def chosen(typing_context: Any, condition: Any, one: Any, other: Any) -> Any:
+    """Return ``one`` where the condition is true, else ``other``, which has the same type."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Sequence[Any]) -> Any:
+        condition, one, other = given
+        found = builder.select(condition, one, other)
+        found.set_metadata("unpredictable", builder.module.add_metadata([]))
+        return found
+
+    return one(types.boolean, one, one), code
+
+
+@inner
+def reciprocal(n: Any) -> Any:
+    """Return m = ⌊2^(32 + b) / n⌋ + 1, where n ≤ 2^b, and 32 + b, as ``quotient`` takes them."""
+    bits = np.uint64(0)
+    while _ONE << bits < np.uint64(n):
+        bits += _ONE
+    shift = _HALF + bits
+    return (_ONE << shift) // np.uint64(n) + _ONE, shift
+
+
+@inner
+def quotient(e: Any, m: Any, shift: Any) -> Any:
+    """Return ⌊e / n⌋ for 0 ≤ e < 2^31 and the reciprocal of n, without a division."""
+    return np.int64((np.uint64(e) * m) >> shift)

@@ -13,7 +13,8 @@ from sdgar.kernels.numba.draws import entry_in
 from sdgar.kernels.numba.math import exp_negative
 from sdgar.kernels.numba.rng import index_and_fraction, words
 from sdgar.kernels.numba.rows import add_row, dot_rows, row_at
-from sdgar.kernels.numba.threads import prefetch, share
+from sdgar.kernels.numba.threads import prefetch
+from sdgar.machine.threads import share
 
 _BLOCK = 128
 """Draws whose table entries are asked for at once."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sdgar.machine.threads import share
 from sdgar.models.networks.rectangles import Rectangles
 
 
@@ -83,7 +84,7 @@ def _share(name: str, packed: Packed, x_TE: Tensor, bias_HL: Tensor, *others: Te
         for some in ((packed.start_S, length_S, x_TE, bias_HL), others)
     )
     numbers = int((length_S * (length_S + 1)).sum()) // 2 * x_TE.shape[1]
-    kernels.share(getattr(kernels, name), len(length_S), numbers, *own, scale, *rest)
+    share(getattr(kernels, name), len(length_S), numbers, *own, scale, *rest)
 
 
 @cache

@@ -1,19 +1,33 @@
 """The rows of a sparse matrix as arrays of NumPy, and its columns, by compiled kernels.
 
-The arrays may lie in memory or in mapped files. Columns are filled a window at a time: what is
-written in random order then fits in memory, whatever the size of the matrix.
+The arrays are in RAM or in mapped files (``Place``). Columns are filled a window at a time: what is
+written in random order then fits in RAM, whatever the size of the matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sdgar.maths.places import Place
+
+class Place(Protocol):
+    """A place for arrays, such as files that are mapped into memory."""
+
+    def array(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return a new array to be filled."""
+        ...
+
+
+class InMemory:
+    """A place in the memory of the process."""
+
+    def array(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return a new array to be filled; memory needs no names."""
+        return np.empty(shape, dtype)
 
 
 def _none() -> NDArray[np.float32]:
@@ -46,11 +60,11 @@ def transposed(
     ``name`` is where the arrays are put in their place, and ``dtype`` the type of a row's number.
     ``window`` is the number of entries that are written at a time; None writes all at once.
     """
-    from sdgar.kernels.numba import transposing
+    from sdgar.kernels.numba import sparse
 
     start_C1 = place.array(f"{name}.start", n_columns + 1, np.int64)
     start_C1[:] = 0
-    transposing.count(rows.column_E, start_C1[1:])
+    sparse.count(rows.column_E, start_C1[1:])
     np.cumsum(start_C1, out=start_C1)
     n_entries = int(start_C1[-1])
     row_E, weight_E = place.array(f"{name}.row", n_entries, dtype), _none()
@@ -58,7 +72,7 @@ def transposed(
         weight_E = place.array(f"{name}.weight", n_entries, np.float32)
     next_C = start_C1[:-1].copy()
     for first, last in _windows(start_C1, window or n_entries):
-        transposing.gather(
+        sparse.gather(
             first, last, rows.start_R1, rows.column_E, rows.weight_E, next_C, row_E, weight_E
         )
     return Rows(start_C1, row_E, weight_E)
