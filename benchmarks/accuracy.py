@@ -321,7 +321,7 @@ def plot_draws(report: Path, figure: Path) -> None:
     for run in lines_of(report):
         if "error" not in run:
             settings = run["settings"]
-            of = reached[settings["proposal"]]
+            of = reached[settings["sampler"]]
             of.setdefault(settings["n_negatives"], []).append(run["valid"])
     fig = Figure(figsize=(6, 4), layout="constrained")
     axes = fig.subplots()

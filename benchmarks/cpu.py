@@ -108,7 +108,7 @@ def sdgar_step(
         "rounds": rounds,
         "rows": rows,
         "generator": {
-            "states": recipes["adagrad, private"].states,
+            "states": recipes["adagrad, private"].sampler.states,
             "refit_seconds": refit,
             "epoch_seconds": epoch,
             "refit_over_epoch": refit / epoch,
@@ -208,12 +208,12 @@ def bytes_a_positive(recipe: BPR | SDGAR, data: Interactions) -> float:
     probes of alias tables a negative, a cache line each, and K probabilities of the user and of
     each negative. Biases, sums of squares and the filter of known pairs are left out.
     """
-    n, p = recipe.n_negatives, recipe.positives_per_visit
+    n, p = recipe.n_negatives, recipe.sampler.positives_per_visit
     visits = int((-(-np.diff(data.indptr_U1) // p)).sum()) / len(data)
     columns = 3 if recipe.optimizer == "lazy-adam" else 1
     moved = 2 * 4 * recipe.dim * columns * (1 + visits * (1 + n)) + 8
     if isinstance(recipe, SDGAR):
-        moved += visits * (2 * LINE * n + 4 * recipe.states * (1 + n))
+        moved += visits * (2 * LINE * n + 4 * recipe.sampler.states * (1 + n))
     return moved
 
 

@@ -368,7 +368,7 @@ def memory() -> list[Job]:
     everywhere = (*DATASETS, *FURTHER)
     alone = [job(d, name, 0, "validated") for name in ("local-ease", "quick") for d in everywhere]
     return alone + [
-        job(data, "sdsoftmax", seed, "validated", memory=weight)
+        job(data, "sdsoftmax", seed, "validated", item_memory=weight)
         for seed, data, weight in itertools.product(SEEDS, everywhere, (0.0, None))
     ]
 

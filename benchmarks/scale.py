@@ -165,7 +165,7 @@ def items(options: Any) -> None:
         users, rows = (300, 4_000) if options.quick else (50_000, 2_000_000)
         shape = Shape(users=users, items=n_items, interactions=rows, concentration=0.3)
         data = generate(shape, seed=0)
-        sdsoftmax_engine(data, dim=64, sweeps=1)  # compiles for this shape
+        sdsoftmax_engine(data, dim=64, similarity__sweeps=1)  # compiles for this shape
         seconds: dict[str, float] = {}
 
         def timed(name: str, work: Callable[[], Any], into: dict[str, float] = seconds) -> Any:

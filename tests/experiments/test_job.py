@@ -35,7 +35,7 @@ def test_a_job_comes_back_from_the_folder_of_its_run(tmp_path):
         found = interrupted(tmp_path / "run")
     assert json.dumps(asdict(found)) == json.dumps(asdict(told))  # JSON has no tuples
     assert found.read_options().context == ("user",)
-    assert found.estimator().get_params() == told.settings
+    assert found.estimator().plain_params() == told.settings
 
 
 def test_a_setting_that_the_system_does_not_have_is_not_dropped():
@@ -61,7 +61,7 @@ def test_a_job_trains_measures_and_saves(tmp_path):
     [
         (("--sampler", "hardest", "--objective", "sdsoftmax"), "HardestOf"),
         (("--set", "l2=-1"), "l2"),
-        (("--set", "early_stopping__every=0"), "evaluate_every"),
+        (("--set", "early_stopping__every=0"), "early_stopping__every"),
         (("--protocol", "papre"), "papre"),
     ],
 )

@@ -165,8 +165,8 @@ def test_a_line_about_the_system_has_what_is_not_default_and_what_a_rule_decides
     assert said.startswith("system composed · sampler=uniform rule optimizer=adagrad")
     assert "learning_rate=0.15" in said
     by_rule = (
-        "rule epochs=12 batch_size=2048 positives_per_visit=2 neighbours=50 tau=0.5 by the number "
-        "of training rows; --set overrides it"
+        "rule epochs=12 batch_size=2048 sampler__positives_per_visit=2 "
+        "item_memory__neighbours=50 tau=0.5 by the number of training rows; --set overrides it"
     )
     assert said.endswith(f"system sdsoftmax · defaults {by_rule}")
 
@@ -230,7 +230,7 @@ def test_training_is_stopped_by_the_metric_that_is_named(tmp_path):
     train_rows, valid = rows(), rows()
     with pytest.warns(UserWarning, match="training rows"):
         model = BPR(**QUICK, early_stopping__metric="recall@3").fit(train_rows, valid)
-    assert model.recommender_.about["hyper_parameters"]["metric"] == "recall@3"
+    assert model.recommender_.about["hyper_parameters"]["early_stopping__metric"] == "recall@3"
     words = ("--system", "bpr", *FEW, "--metric", "recall@3", "--json")
     done = sdgar("train", events(tmp_path), "--out", tmp_path / "run", *words)
     told = result_of(done)
@@ -240,7 +240,9 @@ def test_training_is_stopped_by_the_metric_that_is_named(tmp_path):
 
 
 def test_the_default_metric_gives_the_same_model_named_or_not():
-    one, other = (BPR(**QUICK, **more).fit(rows()) for more in ({}, {"metric": "ndcg@50"}))
+    one, other = (
+        BPR(**QUICK, **more).fit(rows()) for more in ({}, {"early_stopping__metric": "ndcg@50"})
+    )
     assert torch.equal(one.recommender_.factors.user_UD, other.recommender_.factors.user_UD)
 
 

@@ -66,12 +66,12 @@ def test_log_q_sums_to_one_and_is_what_is_drawn(name):
 def test_systems_draw_them_or_say_why_not():
     data = rated()
     for kind in (sdgar.BPR, sdgar.DNS, sdgar.SDGAR, sdgar.SDSoftmax, sdgar.AOBPR):
-        model = kind(**QUICK, dislikes=P)
+        model = kind(**QUICK, sampler__dislikes=P)
         assert isinstance(model.compose(data, seed=0).sampler, WithDislikes)
         model.fit(data)
     for kind in (sdgar.WARP, sdgar.CML):
         with pytest.raises(UsageError, match="estimates ranks from draws that are uniform"):
-            kind(**QUICK, dislikes=P).fit(data)
+            kind(**QUICK, sampler__dislikes=P).fit(data)
     with pytest.raises(UsageError, match="from 0 to below 1"):
         sdgar.BPR(**QUICK, sampler__dislikes=1.0).fit(data)
     bare = Interactions.from_arrays([1, 1, 2], [1, 2, 3])
@@ -87,7 +87,7 @@ def test_systems_draw_them_or_say_why_not():
     ],
 )  # fmt: skip
 def test_the_fused_engine_of_the_cpu_draws_them_or_says_why_not(kind, why):
-    system = kind(**QUICK, dislikes=P).compose(rated(), seed=0)
+    system = kind(**QUICK, sampler__dislikes=P).compose(rated(), seed=0)
     said = plan.CPU.misfit(system)
     assert said is None if why is None else str(said).startswith(why)
     assert "no kernel for the sampler WithDislikes" in str(plan.GPU.misfit(system))
