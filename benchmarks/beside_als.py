@@ -31,7 +31,7 @@ from sdgar.maths.rng import Stream
 from sdgar.models.factors import Factors
 from sdgar.scale.run import TEST_SHARE
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.held import Held, Without, hold
+from sdgar.scale.shards.views import Held, Without, hold
 from sdgar.scale.training import VALID_SHARE
 from shards import watched
 

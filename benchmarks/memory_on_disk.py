@@ -31,7 +31,7 @@ from sdgar.maths.neighbours import Neighbourhoods
 from sdgar.models.item_weights import LocalItemWeights
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.shards.views import Blocks
 from shards import make_direct
 
 RULE = Neighbourhoods(k=50, l2=20.0, shrink=10.0, beta=0.5)

@@ -35,7 +35,7 @@ from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.needs import START_ROWS
 from sdgar.scale.new_users import with_new_users
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.shards.views import Blocks
 from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.systems.sdsoftmax import SDSoftmax
 from shards import make_direct

@@ -38,10 +38,8 @@ from numpy.typing import NDArray
 from common import machine, options_of, write_report
 from sdgar.data.account import RowAccount
 from sdgar.data.id_file import value_arrays
-from sdgar.scale.shards.files import write_arrays
-from sdgar.scale.shards.hashing import shard_of
-from sdgar.scale.shards.manifest import Part, write_described
-from sdgar.scale.shards.writing import write_shard
+from sdgar.scale.shards.format import Part, write_arrays, write_described
+from sdgar.scale.shards.writing import shard_of, write_shard
 from sdgar.storage import folders
 
 PART_ROWS = 5_000_000

@@ -23,8 +23,7 @@ from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.new_users import with_new_users
 from sdgar.scale.run import run_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.shards.held import Without
+from sdgar.scale.shards.views import Blocks, Without
 from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk
 
 from .compositions import GPU as DEVICE

@@ -24,8 +24,7 @@ from sdgar.models.item_weights import LocalItemWeights
 from sdgar.scale import item_weights as from_shards
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.shards.held import Without, hold
+from sdgar.scale.shards.views import Blocks, Without, hold
 from sdgar.storage.folders import DamagedError
 
 from ..maths.test_neighbours import dense, oracle

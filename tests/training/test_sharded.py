@@ -14,8 +14,7 @@ from sdgar.data.synthetic import Shape, generate
 from sdgar.errors import ArtifactError, DataError, ResourceError, StoppedError, UsageError
 from sdgar.scale.run import needs_of, run_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.shards.held import Without, hold
+from sdgar.scale.shards.views import Blocks, Without, hold
 from sdgar.scale.training import fit_shards
 from sdgar.scale.users import UsersOnDisk
 

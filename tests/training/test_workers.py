@@ -19,8 +19,7 @@ from sdgar.samplers import sampled_sums
 from sdgar.scale import meeting, workers
 from sdgar.scale.run import TEST_SHARE, run_shards
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.shards.held import Without, hold
+from sdgar.scale.shards.views import Blocks, Without, hold
 from sdgar.scale.training import VALID_SHARE
 
 from .workers import CHUNK, Task, run_together

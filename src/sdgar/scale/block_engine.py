@@ -39,7 +39,7 @@ from sdgar.scale.workers import ALONE, Workers
 if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
     from sdgar.models.factors import Factors
-    from sdgar.scale.shards.blocks import Blocks
+    from sdgar.scale.shards.views import Blocks
 
 _CPU = torch.device("cpu")
 

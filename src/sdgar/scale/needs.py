@@ -16,7 +16,7 @@ from sdgar.arguments import at_least
 from sdgar.errors import ResourceError
 from sdgar.machine.memory import free_bytes
 from sdgar.scale.conveyor import SLOTS
-from sdgar.scale.shards.blocks import Blocks
+from sdgar.scale.shards.views import Blocks
 
 if TYPE_CHECKING:
     from typing import Self

@@ -24,7 +24,7 @@ from sdgar.recommend.recommender import most_popular
 from sdgar.runs.run import RunResult, summary_of
 from sdgar.runs.workspace import WORK, Workspace, partial_of
 from sdgar.scale.needs import RamNeeds, ram_needs
-from sdgar.scale.shards.held import Held, Without, hold
+from sdgar.scale.shards.views import Held, Without, hold
 from sdgar.scale.training import OnShards, follow_on_shards, require_on_gpu, train_on_shards
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import CHECKPOINT_SECONDS, KS, TEST_USERS

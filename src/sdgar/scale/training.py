@@ -30,8 +30,7 @@ from sdgar.scale.block_engine import BlockedUsers, BlockEngine
 from sdgar.scale.gpu_block_engine import GpuBlockEngine
 from sdgar.scale.item_weights import item_weights_from_shards
 from sdgar.scale.needs import START_ROWS, gpu_needs
-from sdgar.scale.shards.blocks import Blocks
-from sdgar.scale.shards.held import Held, Without, hold
+from sdgar.scale.shards.views import Blocks, Held, Without, hold
 from sdgar.scale.users import UsersInRam, UsersOnDevice, UsersOnDisk, UserStore
 from sdgar.scale.workers import ALONE, Workers
 from sdgar.settings import TOGETHER

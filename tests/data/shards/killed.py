@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sdgar.errors import SdgarError
 from sdgar.scale.shards.build import shard_files
-from sdgar.scale.shards.limits import Limits
+from sdgar.scale.shards.runs import Limits
 
 EVENTS = ("open", "os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir")
 DONE = 3

@@ -17,8 +17,8 @@ from sdgar.data.readers import ReadOptions, read_files
 from sdgar.errors import DataError, ResourceError, SdgarError, SdgarWarning, UsageError
 from sdgar.scale.shards import Shards
 from sdgar.scale.shards.build import shard_files
-from sdgar.scale.shards.limits import Limits
-from sdgar.scale.shards.ranks import write_ranks
+from sdgar.scale.shards.merging import write_ranks
+from sdgar.scale.shards.runs import Limits
 
 SMALL = Limits(block_bytes=400, run_rows=13)
 
@@ -257,7 +257,7 @@ def test_a_context_of_several_fields_is_refused(file, tmp_path):
 
 
 def test_too_little_memory_for_a_shard_is_said_with_a_cure(file, tmp_path, monkeypatch):
-    monkeypatch.setattr("sdgar.scale.shards.limits._SHARD_ROW_BYTES", 1 << 25)
+    monkeypatch.setattr("sdgar.scale.shards.runs._SHARD_ROW_BYTES", 1 << 25)
     with pytest.raises(ResourceError, match=r"Make more shards, such as --shards \d+"):
         shard_files([file], tmp_path / "s", n_shards=2)
     with pytest.raises(UsageError, match="at least 256MiB"):

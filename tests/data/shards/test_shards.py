@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sdgar
 from sdgar.errors import ArtifactError, SdgarError, UsageError
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.hashing import shard_of
+from sdgar.scale.shards.writing import shard_of
 
 MASK = (1 << 64) - 1
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import sdgar
 from sdgar.errors import SdgarError, UsageError
 from sdgar.scale.shards import Shards
-from sdgar.scale.shards.selection import kth_smallest
-from sdgar.scale.shards.splitting import split_shards
+from sdgar.scale.shards.splitting import kth_smallest, split_shards
 
 from ...cli.test_cli import sdgar as command
 from .test_shards import data_sets

@@ -71,7 +71,7 @@ def shard(
     same command goes on where it was.
     """
     from sdgar.scale.shards.build import shard_files
-    from sdgar.scale.shards.limits import Limits
+    from sdgar.scale.shards.runs import Limits
 
     limits = Limits(memory=bytes_of("--ram")(ram))
     screen = Screen(as_json=as_json)
@@ -165,7 +165,7 @@ class SplitShards:
 
     def claims(self, files: Sequence[Any]) -> bool:
         """Return whether the input is one folder of shards."""
-        from sdgar.scale.shards.manifest import is_shards
+        from sdgar.scale.shards.format import is_shards
 
         return len(files) == 1 and isinstance(files[0], Path) and is_shards(files[0])
 

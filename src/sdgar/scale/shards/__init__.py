@@ -9,8 +9,7 @@ Items have the numbers that they have in a load in memory. Users are numbered sh
 ``rank_U`` of a shard tells the number that each of its users has in a load in memory.
 """
 
-from sdgar.scale.shards.manifest import is_shards
-from sdgar.scale.shards.shard import Shard
-from sdgar.scale.shards.shards import Shards
+from sdgar.scale.shards.format import is_shards
+from sdgar.scale.shards.shards import Shard, Shards
 
 __all__ = ["Shard", "Shards", "is_shards"]

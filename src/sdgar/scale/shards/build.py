@@ -32,16 +32,18 @@ from sdgar.data.readers.load import seen_sentence, weights_sentence
 from sdgar.data.readers.problems import ProblemLog
 from sdgar.data.readers.survey import Decided, Survey
 from sdgar.errors import SdgarWarning, UsageError
-from sdgar.scale.shards.files import write_plain
-from sdgar.scale.shards.inputs import Inputs
-from sdgar.scale.shards.limits import Limits
-from sdgar.scale.shards.merging import all_items, kind_of, read_stage, write_numbers, write_stage
-from sdgar.scale.shards.ranks import write_ranks
-from sdgar.scale.shards.runs import Run, as_column, read_run, write_run
-from sdgar.scale.shards.sealing import seal_all, seal_shard, weighing
-from sdgar.scale.shards.shard import ids_in
-from sdgar.scale.shards.shards import Shards
-from sdgar.scale.shards.workplace import Workplace
+from sdgar.scale.shards.format import write_plain
+from sdgar.scale.shards.merging import (
+    all_items,
+    kind_of,
+    read_stage,
+    write_numbers,
+    write_ranks,
+    write_stage,
+)
+from sdgar.scale.shards.runs import Inputs, Limits, Run, as_column, read_run, write_run
+from sdgar.scale.shards.shards import Shards, ids_in
+from sdgar.scale.shards.workplace import Workplace, seal_all, seal_shard, weighing
 from sdgar.scale.shards.writing import require_free, require_shards
 from sdgar.storage import folders
 

@@ -1,4 +1,4 @@
-"""Runs: judged rows of the input, in the order of their shards, as files to merge later.
+"""Read files chunk by chunk, and write runs: checked rows of the input, in the order of their shards, as files to merge later.
 
 A run is what fits in memory at once. Its ids are tables of its own, so that runs do not depend on
 each other: rows hold places in these tables. Users and rows lie in the order of the shards, and
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,134 @@ from numpy.typing import NDArray
 
 from sdgar.data import kinds
 from sdgar.data.id_file import value_arrays
+from sdgar.data.read_options import ReadOptions
+from sdgar.data.readers.chunks import Chunk
 from sdgar.data.readers.cleaning import Judged, Verdict
-from sdgar.data.readers.columns import Columns
+from sdgar.data.readers.columns import Columns, resolve
+from sdgar.data.readers.files import SourceFile, find_files, reading
 from sdgar.data.readers.indexing import fits, indexed
 from sdgar.data.readers.problems import Place, Problem, ProblemLog
-from sdgar.scale.shards.files import file_of, mapped, write_plain
-from sdgar.scale.shards.hashing import shard_of
-from sdgar.storage import folders
+from sdgar.data.readers.sources import Source, opened, with_folders
+from sdgar.data.sources import is_source
+from sdgar.errors import ResourceError, UsageError
+from sdgar.scale.shards.format import file_of, mapped, write_plain
+from sdgar.scale.shards.writing import shard_of
+from sdgar.storage import folders, remote
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Files whose columns are known, and which of them play which part."""
+
+    files: list[SourceFile]
+    """The files, in the order in which they are read."""
+    sources: list[Source]
+    """The columns of each, and how its rows are read."""
+    columns: Columns
+    """The columns that are used."""
+    notes: list[str]
+    """The sentences that a person should be warned with."""
+
+    @classmethod
+    def find(cls, paths: Sequence[str | Path], options: ReadOptions) -> Inputs:
+        """Find the files of names, patterns and folders, and look at their columns."""
+        paths = remote.here(paths)
+        if any(is_source(path) for path in paths):
+            raise UsageError(
+                "shards are made of files, and a store is none. Write its events to a file with "
+                "`sdgar data export`.",
+                code="bad_store",
+            )
+        notes: list[str] = []
+        partitions = with_folders(paths)
+        files = [
+            replace(file, partition=partitions[file.path])
+            for file in find_files(list(partitions), options.separator, notes)
+        ]
+        sources = opened(files, options, notes)
+        columns, told = resolve(sources[0].names, options)
+        return cls(files, sources, columns, [*notes, *told])
+
+    @property
+    def untyped(self) -> bool:
+        """True if the files are text, whose ids may spell integers."""
+        return self.files[0].format == "delimited"
+
+    def identity(self) -> list[list[Any]]:
+        """Return what shows that the files are the same as before."""
+        return [[file.name, file.stamp.size, file.stamp.changed_ns] for file in self.files]
+
+    def chunks(
+        self, block_size: int, notes: list[str] | None = None
+    ) -> Iterator[tuple[Chunk, ProblemLog]]:
+        """Yield all rows in chunks, each with what could not be read as a row; add to ``notes``."""
+        told = [] if notes is None else notes
+        for file, source in zip(self.files, self.sources, strict=True):
+            log = ProblemLog()
+            chunk, rows = None, 0
+            with reading(file):
+                for chunk in source.chunks(self.columns.used, log, told, block_size):
+                    rows += chunk.frame.height
+                    yield chunk, log.taken()
+            if not rows:
+                told.append(f"{file.name} has no row that can be read.")
+            if chunk is not None and log.counts:
+                yield replace(chunk, frame=chunk.frame.clear()), log.taken()
+
+
+MEMORY = 4 << 30
+"""The bytes of memory that are used at most, unless something else is asked for."""
+_LEAST_MEMORY = 256 << 20
+_RUN_ROW_BYTES, _SHARD_ROW_BYTES = 256, 160
+"""The bytes of memory for each row while a run is written, and while a shard is merged."""
+_BASE_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is held in memory at once; the shards do not depend on it."""
+
+    memory: int = MEMORY
+    """The bytes of memory that are used at most."""
+    block_bytes: int | None = None
+    """The bytes of a file that are read at once; None takes a share of the memory."""
+    run_rows: int | None = None
+    """The rows of a run; None takes as many as fit in memory."""
+
+    def __post_init__(self) -> None:
+        """Raise if there is too little memory for anything."""
+        if self.memory < _LEAST_MEMORY:
+            raise UsageError(
+                f"--ram must be at least 256MiB, got {self.memory:,} bytes.", code="bad_option"
+            )
+
+    @property
+    def block(self) -> int:
+        """The bytes of a file that are read at once."""
+        return self.block_bytes or min(64 << 20, self.memory // 64)
+
+    @property
+    def rows(self) -> int:
+        """The rows of a run."""
+        return self.run_rows or (self.memory - _BASE_BYTES) // _RUN_ROW_BYTES
+
+    @property
+    def run_bytes(self) -> int:
+        """The bytes of the columns of a run."""
+        return self.memory // 8
+
+    def require_shard(self, rows: int, n_shards: int) -> None:
+        """Raise if a shard of so many rows cannot be merged in this memory."""
+        needed = _BASE_BYTES + rows * _SHARD_ROW_BYTES
+        if needed > self.memory:
+            wanted = -(-n_shards * needed // self.memory) + 1
+            raise ResourceError(
+                f"a shard of {rows:,} rows needs {needed / 2**30:.1f} GiB of RAM, and --ram "
+                f"allows {self.memory / 2**30:.1f}. Make more shards, such as --shards {wanted}, "
+                "or allow more RAM.",
+                code="out_of_memory",
+            )
+
 
 _ABOUT = "run.json"
 

@@ -1,25 +1,143 @@
-"""All shards of one data set."""
+"""Shards of a data set on disk: their rows, memory-mapped, one shard at a time or all together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import of_kind
 from sdgar.data.account import RowAccount
-from sdgar.data.ids import Ids
+from sdgar.data.history import History
+from sdgar.data.id_file import read_ids
+from sdgar.data.ids import Ids, common_kind
 from sdgar.data.interactions import Interactions
 from sdgar.scale.shards import writing
-from sdgar.scale.shards.manifest import Described, read_described
-from sdgar.scale.shards.shard import Shard, ids_in
+from sdgar.scale.shards.format import (
+    TIME,
+    WEIGHT,
+    Described,
+    folder_of,
+    has_file,
+    mapped,
+    read_described,
+)
 from sdgar.show import printed
 from sdgar.storage import remote
 from sdgar.storage.addresses import is_remote
 from sdgar.storage.folders import MANIFEST, read_table
+
+
+def ids_in(folder: Path, side: str, kind: str, n: int) -> Ids:
+    """Read the ids of one side of a folder; integers stay on disk until they are needed."""
+    names = [f"{side}.offsets", f"{side}.bytes"] if kind == "text" else [side]
+    arrays = {name: mapped(folder, name, None, None) for name in names}
+    return read_ids(folder, arrays, side, kind, n)
+
+
+class Shard:
+    """The rows of the users of one shard, in the order of ``Interactions``.
+
+    Arrays are mapped from their files when they are first asked for, and cannot be written to.
+    """
+
+    def __init__(self, shards: Shards, number: int) -> None:
+        self.of = shards
+        """The shards that this is one of."""
+        self._part = shards.described.parts[number]
+        self.number = number
+        self.folder = folder_of(shards.folder, number)
+
+    @property
+    def n_users(self) -> int:
+        """The number of users of this shard."""
+        return self._part.users
+
+    @property
+    def n_items(self) -> int:
+        """The number of items of all shards."""
+        return self.of.n_items
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self._part.rows
+
+    @cached_property
+    def indptr_U1(self) -> NDArray[np.int64]:
+        """The rows of user u are ``indptr_U1[u]`` to ``indptr_U1[u + 1] - 1``."""
+        return mapped(self.folder, "indptr", "int64", self.n_users + 1)
+
+    @cached_property
+    def items_E(self) -> NDArray[np.int32]:
+        """The item of each row, by its number in a load in memory; items ascend within a user."""
+        return mapped(self.folder, "items", "int32", len(self))
+
+    @cached_property
+    def weight_E(self) -> NDArray[np.float32] | None:
+        """The weight of each row, if there are weights."""
+        return mapped(self.folder, WEIGHT, "float32", len(self)) if self.of.has_weights else None
+
+    @cached_property
+    def time_E(self) -> NDArray[np.int64] | None:
+        """The time of each row, if there are times."""
+        return mapped(self.folder, TIME, "int64", len(self)) if self.of.has_times else None
+
+    @cached_property
+    def rank_U(self) -> NDArray[np.int64]:
+        """The number of each user in a load in memory; it ascends."""
+        return mapped(self.folder, "rank", "int64", self.n_users)
+
+    @property
+    def users(self) -> Ids:
+        """The ids of the users, read anew each time."""
+        return ids_in(self.folder, "users", self.of.described.kinds["users"], self.n_users)
+
+    @cached_property
+    def seen(self) -> History | None:
+        """The pairs that users of this shard know and do not like, if there are any."""
+        if not self._part.seen:
+            return None
+        return History(
+            mapped(self.folder, "seen.indptr", "int64", self.n_users + 1),
+            mapped(self.folder, "seen.items", "int32", self._part.seen),
+        )
+
+    @cached_property
+    def seen_time_E(self) -> NDArray[np.int64] | None:
+        """The time of each pair of ``seen``, if it is known."""
+        if not self._part.seen or not has_file(self.folder, "seen.time"):
+            return None
+        return mapped(self.folder, "seen.time", "int64", self._part.seen)
+
+    @cached_property
+    def seen_neutral_E(self) -> NDArray[np.bool_] | None:
+        """True for each pair of ``seen`` that does not speak against its item; None if all do."""
+        if not self._part.seen or not has_file(self.folder, "seen.neutral"):
+            return None
+        return mapped(self.folder, "seen.neutral", "bool", self._part.seen)
+
+    def interactions(self, items: Ids | None = None) -> Interactions:
+        """Return the rows as ``Interactions`` of all items, with arrays that stay on disk.
+
+        Items have their numbers among all shards, also those without a row in this one. ``items``
+        are their ids, for those who have read them already.
+        """
+        return Interactions(
+            users=self.users,
+            items=self.of.items if items is None else items,
+            indptr_U1=self.indptr_U1,
+            items_E=self.items_E,
+            account=RowAccount(read=len(self), kept=len(self)),
+            weight_E=self.weight_E,
+            time_E=self.time_E,
+            seen=self.seen,
+            seen_time_E=self.seen_time_E,
+            seen_neutral_E=self.seen_neutral_E,
+        )
 
 
 class Shards(printed.Described):
@@ -132,7 +250,7 @@ class Shards(printed.Described):
 
     def interactions(self, work: Path | None = None) -> Interactions:
         """Return all rows as reading the files gives them, in memory or in files of ``work``."""
-        return writing.joined(self, work)
+        return joined(self, work)
 
     def file_bytes(self) -> int:
         """Return the bytes of all files: the arrays that manifests name, and the manifests."""
@@ -152,3 +270,81 @@ class Shards(printed.Described):
         times = "times" if self.has_times else "no times"
         weights = "weights" if self.has_weights else "no weights"
         return [f"Shards: {self.sizes()}", self.account.sentence(), f"{times} · {weights}"]
+
+
+def joined(shards: Shards, work: Path | None = None) -> Interactions:
+    """Return the rows of all shards as one load in memory has them.
+
+    With ``work`` the arrays of rows are mapped from files of that folder, which are written here.
+    """
+
+    def room(name: str, dtype: type) -> NDArray[Any]:
+        if work is None or not shards.n_rows:
+            return np.empty(shards.n_rows, dtype)
+        work.mkdir(parents=True, exist_ok=True)
+        return np.memmap(work / f"{name}-{shards.n_rows}.rows", dtype, "w+", shape=(shards.n_rows,))
+
+    indptr_U1 = _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])
+    users: list[NDArray[Any]] = [np.empty(0)] * shards.n_shards
+    items_E = room("items", np.int32)
+    weight_E = room("weight", np.float32) if shards.has_weights else None
+    time_E = room("time", np.int64) if shards.has_times else None
+    for shard in shards:
+        users[shard.number] = shard.users.values
+        place_E = writing.rows_of(indptr_U1, shard.rank_U)[0]
+        items_E[place_E] = shard.items_E
+        if weight_E is not None and shard.weight_E is not None:
+            weight_E[place_E] = shard.weight_E
+        if time_E is not None and shard.time_E is not None:
+            time_E[place_E] = shard.time_E
+    rank = np.concatenate([shard.rank_U for shard in shards])
+    ids = np.concatenate(common_kind(*users))
+    return Interactions(
+        users=Ids(ids[np.argsort(rank, kind="stable")]),
+        items=shards.items,
+        indptr_U1=indptr_U1,
+        items_E=items_E,
+        account=shards.account,
+        weight_E=weight_E,
+        time_E=time_E,
+        **_joined_seen(shards),
+    )
+
+
+def row_numbers(shards: Shards) -> NDArray[np.int64]:
+    """Return the number that the first row of each user has in a load in memory, by rank."""
+    return _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])[:-1]
+
+
+def _joined_seen(shards: Shards) -> dict[str, Any]:
+    """Return the pairs that users know and do not like, of all shards, and what is told of them."""
+    known = [(shard, shard.seen) for shard in shards if shard.seen is not None]
+    if not known:
+        return {}
+    indptr_U1 = _indptr(shards, [(shard.rank_U, seen.indptr_U1) for shard, seen in known])
+    items_E = np.empty(indptr_U1[-1], np.int32)
+    timed = all(shard.seen_time_E is not None for shard, _ in known)
+    time_E = np.empty(indptr_U1[-1], np.int64) if timed else None
+    neutral_E = np.zeros(indptr_U1[-1], np.bool_)
+    for shard, seen in known:
+        place_E = writing.rows_of(indptr_U1, shard.rank_U)[0]
+        items_E[place_E] = seen.items_E
+        if time_E is not None and shard.seen_time_E is not None:
+            time_E[place_E] = shard.seen_time_E
+        if shard.seen_neutral_E is not None:
+            neutral_E[place_E] = shard.seen_neutral_E
+    return {
+        "seen": History(indptr_U1, items_E),
+        "seen_time_E": time_E,
+        "seen_neutral_E": neutral_E if neutral_E.any() else None,
+    }
+
+
+def _indptr(
+    shards: Shards, parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+) -> NDArray[np.int64]:
+    """Return where the rows of each user begin in a load in memory."""
+    count_U = np.zeros(shards.n_users, np.int64)
+    for rank_U, indptr_U1 in parts:
+        count_U[rank_U] = np.diff(indptr_U1)
+    return np.concatenate(([0], np.cumsum(count_U)))

@@ -7,7 +7,7 @@ shard, a bit for each row, and some numbers for each user and item.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,14 +29,43 @@ from sdgar.data.splits.single import (
     require_both,
 )
 from sdgar.errors import UsageError
-from sdgar.scale.shards.files import write_arrays
-from sdgar.scale.shards.manifest import Part, write_described
-from sdgar.scale.shards.selection import kth_smallest
-from sdgar.scale.shards.shard import Shard
-from sdgar.scale.shards.shards import Shards
-from sdgar.scale.shards.writing import require_free, row_numbers, seen_arrays, write_shard
+from sdgar.scale.shards.format import Part, write_arrays, write_described
+from sdgar.scale.shards.shards import Shard, Shards, row_numbers
+from sdgar.scale.shards.writing import require_free, seen_arrays, write_shard
 from sdgar.storage import folders
 from sdgar.storage.whole_files import disk_error
+
+_BINS = 1 << 16
+_FEW = 1 << 22
+"""The numbers that are sorted in memory."""
+
+
+def kth_smallest(parts: Sequence[NDArray[np.int64]], k: int, few: int = _FEW) -> int:
+    """Return the number at place k, counted from 0, of all parts in ascending order.
+
+    Numbers are counted in bins of equal width; the bin that has place k is divided again, until
+    what is in it fits in memory.
+    """
+    filled = [part for part in parts if len(part)]
+    low, high = min(int(p.min()) for p in filled), max(int(p.max()) for p in filled)
+    count = sum(map(len, filled))
+    while count > few and low < high:
+        width = -(-(high - low + 1) // _BINS)
+        counts = np.zeros(_BINS, np.int64)
+        for part in filled:
+            inside = part[(part >= low) & (part <= high)]
+            # Without a sign, no difference of two numbers of 64 bits is too large.
+            above = inside.astype(np.uint64) - np.uint64(low % 2**64)
+            counts += np.bincount((above // np.uint64(width)).astype(np.int64), minlength=_BINS)
+        ends = np.cumsum(counts)
+        bin_ = int(np.searchsorted(ends, k, side="right"))
+        k -= int(ends[bin_] - counts[bin_])
+        low, high, count = low + bin_ * width, min(high, low + (bin_ + 1) * width - 1), counts[bin_]
+    if low == high:
+        return low
+    inside = np.concatenate([part[(part >= low) & (part <= high)] for part in filled])
+    return int(np.partition(inside, k)[k])
+
 
 _RULES = ("paper", "time")
 

@@ -1,35 +1,86 @@
-"""Write interactions that are in memory as shards, and put shards together in memory again."""
+"""Write interactions that are in memory as shards."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import at_least
 from sdgar.data.history import History
-from sdgar.data.id_file import id_arrays
-from sdgar.data.ids import Ids, common_kind
+from sdgar.data.id_file import id_arrays, value_arrays
+from sdgar.data.ids import Ids
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER
 from sdgar.errors import UsageError
-from sdgar.scale.shards.files import write_arrays
-from sdgar.scale.shards.hashing import shard_of
-from sdgar.scale.shards.manifest import (
+from sdgar.scale.shards.format import (
     Part,
     folder_of,
     is_shards,
+    write_arrays,
     write_described,
     write_part,
 )
 from sdgar.storage import folders
 from sdgar.storage.whole_files import disk_error
 
-if TYPE_CHECKING:
-    from sdgar.scale.shards.shards import Shards
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_A, _MIX_B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_WORD = 8
+_LONGEST = 20
+"""The most characters of an integer of 64 bits."""
+
+
+def shard_of(values: NDArray[Any], n_shards: int) -> NDArray[np.uint16]:
+    """Return the shard of each id, which is the same on every machine and in every version.
+
+        h = number of bytes,   then for each word w of eight bytes:   h = mix(h xor w)
+        shard = ⌊(h >> 32) · number of shards / 2^32⌋
+
+    The bytes of an id are its text in UTF-8, or the decimal digits of an integer, padded with zero
+    bytes to whole words, little-endian. ``mix`` is the step of SplitMix64 (Steele et al. 2014). An
+    integer and its spelling thus lie in the same shard. Ids are integers, or texts as objects.
+    """
+    high_U = hashes(*_spelled(values)) >> np.uint64(32)
+    return (high_U * np.uint64(n_shards) >> np.uint64(32)).astype(np.uint16)
+
+
+def _spelled(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the spelling of all ids as bytes, and where each begins."""
+    if values.dtype.kind not in "iu":
+        arrays = value_arrays(values, "ids")
+        return arrays["ids.offsets"], arrays["ids.bytes"]
+    digits = values.astype(f"S{_LONGEST}").view(np.uint8).reshape(-1, _LONGEST)
+    used = digits != 0  # the digit 0 is the byte 48
+    offsets = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
+    return offsets, digits[used]
+
+
+def hashes(offsets_U1: NDArray[np.int64], spelling: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return the 64-bit hash of each spelling."""
+    padded = np.concatenate((spelling, np.zeros(_WORD, np.uint8)))
+    # A word begins at every byte: the view below overlaps itself.
+    word_B = np.ndarray(len(spelling) + 1, "<u8", padded, strides=(1,))
+    start_U, length_U = offsets_U1[:-1], np.diff(offsets_U1)
+    hash_U = length_U.astype(np.uint64)
+    for at in range(0, int(length_U.max(initial=0)), _WORD):
+        longer = np.flatnonzero(length_U > at)
+        left = np.minimum(length_U[longer] - at, _WORD).astype(np.uint64)
+        unused = np.uint64(_WORD) * (np.uint64(_WORD) - left)  # bits of the bytes after the end
+        word = word_B[start_U[longer] + at] << unused >> unused
+        hash_U[longer] = _mix(hash_U[longer] ^ word)
+    return hash_U
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = x + _GAMMA
+    x = (x ^ (x >> np.uint64(30))) * _MIX_A
+    x = (x ^ (x >> np.uint64(27))) * _MIX_B
+    return x ^ (x >> np.uint64(31))
+
 
 MOST_SHARDS = 65_536
 """The most shards of a folder."""
@@ -113,7 +164,7 @@ def _write_shard(
     data: Interactions, users_S: NDArray[np.int64], folder: Path, number: int, of: int
 ) -> Part:
     """Write the rows of some users as one shard."""
-    row_E, indptr_S1 = _rows_of(data.indptr_U1, users_S)
+    row_E, indptr_S1 = rows_of(data.indptr_U1, users_S)
     arrays: dict[str, NDArray[Any]] = {
         "indptr": indptr_S1,
         "items": data.items_E[row_E],
@@ -125,7 +176,7 @@ def _write_shard(
     if data.time_E is not None:
         arrays["time"] = data.time_E[row_E]
     if data.seen is not None:
-        row_E, indptr_S1 = _rows_of(data.seen.indptr_U1, users_S)
+        row_E, indptr_S1 = rows_of(data.seen.indptr_U1, users_S)
         times = None if data.seen_time_E is None else data.seen_time_E[row_E]
         neutral = None if data.seen_neutral_E is None else data.seen_neutral_E[row_E]
         arrays |= seen_arrays(History(indptr_S1, data.seen.items_E[row_E]), times, neutral)
@@ -157,7 +208,7 @@ def write_shard(folder: Path, number: int, of: int, arrays: Mapping[str, NDArray
     return part
 
 
-def _rows_of(
+def rows_of(
     indptr_U1: NDArray[np.int64], users_S: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of some users one after the other, and where those of each begin."""
@@ -165,81 +216,3 @@ def _rows_of(
     indptr_S1 = np.concatenate(([0], np.cumsum(count_S)))
     shift_S = indptr_U1[users_S] - indptr_S1[:-1]
     return np.arange(indptr_S1[-1]) + np.repeat(shift_S, count_S), indptr_S1
-
-
-def joined(shards: Shards, work: Path | None = None) -> Interactions:
-    """Return the rows of all shards as one load in memory has them.
-
-    With ``work`` the arrays of rows are mapped from files of that folder, which are written here.
-    """
-
-    def room(name: str, dtype: type) -> NDArray[Any]:
-        if work is None or not shards.n_rows:
-            return np.empty(shards.n_rows, dtype)
-        work.mkdir(parents=True, exist_ok=True)
-        return np.memmap(work / f"{name}-{shards.n_rows}.rows", dtype, "w+", shape=(shards.n_rows,))
-
-    indptr_U1 = _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])
-    users: list[NDArray[Any]] = [np.empty(0)] * shards.n_shards
-    items_E = room("items", np.int32)
-    weight_E = room("weight", np.float32) if shards.has_weights else None
-    time_E = room("time", np.int64) if shards.has_times else None
-    for shard in shards:
-        users[shard.number] = shard.users.values
-        place_E = _rows_of(indptr_U1, shard.rank_U)[0]
-        items_E[place_E] = shard.items_E
-        if weight_E is not None and shard.weight_E is not None:
-            weight_E[place_E] = shard.weight_E
-        if time_E is not None and shard.time_E is not None:
-            time_E[place_E] = shard.time_E
-    rank = np.concatenate([shard.rank_U for shard in shards])
-    ids = np.concatenate(common_kind(*users))
-    return Interactions(
-        users=Ids(ids[np.argsort(rank, kind="stable")]),
-        items=shards.items,
-        indptr_U1=indptr_U1,
-        items_E=items_E,
-        account=shards.account,
-        weight_E=weight_E,
-        time_E=time_E,
-        **_joined_seen(shards),
-    )
-
-
-def row_numbers(shards: Shards) -> NDArray[np.int64]:
-    """Return the number that the first row of each user has in a load in memory, by rank."""
-    return _indptr(shards, [(shard.rank_U, shard.indptr_U1) for shard in shards])[:-1]
-
-
-def _joined_seen(shards: Shards) -> dict[str, Any]:
-    """Return the pairs that users know and do not like, of all shards, and what is told of them."""
-    known = [(shard, shard.seen) for shard in shards if shard.seen is not None]
-    if not known:
-        return {}
-    indptr_U1 = _indptr(shards, [(shard.rank_U, seen.indptr_U1) for shard, seen in known])
-    items_E = np.empty(indptr_U1[-1], np.int32)
-    timed = all(shard.seen_time_E is not None for shard, _ in known)
-    time_E = np.empty(indptr_U1[-1], np.int64) if timed else None
-    neutral_E = np.zeros(indptr_U1[-1], np.bool_)
-    for shard, seen in known:
-        place_E = _rows_of(indptr_U1, shard.rank_U)[0]
-        items_E[place_E] = seen.items_E
-        if time_E is not None and shard.seen_time_E is not None:
-            time_E[place_E] = shard.seen_time_E
-        if shard.seen_neutral_E is not None:
-            neutral_E[place_E] = shard.seen_neutral_E
-    return {
-        "seen": History(indptr_U1, items_E),
-        "seen_time_E": time_E,
-        "seen_neutral_E": neutral_E if neutral_E.any() else None,
-    }
-
-
-def _indptr(
-    shards: Shards, parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
-) -> NDArray[np.int64]:
-    """Return where the rows of each user begin in a load in memory."""
-    count_U = np.zeros(shards.n_users, np.int64)
-    for rank_U, indptr_U1 in parts:
-        count_U[rank_U] = np.diff(indptr_U1)
-    return np.concatenate(([0], np.cumsum(count_U)))
