@@ -1,4 +1,4 @@
-"""Read files chunk by chunk, and write runs: checked rows of the input, in the order of their shards, as files to merge later.
+"""Read files chunk by chunk and write runs: checked rows in the order of their shards.
 
 A run is what fits in memory at once. Its ids are tables of its own, so that runs do not depend on
 each other: rows hold places in these tables. Users and rows lie in the order of the shards, and
