@@ -31,7 +31,7 @@ from sdgar.serve.problems import (
     problem,
     refusal_of,
 )
-from sdgar.serve.routes import admin, catalogue, feedback, questions, status
+from sdgar.serve.routes import admin, catalogue, feedback, recommendations, status
 from sdgar.serve.routes.common import ServerState, require_json
 from sdgar.serve.schemas import ProblemDetails
 
@@ -80,8 +80,8 @@ def build(
     app.state.parts = state
     add_error_handlers(app)
     for routes in (
-        questions.routes, feedback.routes, catalogue.reading, catalogue.writing, status.routes,
-        status.health, status.numbers, admin.routes,
+        recommendations.routes, feedback.routes, catalogue.reading, catalogue.writing,
+        status.routes, status.health, status.numbers, admin.routes,
     ):  # fmt: skip
         app.include_router(routes)
     if page:
@@ -161,10 +161,10 @@ class FastRecommend:
         self._app, self._state = app, state
         (self._route,) = (
             route
-            for route in questions.routes.routes
+            for route in recommendations.routes.routes
             if isinstance(route, APIRoute) and route.path == "/v1/recommend"
         )
-        self._schema: TypeAdapter[Any] = TypeAdapter(questions.RecommendBody)
+        self._schema: TypeAdapter[Any] = TypeAdapter(recommendations.RecommendBody)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request for recommendations, and pass on all others."""

@@ -1,7 +1,7 @@
-"""What may be asked over HTTP and what is answered, as the OpenAPI document shows it.
+"""The bodies of requests and answers, as the OpenAPI document describes them.
 
-A request says exactly what it means: an unknown name, a number in quotes or a list that is too long
-is refused. An id is a text or an integer, and comes back as the model has it.
+Requests are strict: an unknown field, a number in quotes or a list that is too long is refused. An
+id is a text or an integer, and is returned as the model spells it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pydantic import (
 )
 
 MOST_ASKED = 256
-"""The most users, histories, contexts or items that one request may ask about."""
+"""The maximum number of users, histories, contexts or items in one query."""
 MOST_ENTRIES = 1_000
-"""The greatest k."""
+"""The maximum k."""
 MOST_NAMED = 10_000
-"""The most ids in a list of items to choose from, to leave out, or of a history."""
+"""The maximum number of ids in a history, or in a list of items to allow or to exclude."""
 MOST_EVENTS = 1_000
-"""The most events in one request."""
+"""The maximum number of events in one request."""
 MOST_REASONS = 10
-"""The most reasons for an entry."""
+"""The maximum number of reasons for an entry."""
 
 
 def _whole(value: Any) -> Any:
-    """Return 17 for 17.0, which is the same number in JSON, and anything else as it is."""
+    """Return 17 for 17.0, which is the same number in JSON; leave other values as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -39,11 +39,11 @@ _WHOLE = BeforeValidator(_whole)
 Text = Annotated[
     str, StringConstraints(strict=True, min_length=1, max_length=256, pattern=r"^[^\x00]+$")
 ]
-"""A short text without the character NUL, which databases cannot hold."""
+"""A short text without the character NUL, which databases cannot store."""
 
 
 def _id(value: Any) -> Any:
-    """Return an integer that 64 bits cannot hold as text: its spelling names the same id."""
+    """Return an integer beyond 64 bits as text, because its spelling is the same id."""
     whole = _whole(value)
     if isinstance(whole, int) and not -(2**63) <= whole < 2**64:
         return str(whole)
@@ -51,85 +51,88 @@ def _id(value: Any) -> Any:
 
 
 Id = Annotated[Text | Annotated[int, Strict()], BeforeValidator(_id)]
-"""An id, which is a text or an integer."""
+"""An id: a text or an integer."""
 Long = Annotated[str, StringConstraints(strict=True, max_length=2048, pattern=r"^[^\x00]*$")]
 """A name, or the address of a picture."""
-Share = Annotated[float, Field(allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Named = Annotated[list[Id], Field(max_length=MOST_NAMED)]
 K = Annotated[
-    int, Strict(), Field(ge=1, le=MOST_ENTRIES, description="How many items a list has."), _WHOLE
+    int,
+    Strict(),
+    Field(ge=1, le=MOST_ENTRIES, description="The number of items in a list."),
+    _WHOLE,
 ]
 _NAMED_SO = Field(json_schema_extra={"additionalProperties": False})
-"""Says in the description that there are no names but those that fit their pattern."""
+"""Describes that no other names than those of the pattern are allowed."""
 Context = Annotated[dict[Text, Id], Field(min_length=1, max_length=20), _NAMED_SO]
-"""The value of each field of a context, by name."""
+"""The values of the fields of a context, by name."""
 Basis = Literal["model", "feedback", "history", "popular"]
 
 
-class Asked(BaseModel):
-    """A request: names that are not known are refused."""
+class RequestBody(BaseModel):
+    """The body of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class History(Asked):
-    """The items of someone whom the model need not know."""
+class HistoryBody(RequestBody):
+    """The items of a user whom the model need not know."""
 
     id: Id | None = Field(default=None, description="The name of this history in the answer.")
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_NAMED)]
 
 
-class Wishes(Asked):
-    """What the lists should be like."""
+class RankingBody(RequestBody):
+    """The options of ranked lists."""
 
     k: K = 10
     items: Named | None = Field(default=None, description="Only these items are recommended.")
     exclude: Named | None = Field(default=None, description="These items are left out.")
     exclude_seen: StrictBool = Field(
-        default=True, description="What a user has already is left out."
+        default=True, description="Items that a user has already are left out."
     )
     exclude_categories: Annotated[list[Text], Field(max_length=100)] | None = Field(
         default=None, description="Items of these categories are left out."
     )
     reasons: Annotated[int, Strict(), Field(ge=0, le=MOST_REASONS), _WHOLE] = Field(
-        default=0, description="How many items of the history are named as reasons for each entry."
+        default=0, description="The number of items of the history given as reasons for each entry."
     )
     diversity: Annotated[float, Field(ge=0, le=1, strict=True)] = Field(
         default=0.0,
-        description="0 ranks by score alone; 1 wants items unlike each other above all.",
+        description="0 ranks by score only; 1 prefers items that differ from each other.",
     )
     popularity: Annotated[float, Field(ge=-1, le=1, strict=True)] = Field(
-        default=0.0, description="Below 0 buries what is popular, above 0 prefers it."
+        default=0.0, description="Above 0 prefers popular items, below 0 rare ones."
     )
     details: StrictBool = Field(
-        default=False, description="Names, pictures and categories of items are told."
+        default=False, description="Whether names, pictures and categories of items are returned."
     )
     variant: Text | None = Field(
         default=None,
-        description="The variant that answers, instead of the one that the user belongs to.",
+        description="The variant that answers, instead of the user's own.",
     )
 
 
-class ForUsers(Wishes):
-    """Lists for users by their ids."""
+class UsersBody(RankingBody):
+    """A query for lists by the ids of users."""
 
     users: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)]
 
 
-class ForHistories(Wishes):
-    """Lists for anyone by the items that they have."""
+class HistoriesBody(RankingBody):
+    """A query for lists by the items that users have."""
 
-    histories: Annotated[list[History], Field(min_length=1, max_length=MOST_ASKED)]
+    histories: Annotated[list[HistoryBody], Field(min_length=1, max_length=MOST_ASKED)]
 
 
-class ForContexts(Wishes):
-    """Lists for users in a context, if the model's contexts have several fields."""
+class ContextsBody(RankingBody):
+    """A query for lists in contexts, if the model's contexts have several fields."""
 
     contexts: Annotated[list[Context], Field(min_length=1, max_length=MOST_ASKED)]
 
 
-class Similar(Asked):
-    """A question for items that are like an item."""
+class SimilarBody(RequestBody):
+    """A query for items that are similar to an item."""
 
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)]
     k: K = 10
@@ -137,37 +140,37 @@ class Similar(Asked):
     details: StrictBool = False
 
 
-class Why(Asked):
-    """What an explanation is about."""
+class ExplainBody(RequestBody):
+    """The options of an explanation."""
 
     items: Annotated[list[Id], Field(min_length=1, max_length=MOST_ASKED)] | None = Field(
-        default=None, description="The items to explain; without them, the k best ones."
+        default=None, description="The items to explain; the k best items by default."
     )
     k: Annotated[int, Strict(), Field(ge=1, le=100), _WHOLE] = 10
     reasons: Annotated[int, Strict(), Field(ge=1, le=MOST_REASONS), _WHOLE] = 3
     details: StrictBool = False
 
 
-class WhyUser(Why):
-    """A question for the reasons of a user's scores."""
+class ExplainUserBody(ExplainBody):
+    """A query for the reasons of a user's scores."""
 
     user: Id
 
 
-class WhyHistory(Why):
-    """A question for the reasons of the scores of someone with these items."""
+class ExplainHistoryBody(ExplainBody):
+    """A query for the reasons of the scores of a user with these items."""
 
     history: Annotated[list[Id], Field(min_length=1, max_length=MOST_NAMED)]
 
 
-class Event(Asked):
-    """Something that a user did with an item."""
+class EventBody(RequestBody):
+    """An interaction of a user with an item."""
 
     user: Id
     item: Id
     kind: Text = "event"
     time: Annotated[float, Field(strict=True, ge=0, le=1e11)] | None = Field(
-        default=None, description="Seconds since 1970; without it, the time of arrival."
+        default=None, description="Seconds since 1970; the time of arrival by default."
     )
     weight: Annotated[float, Field(strict=True, ge=-1e9, le=1e9)] | None = None
     key: Text | None = Field(default=None, description="An event with a key is stored once only.")
@@ -176,33 +179,35 @@ class Event(Asked):
     )
 
 
-class Feedback(Asked):
-    """Events that are to be kept."""
+class FeedbackBody(RequestBody):
+    """Events to store."""
 
-    events: Annotated[list[Event], Field(min_length=1, max_length=MOST_EVENTS)]
+    events: Annotated[list[EventBody], Field(min_length=1, max_length=MOST_EVENTS)]
 
 
-class Entry(Asked):
-    """What the store knows of an item or of a user."""
+class EntryBody(RequestBody):
+    """The description of an item or a user."""
 
     name: Long | None = None
     picture: Long | None = Field(default=None, description="The address of a picture.")
     categories: Annotated[list[Text], Field(max_length=100)] = []
-    features: Annotated[dict[Text, Share | Long], Field(max_length=1000), _NAMED_SO] = {}
+    features: Annotated[dict[Text, Finite | Long], Field(max_length=1000), _NAMED_SO] = {}
     hidden: StrictBool = Field(default=False, description="A hidden item is never recommended.")
 
 
-class Reload(Asked):
-    """The wish for another model."""
+class ReloadBody(RequestBody):
+    """A request to change to another model."""
 
     model: (
         Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
         | None
-    ) = Field(default=None, description="The name of a folder among the models; none means newest.")
-    variant: Text | None = Field(default=None, description="The variant; none means the first.")
+    ) = Field(
+        default=None, description="The name of a folder among the models; the newest by default."
+    )
+    variant: Text | None = Field(default=None, description="The variant; the first by default.")
 
 
-class Reloaded(BaseModel):
+class ReloadResult(BaseModel):
     """The model that answers from now on."""
 
     model: str
@@ -210,108 +215,108 @@ class Reloaded(BaseModel):
     changed: bool
 
 
-class Details(BaseModel):
-    """What is told of an item beside its id, if details are asked for."""
+class ItemDetails(BaseModel):
+    """The name, picture and categories of an item, if details are requested."""
 
     name: str | None = None
     picture: str | None = None
     categories: list[str] | None = None
 
 
-class Reason(Details):
-    """An item of the history that speaks for an entry."""
+class Reason(ItemDetails):
+    """An item of the history, and its contribution to the score of an entry."""
 
     item: Id
-    share: Share
-    by_weights: Share | None = None
-    by_vectors: Share | None = None
+    share: Finite
+    by_weights: Finite | None = None
+    by_vectors: Finite | None = None
 
 
-class Listed(Details):
-    """One entry of a list."""
+class RankedItem(ItemDetails):
+    """One entry of a ranked list."""
 
     item: Id
-    score: Share
+    score: Finite
     rank: int
     cold: bool | None = Field(
-        default=None, description="True for an item that the model knows by its features alone."
+        default=None, description="True for an item that the model knows only by its features."
     )
     because: list[Reason] | None = None
     rules: list[str] | None = None
 
 
-class List(BaseModel):
-    """The list of one user, history or context."""
+class RankedList(BaseModel):
+    """The ranked list of one user, history or context."""
 
     model_config = ConfigDict(extra="allow")
 
     user: Id | None
-    items: list[Listed]
+    items: list[RankedItem]
     short: bool
     basis: Basis
     model: str
     variant: str
 
 
-class Unknown(BaseModel):
+class UnknownIds(BaseModel):
     """The ids of a request that the model does not know."""
 
     users: list[Id] = []
     items: list[Id] = []
 
 
-class Lists(BaseModel):
-    """The answer to a request for recommendations."""
+class Recommendations(BaseModel):
+    """The answer to a query for recommendations."""
 
     request: str
-    lists: list[List]
-    unknown: Unknown
+    lists: list[RankedList]
+    unknown: UnknownIds
 
 
-class Alike(BaseModel):
-    """The items that are like one item."""
+class SimilarItems(BaseModel):
+    """The items that are similar to one item."""
 
     item: Id
-    similar: list[Listed]
+    similar: list[RankedItem]
     short: bool
     basis: Literal["model", "unknown"]
 
 
-class SimilarLists(BaseModel):
-    """The answer to a question for similar items."""
+class SimilarAnswer(BaseModel):
+    """The answer to a query for similar items."""
 
-    lists: list[Alike]
+    lists: list[SimilarItems]
     by: str
     model: str
 
 
-class Explained(Details):
-    """The score of an item, and where it comes from."""
+class ExplainedItem(ItemDetails):
+    """The score of an item, and its parts."""
 
     item: Id
-    score: Share
+    score: Finite
     because: list[Reason]
-    rest: Share
+    rest: Finite
 
 
 class Explanation(BaseModel):
     """The reasons of scores."""
 
     user: Id | None
-    items: list[Explained]
+    items: list[ExplainedItem]
     model: str
     basis: Basis
 
 
-class Stored(BaseModel):
-    """How many events are new, and how many were stored before."""
+class FeedbackResult(BaseModel):
+    """The number of new events, and of events that were stored before."""
 
     accepted: int
     repeated: int
 
 
-class Told(BaseModel):
-    """What is known of an item or of a user."""
+class Description(BaseModel):
+    """The description of an item or a user."""
 
     id: Id
     name: str | None = None
@@ -323,14 +328,14 @@ class Told(BaseModel):
     events: int = 0
 
 
-class Found(BaseModel):
-    """What a search finds, best first."""
+class SearchResult(BaseModel):
+    """The results of a search, best first."""
 
-    found: list[Told]
+    found: list[Description]
 
 
-class OfUser(BaseModel):
-    """What a user has, the newest last."""
+class UserItems(BaseModel):
+    """The items of a user, the newest last."""
 
     user: Id
     items: list[dict[str, Any]]
@@ -339,7 +344,7 @@ class OfUser(BaseModel):
 
 
 class Category(BaseModel):
-    """A category, and how many items it has."""
+    """A category, and the number of its items."""
 
     name: str
     items: int
@@ -351,14 +356,14 @@ class Categories(BaseModel):
     categories: list[Category]
 
 
-class Ranked(BaseModel):
+class ItemList(BaseModel):
     """A list that is the same for everyone."""
 
-    items: list[Listed]
+    items: list[RankedItem]
 
 
 class ProblemDetails(BaseModel):
-    """What went wrong, as RFC 9457 has it; ``code`` is a stable word for programs."""
+    """An error by RFC 9457; ``code`` is a stable word for programs."""
 
     type: str = "about:blank"
     title: str

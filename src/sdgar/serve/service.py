@@ -91,7 +91,7 @@ class Service:
         self.batches, self.impressions, self._rules = batches, impressions, rules
 
     async def recommend(
-        self, body: schemas.ForUsers | schemas.ForHistories | schemas.ForContexts
+        self, body: schemas.UsersBody | schemas.HistoriesBody | schemas.ContextsBody
     ) -> dict[str, Any]:
         """Return the lists of users, histories or contexts; all by the models of this moment."""
         id = secrets.token_hex(8)
@@ -105,18 +105,18 @@ class Service:
             found |= zip(places, await self._lists(variant, some, body), strict=True)
         lists = [found[at] for at in range(len(requests))]
         self.impressions.add(id, lists)
-        if not isinstance(body, schemas.ForContexts):
+        if not isinstance(body, schemas.ContextsBody):
             named = [*(body.items or ()), *(body.exclude or ())]
             unknown["items"] += unknown_ids(first.model.items, named)
         unknown["items"] = list(dict.fromkeys(unknown["items"]))
         return {"request": id, "lists": lists, "unknown": unknown}
 
     def _requests(
-        self, id: str, body: schemas.Wishes, unknown: dict[str, list[Any]]
+        self, id: str, body: schemas.RankingBody, unknown: dict[str, list[Any]]
     ) -> Iterable[_Request]:
         """Yield the lists of a request; unknown ids are added to ``unknown``."""
         variants = self.models.current
-        if isinstance(body, schemas.ForUsers):
+        if isinstance(body, schemas.UsersBody):
             for user in body.users:
                 variant = variants.of(str(user), body.variant)
                 snapshot = variant.snapshot
@@ -125,13 +125,13 @@ class Service:
                 if query.basis == "popular":
                     unknown["users"].append(user)
                 yield _Request(variant, {"user": snapshot.user_id(at, user)}, query)
-        elif isinstance(body, schemas.ForHistories):
+        elif isinstance(body, schemas.HistoriesBody):
             for history in body.histories:
                 variant = variants.of(id if history.id is None else str(history.id), body.variant)
                 query, missing = history_query(variant.snapshot, history.items)
                 unknown["items"] += missing
                 yield _Request(variant, {"user": history.id}, query)
-        elif isinstance(body, schemas.ForContexts):
+        elif isinstance(body, schemas.ContextsBody):
             if body.reasons or body.diversity or body.popularity:
                 raise UsageError(
                     "lists for contexts do not support reasons, diversity and popularity yet. "
@@ -144,11 +144,11 @@ class Service:
                 yield _Request(variant, head, context_query(variant.snapshot, context))
 
     async def _lists(
-        self, variant: Variant, requests: Sequence[_Request], body: schemas.Wishes
+        self, variant: Variant, requests: Sequence[_Request], body: schemas.RankingBody
     ) -> list[dict[str, Any]]:
         """Return the lists of one variant as JSON."""
         snapshot = variant.snapshot
-        rules = not isinstance(body, schemas.ForContexts)
+        rules = not isinstance(body, schemas.ContextsBody)
         options = await self._options(snapshot, body, rules=rules)
         queries = [one.query for one in requests]
         found: list[RankedItems] = await self.batches.ask(BatchKind(snapshot, options), queries)
@@ -166,7 +166,7 @@ class Service:
         ]
 
     async def _options(
-        self, snapshot: Snapshot, body: schemas.Wishes, *, rules: bool = True
+        self, snapshot: Snapshot, body: schemas.RankingBody, *, rules: bool = True
     ) -> ListOptions:
         """Return the options of the lists of a request."""
         blocked = await self.catalogue.blocked(snapshot)
@@ -204,7 +204,7 @@ class Service:
         """Return the result of a function that is called in the computing thread."""
         return await self.batches.ask(BatchKind(snapshot), function)
 
-    async def similar(self, body: schemas.Similar) -> dict[str, Any]:
+    async def similar(self, body: schemas.SimilarBody) -> dict[str, Any]:
         """Return the items that are similar to each of some items."""
         snapshot = self.models.current.first.snapshot
         model = snapshot.model
@@ -230,9 +230,11 @@ class Service:
             answers.append({"item": item, "similar": similar, "short": short, "basis": basis})
         return {"lists": answers, "by": by, "model": snapshot.version}
 
-    async def explain(self, body: schemas.WhyUser | schemas.WhyHistory) -> dict[str, Any]:
+    async def explain(
+        self, body: schemas.ExplainUserBody | schemas.ExplainHistoryBody
+    ) -> dict[str, Any]:
         """Return the contributions of the history's items to scores; they add up."""
-        if isinstance(body, schemas.WhyUser):
+        if isinstance(body, schemas.ExplainUserBody):
             snapshot = self.models.current.of(str(body.user)).snapshot
             (at,) = snapshot.users_of([body.user])
             user = snapshot.user_id(at, body.user)
@@ -249,7 +251,7 @@ class Service:
         if body.items is not None:
             at_T = index_of(snapshot.model.items, list(body.items), "item", "error")
             items = list(dict.fromkeys(at_T.tolist()))
-        options = await self._options(snapshot, schemas.Wishes(k=body.k), rules=False)
+        options = await self._options(snapshot, schemas.RankingBody(k=body.k), rules=False)
         found = await self.call(
             snapshot, lambda: explained_items(snapshot, options, query, items, body.reasons)
         )
@@ -263,7 +265,7 @@ class Service:
     async def popular(self, k: int, category: str | None) -> dict[str, Any]:
         """Return the most popular items, of all or of one category."""
         snapshot = self.models.current.first.snapshot
-        options = await self._options(snapshot, schemas.Wishes(k=k), rules=False)
+        options = await self._options(snapshot, schemas.RankingBody(k=k), rules=False)
         if category is not None:
             blocked_I = np.ones(len(snapshot.model.items), bool)
             blocked_I[await self.catalogue.in_categories(snapshot, [category])] = False

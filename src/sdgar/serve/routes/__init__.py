@@ -1,1 +1,1 @@
-"""The routes of the API, by what they are about."""
+"""The routes of the API, by topic."""

@@ -1,4 +1,4 @@
-"""Feedback: events of users, which are stored before they are acknowledged."""
+"""The route for feedback: events of users, which are stored before they are acknowledged."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from sdgar.serve.routes.common import answer, router, state_of
 routes = router(role="write", tags=["feedback"])
 
 
-@routes.post("/feedback", response_model=schemas.Stored, status_code=202, summary="Events of users")
+@routes.post(
+    "/feedback", response_model=schemas.FeedbackResult, status_code=202, summary="Store events"
+)
 async def feedback(
     request: Request,
-    asked: Annotated[
-        schemas.Feedback,
+    body: Annotated[
+        schemas.FeedbackBody,
         Body(
             openapi_examples={
                 "a purchase": {"value": {"events": [{"user": "ann", "item": "i7", "kind": "buy"}]}}
@@ -33,11 +35,10 @@ async def feedback(
     ] = None,
 ) -> Response:  # fmt: skip
     """Store events; acknowledged events survive a crash, and count from the next request on."""
-    state = state_of(request)
-    database = state.store()
-
     from sdgar.serve.store import Event
 
+    state = state_of(request)
+    database = state.store()
     now = time.time()
     events = [
         Event(
@@ -45,7 +46,7 @@ async def feedback(
             time=now if one.time is None else one.time, weight=one.weight,
             key=_key(one.key, idempotency_key, number), request=one.request,
         )
-        for number, one in enumerate(asked.events)
+        for number, one in enumerate(body.events)
     ]  # fmt: skip
     added = await asyncio.to_thread(database.add_events, events)
     state.service.recent.add(events)

@@ -1,4 +1,4 @@
-"""What runs here: the model, the service, its health, and numbers for Prometheus."""
+"""Routes on the state of the server: the model, the service, health, and metrics."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ health = APIRouter(tags=["status"])
 numbers = APIRouter(tags=["status"], dependencies=[needs("read")])  # type: ignore[list-item]
 
 
-@routes.get("/model", summary="What answers")
+@routes.get("/model", summary="The model")
 async def model(request: Request) -> Response:
-    """Return what the model is, its data, its metrics, and how it learned."""
-    models = state_of(request).service.models
-    variants = models.current
-    found = await asyncio.to_thread(_about, variants.first.snapshot)
+    """Return the facts of the model: its data, its metrics, and its training."""
+    state = state_of(request)
+    variants = state.service.models.current
+    found = await asyncio.to_thread(_facts, variants.first.snapshot)
     found["variants"] = [
         {"name": v.name, "share": v.share, "model": v.snapshot.name, "version": v.snapshot.version}
         for v in variants.by_name.values()
     ]
-    state = state_of(request)
     found["refused"] = _refused(state)
-    takes = state.database is not None and state.access.may(request.scope, "write")
-    found["abilities"]["feedback"] = takes
+    can_write = state.database is not None and state.access.may(request.scope, "write")
+    found["abilities"]["feedback"] = can_write
     return answer(found)
 
 
-def _about(snapshot: Snapshot) -> dict[str, Any]:
+def _facts(snapshot: Snapshot) -> dict[str, Any]:
     facts = snapshot.facts
     return {
         "version": snapshot.version,
@@ -65,24 +64,22 @@ def _refused(state: ServerState) -> list[dict[str, str]]:
     ]
 
 
-@routes.get("/service", summary="How the service is doing")
+@routes.get("/service", summary="The state of the service")
 async def service(request: Request) -> Response:
-    """Return requests a minute, latencies, feedback an hour and what waits, of this process."""
+    """Return the request rate, latencies, feedback rate and queue of this process."""
     state = state_of(request)
-    found = state.metrics.for_page()
     hours: list[int] | None = None
     if state.database is not None:
         hours = await asyncio.to_thread(state.database.events_per_hour, 24)
-    failures = state.task_failures()
     return answer(
-        found
+        state.metrics.for_page()
         | {
             "feedback_per_hour": hours,
             "store": _store(state),
             "queue": len(state.service.batches),
             "running": state.running[0],
             "swaps": state.service.models.swaps,
-            "failures": sorted(failures),
+            "failures": sorted(state.task_failures()),
             "started": as_time(state.metrics.started),
         }
     )
@@ -94,18 +91,17 @@ def _store(state: ServerState) -> str | None:
     return "postgresql" if state.database.is_postgresql else "sqlite"
 
 
-@health.get("/livez", summary="Whether the process lives")
+@health.get("/livez", summary="Whether the process runs")
 async def livez() -> Response:
-    """Answer as long as the process can answer anything."""
+    """Answer 200 as long as the process runs."""
     return answer({"alive": True})
 
 
-@health.get("/readyz", summary="Whether requests should be sent here", responses={503: {}})
+@health.get("/readyz", summary="Whether the server accepts requests", responses={503: {}})
 async def readyz(request: Request) -> Response:
-    """Answer 200 if requests are welcome; a model that was refused is named, the old one serves."""
+    """Answer 200 if requests are welcome; name refused models, while the old one answers."""
     state = state_of(request)
-    failures = state.task_failures()
-    ready = not state.draining and "store" not in failures
+    ready = not state.draining and "store" not in state.task_failures()
     refused = [one["model"] for one in _refused(state)]
     found = {"ready": ready, "draining": state.draining, "refused": refused}
     return answer(found, 200 if ready else 503)
@@ -113,19 +109,19 @@ async def readyz(request: Request) -> Response:
 
 @numbers.get(
     "/metrics",
-    summary="Numbers for Prometheus",
+    summary="Metrics for Prometheus",
     response_class=PlainTextResponse,
 )
 async def metrics(request: Request) -> Response:
-    """Return the counters of this process."""
+    """Return the metrics of this process."""
     state = state_of(request)
-    metrics, models = state.metrics, state.service.models
-    metrics.swaps.set(models.swaps)
-    metrics.refused.set(len(models.refused))
-    metrics.age.set(time.time() - models.current.first.snapshot.loaded_at)
-    metrics.waiting.set(len(state.service.batches))
-    metrics.running.set(state.running[0])
-    metrics.kept.set(state.service.catalogue.found_kept)
-    metrics.read.set(state.service.catalogue.read)
-    metrics.dropped.set(state.service.impressions.dropped)
-    return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    found, models = state.metrics, state.service.models
+    found.swaps.set(models.swaps)
+    found.refused.set(len(models.refused))
+    found.age.set(time.time() - models.current.first.snapshot.loaded_at)
+    found.waiting.set(len(state.service.batches))
+    found.running.set(state.running[0])
+    found.kept.set(state.service.catalogue.found_kept)
+    found.read.set(state.service.catalogue.read)
+    found.dropped.set(state.service.impressions.dropped)
+    return Response(found.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,110 @@
+"""Routes that a model answers: recommend, similar, explain, popular, latest."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import Body, Query, Request
+from fastapi.responses import Response
+from pydantic import Discriminator, Tag
+
+from sdgar.serve import schemas
+from sdgar.serve.render import details_of, model_ids
+from sdgar.serve.routes.common import answer, router, state_of
+
+routes = router(role="read", tags=["questions"])
+
+
+def _by_field(*names: str) -> Discriminator:
+    """Return what chooses a schema by the first of these fields that a request has."""
+
+    def chosen(body: Any) -> str:
+        fields = body if isinstance(body, dict) else getattr(body, "__dict__", {})
+        return next((name for name in names if name in fields), names[0])
+
+    return Discriminator(chosen)
+
+
+RecommendBody = Annotated[
+    Annotated[schemas.UsersBody, Tag("users")]
+    | Annotated[schemas.HistoriesBody, Tag("histories")]
+    | Annotated[schemas.ContextsBody, Tag("contexts")],
+    _by_field("users", "histories", "contexts"),
+]
+ExplainBody = Annotated[
+    Annotated[schemas.ExplainUserBody, Tag("user")]
+    | Annotated[schemas.ExplainHistoryBody, Tag("history")],
+    _by_field("user", "history"),
+]
+Category = Annotated[
+    str | None,
+    Query(min_length=1, max_length=256, pattern=r"^[^\x00]+$", description="Only this category."),
+]
+Limit = Annotated[int, Query(ge=1, le=schemas.MOST_ENTRIES, description="The number of items.")]
+
+
+@routes.post(
+    "/recommend",
+    response_model=schemas.Recommendations,
+    summary="The best items for users, histories or contexts",
+)
+async def recommend(
+    request: Request,
+    body: Annotated[
+        RecommendBody,
+        Body(
+            openapi_examples={
+                "users": {"value": {"users": ["ann", "bob"], "k": 5}},
+                "a history": {"value": {"histories": [{"items": ["i7", "i9"]}], "reasons": 2}},
+            }
+        ),
+    ],
+) -> Response:
+    """Return the k best items of each user; unknown users get popular items."""
+    return answer(await state_of(request).service.recommend(body))
+
+
+@routes.post("/similar", response_model=schemas.SimilarAnswer, summary="Items similar to an item")
+async def similar(
+    request: Request,
+    body: Annotated[
+        schemas.SimilarBody, Body(openapi_examples={"one": {"value": {"items": ["i7"], "k": 5}}})
+    ],
+) -> Response:
+    """Return the k items that are most similar to each item; an unknown item is marked."""
+    return answer(await state_of(request).service.similar(body))
+
+
+@routes.post("/explain", response_model=schemas.Explanation, summary="The reasons of scores")
+async def explain(
+    request: Request,
+    body: Annotated[
+        ExplainBody, Body(openapi_examples={"one": {"value": {"user": "ann", "k": 3}}})
+    ],
+) -> Response:
+    """Return the contributions of the history to each score; contributions and rest add up."""
+    return answer(await state_of(request).service.explain(body))
+
+
+@routes.get("/popular", response_model=schemas.ItemList, summary="The most popular items")
+async def popular(request: Request, k: Limit = 10, category: Category = None) -> Response:
+    """Return the most popular items, of all or of one category."""
+    return answer(await state_of(request).service.popular(k, category))
+
+
+@routes.get("/latest", response_model=schemas.ItemList, summary="The newest items")
+async def latest(request: Request, k: Limit = 10, category: Category = None) -> Response:
+    """Return the newest items of the store; hidden ones are left out."""
+    state = state_of(request)
+    if state.database is None:
+        return answer({"items": []})
+    found = await asyncio.to_thread(state.database.latest, k, category)
+    entries = await state.service.catalogue.entries(raw for raw, _ in found)
+    items = state.service.models.current.first.snapshot.model.items
+    ids = model_ids(items, [raw for raw, _ in found])
+    rows = [
+        {"item": id, "score": when, "rank": place, **details_of(entries.get(raw))}
+        for place, (id, (raw, when)) in enumerate(zip(ids, found, strict=True), 1)
+    ]
+    return answer({"items": rows})
