@@ -47,7 +47,7 @@ class Negatives:
     sampler does not count."""
 
     def rows(self, part: slice | Tensor) -> Negatives:
-        """Return the negatives of some rows; a row may be asked for several times."""
+        """Return the negatives of some rows, which may be repeated."""
         return Negatives(
             self.items_BN[part],
             self.accepted_BN[part],
@@ -92,11 +92,11 @@ Score = Callable[[Tensor, Tensor], Tensor]
 class Sampler(Protocol):
     """A sampler proposes negatives; ``refit`` lets a learned one follow the discriminator.
 
-    Beside ``uses_scores`` a sampler may state four more facts, by which a ``System`` checks that
+    Besides ``uses_scores`` a sampler may state four more facts, by which a ``System`` checks that
     its parts go together: ``knows_log_q`` (whether its negatives carry log Q), ``counts_tries``
     (whether they carry the number of tries), ``most_negatives`` (how many it can give for one
     positive) and ``by_positive`` (whether they are searched for one positive, so that several
-    cannot share them). What a sampler does not state is found out in the first batch.
+    cannot share them). What a sampler does not state is found in the first batch.
     """
 
     @property
@@ -118,7 +118,7 @@ class Sampler(Protocol):
         ...
 
     def refit(self, score: Score, *, seed: int, epoch: int) -> Health:
-        """Follow the discriminator, and return how the proposals are; static ones do nothing."""
+        """Follow the discriminator, unless the sampler is static; return the proposals' health."""
         ...
 
     def to(self, device: torch.device) -> Self:
@@ -126,7 +126,7 @@ class Sampler(Protocol):
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Return everything that is needed to go on from here; empty for static samplers."""
+        """Return everything that is needed to continue from here; empty for static samplers."""
         ...
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
@@ -135,7 +135,7 @@ class Sampler(Protocol):
 
 
 class Discriminator(Scorer, Protocol):
-    """The model that learns to tell positives from proposals, and later recommends.
+    """The model that learns to separate positives from proposals, and later recommends.
 
     A discriminator may have ``together_E``, a number for each training row that rows have in common
     which it computes in one pass: a batch of the eager engine then has all of these or none.
@@ -143,7 +143,7 @@ class Discriminator(Scorer, Protocol):
 
     by_event: bool
     """Whether ``score_and_penalty`` receives indices of training rows in place of contexts, because
-    each row has a history of its own."""
+    each row has a separate history."""
 
     def score(self, users_B: Tensor, items_BN: Tensor) -> Tensor:
         """Return the scores s_BN of N items for each row."""
@@ -194,7 +194,7 @@ class Objective(Protocol):
     """
 
     def __call__(self, pos_B: Tensor, neg_BN: Tensor, negatives: Negatives) -> Tensor:
-        """Return loss_B from s(c, i⁺), s(c, j) and what the sampler knows of j."""
+        """Return loss_B from s(c, i⁺), s(c, j) and what the sampler reports of j."""
         ...
 
     def effective(self, neg_BN: Tensor, negatives: Negatives) -> Tensor | None:
@@ -258,7 +258,7 @@ class System:
 
 
 def misfit(system: System) -> str | None:
-    """Say why the parts of a system do not go together, and what to do; None if they do."""
+    """Return why the parts of a system do not go together, and what to do; None if they do."""
     sampler, objective = system.sampler, system.objective
     proposes, loss = type(sampler).__name__, type(objective).__name__
     most = getattr(sampler, "most_negatives", None)
@@ -340,12 +340,12 @@ class Engine(Protocol):
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
-        """Say whether this engine runs the system on the device, and why."""
+        """Return whether this engine runs the system on the device, and why."""
         ...
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
-        """Say whether the same seed gives the same bytes on the same machine."""
+        """Return whether the same seed gives a bit-identical model on the same machine."""
         ...
 
     def run_epoch(self, epoch: int) -> EpochStats:
@@ -353,7 +353,7 @@ class Engine(Protocol):
         ...
 
     def refit(self, epoch: int) -> Health:
-        """Let the sampler follow the discriminator, and say how its proposals are."""
+        """Update the sampler to the discriminator, and return its health."""
         ...
 
     def state(self) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
 from sdgar.engines.choose import choose_engine
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.fused import gpu_tables as gpu_room
+from sdgar.engines.fused import gpu_tables
 from sdgar.engines.fused.cpu import FusedCpuEngine
 from sdgar.engines.fused.gpu import FusedGpuEngine
 from sdgar.engines.visits import Visits
@@ -98,8 +98,8 @@ def test_forty_steps_are_those_of_the_eager_engine(data):
 
 
 def negatives_of(engine: FusedGpuEngine, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    code_VN = engine._room.row_VW[:n, -3:].cpu()
-    items_VN = torch.where(code_VN < 0, ~code_VN, code_VN) - engine._room.n_users
+    code_VN = engine._tables.row_VW[:n, -3:].cpu()
+    items_VN = torch.where(code_VN < 0, ~code_VN, code_VN) - engine._tables.n_users
     return items_VN.long(), code_VN >= 0
 
 
@@ -126,7 +126,7 @@ def test_it_draws_the_negatives_of_the_sampler(data, one, per_visit):
     assert torch.equal(items_VN, expected.items_BN)
     assert torch.equal(accepted_VN, expected.accepted_BN)
     assert not accepted_VN.all()
-    pos_VP = engine._room.row_VW[: len(visits), 1 : 1 + per_visit].cpu()
+    pos_VP = engine._tables.row_VW[: len(visits), 1 : 1 + per_visit].cpu()
     assert torch.equal(
         pos_VP[pos_VP >= 0] - data.n_users,
         torch.from_numpy(data.items_E)[batch.rows_B],
@@ -136,9 +136,9 @@ def test_it_draws_the_negatives_of_the_sampler(data, one, per_visit):
 def test_the_length_of_a_chunk_changes_no_bit(data, monkeypatch):
     parts = {"optimizer": LazyAdam(0.02), "batch_size": 10}
     whole = fused(POPULAR, data, **parts)
-    monkeypatch.setattr(gpu_room, "MOST_STEPS", 4)
+    monkeypatch.setattr(gpu_tables, "MOST_STEPS", 4)
     chunks = fused(POPULAR, data, **parts)
-    assert chunks._room.chunk_steps < whole._room.chunk_steps
+    assert chunks._tables.chunk_steps < whole._tables.chunk_steps
     for engine in (whole, chunks):
         engine.run_epoch(1)
     assert all(torch.equal(v, whole.state()[k]) for k, v in chunks.state().items())

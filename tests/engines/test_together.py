@@ -10,14 +10,14 @@ import torch
 
 from sdgar.data.interactions import Interactions
 from sdgar.engines.eager import EagerEngine
-from sdgar.engines.visits import Together
+from sdgar.engines.visits import GroupedRows
 from sdgar.systems.composed import Composed
 
 CPU = torch.device("cpu")
 GROUPS = torch.from_numpy(np.random.default_rng(0).integers(0, 40, 300))
 
 
-def steps(order: Together, epoch: int, size: int, ahead: int) -> list[list[int]]:
+def steps(order: GroupedRows, epoch: int, size: int, ahead: int) -> list[list[int]]:
     found = []
     for batch, ends in order.stretches(epoch, size, ahead):
         assert torch.equal(batch.first_V, batch.rows_B)
@@ -29,7 +29,7 @@ def steps(order: Together, epoch: int, size: int, ahead: int) -> list[list[int]]
 @pytest.mark.parametrize("size", [1, 7, 60, 1000])
 @pytest.mark.parametrize("ahead", [1, 3, 100])
 def test_every_row_comes_once_and_no_group_is_cut(size, ahead):
-    found = steps(Together(GROUPS, seed=3), 2, size, ahead)
+    found = steps(GroupedRows(GROUPS, seed=3), 2, size, ahead)
     assert sorted(itertools.chain(*found)) == list(range(300))
     groups = [set(GROUPS[rows].tolist()) for rows in found]
     assert sum(map(len, groups)) == len(GROUPS.unique())
@@ -42,10 +42,10 @@ def test_every_row_comes_once_and_no_group_is_cut(size, ahead):
 
 
 def test_epochs_have_other_orders_that_do_not_depend_on_what_is_drawn_ahead():
-    order = Together(GROUPS, seed=3)
-    assert steps(order, 1, 20, 1) == steps(Together(GROUPS, seed=3), 1, 20, 50)
+    order = GroupedRows(GROUPS, seed=3)
+    assert steps(order, 1, 20, 1) == steps(GroupedRows(GROUPS, seed=3), 1, 20, 50)
     assert steps(order, 1, 20, 1) != steps(order, 2, 20, 1)
-    assert steps(order, 1, 20, 1) != steps(Together(GROUPS, seed=4), 1, 20, 1)
+    assert steps(order, 1, 20, 1) != steps(GroupedRows(GROUPS, seed=4), 1, 20, 1)
 
 
 @pytest.mark.parametrize("per_visit", [1, 2])

@@ -14,7 +14,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.engines.fused import cpu_records
 from sdgar.engines.fused.plan import CPU as PLAN
-from sdgar.engines.fused.plan import Asked
+from sdgar.engines.fused.plan import DrawSettings
 from sdgar.kernels.numba import draws as numba_draws
 from sdgar.kernels.numba import known as numba_pairs
 from sdgar.maths.optimizers import SGD
@@ -94,7 +94,7 @@ def drawn(sampler, data: Interactions, n: int, seed: int, epoch: int):
         tries_V=np.zeros(len(data), np.int64),
     )
     numba_draw(
-        PLAN.draw(system, Asked(n, np.uint64(seed), data.n_items)),
+        PLAN.draw(system, DrawSettings(n, np.uint64(seed), data.n_items)),
         cpu_records.known_of(data),
         tail(Stream.NEGATIVES, epoch),
         data.users_E,

@@ -22,7 +22,7 @@ from sdgar.data.interactions import Interactions
 from sdgar.discriminators.cosine import Cosine
 from sdgar.discriminators.factorization import MatrixFactorization
 from sdgar.discriminators.metric import Metric
-from sdgar.engines.fused import gpu, gpu_tables as gpu_room
+from sdgar.engines.fused import gpu, gpu_tables
 from sdgar.kernels.triton import draws, epoch, mixtures, picks, softmax
 from sdgar.objectives import (
     PairwiseLogistic,
@@ -130,7 +130,7 @@ for weighted, make_model, make_sampler, objective, optimizer, positives, negativ
         positives_per_visit=positives,
     )
     engine = gpu.FusedGpuEngine(system, data, seed=0, device=torch.device("cpu"))
-    engine._room.tiles = gpu_room.Tiles.of(4, 4, 16, 8, 4, torch.device("cuda"))
+    engine._tables.tiles = gpu_tables.Tiles.of(4, 4, 16, 8, 4, torch.device("cuda"))
     engine._draw(0)
     engine._run_steps(1)
     if isinstance(system.objective, WeightedLogistic):

@@ -83,7 +83,7 @@ def test_systems_draw_them_or_say_why_not():
     ("kind", "why"),
     [
         (sdgar.BPR, None), (sdgar.SDGAR, None), (sdgar.SDSoftmax, None), (sdgar.AOBPR, None),
-        (sdgar.DNS, "it draws dislikes beside Uniform, Popularity"),
+        (sdgar.DNS, "it mixes dislikes with Uniform, Popularity"),
     ],
 )  # fmt: skip
 def test_the_fused_engine_of_the_cpu_draws_them_or_says_why_not(kind, why):

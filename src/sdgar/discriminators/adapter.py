@@ -25,13 +25,13 @@ class Adapter(nn.Module):
 
     - ``score(users_B, items_BN)``: s_BN of N items for each context (a number 0 … U - 1), with a
       gradient;
-    - ``vectors()``: (h_UD, v_ID) or (h_UD, v_ID, b_I), what scores come down to, for ranking and
-      for saving, s = h_c · v_i + b_i; or, where they come down to none, ``score_all(users_B)``;
-    - if it can, ``fold_in(start_T1, item_E)``: h_TD of new contexts from their histories, in order;
-    - if it wants, ``penalty(context_B, items_BN)``, one value a row, which l2 weighs;
-    - if every training row is a context of its own, ``by_event = True`` and
+    - ``vectors()``: (h_UD, v_ID) or (h_UD, v_ID, b_I) for ranking and for saving,
+      s = h_c · v_i + b_i; or ``score_all(users_B)`` if scores are no inner products;
+    - optional ``fold_in(start_T1, item_E)``: h_TD of new contexts from their histories, in order;
+    - optional ``penalty(context_B, items_BN)``, one value a row, which l2 weighs;
+    - if every training row is a separate context, ``by_event = True`` and
       ``score_event(rows_B, items_BN)``; if it computes some of these rows in one pass,
-      ``together_E``, a number for each training row that those rows have in common.
+      ``together_E``, a group number for each training row.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Adapter(nn.Module):
 
     @property
     def has_vectors(self) -> bool:
-        """Tell whether scores are inner products of vectors."""
+        """Return whether scores are inner products of vectors."""
         return hasattr(self.module, "vectors")
 
     def learned(self) -> Learned:
@@ -113,7 +113,7 @@ class Adapter(nn.Module):
         return EncodedFactors(found.user_UD, found.item_ID, found.bias_I, encoder=encoder)
 
     def saved_whole(self) -> Network | None:
-        """Give the network, where its vectors are not all that a trained model is."""
+        """Return the network, if its vectors are not all of the trained model."""
         if self.has_vectors and not hasattr(self.module, "fold_in"):
             return None
         return (Encoder if self.has_vectors else ModuleScores)(*self._recipe())

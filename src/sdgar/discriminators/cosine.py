@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Cosine(Embeddings):
     """s(c, i) = cos(u_c, v_i) / τ (+ b_i): popularity is in no norm, but may be in a bias.
 
-    Rows are kept at length 1, but for those of fields, whose sum is a context: their lengths say
-    how much each counts. A gradient of a cosine shrinks with the length of its vector, so left
+    Rows are kept at length 1, except rows of fields, whose sum is a context: their lengths weigh
+    the fields. A gradient of a cosine shrinks with the length of its vector, so left
     alone lengths would only grow, and steps shrink; drawn to 0 they would cross it.
     """
 
@@ -83,7 +83,7 @@ class Cosine(Embeddings):
         return self._products(user_UD / self.tau, item_ID, bias_I, 1 / self.tau)
 
     def take(self, model: Factors) -> None:
-        """Set directions and biases to those of a model that ``factors`` gave."""
+        """Set directions and biases from a model that ``factors`` returned."""
         super().take(model)
         for table in (self.user_UD, self.item_ID):
             _to_sphere(table, slice(None))
@@ -124,7 +124,7 @@ def start(cosine: Cosine, data: Interactions, *, sweeps: int) -> None:
         if cosine.place_UF is None:
             _point(cosine.user_UD, user_UD, items_of)
         else:
-            _share_out(cosine.user_UD, normalize(user_UD, dim=1), cosine.place_UF)
+            _fit_fields(cosine.user_UD, normalize(user_UD, dim=1), cosine.place_UF)
 
 
 @torch.no_grad()
@@ -143,8 +143,8 @@ def _point(vector_RD: Tensor, along_RD: Tensor, known: SparseMatrix) -> None:
     vector_RD.copy_(torch.where(usable_R1, normalize(along_RD, dim=1), vector_RD))
 
 
-def _share_out(vector_VD: Tensor, left_UD: Tensor, place_UF: Tensor) -> None:
-    """Give each field in turn the mean of what the fields before it have left of u_c."""
+def _fit_fields(vector_VD: Tensor, left_UD: Tensor, place_UF: Tensor) -> None:
+    """Set each field in turn to the mean of what earlier fields have left of u_c."""
     vector_VD.zero_()
     for place_U in place_UF.T:
         count_V1 = torch.bincount(place_U, minlength=len(vector_VD)).clamp(min=1)[:, None]

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Embeddings(nn.Module):
-    """The vectors u_c and v_i, drawn from N(0, σ²); a subclass says what score they make.
+    """The vectors u_c and v_i, drawn from N(0, σ²); a subclass computes scores from them.
 
-    They are 0 where they are not ``drawn``, as a trained state follows; those of users too, where
-    ``users_drawn`` is False, as they are computed from the items.
+    Without ``drawn`` they are 0, as a trained state is loaded next. Without ``users_drawn`` the
+    users' vectors are 0, as they are computed from the items.
     """
 
     by_event: bool = False
@@ -100,7 +100,7 @@ class Embeddings(nn.Module):
 
     @torch.no_grad()
     def take(self, model: Factors) -> None:
-        """Set vectors and biases to those of a model that ``factors`` gave."""
+        """Set vectors and biases from a model that ``factors`` returned."""
         self.user_UD.copy_(model.user_UD)
         self.item_ID.copy_(model.item_ID)
         if self.bias_I is not None:

@@ -66,7 +66,7 @@ class Metric(Embeddings):
         return Factors(2 * user_UD, item_ID, -item_ID.square().sum(dim=1))
 
     def take(self, model: Factors) -> None:
-        """Set the points to those of a model that ``factors`` gave."""
+        """Set the points from a model that ``factors`` returned."""
         super().take(replace(model, user_UD=model.user_UD / 2))
 
 

@@ -74,7 +74,7 @@ class Tower(nn.Module):
 
 
 class TwoTower(Vectors):
-    """h_c = tower(c), v_i = tower(i): towers see the features of contexts and items beside ids."""
+    """h_c = tower(c), v_i = tower(i): towers read ids and features of contexts and items."""
 
     looks_at_features: ClassVar[bool] = True
 

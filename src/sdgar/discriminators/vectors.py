@@ -102,19 +102,19 @@ class Vectors(InnerProducts):
     """
 
     by_event: ClassVar[bool] = False
-    """True if a training row has a context of its own, such as what came before it."""
+    """True if a training row has a separate context, such as the items before it."""
     looks_at_features: ClassVar[bool] = False
     """True if ``prepare`` takes the features of users and items."""
 
     def prepare(self, data: Interactions) -> None:
-        """Take from the training data what scores need beside parameters."""
+        """Keep what scores need of the training data, besides parameters."""
 
     def rows(self, users_B: Tensor, items_BN: Tensor) -> Picks:
         """Return the vectors of contexts and of items."""
         raise NotImplementedError
 
     def event_rows(self, rows_B: Tensor, items_BN: Tensor) -> Picks:
-        """Return the same for training rows, if they have contexts of their own."""
+        """Return the same for training rows, if they have separate contexts."""
         raise NotImplementedError
 
     def tables(self) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,7 @@ def choose_device(name: str) -> torch.device:
         raise unknown_name("device", name, ("auto", "cpu", "cuda"))
     if name == "cuda" and not torch.cuda.is_available():
         raise ResourceError(
-            'device "cuda" was asked for, and torch sees no GPU here. Use device="cpu", or '
+            'device is "cuda", and torch finds no GPU here. Use device="cpu", or '
             "install a torch build for your GPU; `sdgar doctor` shows what is found.",
             code="no_gpu",
         )

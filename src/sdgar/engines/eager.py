@@ -13,7 +13,7 @@ from torch.nn import Parameter
 
 from sdgar.contracts import Covered, EpochStats, Health, Negatives, NotCovered, System
 from sdgar.engines import host
-from sdgar.engines.visits import Together, Visits
+from sdgar.engines.visits import GroupedRows, Visits
 from sdgar.maths import optimizers
 from sdgar.maths.optimizers import moments, take_moments
 from sdgar.maths.rng import Draws, Stream, torch_seed
@@ -35,9 +35,9 @@ class EagerEngine:
 
     with l the objective, R the discriminator's penalty (for factorization ‖u_b‖² + ‖v⁺_b‖² +
     mean_j ‖v_bj‖²) and ω the interaction weights, scaled to a mean of 1 so that the
-    learning rate keeps its meaning; b runs over the positives of the batch, and those of one
-    visit share their negatives j. On the CPU the same seed gives the same bytes; for
-    any number of threads too, unless a part multiplies large matrices, whose sums BLAS splits
+    learning rate keeps its meaning; b runs over the positives of the batch, and positives of
+    one visit share their negatives j. On the CPU the same seed gives a bit-identical model; for any
+    number of threads too, unless a part multiplies large matrices, whose sums BLAS splits
     between them (a softmax over all items, the covariances of a metric).
     """
 
@@ -57,21 +57,21 @@ class EagerEngine:
         self._weight_E = None if weight_E is None else torch.from_numpy(weight_E).to(device)
         self._known = KnownItems(data.left_out, data.n_items, device)
         together_E = getattr(self._model, "together_E", None)
-        self._order: Visits | Together
+        self._order: Visits | GroupedRows
         if together_E is None or system.positives_per_visit > 1:
             self._order = Visits(data, system.positives_per_visit, seed, device)
         else:
-            self._order = Together(together_E, seed)
+            self._order = GroupedRows(together_E, seed)
         self._optimizer = torch_optimizer(system.optimizer, list(self._model.parameters()))
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
-        """Say that every composition runs here."""
+        """Return that every composition runs here."""
         return Covered(f"plain torch on {device.type} runs any composition")
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
-        """Say yes on a CPU only: on a GPU torch adds up gradients in the order its threads come."""
+        """Return True for a CPU: on a GPU torch sums gradients in the order its threads finish."""
         return device.type == "cpu"
 
     def run_epoch(self, epoch: int) -> EpochStats:
@@ -141,7 +141,7 @@ class EagerEngine:
 
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:
-        """Let the sampler follow the discriminator, and say how its proposals are."""
+        """Update the sampler to the discriminator, and return its health."""
         score = self._model.frozen()
         return host.refit(self._system.sampler, score, seed=self._seed, epoch=epoch)
 

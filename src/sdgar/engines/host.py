@@ -55,7 +55,7 @@ class StateParts(NamedTuple):
 
 
 def refit(sampler: Sampler, score: Score, *, seed: int, epoch: int) -> Health:
-    """Let a sampler follow the discriminator, and return how its proposals are.
+    """Update a sampler to the discriminator, and return its health.
 
     A sampler from outside this package may return its numbers as a plain mapping.
     """
@@ -104,7 +104,7 @@ def over_blocks(found: Sequence[EpochStats], start: float) -> EpochStats:
 
 
 def uncovered(system: System, known: Mapping[str, Collection[type]], code: str) -> str | None:
-    """Say which part of a system has no code, or None if all have.
+    """Return which part of a system has no code, as a sentence; None if all have.
 
     ``known`` has the classes with code for each kind of part: discriminator, sampler, objective
     and optimizer. ``code`` is what the engine calls its code.
@@ -118,6 +118,6 @@ def uncovered(system: System, known: Mapping[str, Collection[type]], code: str) 
 
 
 def require_covered(name: str, answer: Covered | NotCovered) -> None:
-    """Raise if an engine was asked to run what it does not cover."""
+    """Raise if an engine cannot run a system."""
     if isinstance(answer, NotCovered):
         raise UsageError(f"the engine {name} cannot run this: {answer.why}.", code="not_covered")

@@ -83,7 +83,7 @@ class Visits:
             yield batch, torch.searchsorted(batch.visit_B, last_V).tolist()
 
     def _dealt(self, epoch: int, users_B: Tensor, place_B: Tensor, count_B: Tensor) -> Tensor:
-        """Deal a context's positives anew: place p gets number (offset + stride · p) mod count."""
+        """Shuffle a context's positives: place p gets number (offset + stride · p) mod count."""
         w0, w1, _, _ = Draws(self._seed, Stream.DEAL, epoch, users_B).words(0 * users_B)
         stride_B = torch.tensor(STRIDES, device=self._device)[w1 & 3] % count_B
         offset_B = (w0 * count_B) >> 32
@@ -91,10 +91,10 @@ class Visits:
         return dealt_B
 
 
-class Together:
+class GroupedRows:
     """The rows of every epoch, group by group, with the groups in a fresh order each time.
 
-    Every row has negatives of its own. A step ends with the first group that fills it, so it has
+    Every row has separate negatives. A step ends with the first group that fills it, so it has
     about as many rows as it should, and no group is cut.
     """
 

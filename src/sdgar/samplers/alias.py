@@ -6,7 +6,7 @@ A distribution over n entries is held as integer masses m_i that sum to n · 2^b
     m_i = threshold_i + Σ_{j : alias_j = i} (2^b - threshold_j)        exactly, for every i
 
 so the table draws precisely the distribution that ``probability`` reports, an entry of weight 0
-cannot be drawn, and importance weights computed from the masses are those of the draws.
+cannot be drawn, and importance weights computed from the masses are exact.
 
 A draw takes one 64-bit number u: with n·u/2^64 = i + f, bin i and the fraction f are independent
 and uniform, up to n/2^64; the outcome is i if f < threshold_i / 2^b, else alias_i.
@@ -36,17 +36,17 @@ _AT_ONCE = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class AliasTables:
-    """R distributions over N entries each; a bin is one word, so a draw is one look-up."""
+    """R distributions over N entries each; a bin is one word, so a draw reads one word."""
 
     bin_RN: Tensor
     """The bins as int64 or int32: the alias in the high half of the bits, the threshold in
-    0 … 2^b - 1 in the low half. A bin that is all its own has itself as alias."""
+    0 … 2^b - 1 in the low half. A bin that belongs to one entry alone has that entry as alias."""
 
     @classmethod
     def of(cls, weight_RN: Tensor, bits: int = 32) -> AliasTables:
         """Build tables from weights; rows need not be normalised.
 
-        ``bits`` are those of a threshold; with 16 there are at most 65,536 entries.
+        ``bits`` is the size of a threshold; with 16 there are at most 65,536 entries.
         """
 
         def build(part_RN: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ class AliasTables:
     def probability_by_entry(self) -> Tensor:
         """Return the same with a row for each entry, and a column for each distribution."""
         shape = self.bin_RN.shape[::-1]
-        found_NR = _room(shape, torch.float32, self.bin_RN.device)
+        found_NR = _allocated(shape, torch.float32, self.bin_RN.device)
         _by_rows(self._probability, self.bin_RN, torch.float32, into=found_NR.T)
         return found_NR
 
@@ -126,15 +126,15 @@ def _by_rows(
     into: Tensor | None = None,
 ) -> Tensor:
     """Return what ``of`` makes of a table, for as many rows at once as bounded memory holds."""
-    found_RN = _room(table_RN.shape, dtype, table_RN.device) if into is None else into
+    found_RN = _allocated(table_RN.shape, dtype, table_RN.device) if into is None else into
     size = max(1, _AT_ONCE // max(1, table_RN.shape[1]))
     for start in range(0, len(table_RN), size):
         found_RN[start : start + size] = of(table_RN[start : start + size])
     return found_RN
 
 
-def _room(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Make room for a table; on the CPU where compiled loops can read it without a copy."""
+def _allocated(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Allocate a table; on the CPU where compiled loops can read it without a copy."""
     if device.type != "cpu":
         return torch.empty(shape, dtype=dtype, device=device)
     return torch.from_numpy(aligned(tuple(shape), _NUMPY[dtype]))

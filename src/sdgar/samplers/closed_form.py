@@ -65,7 +65,7 @@ class ClosedForm(SampledSums):
         within("lambda_y", self.lambda_y, LEAST_LAMBDA, MOST_LAMBDA)
 
     def __call__(self, generator: Mixture, score: Score, *, seed: int, epoch: int) -> None:
-        """Update X and rebuild its tables, then Y; both use draws of their own for Z and μ."""
+        """Update X and rebuild its tables, then Y; each uses fresh draws for Z and μ."""
         log_z_U, mu_U = self.partition_and_mean(generator, score, seed, epoch, part=0)
         log_b_UK = self.log_b(generator, score, log_z_U, mu_U, seed, epoch)
         generator.set_x(self.sharpen(log_b_UK, self.lambda_x, generator.x_UK, dim=1))

@@ -23,8 +23,8 @@ class Decomposable:
 
     X (contexts × states, rows sum to 1) and Y (items × states, columns sum to 1) start uniform
     at random, as in Algorithm 1, and follow the discriminator by ``update``. log Q is computed
-    from the probabilities of the very tables that are drawn from. Those of states have bins of
-    32 bits, which take half of the cache lines: x_ck is a multiple of 2^-16 / K, exactly.
+    from the probabilities of the very tables that are drawn from. Tables of states have bins of
+    32 bits, which need half of the cache lines: x_ck is a multiple of 2^-16 / K, exactly.
     """
 
     uses_scores: ClassVar[bool] = False
@@ -70,8 +70,8 @@ class Decomposable:
         else:
             self.item_of, self.y_IK = item_of, y_IK
 
-    def deal_x(self, other_U: Tensor) -> None:
-        """Give context u the states of context ``other_U[u]``."""
+    def permute_x(self, other_U: Tensor) -> None:
+        """Set the states of context u to the states of context ``other_U[u]``."""
         self._take_x(AliasTables.from_mass(self.state_of.mass_RN[other_U], self.state_of.bits))
 
     def _take_x(self, tables: AliasTables) -> None:

@@ -1,4 +1,4 @@
-"""Draw negatives that a context is known to dislike, beside those of another sampler."""
+"""Mix disliked items of a context into the negatives of another sampler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PAIRS = 1 << 16
 DISLIKES = 0.1
 """The default share of negatives that are drawn from dislikes."""
 KNOW_LOG_Q = (Uniform, Popularity, Decomposable)
-"""The samplers that can tell log Q of any item, also of a disliked one they did not draw."""
+"""The samplers with a log Q of any item, also of a disliked one that they did not draw."""
 
 
 class WithDislikes:
@@ -53,7 +53,7 @@ class WithDislikes:
 
     @property
     def knows_log_q(self) -> bool:
-        """True if the other sampler can tell log Q of an item that it did not draw."""
+        """True if the other sampler has log Q of an item that it did not draw."""
         return isinstance(self.base, KNOW_LOG_Q)
 
     @property
@@ -76,7 +76,7 @@ class WithDislikes:
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """Draw n negatives a row; a number of a stream of its own decides which are dislikes."""
+        """Draw n negatives a row; a number of a separate stream decides which are dislikes."""
         drawn = self.base.sample(users_B, pos_B, n, score=score, draws=draws, known=known)
         own = Draws(draws.seed, Stream.DISLIKES, draws.epoch, draws.rows)
         coin_BN, high_BN, low_BN, _ = own.words(torch.arange(n, device=users_B.device))
@@ -187,7 +187,7 @@ def with_dislikes(
 ) -> Sampler:
     """Return a sampler with dislikes mixed into its draws, if that is sound and there are any.
 
-    It is not where ranks are estimated from the draws, or where Q is not known.
+    It is not sound if ranks are estimated from the draws, or if Q is unknown.
     """
     if share == 0:
         return sampler

@@ -11,7 +11,7 @@ A step with exact sums cannot raise the KL; here they are estimated by sampling,
     x_c ← (1 - δ) x_c + δ/K,   y_k ← (1 - ε) y_k + ε/M
 
 Before the first epoch scores say nothing yet, but the positives do: with P(i|c) = 1/|I_c| on the
-positives the same steps, with exact sums, are those of latent classes (Hofmann 1999). From there
+positives the same steps, with exact sums, fit latent classes (Hofmann 1999). From there
 the generator has only to follow; from random tables it lags behind for many epochs.
 
 ``integrand="deviation"`` fits P |s - μ| instead, the proposal of least variance (Proposition 2.2).

@@ -96,8 +96,8 @@ class Mixture(Protocol):
         """Set the items of the states, in proportion to these weights."""
         ...
 
-    def deal_x(self, other_U: Tensor) -> None:
-        """Give context u the states of context ``other_U[u]``."""
+    def permute_x(self, other_U: Tensor) -> None:
+        """Set the states of context u to the states of context ``other_U[u]``."""
         ...
 
 
@@ -143,4 +143,6 @@ class Scrambled:
         """Update the generator, then deal the states to other contexts."""
         self.update(generator, score, seed=seed, epoch=epoch)
         rows = torch.arange(len(generator.x_UK), device=generator.x_UK.device)
-        generator.deal_x(torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True))
+        generator.permute_x(
+            torch.argsort(sort_keys(seed, Stream.SCRAMBLE, epoch, rows), stable=True)
+        )

@@ -19,8 +19,8 @@ def inverse_cdf(p_CI: Tensor, place_RN: Tensor, high_RN: Tensor, low_RN: Tensor)
     """Return the first item whose running sum Σ_{j <= i} p_cj exceeds a number in [0, Σ p_c).
 
     c is the row of p that ``place_RN`` names. First the block of items, then the item in it, so
-    that all of p is read once, to be summed. Blocks are compared in whole numbers of 2^-40, those
-    of one row behind those of the row before, so that a single binary search serves all. No item
+    that all of p is read once, to be summed. Blocks are compared in whole numbers of 2^-40, offset
+    by row, so that a single binary search serves all. No item
     of probability 0 is drawn, unless a row has no other.
     """
     n_items = p_CI.shape[1]
@@ -53,7 +53,7 @@ class Blocks:
     whole_CK: Tensor
     """The running sums of each row."""
     bounds: Tensor
-    """The same, those of one row behind those of the row before."""
+    """The running sums, offset by row so that one binary search serves all."""
 
     @classmethod
     def of(cls, sum_CK: Tensor) -> Blocks:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def draw(
     state_of: AliasTables, entry_of: AliasTables, rows: Tensor, draws: Draws, slots: Tensor
 ) -> Tensor:
-    """Draw a state from each row's table, then an entry from the state's: two look-ups."""
+    """Draw a state from each row's table, then an entry from the state's table."""
     kernels = _kernels(rows.device.type)
     if kernels is None:
         w0, w1, w2, w3 = draws.words(slots)

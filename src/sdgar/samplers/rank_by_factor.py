@@ -26,7 +26,7 @@ class RankByFactor:
 
     An item that is high in a factor that matters to a context tends to be high in its scores,
     so j is drawn near the top of c's list without a single score. The item bias b is one more
-    factor, with u = 1. Orders, σ and the tables of the contexts are those of the last refit;
+    factor, with u = 1. Orders, σ and the tables of the contexts are computed by a refit;
     log Q would need a sum over all factors' ranks and is not known.
     """
 
@@ -53,7 +53,7 @@ class RankByFactor:
         v_KI = torch.cat((factors.item_ID.T, factors.bias_I[None]))
         u_UK = torch.cat((factors.user_UD, torch.ones_like(factors.user_UD[:, :1])), dim=1)
         weight_UK = u_UK.abs() * v_KI.std(dim=1, correction=0)
-        # Where no factor tells items apart, no order is better than another.
+        # If no factor separates items, no order is better than another.
         indifferent_U1 = (weight_UK == 0).all(dim=1, keepdim=True)
         self.factor_of = AliasTables.of(torch.where(indifferent_U1, 1.0, weight_UK))
         """The tables of P(k | c)."""

@@ -143,7 +143,7 @@ class SampledSums:
     def _items(
         self, generator: Mixture, users_B: Tensor, seed: int, epoch: int, part: int
     ) -> Tensor:
-        """Draws from Q(. | c) for some contexts; each part of an update has slots of its own."""
+        """Draws from Q(. | c) for some contexts; each part of an update has separate slots."""
         draws = Draws(seed, Stream.GENERATOR_CONTEXTS, epoch, users_B[:, None])
         slots_S = part * self.samples + torch.arange(self.samples, device=users_B.device)
         return generator.draw(users_B[:, None], draws, slots_S)

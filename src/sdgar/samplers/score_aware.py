@@ -48,7 +48,7 @@ class HardestOf(Static):
         draws: Draws,
         known: KnownPositives,
     ) -> Negatives:
-        """Draw n negatives a row, each the hardest of its own candidates."""
+        """Draw n negatives a row, each the hardest of its candidates."""
         drawn = Uniform().sample(
             users_B, pos_B, n * self.candidates, score=score, draws=draws, known=known
         )
@@ -68,7 +68,7 @@ class FirstViolation(Static):
 
     Try t, from 1, uses slot t - 1. ``tries_B`` holds t, from which an objective estimates the
     rank of the positive. A row without a violation in ``max_tries`` keeps its last draw: the
-    hinge of it is 0, so it teaches nothing, and needs no mark of its own.
+    hinge is 0, so the model learns nothing from it, and it needs no mark.
     """
 
     margin: float

@@ -72,7 +72,7 @@ class SoftmaxGenerator:
 
     @torch.no_grad()
     def proposals(self, users_B: Tensor) -> Tensor:
-        """Return Q_BI with known positives masked; all 0 for a context that knows every item."""
+        """Return Q_BI with known positives masked; all 0 for a context that has every item."""
         f = self.model.factors()
         scaled_BI = torch.addmm(
             f.bias_I / self.temperature, f.user_UD[users_B] / self.temperature, f.item_ID.T

@@ -44,7 +44,7 @@ class Uniform(Static):
     r"""Q(i | c) = 1 / |I \\ I_c| for every item i that is not a known positive of c.
 
     Drawn from the complement directly: one number, one binary search, no rejection, so a
-    context that knows all but one item costs the same as any other. A context that knows
+    context that has all but one item costs the same as any other. A context that has
     every item has no negative; its draws are marked as not accepted.
     """
 

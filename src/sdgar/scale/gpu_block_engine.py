@@ -20,8 +20,8 @@ from torch import Tensor
 
 from sdgar.contracts import Engine, EpochStats, System
 from sdgar.engines import host
-from sdgar.engines.fused.gpu import FusedGpuEngine, room_of
-from sdgar.engines.fused.gpu_tables import Most, Rows
+from sdgar.engines.fused.gpu import FusedGpuEngine, gpu_tables_of
+from sdgar.engines.fused.gpu_tables import Capacity, GpuRows
 from sdgar.machine import cores
 from sdgar.samplers.decomposable import Decomposable
 from sdgar.scale.block_engine import BlockEngine
@@ -68,7 +68,7 @@ class GpuBlockEngine(BlockEngine):
         visits, weighted = rows, self.blocks.shards.has_weights
         if (shared := system.positives_per_visit) > 1:  # every user's last visit may lack some
             visits = min(visits, visits // shared + users)
-        self._room = room_of(system, Most(users, visits, weighted), self._device)
+        self._tables = gpu_tables_of(system, Capacity(users, visits, weighted), self._device)
         kinds = {
             "start_U1": Kind(users + 1, (), torch.int64),
             "items_E": Kind(rows, (), torch.int32),
@@ -76,8 +76,8 @@ class GpuBlockEngine(BlockEngine):
         if weighted:
             kinds["weight_E"] = Kind(rows, (), torch.float32)
         if not isinstance(self._users, UsersOnDevice):
-            kinds["user_UD"] = Kind(users, (self._room.dim,), torch.float32)
-            for name, table in self._room.moments_of_users(0).items():
+            kinds["user_UD"] = Kind(users, (self._tables.dim,), torch.float32)
+            for name, table in self._tables.moments_of_users(0).items():
                 kinds[name] = Kind(users, table.shape[1:], table.dtype)
             if self._generator is not None:
                 bins_UK = self._generator.state_of.bin_RN
@@ -125,7 +125,7 @@ class GpuBlockEngine(BlockEngine):
         tables = {"item_ID": model.item_ID.detach()}
         if model.bias_I is not None:
             tables["bias_I"] = model.bias_I.detach()
-        return tables | self._room.moments_of_items()
+        return tables | self._tables.moments_of_items()
 
     def _unpack(self) -> None:
         """Do nothing, as the tables of items are those of the model."""
@@ -137,8 +137,8 @@ class GpuBlockEngine(BlockEngine):
             return self._engine_there(block, loaded)
 
     def _engine_of(self, system: System, data: Any, seed: int) -> FusedGpuEngine:  # type: ignore[override]
-        """Make the engine of some users, in the room that has the items of all blocks."""
-        return FusedGpuEngine(system, data, seed=seed, device=self._device, room=self._room)
+        """Make the engine of some users, in the tables that have the items of all blocks."""
+        return FusedGpuEngine(system, data, seed=seed, device=self._device, tables=self._tables)
 
     def _engine_there(self, block: int, loaded: Loaded) -> FusedGpuEngine:
         """Make the engine of a block that has come."""
@@ -152,11 +152,11 @@ class GpuBlockEngine(BlockEngine):
             system = self._with_users(
                 vectors["user_UD"], None if states is None else states["bins_UK"]
             )
-        rows = Rows.there(
+        rows = GpuRows.there(
             loaded.start_U1, loaded.items_E, loaded.weight_E,
             n_items=loaded.data.n_items, positives=system.positives_per_visit,
         )  # fmt: skip
-        for name, table in self._room.moments_of_users(rows.n_users).items():
+        for name, table in self._tables.moments_of_users(rows.n_users).items():
             if vectors is None:
                 table.zero_()
             else:

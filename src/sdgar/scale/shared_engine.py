@@ -195,7 +195,7 @@ class SharedCpuEngine(FusedCpuEngine):
         threads = cores.threads()
         positives, negatives = self.system.positives_per_visit, self.system.n_negatives
         dim = self._model.user_UD.shape[1]
-        own_T = self._rooms(threads)
+        own_T = self._thread_scratch(threads)
         shared_factors = self._shared.factors
         scratch, dealt = shared_factors.in_place_of(self._scratch), self._dealt()
         records = tuple(laid((*args[:-1], scratch, self._scratch, dealt)))

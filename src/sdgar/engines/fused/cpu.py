@@ -31,7 +31,7 @@ from sdgar.engines.fused.cpu_records import (
     tables_of,
     variants_of,
 )
-from sdgar.engines.fused.plan import CPU, Asked
+from sdgar.engines.fused.plan import CPU, DrawSettings
 from sdgar.engines.visits import Visits
 from sdgar.machine import cores
 from sdgar.maths.rng import Permutation, Stream, tail
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from sdgar.kernels.records import Laid
 
 _STRETCH = 0.1
-"""The seconds after which the number of threads is chosen anew."""
+"""The seconds after which the number of threads is chosen again."""
 
 
 class FusedCpuEngine:
     """Draw, score, weigh and update in one pass, by Numba; see ``kernels/numba/epoch.py``.
 
     It draws the negatives of the eager engine, and gives the same parameters up to float32
-    rounding, and the same bytes for any number of threads.
+    rounding. The result is bit-identical for any number of threads.
     """
 
     name: ClassVar[str] = "fused-cpu"
@@ -75,7 +75,7 @@ class FusedCpuEngine:
         self._rows = rows_of(data)
         self._known = known_of(data)
         self._visits = Visits(data, system.positives_per_visit, seed, device)
-        # Room is made for the batches there are, however large a batch may be.
+        # A batch may be set larger than the data; no more is allocated than there are visits.
         self._batch = min(system.visits_per_step, len(self._visits))
         self._order = order_of(self._visits, system, seed, self._batch)
         self.items = items_of(self._model, system) if items is None else items
@@ -86,7 +86,7 @@ class FusedCpuEngine:
         self._loss = CPU.loss(system)
         self._scratch = scratch_of(self._model, system, self._batch)
         self._stretch = 1
-        """The batches that are run before the number of threads is chosen anew."""
+        """The batches that are run before the number of threads is chosen again."""
         self._own_T: list[Laid] = []
         """The memory of each thread for itself."""
         self._compiled = False
@@ -96,7 +96,7 @@ class FusedCpuEngine:
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
-        """Say whether all parts are among those that the loop has code for."""
+        """Return whether the loop has code for all parts, and why."""
         if device.type != "cpu":
             return NotCovered(f"it runs on the CPU, not on {device.type}")
         if (why := CPU.misfit(system)) is not None:
@@ -113,7 +113,7 @@ class FusedCpuEngine:
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
-        """Say yes: rows are owned by threads, and every sum has one order."""
+        """Return True: rows are owned by threads, and every sum has one order."""
         return True
 
     def run_epoch(self, epoch: int) -> EpochStats:
@@ -125,7 +125,7 @@ class FusedCpuEngine:
         self._scratch.totals_3[:] = 0
         self._steps = at_rate(self._steps, self.system.optimizer.rate(epoch))
         if self._proposal is None:
-            self._proposal = CPU.draw(self.system, self._asked)
+            self._proposal = CPU.draw(self.system, self._draw_settings)
         self._run_batches(
             np.array(keys, np.uint64),
             tail(Stream.NEGATIVES, epoch),
@@ -149,8 +149,8 @@ class FusedCpuEngine:
         return host.mean_stats(self.system, self._n_rows, start, loss, effective, unanswered)
 
     @property
-    def _asked(self) -> Asked:
-        return Asked(self.system.n_negatives, np.uint64(self._seed), self._model.n_items)
+    def _draw_settings(self) -> DrawSettings:
+        return DrawSettings(self.system.n_negatives, np.uint64(self._seed), self._model.n_items)
 
     @property
     def _batches(self) -> int:
@@ -162,7 +162,7 @@ class FusedCpuEngine:
         from sdgar.kernels.records import laid
 
         records = tuple(laid(args))
-        own_T = self._rooms(cores.threads())
+        own_T = self._thread_scratch(cores.threads())
         self._compile(own_T, *records)
         done = 0
         while done < self._batches:
@@ -173,8 +173,8 @@ class FusedCpuEngine:
             self._stretch = max(1, round(_STRETCH * (upto - done) / seconds))
             done = upto
 
-    def _rooms(self, threads: int) -> list[Laid]:
-        """Return what each thread needs for itself."""
+    def _thread_scratch(self, threads: int) -> list[Laid]:
+        """Return the scratch memory of each thread."""
         from sdgar.kernels.numba.epoch import own
 
         while len(self._own_T) < threads:
@@ -202,7 +202,7 @@ class FusedCpuEngine:
 
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:
-        """Let the sampler follow the discriminator, and say how its proposals are."""
+        """Update the sampler to the discriminator, and return its health."""
         from sdgar.kernels.numba import mixtures
 
         factors = self._model.factors()
@@ -230,12 +230,12 @@ class FusedCpuEngine:
         return vectors | summed("sum_U", self._steps.user)
 
     def items_drawn(self) -> Any:
-        """Return the tables of items that negatives are drawn from, without those of users."""
+        """Return the tables of items that negatives are drawn from, without the users' tables."""
         return CPU.without_users(self._proposal, self.system)
 
     def draw_items(self, drawn: Any) -> None:
         """Draw from the tables of items of another engine, whose generator has the same ones."""
-        self._proposal = CPU.for_users(drawn, self.system, self._asked)
+        self._proposal = CPU.for_users(drawn, self.system, self._draw_settings)
 
     def _arrays(self) -> dict[str, NDArray[np.float32]]:
         """Return all tables that training changes, by their names in a checkpoint."""

@@ -84,13 +84,13 @@ class Items(NamedTuple):
     """The tables of items, with the state of their steps."""
 
     item_ICD: NDArray[np.float32]
-    """The vectors, each beside its moments."""
+    """The vectors, each followed by its moments."""
     step: Any
     """The step of vectors."""
     bias_step: Any
     """The step of biases."""
     scores: Any
-    """What the scores have of items beside their vectors."""
+    """What scores read of items besides their vectors, such as biases."""
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """Return the tables that training changes, by their names in a checkpoint."""
@@ -149,7 +149,7 @@ def at_rate(steps: Steps, rate: float) -> Steps:
 
 
 def tables_of(model: Model, items: Items) -> Tables | Summed:
-    """Copy the vectors of contexts, or of the values of their fields, to beside those of items."""
+    """Return tables with a copy of the vectors of contexts, or of the values of their fields."""
     from sdgar.kernels.numba.contexts import Summed, Tables
 
     item_ICD = items.item_ICD
@@ -168,7 +168,7 @@ def tables_of(model: Model, items: Items) -> Tables | Summed:
 
 
 def scratch_of(model: Model, system: System, visits: int) -> Scratch:
-    """Allocate what threads hand each other within a batch of so many visits."""
+    """Allocate what threads exchange within a batch of so many visits."""
     from sdgar.kernels.numba.epoch import Scratch
 
     n_rows, dim = model.user_UD.shape

@@ -17,7 +17,7 @@ from torch import Tensor
 from sdgar.contracts import Covered, EpochStats, Health, NotCovered, System
 from sdgar.engines import host
 from sdgar.engines.fused.gpu_launch import draw_chunk, run_steps
-from sdgar.engines.fused.gpu_tables import Model, Most, Room, Rows
+from sdgar.engines.fused.gpu_tables import Capacity, GpuRows, GpuTables, Model
 from sdgar.engines.fused.plan import GPU
 from sdgar.engines.fused.records import THETA_LIMIT, Draw
 from sdgar.maths.optimizers import LazyAdam
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from sdgar.data.interactions import Interactions
 
 _MOST_NEGATIVES, _MOST_POSITIVES, _MOST_DIM, _MOST_NUMBERS = 64, 32, 512, 1 << 14
-"""The limits of what a kernel can hold of a visit in registers; the last one is that of the numbers
-of all its negatives."""
+"""The limits of what a kernel can hold of a visit in registers; the last one bounds the numbers of
+all its negatives."""
 
 
 class FusedGpuEngine:
@@ -38,7 +38,7 @@ class FusedGpuEngine:
     step is then one kernel that adds up gradients and one that moves the rows they touched
     (``kernels/triton/epoch.py``). The steps of a chunk are recorded as a CUDA graph when they
     first run, and replayed. Gradients are summed as integers, so the same seed gives the same
-    bytes. A parameter beyond ±64 counts as diverged, where eager would go on until infinity.
+    bits. A parameter beyond ±64 counts as diverged, where eager would continue until infinity.
     """
 
     name: ClassVar[str] = "fused-gpu"
@@ -46,13 +46,13 @@ class FusedGpuEngine:
     def __init__(
         self,
         system: System,
-        data: Interactions | Rows,
+        data: Interactions | GpuRows,
         *,
         seed: int,
         device: torch.device,
-        room: Room | None = None,
+        tables: GpuTables | None = None,
     ) -> None:
-        """Lay out tables and rows; ``room`` was used by engines that have other contexts."""
+        """Lay out tables and rows; engines of other contexts may have used ``tables`` before."""
         host.require_covered(self.name, self.covers(system, device))
         self.system = system
         """The system whose epochs are run."""
@@ -63,25 +63,27 @@ class FusedGpuEngine:
         self._model = model
         system.sampler.to(device)
         self._scores, self._loss, self._step = GPU.score(system), GPU.loss(system), GPU.step(system)
-        if not isinstance(data, Rows):
-            data = Rows.of(data, system.positives_per_visit, device)
+        if not isinstance(data, GpuRows):
+            data = GpuRows.of(data, system.positives_per_visit, device)
         self._rows = data
-        self._room = room_of(system, Most.of(self._rows), device) if room is None else room
-        self._scale = self._room.scale(self._rows)
+        self._tables = (
+            gpu_tables_of(system, Capacity.of(self._rows), device) if tables is None else tables
+        )
+        self._scale = self._tables.scale(self._rows)
         self._numbers = self._numbers_of(0).to(device)
         self.steps_done = 0
-        """The number of steps that were taken, also by engines that share the room."""
+        """The number of steps that were taken, also by engines that share the tables."""
 
     @classmethod
     def covers(cls, system: System, device: torch.device) -> Covered | NotCovered:
-        """Say whether the kernels know every part of the system."""
+        """Return whether there are kernels for every part of the system, and why."""
         if (why := _why_not(system, device)) is not None:
             return NotCovered(why)
         return Covered("Triton runs whole epochs on the GPU, with the eager engine's updates")
 
     @classmethod
     def deterministic(cls, device: torch.device) -> bool:
-        """Say yes: sums are of integers, so their order does not matter."""
+        """Return True: sums are of integers, so their order does not matter."""
         return True
 
     def _drawn_from(self) -> Draw:
@@ -93,23 +95,23 @@ class FusedGpuEngine:
     def run_epoch(self, epoch: int) -> EpochStats:
         """Make one pass over the positives, in a fresh order."""
         start, n_rows = time.perf_counter(), len(self._rows)
-        room, on_cuda = self._room, self._device.type == "cuda"
+        tables, on_cuda = self._tables, self._device.type == "cuda"
         with torch.cuda.device(self._device) if on_cuda else contextlib.nullcontext():
             self._numbers.copy_(self._numbers_of(epoch))
             self._draw(0)
-            # The device draws while the host goes on.
-            room.take(self._model)
-            room.flag.zero_()
+            # The device draws while the host continues.
+            tables.copy_from(self._model)
+            tables.flag.zero_()
             rates_S3 = self._rates(epoch).to(self._device)
             totals = torch.zeros(4, dtype=torch.float64, device=self._device)
-            for first in range(0, self.n_steps, room.chunk_steps):
+            for first in range(0, self.n_steps, tables.chunk_steps):
                 if first > 0:
-                    self._draw(first * room.size)
-                self._set_rates(rates_S3[first : first + room.chunk_steps])
+                    self._draw(first * tables.size)
+                self._set_rates(rates_S3[first : first + tables.chunk_steps])
                 self._run_chunk()
-                totals[:3] += room.stats.sum(dim=(0, 1), dtype=torch.float64)
-            totals[3] = room.flag[0]
-            room.give(self._model)
+                totals[:3] += tables.stats.sum(dim=(0, 1), dtype=torch.float64)
+            totals[3] = tables.flag[0]
+            tables.copy_to(self._model)
             loss, effective, unanswered, outside = totals.tolist()
         self.steps_done += self.n_steps
         if not math.isfinite(loss):
@@ -122,7 +124,7 @@ class FusedGpuEngine:
     @property
     def n_steps(self) -> int:
         """The number of steps of an epoch."""
-        return -(-self._rows.n_visits // self._room.size)
+        return -(-self._rows.n_visits // self._tables.size)
 
     def _numbers_of(self, epoch: int) -> Tensor:
         """Return the tails of the streams that visits draw from, and the keys of the order."""
@@ -133,7 +135,7 @@ class FusedGpuEngine:
 
     def _rates(self, epoch: int) -> Tensor:
         """Return 1/B, the learning rate and Adam's corrections of every step of the epoch."""
-        optimizer, n_steps, size = self.system.optimizer, self.n_steps, self._room.size
+        optimizer, n_steps, size = self.system.optimizer, self.n_steps, self._tables.size
         rates_S3 = np.empty((n_steps, 3))
         rates_S3[:, 0] = 1 / size
         rates_S3[-1, 0] = 1 / (self._rows.n_visits - (n_steps - 1) * size)
@@ -145,59 +147,59 @@ class FusedGpuEngine:
         return torch.from_numpy(rates_S3).float()
 
     def _set_rates(self, rates_S3: Tensor) -> None:
-        """Set the rates of a chunk; with P > 1, its draws tell how many positives a step has."""
-        room = self._room
-        room.rates_S3[: len(rates_S3)] = rates_S3
-        if room.positives > 1:
-            present_VP = room.drawn_VW[:, 1 : 1 + room.positives] >= 0
-            count_S = present_VP.reshape(room.chunk_steps, -1).sum(dim=1)
-            room.rates_S3[:, 0] = 1 / count_S.clamp(min=1)
+        """Set the rates of a chunk; with P > 1, its draws decide how many positives a step has."""
+        tables = self._tables
+        tables.rates_S3[: len(rates_S3)] = rates_S3
+        if tables.positives > 1:
+            present_VP = tables.drawn_VW[:, 1 : 1 + tables.positives] >= 0
+            count_S = present_VP.reshape(tables.chunk_steps, -1).sum(dim=1)
+            tables.rates_S3[:, 0] = 1 / count_S.clamp(min=1)
 
     def _draw(self, start: int) -> None:
         """Fill the chunk that begins at a place of the epoch's order."""
         drawn = self._drawn_from()
-        draw_chunk(self._room, self._rows, drawn, self._numbers, seed=self._seed, start=start)
+        draw_chunk(self._tables, self._rows, drawn, self._numbers, seed=self._seed, start=start)
 
     def _run_chunk(self) -> None:
         if self._device.type == "cpu":
-            self._run_steps(self._room.chunk_steps)
+            self._run_steps(self._tables.chunk_steps)
             return
-        graphs = self._room.graphs
+        graphs = self._tables.graphs
         if self._scale not in graphs:
             graphs[self._scale] = self._record()
         graphs[self._scale].replay()
 
     def _record(self) -> torch.cuda.CUDAGraph:
         """Record all steps of a chunk; that runs nothing, but the kernels must be compiled."""
-        room = self._room
-        drawn_VW = room.drawn_VW.clone()
-        room.drawn_VW.fill_(-1)
+        tables = self._tables
+        drawn_VW = tables.drawn_VW.clone()
+        tables.drawn_VW.fill_(-1)
         self._run_steps(1)
-        room.drawn_VW.copy_(drawn_VW)
+        tables.drawn_VW.copy_(drawn_VW)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         # Other threads may copy to the device and from it meanwhile.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            self._run_steps(room.chunk_steps)
+            self._run_steps(tables.chunk_steps)
         return graph
 
     def _run_steps(self, n_steps: int) -> None:
         parts = self._drawn_from().pick, self._scores, self._loss, self._step
-        run_steps(self._room, *parts, l2=self.system.l2, scale=self._scale, n_steps=n_steps)
+        run_steps(self._tables, *parts, l2=self.system.l2, scale=self._scale, n_steps=n_steps)
 
     def users(self) -> dict[str, Tensor]:
         """Return the tables of contexts that training changes, by their names."""
-        moments = self._room.moments_of_users(self._rows.n_users)
+        moments = self._tables.moments_of_users(self._rows.n_users)
         return {"user_UD": self._model.user_UD.detach(), **moments}
 
     @torch.no_grad()
     def refit(self, epoch: int) -> Health:
-        """Let the sampler follow the discriminator, and say how its proposals are."""
+        """Update the sampler to the discriminator, and return its health."""
         return host.refit(self.system.sampler, self._model.score, seed=self._seed, epoch=epoch)
 
     def state(self) -> dict[str, Tensor]:
         """Return parameters, optimiser moments and sampler state, under one flat set of names."""
-        optimizer = {"step": torch.tensor(self.steps_done), **self._room.moments}
+        optimizer = {"step": torch.tensor(self.steps_done), **self._tables.moments}
         sampler = self.system.sampler.state()
         return host.StateParts(self._model.state_dict(), optimizer, sampler).flat()
 
@@ -206,21 +208,21 @@ class FusedGpuEngine:
         parts = host.StateParts.of(state)
         self._model.load_state_dict(parts.model)
         self.steps_done = int(parts.optimizer["step"])
-        for name, table in self._room.moments.items():
+        for name, table in self._tables.moments.items():
             table.copy_(parts.optimizer[name])
         self.system.sampler.load_state(
             {name: tensor.to(self._device) for name, tensor in parts.sampler.items()}
         )
 
 
-def room_of(system: System, most: Most, device: torch.device) -> Room:
-    """Make room for the epochs of a system."""
+def gpu_tables_of(system: System, capacity: Capacity, device: torch.device) -> GpuTables:
+    """Allocate the tables for the epochs of a system."""
     parts = GPU.draw(system), GPU.score(system), GPU.loss(system), GPU.step(system)
-    return Room(system, most, parts, device=device)
+    return GpuTables(system, capacity, parts, device=device)
 
 
 def _why_not(system: System, device: torch.device) -> str | None:
-    """Say why the kernels cannot run the system, or None if they can."""
+    """Return why the kernels cannot run the system; None if they can."""
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":

@@ -1,4 +1,4 @@
-"""Rows and tables on the GPU: what an engine holds there, with room for other users."""
+"""Rows and tables on the GPU, which engines of different users may use in turn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class GpuRows:
     """The training positives, context by context, and their visits; see ``engines/visits.py``."""
 
     start_U1: Tensor
@@ -57,7 +57,7 @@ class Rows:
 
     @classmethod
     def of(cls, data: Interactions, positives: int, device: torch.device) -> Self:
-        """Bring rows to a device, for visits with so many positives."""
+        """Copy rows to a device, for visits with so many positives."""
         weight_E = host.scaled_weights(data)
         return cls.there(
             torch.from_numpy(data.indptr_U1).to(device),
@@ -121,7 +121,7 @@ class Tiles:
 
     @classmethod
     def of(cls, n: int, p: int, d: int, k: int, drawn: int, device: torch.device) -> Tiles:
-        """Give a thread about 16 numbers on a GPU; make few, large tiles for the interpreter."""
+        """Return tiles of about 16 numbers a thread; large ones for Triton's interpreter."""
         if device.type == "cpu":
             return cls(64, 4, 256, 4, 128, 256)
         widest = max(n, p, 4) * d
@@ -135,8 +135,8 @@ class Tiles:
         )
 
 
-class Most(NamedTuple):
-    """The most that room is made for."""
+class Capacity(NamedTuple):
+    """The largest data that tables are allocated for."""
 
     users: int
     """The number of contexts."""
@@ -146,22 +146,22 @@ class Most(NamedTuple):
     """Whether rows have weights."""
 
     @classmethod
-    def of(cls, rows: Rows) -> Most:
+    def of(cls, rows: GpuRows) -> Capacity:
         """Return what these rows need."""
         return cls(rows.n_users, rows.n_visits, rows.weight_E is not None)
 
 
-class Room:
+class GpuTables:
     """The tensors that the kernels read and write; see the docstrings of ``kernels/triton``.
 
-    Engines of different contexts may use the same room one after the other. Contexts have the
-    first rows of its tables, and items those behind the most contexts there can be.
+    Engines of different contexts may use the same tables one after the other. Contexts have the
+    first rows, and items the rows after the largest possible number of contexts.
     """
 
     def __init__(
         self,
         system: System,
-        most: Most,
+        capacity: Capacity,
         parts: tuple[Draw, Scores, Loss, Step],
         *,
         device: torch.device,
@@ -171,11 +171,11 @@ class Room:
         self.device = device
         self.positives, self.negatives = system.positives_per_visit, system.n_negatives
         self.drawn = self.negatives * draw.candidates
-        self.n_users, self.n_items = most.users, system.discriminator.n_items
+        self.n_users, self.n_items = capacity.users, system.discriminator.n_items
         self.strides = torch.tensor(STRIDES, device=device)
-        self._plan_steps(system.visits_per_step, most.visits)
+        self._plan_steps(system.visits_per_step, capacity.visits)
         self._make_tables(system.discriminator, step)
-        self._make_chunk(draw, loss, weighted=most.weighted)
+        self._make_chunk(draw, loss, weighted=capacity.weighted)
         self._of_scale = system.visits_per_step * self.positives, loss.slope_limit, scores.steepest
         self.tiles = Tiles.of(
             n=power(max(self.negatives, draw.candidates)),
@@ -223,7 +223,7 @@ class Room:
             self.moments[f"{name}_I"] = self._zeros(self.n_items)
 
     def _make_chunk(self, draw: Draw, loss: Loss, *, weighted: bool) -> None:
-        """Allocate what is drawn ahead for a chunk of steps."""
+        """Allocate the draws of a chunk of steps."""
         p, n = self.positives, self.negatives
         lanes = self.chunk_steps * self.size
         self.row_VW = self._zeros(lanes, 1 + p + n, dtype=torch.int32)
@@ -239,21 +239,21 @@ class Room:
         self.log_q_VN = self._zeros(lanes, n) if has_q else None
         self.rates_S3 = self._zeros(self.chunk_steps, 3)
 
-    def scale(self, rows: Rows) -> float:
+    def scale(self, rows: GpuRows) -> float:
         """Return the largest power of two that leaves the integer sums of a step below 2^62."""
         most_weight = 1.0 if rows.weight_E is None else float(rows.weight_E.max())
         positives, slope_limit, steepest = self._of_scale
         most = positives * most_weight * (slope_limit + 1) * steepest
         return 2.0 ** (62 - math.ceil(math.log2(most)))
 
-    def take(self, model: Model) -> None:
-        """Copy the parameters of the discriminator, which are the truth between epochs."""
+    def copy_from(self, model: Model) -> None:
+        """Copy the parameters of the discriminator, which is authoritative between epochs."""
         self.theta_RD[: len(model.user_UD)] = model.user_UD
         self.theta_RD[self.n_users :] = model.item_ID
         if model.bias_I is not None:
             self.bias_I.copy_(model.bias_I)
 
-    def give(self, model: Model) -> None:
+    def copy_to(self, model: Model) -> None:
         """Copy the parameters back to the discriminator."""
         model.user_UD.copy_(self.theta_RD[: len(model.user_UD)])
         model.item_ID.copy_(self.theta_RD[self.n_users :])

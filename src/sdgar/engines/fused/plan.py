@@ -1,10 +1,10 @@
 """How the fused engines lower the parts of a system to what their kernels read.
 
 Each engine has four tables, keyed by the class of a part: discriminators, samplers, objectives and
-optimizers. What an engine covers is the keys of its tables and nothing else: a class that is no key
-has no code, and there is no default that would stand in for it.
+optimizers. An engine covers the keys of its tables and nothing else: a class that is no key has no
+code, and there is no default.
 
-Every lowering is given the package of kernels ``k``, which is imported when a part is lowered,
+Every lowering receives the package of kernels ``k``, which is imported when a part is lowered,
 because its compiler need not be installed.
 """
 
@@ -64,11 +64,11 @@ class Plan:
     """The lowerings of objectives."""
     steps: Mapping[type, Lower]
     """The lowerings of optimisers."""
-    beside_dislikes: tuple[type, ...] = ()
-    """The samplers whose draws can be mixed with those of dislikes."""
+    mixed_with_dislikes: tuple[type, ...] = ()
+    """The samplers whose draws can be mixed with draws of dislikes."""
 
     def misfit(self, system: System) -> str | None:
-        """Say why the engine has no code for the parts of a system, or None if it has."""
+        """Return why the engine has no code for the parts of a system; None if it has."""
         known = {
             "discriminator": self.scores.keys(),
             "sampler": self.draws.keys(),
@@ -78,27 +78,27 @@ class Plan:
         if (why := host.uncovered(system, known, self.code)) is not None:
             return why
         base = getattr(system.sampler, "base", None)
-        if isinstance(system.sampler, WithDislikes) and type(base) not in self.beside_dislikes:
-            names = ", ".join(one.__name__ for one in self.beside_dislikes)
-            return f"it draws dislikes beside {names} only, not beside {type(base).__name__}"
+        if isinstance(system.sampler, WithDislikes) and type(base) not in self.mixed_with_dislikes:
+            names = ", ".join(one.__name__ for one in self.mixed_with_dislikes)
+            return f"it mixes dislikes with {names} only, not with {type(base).__name__}"
         if isinstance(system.discriminator, Metric) and system.l2 > 0:
             return "it has no code for the covariances of a metric's axes, only for a weight of 0"
         by_factors = isinstance(system.discriminator, MatrixFactorization)
         if system.sampler.uses_scores and not by_factors:
-            return "its samplers that look at scores know those of factorization only"
+            return "its samplers that read scores have code for factorization only"
         return None
 
     def draw(self, system: System, *args: Any) -> Any:
         """Lower the sampler, with its tables as they are now."""
         return self._lower(self.draws, system.sampler, *args)
 
-    def for_users(self, drawn: Any, system: System, asked: Asked) -> Any:
+    def for_users(self, drawn: Any, system: System, settings: DrawSettings) -> Any:
         """Return a lowered sampler with the users of this system, whose items are the same."""
         users = _users_of(system.sampler) if isinstance(system.sampler, Decomposable) else {}
-        return drawn._replace(**asked._asdict(), **users)
+        return drawn._replace(**settings._asdict(), **users)
 
     def without_users(self, drawn: Any, system: System) -> Any:
-        """Return a lowered sampler that has room for no user, to be given others later."""
+        """Return a lowered sampler without users, which gets others later."""
         if not isinstance(system.sampler, Decomposable):
             return drawn
         return drawn._replace(**{name: drawn._asdict()[name][:0].copy() for name in _OF_USERS})
@@ -124,7 +124,7 @@ class Plan:
 # The CPU. Lowerings give the named tuples of ``kernels/numba``, which have the same class names.
 
 
-class Asked(NamedTuple):
+class DrawSettings(NamedTuple):
     """The first fields of every proposal on the CPU: negatives a visit, the seed, and the items."""
 
     n: int
@@ -132,21 +132,21 @@ class Asked(NamedTuple):
     n_items: int
 
 
-def _cpu_uniform(k: Any, sampler: Uniform, asked: Asked) -> Any:
-    return k.draws.Uniform(*asked)
+def _cpu_uniform(k: Any, sampler: Uniform, settings: DrawSettings) -> Any:
+    return k.draws.Uniform(*settings)
 
 
-def _cpu_popularity(k: Any, sampler: Popularity, asked: Asked) -> Any:
+def _cpu_popularity(k: Any, sampler: Popularity, settings: DrawSettings) -> Any:
     return k.draws.Popularity(
-        *asked,
+        *settings,
         item_bins=sampler.table.bin_RN.reshape(-1).numpy(),
         q_I=sampler.log_q_I.exp().numpy(),
     )
 
 
-def _cpu_decomposable(k: Any, sampler: Decomposable, asked: Asked) -> Any:
+def _cpu_decomposable(k: Any, sampler: Decomposable, settings: DrawSettings) -> Any:
     return k.draws.Decomposable(
-        *asked,
+        *settings,
         n_states=sampler.state_of.n,
         item_bins=lined_up(sampler.item_of.bin_RN.reshape(-1)),
         y_IK=lined_up(sampler.y_IK),
@@ -163,9 +163,9 @@ def _users_of(sampler: Decomposable) -> dict[str, Any]:
     return dict(zip(_OF_USERS, map(lined_up, tables), strict=True))
 
 
-def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, asked: Asked) -> Any:
+def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, settings: DrawSettings) -> Any:
     return k.draws.RankByFactor(
-        *asked,
+        *settings,
         n_factors=sampler.factor_of.n,
         factor_bins=sampler.factor_of.bin_RN.reshape(-1).numpy(),
         rank_bins=sampler.rank_of.bin_RN.reshape(-1).numpy(),
@@ -174,11 +174,11 @@ def _cpu_rank_by_factor(k: Any, sampler: RankByFactor, asked: Asked) -> Any:
     )
 
 
-def _cpu_with_dislikes(k: Any, sampler: WithDislikes, asked: Asked) -> Any:
+def _cpu_with_dislikes(k: Any, sampler: WithDislikes, settings: DrawSettings) -> Any:
     start_U1, item_D, kept_U = sampler.tables()
     return k.draws.WithDislikes(
-        *asked,
-        base=CPU.draws[type(sampler.base)](k, sampler.base, asked),
+        *settings,
+        base=CPU.draws[type(sampler.base)](k, sampler.base, settings),
         share=np.float32(sampler.p),
         stream=np.uint64(tail(Stream.DISLIKES, 0)),
         start_U1=start_U1.numpy(),
@@ -187,13 +187,13 @@ def _cpu_with_dislikes(k: Any, sampler: WithDislikes, asked: Asked) -> Any:
     )
 
 
-def _cpu_hardest_of(k: Any, sampler: HardestOf, asked: Asked) -> Any:
-    return k.picks.HardestOf(*asked, candidates=sampler.candidates)
+def _cpu_hardest_of(k: Any, sampler: HardestOf, settings: DrawSettings) -> Any:
+    return k.picks.HardestOf(*settings, candidates=sampler.candidates)
 
 
-def _cpu_first_violation(k: Any, sampler: FirstViolation, asked: Asked) -> Any:
+def _cpu_first_violation(k: Any, sampler: FirstViolation, settings: DrawSettings) -> Any:
     margin = np.float32(sampler.margin)
-    return k.picks.FirstViolation(*asked, candidates=sampler.max_tries, margin=margin)
+    return k.picks.FirstViolation(*settings, candidates=sampler.max_tries, margin=margin)
 
 
 def _cpu_matrix_factorization(k: Any, model: MatrixFactorization, columns: int) -> Any:
@@ -241,15 +241,15 @@ def _cpu_sgd(k: Any, optimizer: SGD, n_rows: int) -> Any:
 
 
 def _cpu_lazy_adam(k: Any, optimizer: LazyAdam, n_rows: int) -> Any:
-    settings = optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.epsilon
-    return k.steps.LazyAdam(*map(np.float32, settings))
+    numbers = optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.epsilon
+    return k.steps.LazyAdam(*map(np.float32, numbers))
 
 
 def _cpu_row_adagrad(k: Any, optimizer: RowAdagrad, n_rows: int) -> Any:
     sum_R = aligned((n_rows,))
     sum_R[:] = 0
-    settings = optimizer.learning_rate, optimizer.epsilon
-    return k.steps.RowAdagrad(*map(np.float32, settings), sum_R)
+    numbers = optimizer.learning_rate, optimizer.epsilon
+    return k.steps.RowAdagrad(*map(np.float32, numbers), sum_R)
 
 
 CPU = Plan(
@@ -279,7 +279,7 @@ CPU = Plan(
         SampledSoftmax: _cpu_sampled_softmax,
     },
     steps={SGD: _cpu_sgd, LazyAdam: _cpu_lazy_adam, RowAdagrad: _cpu_row_adagrad},
-    beside_dislikes=(Uniform, Popularity, Decomposable, RankByFactor),
+    mixed_with_dislikes=(Uniform, Popularity, Decomposable, RankByFactor),
 )
 
 

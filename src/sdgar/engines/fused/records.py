@@ -103,15 +103,15 @@ class Step(NamedTuple):
     epsilon: float = 0.0
     """The number ε in the denominator that keeps a step finite."""
     moments: tuple[str, ...] = ()
-    """The moments that are kept beside the parameters: first, second."""
+    """The moments that are kept of each parameter: first, second."""
     one_a_row: bool = False
     """Whether a row of parameters has one number of each moment, and not one for each."""
 
 
 def lined_up(tensor: Tensor) -> NDArray[Any]:
-    """Return the numbers of a tensor that nobody changes, from where a cache line starts.
+    """Return the numbers of a constant tensor in memory that starts with a cache line.
 
-    They are copied only if they do not lie so already.
+    They are copied only if the tensor does not start there already.
     """
     array = tensor.numpy()
     if is_aligned(array):
@@ -130,7 +130,7 @@ def packed(parameter: Tensor, columns: int) -> NDArray[np.float32]:
 
 
 def all_minus_one(n: int) -> NDArray[np.int32]:
-    """Allocate n places that point to nothing yet."""
+    """Allocate n integers of -1, which point to nothing."""
     table = aligned((n,), np.int32)
     table[:] = -1
     return table
