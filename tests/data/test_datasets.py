@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdgar.data.filters import at_least
 from sdgar.data.interactions import Interactions
 from sdgar.data.tables import events
 from sdgar.errors import DataError, ResourceError, UsageError
 from sdgar.lab.datasets import DATASETS, find, raw_files
-from sdgar.lab.datasets.prepare import Prepared, prepare, write_prepared
+from sdgar.lab.datasets.prepare import Prepared, at_least, prepare, write_prepared
 from sdgar.lab.datasets.raw_files import numbered_lines, read_blocks
 from sdgar.storage.whole_files import replacing
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from sdgar.data import synthetic_degrees
 from sdgar.data.interactions import Interactions
-from sdgar.data.synthetic import PRESETS, Shape, degrees, distinct, generate
+from sdgar.data.synthetic import PRESETS, Shape, generate
 from sdgar.errors import UsageError
 
 SMALL = Shape(users=60, items=80, interactions=900, concentration=0.2)
@@ -131,7 +132,7 @@ def test_rerouting_alone_also_ends_in_distinct_pairs_and_the_same_degrees(
     monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
     by_swaps = generate(SMALL, seed=3)
-    monkeypatch.setattr(distinct, "_SWAP_ROUNDS", rounds)
+    monkeypatch.setattr(synthetic_degrees, "_SWAP_ROUNDS", rounds)
     by_paths = generate(SMALL, seed=3)
     assert_exact(by_paths, SMALL)
     np.testing.assert_array_equal(by_swaps.indptr_U1, by_paths.indptr_U1)
@@ -149,7 +150,7 @@ def test_degrees_are_judged_graphical_exactly_when_a_matrix_has_them() -> None:
     for left in user_degrees:
         for right in user_degrees:
             if sum(left) == sum(right):
-                judged = degrees._graphical(np.array(left), np.array(right))
+                judged = synthetic_degrees._graphical(np.array(left), np.array(right))
                 assert judged == ((left, right) in pairs), (left, right)
 
 
@@ -159,13 +160,13 @@ def test_activity_is_flattened_where_no_set_of_distinct_pairs_has_such_degrees(
     shape = Shape(
         users=20, items=40, interactions=400, concentration=0.1, activity=4.0, min_per_user=1
     )
-    graphical, judged = degrees._graphical, []
+    graphical, judged = synthetic_degrees._graphical, []
 
     def spy(degree_U: np.ndarray, degree_I: np.ndarray) -> bool:
         judged.append(graphical(degree_U, degree_I))
         return judged[-1]
 
-    monkeypatch.setattr(degrees, "_graphical", spy)
+    monkeypatch.setattr(synthetic_degrees, "_graphical", spy)
     data = generate(shape, seed=0)
     assert judged[0] is False
     assert judged[-1] is True

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import sdgar
-from sdgar.data import kinds
+from sdgar.data import feedback
 from sdgar.data.readers import read_files, read_options
 from sdgar.errors import DataError, SdgarError, UsageError
 from sdgar.serve.event_tables import export_events
@@ -156,9 +156,12 @@ def test_a_store_without_events_has_nothing_to_learn_from(store, url):
 
 def test_kinds_against_an_item():
     assert all(
-        map(kinds.is_against, ("dislike", "SKIP", "not interested", "buy below 0", "return"))
+        map(
+            feedback.is_negative_kind,
+            ("dislike", "SKIP", "not interested", "buy below 0", "return"),
+        )
     )
-    assert not any(map(kinds.is_against, ("view", "buy", "like", "event", "", "below 0")))
+    assert not any(map(feedback.is_negative_kind, ("view", "buy", "like", "event", "", "below 0")))
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sdgar.arguments import one_of
-from sdgar.data import building, contexts, moments
+from sdgar.data import building, contexts, numbers
 from sdgar.data.account import RowAccount
 from sdgar.data.contexts import Fields
 from sdgar.data.features import Features
+from sdgar.data.feedback import DislikedPairs
 from sdgar.data.history import History
 from sdgar.data.ids import Ids, common_kind
 from sdgar.data.read_options import USER, Duplicates, SeenBy
-from sdgar.data.unliked import Unliked
 from sdgar.errors import DataError, UsageError
 from sdgar.show.printed import Described
 
@@ -71,7 +71,7 @@ class Interactions(Described):
     seen_neutral_E: NDArray[np.bool_] | None = None
     """True for each pair of ``seen`` that does not speak against its item, such as a film that was
     found passable: it is not drawn as a dislike. None if all pairs do."""
-    unplaced: Unliked | None = None
+    unplaced: DislikedPairs | None = None
     """Pairs as those of ``seen`` whose item has no row here, so that nothing can be trained on
     them: a model that knows the item leaves it out of the lists of that user."""
     seen_by: SeenBy = "user"
@@ -264,15 +264,15 @@ class Interactions(Described):
         return self.seen.where(~self.seen_neutral_E)
 
     @property
-    def unliked(self) -> Unliked | None:
+    def unliked(self) -> DislikedPairs | None:
         """The pairs of ``seen`` and those without a place, by raw ids; None if there are none."""
         own = None
         if self.seen is not None:
             users, items = self.users.at(self.seen.users_E), self.items.at(self.seen.items_E)
             none_E = np.zeros(len(users), bool)
             neutral_E = none_E if self.seen_neutral_E is None else self.seen_neutral_E
-            own = Unliked(users, items, self.seen_time_E, neutral_E)
-        return Unliked.joined(own, self.unplaced)
+            own = DislikedPairs(users, items, self.seen_time_E, neutral_E)
+        return DislikedPairs.joined(own, self.unplaced)
 
     def seen_before(self, moment: int) -> Interactions:
         """Return the same rows with only the pairs of ``seen`` known before a moment."""
@@ -339,7 +339,7 @@ class Interactions(Described):
     def _lines(self) -> list[str]:
         times = weights = features = ""
         if self.time_E is not None:
-            first, last = moments.shown(self.time_E.min()), moments.shown(self.time_E.max())
+            first, last = numbers.shown(self.time_E.min()), numbers.shown(self.time_E.max())
             times = f"times from {first} to {last}"
         if self.weight_E is not None:
             weights = f"weights from {self.weight_E.min():g} to {self.weight_E.max():g}"
@@ -438,7 +438,7 @@ class Interactions(Described):
         if told is None:
             return other
         placed = other.with_seen(told.users, told.items, told.time, told.neutral)
-        return replace(placed, unplaced=Unliked.joined(other.unplaced, self.unplaced))
+        return replace(placed, unplaced=DislikedPairs.joined(other.unplaced, self.unplaced))
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of ids, pairs, weights, times and features; equal for equal data."""

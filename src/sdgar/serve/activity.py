@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sdgar.data.kinds import is_against
+from sdgar.data.feedback import is_negative_kind
 
 if TYPE_CHECKING:
     from sdgar.serve.store import Database, Event, Impression, StoredEvent
@@ -48,7 +48,7 @@ class RecentFeedback:
 
 def is_negative(event: Event | StoredEvent) -> bool:
     """Return whether an event speaks against its item, by its kind or by a weight below 0."""
-    return is_against(event.kind) or (event.weight is not None and event.weight < 0)
+    return is_negative_kind(event.kind) or (event.weight is not None and event.weight < 0)
 
 
 class RecentEvents:

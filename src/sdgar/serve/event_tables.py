@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
-from sdgar.data.kinds import BELOW
+from sdgar.data.feedback import BELOW_ZERO
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk
 from sdgar.data.tables import write_pieces
@@ -33,7 +33,7 @@ class StoredEvents:
     """The events of a store up to the newest one, while the store is open.
 
     An event without a weight has the weight 1. An event with a weight below 0 is negative: its
-    kind gets the suffix ``BELOW``.
+    kind gets the suffix ``BELOW_ZERO``.
     """
 
     def __init__(self, address: Address, options: ReadOptions) -> None:
@@ -98,7 +98,7 @@ def _value(name: str, weighted: bool) -> pl.Expr:
     if name == "weight":
         return pl.when(column < 0).then(1.0).otherwise(column.fill_null(1.0))
     if name == "kind" and weighted:
-        return pl.when(pl.col("weight") < 0).then(column + BELOW).otherwise(column)
+        return pl.when(pl.col("weight") < 0).then(column + BELOW_ZERO).otherwise(column)
     return column
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data import kinds, ratings
+from sdgar.data import feedback
 from sdgar.data.account import RowAccount
 from sdgar.data.ids import MAX_BYTES
 from sdgar.data.read_options import ReadOptions
@@ -42,7 +42,7 @@ def with_threshold(
     """
     if len(rating_E) == 0:  # every rating is missing or no number, which is refused row by row
         return replace(options, min_rating=max(0.0, options.dislike_below or 0.0))
-    least = ratings.threshold(rating_E, count_E)
+    least = feedback.rating_threshold(rating_E, count_E)
     if least is None:
         raise threshold_required(
             str(columns.rating),
@@ -230,7 +230,7 @@ def _below(role: str, least: Any, *, dislikes: bool) -> _Check:
 def _kind_checks(column: pl.Series, options: ReadOptions) -> Iterator[_Check]:
     """Yield the reasons to learn nothing from an event; one without a kind counts."""
     chosen = options.kinds
-    found = kinds.against(column.unique(), options.dislike_kinds)
+    found = feedback.negative_kinds(column.unique(), options.dislike_kinds)
     against = [kind for kind in found if kind not in (chosen or ())]
     is_against = pl.col("kind").is_in(against)
     yield _Check("negative_kind", "kind", is_against, rejects=False, known=True, dislikes=True)

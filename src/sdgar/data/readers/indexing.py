@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sdgar.data import contexts
+from sdgar.data.feedback import DislikedPairs
 from sdgar.data.ids import Ids, int_overflow
 from sdgar.data.interactions import Interactions
 from sdgar.data.read_options import USER, ReadOptions
@@ -19,7 +20,6 @@ from sdgar.data.readers.chunks import Table, spelled_integers
 from sdgar.data.readers.cleaning import account_of, judged
 from sdgar.data.readers.columns import FIELD, Columns
 from sdgar.data.readers.problems import ProblemLog
-from sdgar.data.unliked import Unliked
 from sdgar.maths.order import near_span, ranked
 
 
@@ -88,7 +88,7 @@ def to_interactions(
         seen_users, seen_items = made.users.at(first[place[known]]), seen_items[known]
         seen_times = None if seen_times is None else seen_times[known]
         neutral = neutral[known]
-    told = Unliked(seen_users, seen_items, seen_times, neutral)
+    told = DislikedPairs(seen_users, seen_items, seen_times, neutral)
     lost = made.items.index_of(seen_items) < 0
     made = made.with_seen(told.users, told.items, told.time, told.neutral)
     return replace(made, unplaced=told.where(lost)) if lost.any() else made

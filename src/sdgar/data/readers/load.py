@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from sdgar.data import kinds
+from sdgar.data import feedback
+from sdgar.data.feedback import SHARE_OF_HIGHEST
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
-from sdgar.data.ratings import SHARE_OF_HIGHEST
 from sdgar.data.read_options import WEIGHTINGS, ReadOptions, SeenBy
 from sdgar.data.readers.chunks import Chunk, Table
 from sdgar.data.readers.cleaning import needs_threshold, ratings_of, with_threshold
@@ -162,8 +162,8 @@ def _loaded(
     interactions = to_interactions(table, columns, decided, log, notes, untyped=untyped)
     told = ""
     if columns.kind:
-        counts = kinds.counts_of(table.frame["kind"])
-        told = kinds.sentence(counts, decided.kinds, decided.dislike_kinds, notes)
+        counts = feedback.count_kinds(table.frame["kind"])
+        told = feedback.describe_kinds(counts, decided.kinds, decided.dislike_kinds, notes)
     least = decided.min_rating if isinstance(decided.min_rating, int | float) else None
     said = columns.offer()
     if columns.weight is not None:

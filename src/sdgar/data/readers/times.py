@@ -7,7 +7,7 @@ from typing import Literal
 
 import polars as pl
 
-from sdgar.data.moments import COUNTS
+from sdgar.data.numbers import COUNTS
 
 _FINER_FROM = tuple(bound for bound, _ in COUNTS)
 """The count from which on a number is of the next finer unit."""

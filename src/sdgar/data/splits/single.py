@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sdgar.data import moments
+from sdgar.data import numbers
 from sdgar.data.history import History
 from sdgar.data.interactions import Interactions
 from sdgar.errors import DataError, UsageError
@@ -152,8 +152,8 @@ def leave_last_out(data: Interactions) -> Split:
 def by_date(data: Interactions, moment: str | int | datetime.date) -> Split:
     """Hold out all rows at that moment or later; users who have no earlier row are new."""
     time_E = time_of(data)
-    at = moments.moment_of(moment, time_E)
-    parts = parted(data, time_E >= at, f"by date, from {moments.shown(at)} on")
+    at = numbers.moment_of(moment, time_E)
+    parts = parted(data, time_E >= at, f"by date, from {numbers.shown(at)} on")
     return replace(parts, train=parts.train.seen_before(at))
 
 
@@ -294,5 +294,5 @@ def _times(time_E: NDArray[np.int64] | None) -> str:
     """Return a sentence about when the data begins and ends; nothing if it has no times."""
     if time_E is None:
         return ""
-    first, last = moments.shown(time_E.min()), moments.shown(time_E.max())
+    first, last = numbers.shown(time_E.min()), numbers.shown(time_E.max())
     return f" Its times go from {first} to {last}."

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sdgar.data.coded import Coded
 from sdgar.data.ids import Ids, is_missing, plain
-from sdgar.data.moments import COUNTS
+from sdgar.data.numbers import COUNTS
 from sdgar.errors import UsageError
 
 CATEGORY = "category"

@@ -19,11 +19,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from sdgar.data import kinds
+from sdgar.data import feedback
 from sdgar.data.account import RowAccount
+from sdgar.data.building import Merging
 from sdgar.data.id_file import id_arrays
 from sdgar.data.ids import Ids
-from sdgar.data.merging import Merging
 from sdgar.data.read_options import USER, ReadOptions
 from sdgar.data.readers.chunks import Chunk, Table
 from sdgar.data.readers.cleaning import Verdict, account_of, judged
@@ -287,7 +287,9 @@ class _Build:
         about = {
             "columns": columns.sentence(),
             "weighting": said,
-            "kinds": kinds.sentence(merged["events"], asked.kinds, asked.dislike_kinds, notes)
+            "kinds": feedback.describe_kinds(
+                merged["events"], asked.kinds, asked.dislike_kinds, notes
+            )
             if columns.kind
             else "",
             "seen": seen_sentence(

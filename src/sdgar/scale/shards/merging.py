@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from sdgar.data import building
 from sdgar.data.account import RowAccount
+from sdgar.data.building import Merging
 from sdgar.data.id_file import value_arrays
 from sdgar.data.ids import Ids, int_overflow, plain
 from sdgar.data.interactions import Interactions
-from sdgar.data.merging import Merging
 from sdgar.data.read_options import Duplicates
 from sdgar.data.readers.indexing import fits
 from sdgar.errors import DataError

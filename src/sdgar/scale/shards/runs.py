@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from sdgar.data import kinds
+from sdgar.data import feedback
 from sdgar.data.id_file import value_arrays
 from sdgar.data.read_options import ReadOptions
 from sdgar.data.readers.chunks import Chunk
@@ -263,7 +263,7 @@ def write_run(
         "kept": kept.height,
         "verdicts": {at: asdict(verdict) for at, verdict in judged.verdicts.items()},
         "unread": [asdict(problem) for problem in log.problems()],
-        "kinds": kinds.counts_of(frame["kind"]) if columns.kind else {},
+        "kinds": feedback.count_kinds(frame["kind"]) if columns.kind else {},
         "held": held,
         "fits": {
             "users": fits(as_column(users.values), untyped=untyped),

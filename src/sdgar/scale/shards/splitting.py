@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sdgar.data.history import History
 from sdgar.data.id_file import id_arrays
 from sdgar.data.ids import Ids
-from sdgar.data.splits.by_name import share_of
+from sdgar.data.splits import share_of
 from sdgar.data.splits.single import (
     by_time_in_words,
     held_by_time,
