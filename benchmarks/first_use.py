@@ -28,7 +28,7 @@ FEW_ROWS = Shape(users=60, items=40, interactions=600, concentration=0.15)
 def run(source: Path, cache: Path, *words: str) -> None:
     """Run a command that imports sdgar from a folder."""
     subprocess.run(
-        [sys.executable, "-c", "from sdgar.cli.main import command; command()", *words],
+        [sys.executable, "-c", "from sdgar.__main__ import command; command()", *words],
         env=environment(PYTHONPATH=str(source), XDG_CACHE_HOME=str(cache)),
         check=True, capture_output=True,
     )  # fmt: skip

@@ -667,7 +667,7 @@ def test_a_context_of_two_fields_trains_evaluates_and_recommends(events, tmp_pat
         ((), "add --context daypart=…"),
         (("--context", "daypart=noon", "--fallback", "error"), "knows no daypart 'noon'"),
         (("--context", "daypart"), "takes FIELD=VALUE"),
-        (("--context", f"daypart={part}", "--context", "daypart=night"), "said already"),
+        (("--context", f"daypart={part}", "--context", "daypart=night"), "given already"),
         (("--context", "user=x", "--context", f"daypart={part}"), "given already, by --user"),
     ):
         done = sdgar("recommend", run, "--user", user, *more)

@@ -15,12 +15,16 @@ from sdgar._version import __version__
 from sdgar.cli.commands import Registry
 from sdgar.cli.console import Screen, warnings_on
 from sdgar.cli.pages import shown_as
-from sdgar.errors import ResourceError, SdgarError, StoppedError, UsageError, exhausted
+from sdgar.errors import (
+    ResourceError,
+    SdgarError,
+    StoppedError,
+    UsageError,
+    did_you_mean,
+    exhausted,
+)
 from sdgar.show import progress
 from sdgar.show.printed import command
-
-_Mistake: Any = typer.BadParameter.__mro__[2]
-"""The base class of all mistakes in words and options, for which Typer has no public name."""
 
 app = typer.Typer(
     **shown_as(
@@ -91,7 +95,7 @@ def answer(interrupted: Callable[[], bool]) -> int:
             return code
         except SdgarError as error:
             return _told(screen, error)
-        except _Mistake as error:
+        except typer.TyperException as error:
             return _told(screen, _usage(error))
         except typer.Abort:
             return 130
@@ -115,10 +119,20 @@ def _told(screen: Screen, error: SdgarError) -> int:
 
 
 def _usage(mistake: Any) -> UsageError:
-    """Turn a mistake in the words of a command into an error of ours."""
+    """Turn a mistake in the words of a command into an error of ours.
+
+    An unknown option gets the nearest one that the command has.
+    """
     text = str(mistake.format_message()).rstrip(".")
-    asked = "sdgar" if mistake.ctx is None else mistake.ctx.command_path
-    return UsageError(f"{text}. See {asked} --help.", code="usage")
+    context = getattr(mistake, "ctx", None)
+    command = "sdgar" if context is None else context.command_path
+    wrong = getattr(mistake, "option_name", None)
+    if wrong is not None and context is not None and "No such option" in text:
+        known = [word for one in context.command.params for word in one.opts]
+        text = f"{command} has no option {wrong}.{did_you_mean(wrong, known)}".rstrip(".")
+    return UsageError(
+        f"{text}{'' if text.endswith('?') else '.'} See {command} --help.", code="usage"
+    )
 
 
 def _refused(error: OSError) -> ResourceError:

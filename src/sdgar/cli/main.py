@@ -1,63 +1,74 @@
-"""The entry of the command ``sdgar``: it imports nothing heavy, so that Ctrl-C is heard at once.
+"""The process of a command: its streams, its exit code, and Ctrl-C.
 
-Exit codes: 0 done, 1 a bug, 2 usage, 3 data, 4 saved model, 5 disk, memory, device or
-network, 6 numbers that are not finite, 7 a model that is not replaced, 130 interrupted, 143 told
-to end.
+Exit codes: 0 done, 1 a bug, 2 usage, 3 data, 4 saved model, 5 disk, RAM, device or network, 6
+numbers that are not finite, 7 a model that is not replaced, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
 
 import atexit
+import codecs
 import gc
+import io
 import os
 import signal
 import sys
-import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 _ALLOCATIONS = 20_000
-"""The objects after which garbage is searched for. Imports leave none, and make so many objects
-that Python's own 700 would cost a tenth of their time."""
+"""The number of new objects after which Python looks for garbage. Imports leave none, and make so
+many objects that Python's own 700 would cost a tenth of their time."""
+_IMPORT = "<frozen importlib._bootstrap>"
+"""The name of the code that imports modules, as frames have it."""
+_ALIKE = {
+    "·": "-", "…": "...", "–": "-", "±": "+-", "×": "x", "→": "->", "≥": ">=", "≤": "<=",
+    "─": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "━": "-", "╸": "-", "╺": "-",
+}  # fmt: skip
+"""What replaces signs that a stream cannot show."""
+
+Handler = Callable[[int, FrameType | None], None]
 
 
-def command() -> None:
-    """Be the process of a command: run the command line, and end at once when it is done.
+def run_process(leave: Handler) -> None:
+    """Run the command line, and end the process as soon as it is done.
 
-    Python would first take all modules apart, which takes a second for those of torch.
+    Python would first destroy all modules, which takes a second for those of torch. What is
+    registered first runs last: threads have ended by then, and all other exit functions have run.
+    ``leave`` is the handler of Ctrl-C until here.
     """
+    found: list[int] = []
+    atexit.register(_end, found)
     try:
-        run()
+        run(leave)
     except SystemExit as end:
         if isinstance(end.code, int):
-            _leave(end.code)
+            found.append(end.code)
         raise
 
 
-def _leave(code: int) -> None:
-    """Do what Python does at the end of a process, but for taking it apart."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # what could not be written was told before
-            stream.flush()
-    os._exit(code)
+def _end(found: list[int]) -> None:
+    """End the process with the exit code that was found; without one, let Python end it."""
+    if found:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # what could not be written was reported before
+                stream.flush()
+        os._exit(found[0])
 
 
-def run() -> None:
+def run(leave: Handler | None = None) -> None:
     """Run the command line, and exit with its code."""
     gc.set_threshold(_ALLOCATIONS)
-    interrupts = _Interrupts()
+    interrupts = _Interrupts(leave)
     try:
-        from sdgar.cli.streams import prepare
-
-        prepare()
+        prepare_streams()
         from sdgar.cli.app import answer
 
         code = answer(lambda: interrupts.came)
     except BaseException as error:
-        # What is interrupted in the middle of an import may end in any exception.
+        # What is interrupted may end in any exception.
         if isinstance(error, SystemExit) or not interrupts.came:
             raise
         code = 130
@@ -69,29 +80,110 @@ def run() -> None:
 
 
 class _Interrupts:
-    """Remembers that Ctrl-C was pressed."""
+    """Turns Ctrl-C into KeyboardInterrupt, and remembers it.
 
-    def __init__(self) -> None:
+    During an import there is no exception, which code in C would turn into an abort: the process
+    ends at once, by ``leave``.
+    """
+
+    def __init__(self, leave: Handler | None) -> None:
         self.came = False
+        self._leave = leave
         self._handler = signal.getsignal(signal.SIGINT)
         self._hook = sys.unraisablehook
-        if self._handler is signal.default_int_handler:
+        if self._handler in (signal.default_int_handler, leave):
             signal.signal(signal.SIGINT, self._take)
             sys.unraisablehook = self._again
 
     def forget(self) -> None:
-        """Put back what was there."""
+        """Restore the handler that was there before."""
         sys.unraisablehook = self._hook
         if signal.getsignal(signal.SIGINT) == self._take:
             signal.signal(signal.SIGINT, self._handler)
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         self.came = True
+        if self._leave is not None and _is_importing(frame):
+            self._leave(number, frame)
         raise KeyboardInterrupt
 
     def _again(self, unraisable: Any) -> None:
-        """Interrupt once more where the first was lost, in a callback that cannot raise."""
+        """Interrupt again if the first exception was lost in a callback that cannot raise."""
         if self.came and unraisable.exc_type is KeyboardInterrupt:
             signal.raise_signal(signal.SIGINT)
         else:
             self._hook(unraisable)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether a frame is part of an import."""
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORT:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _nearest(error: UnicodeError) -> tuple[str, int]:
+    """Return a sign like the one that cannot be shown, or its number."""
+    assert isinstance(error, UnicodeEncodeError)
+    missing = error.object[error.start : error.end]
+    said = [_ALIKE.get(c) or c.encode("ascii", "backslashreplace").decode() for c in missing]
+    return "".join(said), error.end
+
+
+codecs.register_error("sdgar-nearest", _nearest)
+
+
+class _Pipe(io.FileIO):
+    """A descriptor to write to.
+
+    When the reader has left, the work continues and its output is lost. Any other fault, such as a
+    full disk, is raised once if ``strict``.
+    """
+
+    def __init__(self, descriptor: int, *, strict: bool) -> None:
+        super().__init__(descriptor, "wb", closefd=False)
+        self._strict = strict
+        self._lost = False
+
+    def write(self, data: Any, /) -> int:
+        if not self._lost:
+            try:
+                return super().write(data) or 0
+            except BrokenPipeError:
+                self._lost = True
+            except OSError as error:
+                self._lost = True
+                if self._strict:
+                    from sdgar.errors import ResourceError
+
+                    raise ResourceError(
+                        f"standard output cannot be written: {error.strerror}. Free some space, or "
+                        "write to another place.",
+                        code="disk_full",
+                    ) from error
+        return memoryview(data).nbytes
+
+
+def prepare_streams() -> None:
+    """Make standard output and error of this process safe to write to, whatever they are.
+
+    Streams that were replaced before, as tests do, stay as they are.
+    """
+    if sys.stdout is None or sys.stdout is sys.__stdout__:
+        sys.stdout = _stream(sys.stdout, strict=True)
+    if sys.stderr is None or sys.stderr is sys.__stderr__:
+        sys.stderr = _stream(sys.stderr, strict=False)
+
+
+def _stream(now: TextIO | None, *, strict: bool) -> io.TextIOWrapper:
+    if now is None:  # the descriptor is closed
+        return io.TextIOWrapper(io.BufferedWriter(io.FileIO(os.devnull, "wb")), encoding="utf-8")
+    pipe = _Pipe(now.fileno(), strict=strict)
+    return io.TextIOWrapper(
+        io.BufferedWriter(pipe),
+        encoding=now.encoding,
+        errors="sdgar-nearest",
+        line_buffering=not strict or pipe.isatty(),
+    )

@@ -140,7 +140,8 @@ def _engines(engines: Mapping[str, Any]) -> dict[str, str]:
 
     two = Interactions.from_arrays(["a", "b"], ["x", "y"])
     systems = [
-        kind(dim=4, states=2).compose(two, seed=0, start=False) for kind in (SDSoftmax, SDGAR)
+        kind(dim=4, sampler__states=2).compose(two, seed=0, start=False)
+        for kind in (SDSoftmax, SDGAR)
     ]
     said = {}
     for name, engine in engines.items():

@@ -243,16 +243,23 @@ def _state(key: Key) -> str:
 
 
 def ab(
-    store: Annotated[str, typer.Argument(metavar="STORE", help="The address of the store.")],
+    store: Store,
     kind: Annotated[
-        str, typer.Option("--kind", help="The kind of event that counts as a success.")
+        str,
+        typer.Option("--kind", metavar="NAME", help="The kind of event that counts as a success."),
     ] = "event",
     hours: Annotated[
         float,
-        typer.Option("--hours", min=0.01, help="An event counts so long after a list was shown."),
+        typer.Option(
+            "--hours",
+            metavar="NUMBER",
+            min=0.01,
+            help="An event counts so long after a list was shown.",
+        ),
     ] = 24.0,
     days: Annotated[
-        float, typer.Option("--days", min=0.01, help="Look at lists of so many days.")
+        float,
+        typer.Option("--days", metavar="NUMBER", min=0.01, help="Look at lists of so many days."),
     ] = 30.0,
     as_json: Json = False,
 ) -> None:
